@@ -1,0 +1,3 @@
+//! The `quorlock` command.
+
+fn main() {}

@@ -1,1 +1,5 @@
-//! Placeholder.
+//! What several test targets share: the binary under test.
+//!
+//! It holds no tests itself.
+
+pub mod binary;

@@ -1,0 +1,34 @@
+//! Finds the `quorlock` program that tests of whole processes start.
+//!
+//! Cargo builds a package's program only for that package's own tests, so it is built here once
+//! per test program, with the same profile; that is quick when nothing has changed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The path of the `quorlock` program, built from the sources as they are.
+///
+/// # Panics
+///
+/// If the program cannot be built: no test of it can then say anything.
+pub fn quorlock() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(build)
+}
+
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "quorlock", "--bin", "quorlock"]);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent");
+    let status = command.current_dir(root).status().expect("cargo can be started");
+    assert!(status.success(), "the program under test does not build");
+    let test = std::env::current_exe().expect("a test knows its own path");
+    // target/<profile>/deps/<test>: the program lies two levels up.
+    let folder = test.ancestors().nth(2).expect("a test lies in a target folder");
+    folder.join("quorlock")
+}

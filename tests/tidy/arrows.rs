@@ -1,0 +1,192 @@
+//! Dependencies point one way: which package may know which, and what the pure core may touch.
+//!
+//! Both the manifests and the sources are read, since a forgotten dependency in a manifest is
+//! an arrow as well.
+
+use crate::scan;
+use crate::tree::Source;
+
+/// A package of the workspace, its folder, and the packages it may know.
+struct Package {
+    folder: &'static str,
+    may_know: &'static [&'static str],
+}
+
+/// Longest folder first, so that the first match is the nearest. The packages that test and
+/// measure (`tests`, `benches`) may know all.
+const PACKAGES: [Package; 5] = [
+    Package {
+        folder: "server/engine/",
+        may_know: &["engine"],
+    },
+    Package {
+        folder: "persistence/",
+        may_know: &["persistence"],
+    },
+    Package {
+        folder: "client/",
+        may_know: &["client"],
+    },
+    Package {
+        folder: "server/",
+        may_know: &["server", "engine", "persistence"],
+    },
+    Package {
+        folder: "src/",
+        may_know: &["server", "client"],
+    },
+];
+
+const NAMES: [&str; 4] = ["server", "engine", "persistence", "client"];
+
+/// What the engine and the log's rules must not reach for: the world.
+const WORLD: [&str; 7] = [
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::env",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "tokio",
+];
+
+/// Reports every arrow that points the wrong way in one file.
+pub(crate) fn arrows(source: &Source) -> Vec<String> {
+    let is_manifest = source.path.ends_with("Cargo.toml");
+    if !source.is_rust() && !is_manifest {
+        return Vec::new();
+    }
+    let Some(package) = package_of(&source.path) else {
+        return Vec::new();
+    };
+    let code = if is_manifest {
+        dependencies(&source.text)
+    } else {
+        scan::code_only(&source.text)
+    };
+    let unknown = NAMES.iter().filter(|name| !package.may_know.contains(name));
+    let mut problems = Vec::new();
+    for name in unknown {
+        let written = if is_manifest {
+            format!("quorlock-{name}")
+        } else {
+            format!("quorlock_{name}")
+        };
+        if code.contains(&written) {
+            problems.push(format!(
+                "{}: {} must not know {written}",
+                source.path, package.folder
+            ));
+        }
+    }
+    problems
+}
+
+/// Reports where the engine reaches for files, sockets, threads or a clock.
+pub(crate) fn purity(source: &Source) -> Vec<String> {
+    if !source.path.starts_with("server/engine/src/") || !source.is_rust() {
+        return Vec::new();
+    }
+    let code = scan::code_only(&source.text);
+    let touched = WORLD.iter().filter(|part| code.contains(**part));
+    touched
+        .map(|part| format!("{}: the engine must not use {part}", source.path))
+        .collect()
+}
+
+fn package_of(path: &str) -> Option<&'static Package> {
+    if path == "Cargo.toml" {
+        return PACKAGES.iter().find(|package| package.folder == "src/");
+    }
+    PACKAGES
+        .iter()
+        .find(|package| path.starts_with(package.folder))
+}
+
+/// The dependency tables of a manifest. The workspace's list of versions is not an arrow.
+fn dependencies(manifest: &str) -> String {
+    let mut kept = String::new();
+    let mut is_dependency_table = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_dependency_table = line.contains("dependencies") && !line.starts_with("[workspace");
+        }
+        if is_dependency_table {
+            kept.push_str(line.split('#').next().unwrap_or(line));
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> usize {
+        arrows(&Source {
+            path: path.into(),
+            text: text.into(),
+        })
+        .len()
+    }
+
+    #[test]
+    fn a_use_against_the_arrows_is_reported() {
+        assert_eq!(
+            found("persistence/src/log.rs", "use quorlock_engine::Engine;"),
+            1
+        );
+        assert_eq!(
+            found(
+                "server/engine/src/lib.rs",
+                "let x = quorlock_persistence::x();"
+            ),
+            1
+        );
+        assert_eq!(found("client/src/lib.rs", "use quorlock_server::Node;"), 1);
+        assert_eq!(found("src/main.rs", "use quorlock_engine::Engine;"), 1);
+        assert_eq!(
+            found("server/src/lib.rs", "use quorlock_client::Redlock;"),
+            1
+        );
+    }
+
+    #[test]
+    fn a_use_along_the_arrows_and_a_comment_pass() {
+        assert_eq!(found("src/main.rs", "use quorlock_server::Node;"), 0);
+        assert_eq!(
+            found("server/src/lib.rs", "use quorlock_engine::Engine;"),
+            0
+        );
+        assert_eq!(found("client/src/lib.rs", "// not quorlock_server"), 0);
+        assert_eq!(found("tests/chaos.rs", "use quorlock_engine::Engine;"), 0);
+    }
+
+    #[test]
+    fn a_manifest_against_the_arrows_is_reported() {
+        let dependency = "[dev-dependencies]\nquorlock-server.workspace = true\n";
+        assert_eq!(found("client/Cargo.toml", dependency), 1);
+        let versions = "[workspace.dependencies]\nquorlock-engine = { path = \"e\" }\n";
+        assert_eq!(found("Cargo.toml", versions), 0);
+        let target = "[target.'cfg(unix)'.dependencies]\nquorlock-engine = \"1\"\n";
+        assert_eq!(found("Cargo.toml", target), 1);
+    }
+
+    #[test]
+    fn an_engine_that_touches_the_world_is_reported() {
+        let engine = |text: &str| {
+            purity(&Source {
+                path: "server/engine/src/x.rs".into(),
+                text: text.into(),
+            })
+            .len()
+        };
+        assert_eq!(engine("let now = std::time::Instant::now();"), 1);
+        assert_eq!(engine("use std::fs::File;"), 1);
+        assert_eq!(
+            engine("// std::fs is for the shell\nuse std::time::Duration;"),
+            0
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! The checks of one file each. A check takes a source and returns what is wrong with it.
+//!
+//! The words that must not occur are put together here, so that this file may name them.
+
+use crate::scan;
+use crate::tree::Source;
+
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Every Rust file says at its top what it is, what holds in it and what it leaves to others.
+pub(crate) fn opening(source: &Source) -> Vec<String> {
+    if source.is_rust() && !source.text.starts_with("//!") {
+        return vec![format!(
+            "{}: does not open with a `//!` comment",
+            source.path
+        )];
+    }
+    Vec::new()
+}
+
+/// Files and functions stay small enough to be read.
+pub(crate) fn length(source: &Source) -> Vec<String> {
+    if !source.is_rust() {
+        return Vec::new();
+    }
+    let mut problems = Vec::new();
+    let lines = source.text.lines().count();
+    if lines > FILE_LINES_MAX {
+        let path = &source.path;
+        problems.push(format!(
+            "{path}: {lines} lines; split it before {FILE_LINES_MAX}"
+        ));
+    }
+    for function in scan::functions(&scan::code_only(&source.text)) {
+        if function.lines > FUNCTION_LINES_MAX {
+            problems.push(format!(
+                "{}:{}: `{}` has {} lines; {FUNCTION_LINES_MAX} fit on a screen",
+                source.path, function.line, function.name, function.lines
+            ));
+        }
+    }
+    problems
+}
+
+/// Nothing lands half done.
+pub(crate) fn marks(source: &Source) -> Vec<String> {
+    let marks = [
+        concat!("FIX", "ME"),
+        concat!("TO", "DO"),
+        concat!("XX", "X"),
+        concat!("db", "g!("),
+        concat!("to", "do!("),
+        concat!("unimpl", "emented!("),
+    ];
+    let mut problems = Vec::new();
+    for (number, line) in source.text.lines().enumerate() {
+        for mark in marks {
+            if contains_word(line, mark) {
+                problems.push(format!(
+                    "{}:{}: left-over `{mark}`",
+                    source.path,
+                    number + 1
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Sources are ASCII, so that what is read is what is there. Prose may use any letter.
+pub(crate) fn ascii(source: &Source) -> Vec<String> {
+    let is_prose = source.path.ends_with(".md") || source.path.ends_with(".lock");
+    if is_prose {
+        return Vec::new();
+    }
+    let lines = source
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.is_ascii());
+    lines
+        .map(|(n, _)| format!("{}:{}: not ASCII", source.path, n + 1))
+        .collect()
+}
+
+/// A path of the machine somebody wrote this on means nothing to anybody else.
+pub(crate) fn machine_paths(source: &Source) -> Vec<String> {
+    let prefixes = [
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+        concat!("/wo", "rk/"),
+    ];
+    let mut problems = Vec::new();
+    for (number, line) in source.text.lines().enumerate() {
+        for prefix in prefixes {
+            if begins_path(line, prefix) {
+                let path = &source.path;
+                problems.push(format!("{path}:{}: a path below {prefix}", number + 1));
+            }
+        }
+    }
+    problems
+}
+
+/// A file is named by its one idea; these names say nothing.
+pub(crate) fn names(source: &Source) -> Vec<String> {
+    let empty_names = [
+        "util", "utils", "common", "helper", "helpers", "misc", "manager",
+    ];
+    let said_nothing = source.path.split('/').any(|part| {
+        let stem = part.split('.').next().unwrap_or(part);
+        empty_names.contains(&stem)
+    });
+    if said_nothing {
+        return vec![format!("{}: name it by what it holds", source.path)];
+    }
+    Vec::new()
+}
+
+/// Whether `word` stands in `line` with no word character before or after it.
+fn contains_word(line: &str, word: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let ends_open = word.ends_with('(');
+        !before.is_some_and(is_word) && (ends_open || !after.is_some_and(is_word))
+    })
+}
+
+/// Whether an absolute path with this prefix begins somewhere in the line.
+fn begins_path(line: &str, prefix: &str) -> bool {
+    line.match_indices(prefix).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | '}'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rust(text: &str) -> Source {
+        Source {
+            path: "server/src/node.rs".into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn a_file_without_an_opening_comment_is_reported() {
+        assert_eq!(opening(&rust("use std::fs;\n")).len(), 1);
+        assert!(opening(&rust("//! The node.\n")).is_empty());
+    }
+
+    #[test]
+    fn long_files_and_functions_are_reported_from_one_line_too_many() {
+        assert!(length(&rust(&"x\n".repeat(500))).is_empty());
+        assert_eq!(length(&rust(&"x\n".repeat(501))).len(), 1);
+        let function = |lines: usize| format!("fn f() {{\n{}}}\n", "x;\n".repeat(lines - 2));
+        assert!(length(&rust(&function(70))).is_empty());
+        assert_eq!(length(&rust(&function(71))).len(), 1);
+    }
+
+    #[test]
+    fn left_over_marks_are_reported() {
+        for mark in [
+            concat!("// FIX", "ME: x"),
+            concat!("db", "g!(x)"),
+            concat!("to", "do!()"),
+        ] {
+            assert_eq!(marks(&rust(mark)).len(), 1, "{mark}");
+        }
+        assert!(marks(&rust("let mastodons = 1; my_todo(1);")).is_empty());
+    }
+
+    #[test]
+    fn letters_outside_ascii_are_reported_in_sources_only() {
+        let text = "let a = \"\u{e4}\";";
+        assert_eq!(ascii(&rust(text)).len(), 1);
+        assert!(
+            ascii(&Source {
+                path: "README.md".into(),
+                text: text.into()
+            })
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_path_of_one_machine_is_reported() {
+        for path in [concat!("cd /wo", "rk/main"), concat!("\"/ho", "me/me\"")] {
+            assert_eq!(machine_paths(&rust(path)).len(), 1, "{path}");
+        }
+        assert!(machine_paths(&rust(concat!("target/wo", "rk/x"))).is_empty());
+    }
+
+    #[test]
+    fn a_name_that_says_nothing_is_reported() {
+        let named = |path: &str| {
+            names(&Source {
+                path: path.into(),
+                text: String::new(),
+            })
+            .len()
+        };
+        assert_eq!(named("server/src/util.rs"), 1);
+        assert_eq!(named("client/src/helpers/x.rs"), 1);
+        assert_eq!(named("client/src/lease.rs"), 0);
+    }
+}

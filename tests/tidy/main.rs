@@ -1,0 +1,83 @@
+//! The house rules, checked over the whole repository: openings, lengths, marks, letters, names,
+//! arrows between packages, the map of folders, links.
+//!
+//! Each check is a function from sources to problems, with tests of its own that see it fail.
+//! What the compiler, clippy and rustfmt can check is left to them.
+
+mod arrows;
+mod checks;
+mod folders;
+mod links;
+mod scan;
+mod tree;
+
+use tree::Source;
+
+fn every_file(check: fn(&Source) -> Vec<String>) {
+    let sources = tree::read(&tree::root());
+    assert!(sources.len() > 20, "the walk found the repository");
+    assert_none(sources.iter().flat_map(check).collect());
+}
+
+fn whole_tree(check: fn(&[Source]) -> Vec<String>) {
+    assert_none(check(&tree::read(&tree::root())));
+}
+
+fn assert_none(problems: Vec<String>) {
+    assert!(
+        problems.is_empty(),
+        "{} problems:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+}
+
+#[test]
+fn every_source_opens_with_what_it_is() {
+    every_file(checks::opening);
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    every_file(checks::length);
+}
+
+#[test]
+fn nothing_is_left_half_done() {
+    every_file(checks::marks);
+}
+
+#[test]
+fn sources_are_ascii() {
+    every_file(checks::ascii);
+}
+
+#[test]
+fn no_path_of_one_machine() {
+    every_file(checks::machine_paths);
+}
+
+#[test]
+fn names_say_something() {
+    every_file(checks::names);
+}
+
+#[test]
+fn arrows_between_packages_point_one_way() {
+    every_file(arrows::arrows);
+}
+
+#[test]
+fn the_engine_touches_nothing_of_the_world() {
+    every_file(arrows::purity);
+}
+
+#[test]
+fn the_map_names_every_folder() {
+    whole_tree(folders::folders);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    whole_tree(links::links);
+}

@@ -1,0 +1,280 @@
+//! Where a node is: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
+//!
+//! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
+//! node, when a connection is made. A password never appears in what is displayed.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// One node's address, with what is needed to log in.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct NodeAddress {
+    pub(crate) place: Place,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+}
+
+/// What is connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Tcp { host: String, port: u16 },
+    Unix { path: String },
+}
+
+/// Why a node's address cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{address}' is not a node's address: {reason}")]
+pub struct AddressError {
+    /// The address as it was given, without its password.
+    pub address: String,
+    /// What is wrong with it and what to write instead.
+    pub reason: String,
+}
+
+impl NodeAddress {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// When the scheme is unknown or not in this release, or a part is missing or malformed.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let fail = |reason: &str| AddressError {
+            address: without_password(text),
+            reason: reason.to_owned(),
+        };
+        if text
+            .chars()
+            .any(|character| character.is_control() || character == ' ')
+        {
+            return Err(fail("it contains blanks or control characters"));
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(fail("write redis://host:port or unix:///path"));
+        };
+        match scheme {
+            "redis" | "valkey" | "quorlock" => parse_tcp(rest).map_err(|reason| fail(&reason)),
+            "unix" | "redis+unix" => parse_unix(rest).map_err(|reason| fail(&reason)),
+            "rediss" | "valkeys" => Err(fail(
+                "TLS is not in this release; use redis:// over a trusted network or a tunnel",
+            )),
+            _ => Err(fail(
+                "the scheme is unknown; write redis://host:port or unix:///path",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Tcp { host, port } if host.contains(':') => {
+                write!(formatter, "redis://[{host}]:{port}")?;
+            }
+            Place::Tcp { host, port } => write!(formatter, "redis://{host}:{port}")?,
+            Place::Unix { path } => write!(formatter, "unix://{path}")?,
+        }
+        match (&self.place, self.database) {
+            (_, 0) => Ok(()),
+            (Place::Tcp { .. }, database) => write!(formatter, "/{database}"),
+            (Place::Unix { .. }, database) => write!(formatter, "?db={database}"),
+        }
+    }
+}
+
+impl fmt::Debug for NodeAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "NodeAddress({self})")
+    }
+}
+
+fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
+    let (login, place) = match rest.rsplit_once('@') {
+        Some((login, place)) => (Some(login), place),
+        None => (None, rest),
+    };
+    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let (place, query) = place.split_once('?').unwrap_or((place, ""));
+    if !query.is_empty() {
+        return Err("options after '?' are not known for redis:// addresses".to_owned());
+    }
+    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let database = parse_database(path)?;
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(bracketed) => {
+            let (host, after) = bracketed
+                .split_once(']')
+                .ok_or("the ']' after the IPv6 address is missing")?;
+            (host, after.strip_prefix(':'))
+        }
+        None => match authority.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    if host.is_empty() {
+        return Err("the host is missing".to_owned());
+    }
+    if !authority.starts_with('[') && host.contains(':') {
+        return Err("write an IPv6 address in brackets, as in redis://[::1]:7001".to_owned());
+    }
+    let port = match port {
+        None => PORT_DEFAULT,
+        Some(text) => match text.parse() {
+            Ok(0) | Err(_) => return Err(format!("'{text}' is not a port (1 to 65535)")),
+            Ok(port) => port,
+        },
+    };
+    Ok(NodeAddress {
+        place: Place::Tcp {
+            host: host.to_owned(),
+            port,
+        },
+        user,
+        password,
+        database,
+    })
+}
+
+fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
+    let (login, place) = match rest.split_once('@') {
+        Some((login, place)) if !login.contains('/') => (Some(login), place),
+        _ => (None, rest),
+    };
+    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let database = match query {
+        "" => 0,
+        _ => parse_database(
+            query
+                .strip_prefix("db=")
+                .ok_or("the only option is ?db=NUMBER")?,
+        )?,
+    };
+    if !path.starts_with('/') || path.len() < 2 {
+        return Err("the path must be absolute, as in unix:///run/quorlock.sock".to_owned());
+    }
+    // sun_path holds 108 bytes with its final zero.
+    if path.len() > 107 {
+        return Err("the path of a Unix socket has at most 107 bytes".to_owned());
+    }
+    Ok(NodeAddress {
+        place: Place::Unix {
+            path: path.to_owned(),
+        },
+        user,
+        password,
+        database,
+    })
+}
+
+fn parse_login(login: &str) -> Result<(Option<String>, Option<String>), String> {
+    let (user, password) = match login.split_once(':') {
+        Some((user, password)) => (user, Some(decode(password)?)),
+        None => (login, None),
+    };
+    let user = if user.is_empty() {
+        None
+    } else {
+        Some(decode(user)?)
+    };
+    if user.is_some() && password.is_none() {
+        return Err("a user is named without a password; write user:password@host".to_owned());
+    }
+    Ok((user, password))
+}
+
+fn parse_database(text: &str) -> Result<u32, String> {
+    match text {
+        "" => Ok(0),
+        text => text
+            .parse()
+            .map_err(|_| format!("'{text}' is not the number of a database")),
+    }
+}
+
+/// Undoes percent encoding, so that a password may hold any character.
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let digits = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(value.ok_or("a '%' must be followed by two hexadecimal digits")?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| "the login is not UTF-8".to_owned())
+}
+
+fn without_password(text: &str) -> String {
+    match (text.find("://"), text.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme + 3 <= at => {
+            format!("{}...{}", &text[..scheme + 3], &text[at..])
+        }
+        (None, Some(at)) => format!("...{}", &text[at..]),
+        _ => text.to_owned(),
+    }
+}
+
+const PORT_DEFAULT: u16 = 6379;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, shown) in [
+            ("redis://127.0.0.1:7001", "redis://127.0.0.1:7001"),
+            ("redis://host", "redis://host:6379"),
+            ("redis://host/", "redis://host:6379"),
+            ("redis://[::1]:7001/3", "redis://[::1]:7001/3"),
+            ("redis://:secret@host:1/2", "redis://host:1/2"),
+            ("unix:///run/n.sock?db=4", "unix:///run/n.sock?db=4"),
+        ] {
+            assert_eq!(NodeAddress::parse(text).unwrap().to_string(), shown);
+        }
+        let node = NodeAddress::parse("redis://me:p%40ss%3A@host:1").unwrap();
+        assert_eq!(node.user.as_deref(), Some("me"));
+        assert_eq!(node.password.as_deref(), Some("p@ss:"));
+        assert!(!format!("{node:?}{node}").contains("p@ss"));
+    }
+
+    #[test]
+    fn refuses_the_rest_and_says_why() {
+        for (text, part) in [
+            ("", "write redis://"),
+            ("127.0.0.1:7001", "write redis://"),
+            ("http://host", "scheme is unknown"),
+            ("rediss://host", "TLS is not in this release"),
+            ("redis://", "host is missing"),
+            ("redis://:7001", "host is missing"),
+            ("redis://host:0", "not a port"),
+            ("redis://host:65536", "not a port"),
+            ("redis://host:", "not a port"),
+            ("redis://::1:7001", "brackets"),
+            ("redis://[::1", "']'"),
+            ("redis://host/x", "database"),
+            ("redis://host/-1", "database"),
+            ("redis://host?x=1", "options"),
+            ("redis://u@host", "without a password"),
+            ("redis://:%4@host", "hexadecimal"),
+            ("redis://ho st", "blanks"),
+            ("unix://relative", "absolute"),
+            ("unix:///", "absolute"),
+        ] {
+            let error = NodeAddress::parse(text).unwrap_err();
+            assert!(error.reason.contains(part), "{text}: {error}");
+        }
+        let error = NodeAddress::parse("rediss://u:secret@host").unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What a client is told once, when it is built.
+//!
+//! Invariant: every setting has been checked by [`Settings::check`] before a thread is started.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, SystemClock};
+use crate::outcome::BuildError;
+
+/// How much the clocks of client and nodes may differ in rate: a part of the ttl and a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Drift {
+    /// Parts in a million of the ttl.
+    pub rate_ppm: u32,
+    /// What is always allowed for, since servers count in milliseconds.
+    pub constant: Duration,
+}
+
+impl Drift {
+    /// What has to be taken off a lease of this length.
+    #[must_use]
+    pub fn of(self, ttl: Duration) -> Duration {
+        let millionths = ttl.as_nanos().saturating_mul(u128::from(self.rate_ppm)) / 1_000_000;
+        let part = Duration::from_nanos(u64::try_from(millionths).unwrap_or(u64::MAX));
+        part.saturating_add(self.constant)
+    }
+
+    /// What is left of a lease of this length at its very start.
+    #[must_use]
+    pub fn validity(self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(self.of(ttl))
+    }
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Self {
+            rate_ppm: 10_000,
+            constant: Duration::from_millis(2),
+        }
+    }
+}
+
+/// The pause before a failed attempt is repeated: random within a range that doubles with every
+/// attempt, so that callers who split the votes do not meet again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RetryDelay {
+    /// The range of the first pause ends here.
+    pub first: Duration,
+    /// The range does not grow beyond this.
+    pub longest: Duration,
+}
+
+impl RetryDelay {
+    /// The pause after failed attempt number `attempt` (from 0), for a random number in 0..1.
+    /// It ends soon after the holder's lease does, if that is known.
+    #[must_use]
+    pub fn pause(self, attempt: u32, random: f64, time_left: Option<Duration>) -> Duration {
+        let range = self
+            .first
+            .saturating_mul(1 << attempt.min(20))
+            .min(self.longest);
+        let random = random.clamp(0.0, 1.0);
+        let pause = range.mul_f64(0.25 + 0.75 * random);
+        // Waiters that wake at the same expiry are spread over the first pause.
+        time_left.map_or(pause, |left| {
+            pause.min(left.saturating_add(self.first.mul_f64(0.25 + 0.75 * random)))
+        })
+    }
+}
+
+impl Default for RetryDelay {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(10),
+            longest: Duration::from_millis(200),
+        }
+    }
+}
+
+/// All settings of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) drift: Drift,
+    pub(crate) retry_delay: RetryDelay,
+    pub(crate) min_validity: Duration,
+    pub(crate) max_lifetime: Option<Duration>,
+    pub(crate) node_deadline_max: Duration,
+    pub(crate) client_name: Arc<str>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        if self.drift.rate_ppm >= 500_000 {
+            return Err(BuildError::Setting(
+                "the drift must be less than half of the time",
+            ));
+        }
+        if self.retry_delay.first.is_zero() || self.retry_delay.longest < self.retry_delay.first {
+            return Err(BuildError::Setting(
+                "the first retry delay must be more than zero and not more than the longest",
+            ));
+        }
+        if self.node_deadline_max < Duration::from_millis(1) {
+            return Err(BuildError::Setting("a node needs at least 1 ms to answer"));
+        }
+        let name = self.client_name.as_bytes();
+        if name.len() > 64 || !name.iter().all(|byte| byte.is_ascii_graphic()) {
+            return Err(BuildError::Setting(
+                "the client's name has at most 64 visible ASCII characters and no blanks",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            drift: Drift::default(),
+            retry_delay: RetryDelay::default(),
+            min_validity: Duration::ZERO,
+            max_lifetime: None,
+            node_deadline_max: Duration::from_secs(1),
+            client_name: Arc::from("quorlock-client"),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_is_one_percent_and_two_milliseconds() {
+        let drift = Drift::default();
+        assert_eq!(
+            drift.of(Duration::from_secs(30)),
+            Duration::from_millis(302)
+        );
+        assert_eq!(
+            drift.validity(Duration::from_secs(10)),
+            Duration::from_millis(9_898)
+        );
+        // The rslock defect "validity - 500 underflows": nothing is left, nothing wraps.
+        assert_eq!(drift.validity(Duration::from_millis(1)), Duration::ZERO);
+        assert!(drift.of(Duration::MAX) > Duration::from_secs(1));
+    }
+
+    #[test]
+    fn pauses_are_random_grow_and_stop_growing() {
+        let delay = RetryDelay::default();
+        assert!(delay.pause(0, 0.0, None) < delay.pause(0, 1.0, None));
+        assert_eq!(delay.pause(0, 1.0, None), delay.first);
+        assert_eq!(delay.pause(40, 1.0, None), delay.longest);
+        let left = Duration::from_millis(1);
+        assert!(delay.pause(40, 1.0, Some(left)) <= left + delay.first);
+        assert!(delay.pause(0, f64::NAN, None) <= delay.first);
+    }
+}

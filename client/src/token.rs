@@ -1,0 +1,90 @@
+//! The owner's random value: what a node stores under a lock's name.
+//!
+//! Invariant: a fresh token is drawn for every attempt and never reused, so that a late release
+//! of one attempt cannot free the next one.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+/// The value that proves who owns a lock. Keep it as secret as the lock is important: whoever
+/// knows it can extend and release the lock.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(Bytes);
+
+impl Token {
+    /// A token of 128 random bits, as 32 hexadecimal digits.
+    #[must_use]
+    pub fn fresh() -> Self {
+        let random: u128 = rand::random();
+        Self::from_bits(random)
+    }
+
+    /// The token made of these 128 bits, for simulators that bring their own randomness.
+    #[must_use]
+    pub fn from_bits(bits: u128) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = Vec::with_capacity(32);
+        for byte in bits.to_be_bytes() {
+            text.push(DIGITS[usize::from(byte >> 4)]);
+            text.push(DIGITS[usize::from(byte & 15)]);
+        }
+        Self(Bytes::from(text))
+    }
+
+    /// A token that was handed over from elsewhere, byte for byte.
+    #[must_use]
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The token as it is stored on the nodes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&str> for Token {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl From<String> for Token {
+    fn from(text: String) -> Self {
+        Self(Bytes::from(text))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Token({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_tokens_are_long_and_differ() {
+        let (first, second) = (Token::fresh(), Token::fresh());
+        assert_ne!(first, second);
+        assert_eq!(first.as_bytes().len(), 32);
+    }
+
+    #[test]
+    fn a_token_is_shown_as_it_is_stored() {
+        let token = Token::from_bits(0xab);
+        assert_eq!(token.to_string().as_bytes(), token.as_bytes());
+        assert!(token.to_string().ends_with("00ab"));
+        assert_eq!(Token::from("t1").to_string(), "t1");
+    }
+}

@@ -1,0 +1,184 @@
+//! Sets of nodes, who a node is, and when an incarnation may vote.
+//!
+//! Invariant: a majority is counted over distinct identities, so a node that is reachable under
+//! two addresses has one vote. Nothing here does I/O.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Most nodes a client can have.
+pub const NODES_MAX: usize = 64;
+
+/// A node's place in the list the client was built with.
+pub type NodeIndex = usize;
+
+/// A set of nodes by their place in the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeSet(u64);
+
+impl NodeSet {
+    /// Adds a node.
+    pub fn insert(&mut self, node: NodeIndex) {
+        self.0 |= Self::bit(node);
+    }
+
+    /// Takes a node out.
+    pub fn remove(&mut self, node: NodeIndex) {
+        self.0 &= !Self::bit(node);
+    }
+
+    /// Whether the node is in the set.
+    #[must_use]
+    pub fn contains(self, node: NodeIndex) -> bool {
+        self.0 & Self::bit(node) != 0
+    }
+
+    /// How many nodes are in it.
+    #[must_use]
+    pub fn len(self) -> usize {
+        usize::try_from(self.0.count_ones()).unwrap_or(NODES_MAX)
+    }
+
+    /// Whether no node is in it.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The nodes from the first to the last.
+    pub fn iter(self) -> impl Iterator<Item = NodeIndex> {
+        (0..NODES_MAX).filter(move |&node| self.contains(node))
+    }
+
+    fn bit(node: NodeIndex) -> u64 {
+        assert!(node < NODES_MAX, "the builder limits the number of nodes");
+        1 << node
+    }
+}
+
+/// Votes needed among `nodes` nodes.
+#[must_use]
+pub const fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+/// Who a node is, and which of its lives this is.
+///
+/// A Quorlock node keeps its id over restarts and counts its incarnations; Redis and Valkey draw
+/// a new `run_id` at every start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    /// `quorlock_node_id`, or `run_id`.
+    pub id: Arc<str>,
+    /// `quorlock_incarnation`, or 0.
+    pub incarnation: u64,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} (incarnation {})", self.id, self.incarnation)
+    }
+}
+
+/// Whether a node that says who it is may vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It votes.
+    Votes,
+    /// It is the node that is also listed at this place: the votes count as one.
+    SameAs(NodeIndex),
+    /// It has shown a later incarnation before: it does not vote.
+    WentBack,
+}
+
+/// What is remembered of the nodes' identities over reconnects.
+#[derive(Clone, Debug, Default)]
+pub struct Register {
+    newest: HashMap<Arc<str>, u64>,
+    present: HashMap<NodeIndex, Arc<str>>,
+}
+
+impl Register {
+    /// Judges the identity a node has just shown on a new connection.
+    pub fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
+        self.present.insert(node, Arc::clone(&identity.id));
+        let newest = self
+            .newest
+            .entry(Arc::clone(&identity.id))
+            .or_insert(identity.incarnation);
+        if identity.incarnation < *newest {
+            return Admission::WentBack;
+        }
+        *newest = identity.incarnation;
+        // Every start of a Redis node is a new identity; remember only those that are present
+        // and those that count incarnations, so that this stays bounded.
+        if self.newest.len() > REMEMBERED_MAX {
+            let present = &self.present;
+            self.newest
+                .retain(|id, newest| *newest > 0 || present.values().any(|p| p == id));
+        }
+        let twin = self
+            .present
+            .iter()
+            .find(|(place, id)| **place != node && **id == identity.id);
+        twin.map_or(Admission::Votes, |(&place, _)| Admission::SameAs(place))
+    }
+}
+
+const REMEMBERED_MAX: usize = 4 * NODES_MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(id: &str, incarnation: u64) -> Identity {
+        Identity {
+            id: Arc::from(id),
+            incarnation,
+        }
+    }
+
+    #[test]
+    fn one_node_under_two_addresses_is_noticed() {
+        let mut register = Register::default();
+        assert_eq!(register.admit(0, &identity("a", 1)), Admission::Votes);
+        assert_eq!(register.admit(1, &identity("b", 1)), Admission::Votes);
+        assert_eq!(register.admit(2, &identity("a", 1)), Admission::SameAs(0));
+        // Reconnecting under its own address is nothing special.
+        assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
+    }
+
+    #[test]
+    fn an_incarnation_that_goes_backwards_does_not_vote() {
+        let mut register = Register::default();
+        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
+        assert_eq!(register.admit(0, &identity("a", 6)), Admission::WentBack);
+        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
+        assert_eq!(register.admit(3, &identity("a", 6)), Admission::WentBack);
+    }
+
+    #[test]
+    fn what_is_remembered_stays_bounded() {
+        let mut register = Register::default();
+        for start in 0..10_000 {
+            register.admit(0, &identity(&format!("run{start}"), 0));
+        }
+        assert!(register.newest.len() <= REMEMBERED_MAX + 1);
+    }
+
+    #[test]
+    fn sets_and_majorities() {
+        let mut set = NodeSet::default();
+        set.insert(0);
+        set.insert(63);
+        set.insert(63);
+        assert_eq!(
+            (set.len(), set.contains(63), set.contains(1)),
+            (2, true, false)
+        );
+        set.remove(0);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [63]);
+        assert_eq!([1, 2, 3, 4, 5].map(majority), [1, 2, 2, 3, 3]);
+    }
+}

@@ -1,0 +1,182 @@
+// redsync on go-redis against the nodes that QUORLOCK_NODES names.
+// Prints `ok NAME` or `FAIL NAME: why` for each check.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	syncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	ctx      = context.Background()
+	urls     = strings.Split(os.Getenv("QUORLOCK_NODES"), ",")
+	failures = 0
+)
+
+func check(name string, run func() error) {
+	if err := run(); err != nil {
+		failures++
+		fmt.Printf("FAIL %s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", " "))
+		return
+	}
+	fmt.Printf("ok %s\n", name)
+}
+
+func client(url string) *redis.Client {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		panic(err)
+	}
+	return redis.NewClient(options)
+}
+
+func locker() *redsync.Redsync {
+	pools := make([]syncredis.Pool, 0, len(urls))
+	for _, url := range urls {
+		pools = append(pools, goredis.NewPool(client(url)))
+	}
+	return redsync.New(pools...)
+}
+
+func fresh(name string) string {
+	return fmt.Sprintf("interop:go:%s:%d", name, os.Getpid())
+}
+
+func refuses() error {
+	first := locker().NewMutex(fresh("refused"), redsync.WithTries(1))
+	if err := first.Lock(); err != nil {
+		return err
+	}
+	second := locker().NewMutex(fresh("refused"), redsync.WithTries(1))
+	if err := second.Lock(); err == nil {
+		return errors.New("a second owner got the lock")
+	}
+	_, err := first.Unlock()
+	return err
+}
+
+func extends() error {
+	mutex := locker().NewMutex(fresh("extend"), redsync.WithExpiry(3*time.Second))
+	if err := mutex.Lock(); err != nil {
+		return err
+	}
+	before := mutex.Until()
+	time.Sleep(50 * time.Millisecond)
+	if ok, err := mutex.Extend(); !ok || err != nil {
+		return fmt.Errorf("extended %v: %w", ok, err)
+	}
+	if !mutex.Until().After(before) {
+		return errors.New("the extension moved nothing")
+	}
+	_, err := mutex.Unlock()
+	return err
+}
+
+func releases() error {
+	mutex := locker().NewMutex(fresh("release"))
+	if err := mutex.Lock(); err != nil {
+		return err
+	}
+	if ok, err := mutex.Unlock(); !ok || err != nil {
+		return fmt.Errorf("released %v: %w", ok, err)
+	}
+	for _, url := range urls {
+		if count, err := client(url).Exists(ctx, fresh("release")).Result(); count != 0 || err != nil {
+			return fmt.Errorf("%d keys are left on %s: %w", count, url, err)
+		}
+	}
+	return nil
+}
+
+func expires() error {
+	short := redsync.WithExpiry(400 * time.Millisecond)
+	if err := locker().NewMutex(fresh("expire"), short).Lock(); err != nil {
+		return err
+	}
+	time.Sleep(500 * time.Millisecond)
+	mutex := locker().NewMutex(fresh("expire"), redsync.WithTries(1))
+	if err := mutex.Lock(); err != nil {
+		return err
+	}
+	_, err := mutex.Unlock()
+	return err
+}
+
+func excludes() error {
+	type interval struct{ start, end time.Time }
+	var guard sync.Mutex
+	var group sync.WaitGroup
+	var held []interval
+	problems := make(chan error, 30)
+	for caller := 0; caller < 10; caller++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for round := 0; round < 3; round++ {
+				mutex := locker().NewMutex(fresh("ten"), redsync.WithTries(3000),
+					redsync.WithRetryDelay(10*time.Millisecond))
+				if err := mutex.Lock(); err != nil {
+					problems <- err
+					return
+				}
+				start := time.Now()
+				time.Sleep(2 * time.Millisecond)
+				guard.Lock()
+				held = append(held, interval{start, time.Now()})
+				guard.Unlock()
+				if _, err := mutex.Unlock(); err != nil {
+					problems <- err
+				}
+			}
+		}()
+	}
+	group.Wait()
+	select {
+	case err := <-problems:
+		return err
+	default:
+	}
+	sort.Slice(held, func(a, b int) bool { return held[a].start.Before(held[b].start) })
+	for index := 1; index < len(held); index++ {
+		if held[index].start.Before(held[index-1].end) {
+			return errors.New("two callers held the lock at once")
+		}
+	}
+	if len(held) != 30 {
+		return fmt.Errorf("%d of 30 locks were got", len(held))
+	}
+	return nil
+}
+
+func connects(protocol int) error {
+	options, err := redis.ParseURL(urls[0])
+	if err != nil {
+		return err
+	}
+	options.Protocol = protocol
+	return redis.NewClient(options).Ping(ctx).Err()
+}
+
+func main() {
+	check("go-redis: connects with RESP2", func() error { return connects(2) })
+	check("go-redis: connects with RESP3", func() error { return connects(3) })
+	check("redsync: acquires, and a second owner is refused", refuses)
+	check("redsync: extends", extends)
+	check("redsync: releases on every node", releases)
+	check("redsync: expires", expires)
+	check("redsync: ten callers, no overlap", excludes)
+	if failures > 0 {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,172 @@
+// ioredis, node-redis and node-redlock against the nodes that QUORLOCK_NODES names.
+"use strict";
+
+const assert = require("node:assert/strict");
+const { randomUUID } = require("node:crypto");
+const { setTimeout: sleep } = require("node:timers/promises");
+const Redis = require("ioredis").Redis;
+const { createClient } = require("redis");
+const Redlock = require("redlock").default;
+
+const urls = process.env.QUORLOCK_NODES.split(",");
+const UNLOCK =
+  'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end';
+let failures = 0;
+
+async function check(name, run) {
+  try {
+    await run();
+    console.log(`ok ${name}`);
+  } catch (error) {
+    failures += 1;
+    console.log(`FAIL ${name}: ${String(error.message).replaceAll("\n", " ")}`);
+  }
+}
+
+const fresh = () => `interop:${randomUUID()}`;
+const connect = () => urls.map((url) => new Redis(url));
+const close = (clients) => Promise.all(clients.map((client) => client.quit()));
+
+async function ioredisChecks() {
+  const client = new Redis(urls[0], { connectionName: "interop" });
+  await check("ioredis: connects with its defaults", async () => {
+    assert.equal(await client.ping(), "PONG");
+    assert.equal(await client.client("GETNAME"), "interop");
+  });
+  await check("ioredis: SET NX PX", async () => {
+    const key = fresh();
+    assert.equal(await client.set(key, "t1", "PX", 30000, "NX"), "OK");
+    assert.equal(await client.set(key, "t2", "PX", 30000, "NX"), null);
+    const left = await client.pttl(key);
+    assert.ok(left > 0 && left <= 30000, `time left ${left}`);
+    assert.equal(await client.eval(UNLOCK, 1, key, "t2"), 0);
+    assert.equal(await client.eval(UNLOCK, 1, key, "t1"), 1);
+  });
+  await check("ioredis: defineCommand", async () => {
+    client.defineCommand("unlock", { numberOfKeys: 1, lua: UNLOCK });
+    const key = fresh();
+    await client.script("FLUSH");
+    await client.set(key, "t1", "PX", 30000);
+    assert.equal(await client.unlock(key, "t1"), 1);
+  });
+  await check("ioredis: pipelining", async () => {
+    const key = fresh();
+    const pipeline = client.pipeline();
+    for (let number = 0; number < 200; number += 1) pipeline.set(key, number, "PX", 30000).get(key);
+    const replies = await pipeline.exec();
+    assert.equal(replies.length, 400);
+    replies.forEach(([error, value], index) => {
+      assert.equal(error, null);
+      assert.equal(value, index % 2 ? String((index - 1) / 2) : "OK");
+    });
+    await client.del(key);
+  });
+  await check("ioredis: an error names the command", async () => {
+    await assert.rejects(client.call("NOSUCHCOMMAND"), /ERR unknown command/);
+  });
+  await client.quit();
+}
+
+async function nodeRedisChecks(protocol) {
+  const client = createClient({ url: urls[0], RESP: protocol });
+  client.on("error", () => {});
+  await check(`node-redis: connects with RESP${protocol}`, async () => {
+    await client.connect();
+    assert.equal(await client.ping(), "PONG");
+  });
+  await check(`node-redis: SET NX PX and EVAL with RESP${protocol}`, async () => {
+    const key = fresh();
+    assert.equal(await client.sendCommand(["SET", key, "t1", "NX", "PX", "30000"]), "OK");
+    assert.equal(await client.sendCommand(["SET", key, "t2", "NX", "PX", "30000"]), null);
+    assert.equal(await client.eval(UNLOCK, { keys: [key], arguments: ["t1"] }), 1);
+    await client.hSet(key, { a: "1", b: "2" });
+    assert.deepEqual({ ...(await client.hGetAll(key)) }, { a: "1", b: "2" });
+    await client.del(key);
+  });
+  await client.close();
+}
+
+async function redlockChecks() {
+  const clients = connect();
+  const others = connect();
+  const once = { retryCount: 0 };
+  const owner = new Redlock(clients, once);
+  const second = new Redlock(others, once);
+
+  await check("node-redlock: acquires, and a second owner is refused", async () => {
+    const name = fresh();
+    const lock = await owner.acquire([name], 10000);
+    assert.ok(lock.expiration > Date.now());
+    await assert.rejects(second.acquire([name], 10000));
+    await lock.release();
+  });
+  await check("node-redlock: several names at once", async () => {
+    const names = [fresh(), fresh(), fresh()];
+    const lock = await owner.acquire(names, 10000);
+    await assert.rejects(second.acquire([names[1]], 10000));
+    await lock.release();
+    await (await second.acquire([names[1]], 10000)).release();
+  });
+  await check("node-redlock: extends", async () => {
+    const name = fresh();
+    const lock = await owner.acquire([name], 1000);
+    const extended = await lock.extend(20000);
+    const left = await clients[0].pttl(name);
+    assert.ok(left > 10000 && left <= 20000, `time left ${left}`);
+    await extended.release();
+  });
+  await check("node-redlock: releases on every node", async () => {
+    const name = fresh();
+    await (await owner.acquire([name], 10000)).release();
+    for (const client of clients) assert.equal(await client.exists(name), 0);
+  });
+  await check("node-redlock: expires", async () => {
+    const name = fresh();
+    await owner.acquire([name], 400);
+    await assert.rejects(second.acquire([name], 400));
+    await sleep(500);
+    await (await second.acquire([name], 5000)).release();
+  });
+  await check("node-redlock: a lost lock cannot be extended", async () => {
+    const name = fresh();
+    const lock = await owner.acquire([name], 10000);
+    for (const client of clients) await client.del(name);
+    await assert.rejects(lock.extend(10000));
+  });
+  await check("node-redlock: ten callers, no overlap", async () => {
+    const name = fresh();
+    const held = [];
+    const patient = { retryCount: 3000, retryDelay: 10, retryJitter: 8 };
+    const callers = Array.from({ length: 10 }, async () => {
+      const nodes = connect();
+      const redlock = new Redlock(nodes, patient);
+      for (let round = 0; round < 3; round += 1) {
+        const lock = await redlock.acquire([name], 10000);
+        const start = process.hrtime.bigint();
+        await sleep(2);
+        held.push([start, process.hrtime.bigint()]);
+        await lock.release();
+      }
+      await close(nodes);
+    });
+    await Promise.all(callers);
+    held.sort((a, b) => (a[0] < b[0] ? -1 : 1));
+    assert.equal(held.length, 30);
+    const overlaps = held.filter((one, index) => index > 0 && one[0] < held[index - 1][1]);
+    assert.equal(overlaps.length, 0);
+  });
+  await close([...clients, ...others]);
+}
+
+async function main() {
+  await ioredisChecks();
+  await nodeRedisChecks(2);
+  await nodeRedisChecks(3);
+  await redlockChecks();
+  process.exit(failures ? 1 : 0);
+}
+
+main().catch((error) => {
+  console.log(`FAIL node: ${String(error.stack).replaceAll("\n", " ")}`);
+  process.exit(1);
+});

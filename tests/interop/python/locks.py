@@ -1,0 +1,185 @@
+"""Lock libraries of Python, each behind the same six calls, and the checks they all must pass."""
+
+import threading
+import time
+import uuid
+
+import pottery
+import redis
+import redlock
+
+from report import between, equal
+
+
+class RedlockPy:
+    """redlock-py: SET NX PX on every node, release by EVAL. It cannot extend."""
+
+    name = "redlock-py"
+    extends = False
+
+    def __init__(self, urls):
+        self.manager = redlock.Redlock(list(urls), retry_count=1)
+
+    def acquire(self, resource, ttl_ms):
+        return self.manager.lock(resource, ttl_ms) or None
+
+    def release(self, resource, lock):
+        self.manager.unlock(lock)
+
+    def key(self, resource):
+        return resource
+
+
+class Pottery:
+    """pottery's Redlock: scripts by EVALSHA for query, extension and release."""
+
+    name = "pottery"
+    extends = True
+
+    def __init__(self, urls):
+        self.masters = {redis.Redis.from_url(url, socket_timeout=1) for url in urls}
+
+    def acquire(self, resource, ttl_ms):
+        lock = pottery.Redlock(
+            key=resource, masters=self.masters, auto_release_time=ttl_ms / 1000
+        )
+        return lock if lock.acquire(blocking=False) else None
+
+    def extend(self, resource, lock):
+        lock.extend()
+
+    def release(self, resource, lock):
+        lock.release()
+
+    def key(self, resource):
+        return f"redlock:{resource}"
+
+
+class RedisPyLock:
+    """redis-py's own Lock on one node: scripts by EVALSHA, SCRIPT LOAD, EVALSHA."""
+
+    name = "redis-py Lock"
+    extends = True
+
+    def __init__(self, urls):
+        self.client = redis.Redis.from_url(list(urls)[0])
+
+    def acquire(self, resource, ttl_ms):
+        lock = self.client.lock(resource, timeout=ttl_ms / 1000, thread_local=False)
+        return lock if lock.acquire(blocking=False) else None
+
+    def extend(self, resource, lock):
+        lock.reacquire()
+
+    def release(self, resource, lock):
+        lock.release()
+
+    def key(self, resource):
+        return resource
+
+
+LIBRARIES = [RedlockPy, Pottery, RedisPyLock]
+
+
+def time_left(urls, key):
+    """The middle of the times left on the nodes, in ms; -2 where the key is gone."""
+    left = sorted(redis.Redis.from_url(url).pttl(key) for url in urls)
+    return left[len(left) // 2]
+
+
+def fresh():
+    return f"interop:{uuid.uuid4().hex}"
+
+
+def acquires_and_refuses(library, urls):
+    resource = fresh()
+    first = library(urls)
+    lock = first.acquire(resource, 10_000)
+    equal(lock is not None, True)
+    if library is not RedisPyLock:
+        between(time_left(urls, first.key(resource)), 5_000, 10_000)
+    equal(library(urls).acquire(resource, 10_000), None)
+    first.release(resource, lock)
+
+
+def extends(library, urls):
+    resource = fresh()
+    owner = library(urls)
+    lock = owner.acquire(resource, 3_000)
+    time.sleep(0.3)
+    nodes = urls[:1] if library is RedisPyLock else urls
+    before = time_left(nodes, owner.key(resource))
+    owner.extend(resource, lock)
+    after = time_left(nodes, owner.key(resource))
+    between(after, before + 100, 3_000)
+    owner.release(resource, lock)
+
+
+def releases(library, urls):
+    resource = fresh()
+    owner = library(urls)
+    lock = owner.acquire(resource, 10_000)
+    owner.release(resource, lock)
+    for url in urls:
+        equal(redis.Redis.from_url(url).exists(owner.key(resource)), 0)
+    other = library(urls)
+    second = other.acquire(resource, 10_000)
+    equal(second is not None, True)
+    other.release(resource, second)
+
+
+def expires(library, urls):
+    resource = fresh()
+    equal(library(urls).acquire(resource, 400) is not None, True)
+    equal(library(urls).acquire(resource, 400), None)
+    time.sleep(0.5)
+    other = library(urls)
+    lock = other.acquire(resource, 5_000)
+    equal(lock is not None, True)
+    other.release(resource, lock)
+
+
+def excludes(library, urls, callers=10, rounds=3):
+    """Ten callers take the same lock; no two hold it at once, and each gets it in the end."""
+    resource = fresh()
+    held = []
+    errors = []
+
+    def caller():
+        try:
+            owner = library(urls)
+            for _ in range(rounds):
+                end = time.monotonic() + 60
+                while (lock := owner.acquire(resource, 10_000)) is None:
+                    if time.monotonic() > end:
+                        raise AssertionError("no lock within 60 s")
+                    time.sleep(0.002 + 0.01 * uuid.uuid4().int % 7 / 1000)
+                start = time.monotonic_ns()
+                time.sleep(0.002)
+                held.append((start, time.monotonic_ns()))
+                owner.release(resource, lock)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=caller) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    held.sort()
+    overlaps = [1 for one, two in zip(held, held[1:]) if two[0] < one[1]]
+    equal((len(held), len(overlaps)), (callers * rounds, 0))
+
+
+def run(report, urls):
+    for library in LIBRARIES:
+        name = library.name
+        report.check(f"{name}: acquires, and a second owner is refused",
+                     acquires_and_refuses, library, urls)
+        if library.extends:
+            report.check(f"{name}: extends", extends, library, urls)
+        report.check(f"{name}: releases on every node", releases, library, urls)
+        report.check(f"{name}: expires", expires, library, urls)
+        report.check(f"{name}: ten callers, no overlap", excludes, library, urls)

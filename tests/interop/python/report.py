@@ -1,0 +1,38 @@
+"""One line for each check: `ok NAME` or `FAIL NAME: why`."""
+
+import sys
+import traceback
+
+
+class Report:
+    """Runs checks, prints what became of each and remembers whether all passed."""
+
+    def __init__(self):
+        self.failures = 0
+
+    def check(self, name, function, *arguments):
+        try:
+            function(*arguments)
+        except Exception as error:  # a check may fail in any way
+            self.failures += 1
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            why = f"{type(error).__name__}: {error}".replace("\n", " ")
+            print(f"FAIL {name}: {why} ({frame.name}:{frame.lineno})", flush=True)
+        else:
+            print(f"ok {name}", flush=True)
+
+    def skip(self, name, why):
+        print(f"skip {name}: {why}", flush=True)
+
+    def finish(self):
+        sys.exit(1 if self.failures else 0)
+
+
+def equal(found, expected):
+    if found != expected:
+        raise AssertionError(f"expected {expected!r}, found {found!r}")
+
+
+def between(found, low, high):
+    if not low <= found <= high:
+        raise AssertionError(f"expected {low}..{high}, found {found!r}")

@@ -1,0 +1,45 @@
+//! redis-rs and rslock against the nodes that `QUORLOCK_NODES` names.
+//!
+//! Prints `ok NAME` or `FAIL NAME: why` for each check.
+
+mod driver;
+mod locks;
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why a check failed.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Prints what became of each check and remembers whether all passed.
+#[derive(Default)]
+struct Report {
+    failures: usize,
+}
+
+impl Report {
+    fn add(&mut self, name: &str, outcome: Result<(), impl Display>) {
+        match outcome {
+            Ok(()) => println!("ok {name}"),
+            Err(error) => {
+                self.failures += 1;
+                println!("FAIL {name}: {}", error.to_string().replace('\n', " "));
+            }
+        }
+    }
+}
+
+/// Fails a check with a sentence of what was expected.
+fn expect(holds: bool, what: impl Display) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(what.to_string().into()) }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let nodes = std::env::var("QUORLOCK_NODES").unwrap_or_default();
+    let urls: Vec<String> = nodes.split(',').map(str::to_owned).collect();
+    let mut report = Report::default();
+    driver::run(&mut report, &urls[0]).await;
+    locks::run(&mut report, &urls).await;
+    if report.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

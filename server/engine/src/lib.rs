@@ -1,1 +1,31 @@
-//! Placeholder.
+//! The rules of a Quorlock node: keys, commands, scripts and time as data, with no I/O.
+//!
+//! The node hands in a command and the time, and gets back a reply and its effects: bytes for the
+//! log and what the reply has to wait for. Nothing in this crate reads a clock, a file, a socket
+//! or a source of randomness.
+
+mod caller;
+mod command;
+pub mod control;
+mod effects;
+mod engine;
+mod error;
+mod keyspace;
+mod mutation;
+mod replay;
+mod reply;
+pub mod restart;
+mod time;
+mod turn;
+
+pub use caller::{Caller, DATABASES, Protocol};
+pub use command::{Command, Flags, KeyPositions, Spec, all_specs, spec_named};
+pub use effects::{Dependency, Effects};
+pub use engine::{
+    Engine, EngineOptions, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,
+};
+pub use error::ErrorReply;
+pub use keyspace::{DatabaseCount, Statistics};
+pub use mutation::{PayloadError, PayloadErrorKind};
+pub use reply::Reply;
+pub use time::{Moment, NodeTime};

@@ -1,0 +1,94 @@
+//! Arguments that are numbers or times, read as strictly as Redis reads them.
+
+use crate::error::ErrorReply;
+use crate::time::{Moment, NodeTime};
+
+/// Whether an argument is this option, in upper or lower case.
+pub(crate) fn is_option(argument: &[u8], name: &str) -> bool {
+    argument.eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// A number of 64 bits without spaces, leading zeros or a plus sign.
+pub(crate) fn strict_integer(bytes: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] => return (!is_negative).then_some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    let mut sum: i64 = 0;
+    for byte in digits {
+        let digit = byte.checked_sub(b'0').filter(|&digit| digit <= 9)?;
+        // Summed up below zero, where there is room for one more.
+        sum = sum.checked_mul(10)?.checked_sub(i64::from(digit))?;
+    }
+    if is_negative {
+        Some(sum)
+    } else {
+        sum.checked_neg()
+    }
+}
+
+/// A number of 64 bits, or the error every command answers instead.
+pub(crate) fn integer(argument: &[u8]) -> Result<i64, ErrorReply> {
+    strict_integer(argument).ok_or(ErrorReply::NOT_AN_INTEGER)
+}
+
+/// How a time is written in a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeForm {
+    /// Milliseconds in the unit.
+    unit_ms: i64,
+    /// Since the epoch, by the wall clock, and not from now on.
+    is_absolute: bool,
+}
+
+impl TimeForm {
+    pub(crate) const SECONDS: TimeForm = TimeForm {
+        unit_ms: 1000,
+        is_absolute: false,
+    };
+    pub(crate) const MILLISECONDS: TimeForm = TimeForm {
+        unit_ms: 1,
+        is_absolute: false,
+    };
+    pub(crate) const UNIX_SECONDS: TimeForm = TimeForm {
+        unit_ms: 1000,
+        is_absolute: true,
+    };
+    pub(crate) const UNIX_MILLISECONDS: TimeForm = TimeForm {
+        unit_ms: 1,
+        is_absolute: true,
+    };
+
+    /// The deadline that `count` units mean now. `Ok(None)` if that is not in the future,
+    /// `Err(OutOfRange)` if it cannot be represented.
+    pub(crate) fn deadline(self, count: i64, now: Moment) -> Result<Option<NodeTime>, OutOfRange> {
+        let ms = count.checked_mul(self.unit_ms).ok_or(OutOfRange)?;
+        let Ok(ms) = u64::try_from(ms) else {
+            return Ok(None);
+        };
+        let nanos_left = if self.is_absolute {
+            let wall_us = ms.checked_mul(1000).ok_or(OutOfRange)?;
+            // The wall clock is cut to a microsecond, so that this rounds up.
+            wall_us.saturating_sub(now.wall_us).checked_mul(1000)
+        } else {
+            ms.checked_mul(1_000_000)
+        };
+        match nanos_left.ok_or(OutOfRange)? {
+            0 => Ok(None),
+            nanos => now
+                .node
+                .checked_add_nanos(nanos)
+                .map(Some)
+                .ok_or(OutOfRange),
+        }
+    }
+}
+
+/// A time too far away to be represented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfRange;

@@ -1,0 +1,230 @@
+//! Deadlines: setting them, reading them, taking them away.
+
+use std::time::Duration;
+
+use crate::command::arguments::{TimeForm, integer, is_option};
+use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::error::ErrorReply;
+use crate::reply::Reply;
+use crate::time::NodeTime;
+use crate::turn::Turn;
+
+pub(super) const FAMILY: Family = &[
+    &EXPIRE,
+    &PEXPIRE,
+    &EXPIREAT,
+    &PEXPIREAT,
+    &TTL,
+    &PTTL,
+    &EXPIRETIME,
+    &PEXPIRETIME,
+    &PERSIST,
+];
+
+const EXPIRE: Spec = Spec {
+    name: "expire",
+    arity: -3,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Gives a key a TTL in seconds, with conditions",
+    action: Action::Data(|turn, arguments| expire(turn, arguments, "expire", TimeForm::SECONDS)),
+};
+
+const PEXPIRE: Spec = Spec {
+    name: "pexpire",
+    summary: "Gives a key a TTL in milliseconds, with conditions",
+    action: Action::Data(|turn, arguments| {
+        expire(turn, arguments, "pexpire", TimeForm::MILLISECONDS)
+    }),
+    ..EXPIRE
+};
+
+const EXPIREAT: Spec = Spec {
+    name: "expireat",
+    summary: "Gives a key a deadline in Unix seconds, with conditions",
+    action: Action::Data(|turn, arguments| {
+        expire(turn, arguments, "expireat", TimeForm::UNIX_SECONDS)
+    }),
+    ..EXPIRE
+};
+
+const PEXPIREAT: Spec = Spec {
+    name: "pexpireat",
+    summary: "Gives a key a deadline in Unix milliseconds, with conditions",
+    action: Action::Data(|turn, arguments| {
+        expire(turn, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
+    }),
+    ..EXPIRE
+};
+
+fn expire(
+    turn: &mut Turn<'_>,
+    arguments: &[&[u8]],
+    name: &str,
+    form: TimeForm,
+) -> Result<Reply, ErrorReply> {
+    let conditions = Conditions::parse(&arguments[3..])?;
+    let key = arguments[1];
+    let deadline = form
+        .deadline(integer(arguments[2])?, turn.now)
+        .map_err(|_| ErrorReply::invalid_expire(name))?;
+    let place = turn.peek(key);
+    turn.reveal(&place);
+    // A deadline that has passed compares as now: before every deadline of a key that exists.
+    let wanted = deadline.unwrap_or(turn.now.node);
+    if place.live.is_none() || !conditions.allow(turn.deadline(&place), wanted) {
+        return Ok(Reply::Integer(0));
+    }
+    match deadline {
+        Some(deadline) => turn.set_deadline(&place, key, deadline)?,
+        None => drop(turn.delete(&place, key)?),
+    }
+    Ok(Reply::Integer(1))
+}
+
+/// When a deadline may be set.
+#[derive(Clone, Copy, Default)]
+struct Conditions {
+    if_none: bool,
+    if_any: bool,
+    if_later: bool,
+    if_earlier: bool,
+}
+
+impl Conditions {
+    fn parse(arguments: &[&[u8]]) -> Result<Conditions, ErrorReply> {
+        let mut conditions = Conditions::default();
+        for argument in arguments {
+            if is_option(argument, "nx") {
+                conditions.if_none = true;
+            } else if is_option(argument, "xx") {
+                conditions.if_any = true;
+            } else if is_option(argument, "gt") {
+                conditions.if_later = true;
+            } else if is_option(argument, "lt") {
+                conditions.if_earlier = true;
+            } else {
+                let mut text = b"ERR Unsupported option ".to_vec();
+                text.extend_from_slice(argument);
+                return Err(ErrorReply::new(text));
+            }
+        }
+        if conditions.if_none && (conditions.if_any || conditions.if_later || conditions.if_earlier)
+        {
+            return Err(ErrorReply::fixed(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if conditions.if_later && conditions.if_earlier {
+            return Err(ErrorReply::fixed(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
+        }
+        Ok(conditions)
+    }
+
+    /// A key without a TTL counts as one that ends later than every deadline.
+    fn allow(self, old: NodeTime, wanted: NodeTime) -> bool {
+        let has_deadline = old != NodeTime::NEVER;
+        !(self.if_none && has_deadline
+            || self.if_any && !has_deadline
+            || self.if_later && wanted <= old
+            || self.if_earlier && wanted >= old)
+    }
+}
+
+const TTL: Spec = Spec {
+    name: "ttl",
+    arity: 2,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Returns a key's time left in seconds, -1 without a TTL, -2 without a key",
+    action: Action::Data(|turn, arguments| {
+        remaining(turn, arguments[1], |left, _| {
+            to_seconds(left.as_nanos().div_ceil(NANOS_IN_MS))
+        })
+    }),
+};
+
+const PTTL: Spec = Spec {
+    name: "pttl",
+    summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
+    action: Action::Data(|turn, arguments| {
+        remaining(turn, arguments[1], |left, _| {
+            left.as_nanos().div_ceil(NANOS_IN_MS)
+        })
+    }),
+    ..TTL
+};
+
+const EXPIRETIME: Spec = Spec {
+    name: "expiretime",
+    summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
+    action: Action::Data(|turn, arguments| {
+        remaining(turn, arguments[1], |left, wall_us| {
+            to_seconds(unix_ms(left, wall_us))
+        })
+    }),
+    ..TTL
+};
+
+const PEXPIRETIME: Spec = Spec {
+    name: "pexpiretime",
+    summary: "Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key",
+    action: Action::Data(|turn, arguments| remaining(turn, arguments[1], unix_ms)),
+    ..TTL
+};
+
+fn remaining(
+    turn: &mut Turn<'_>,
+    key: &[u8],
+    shown: fn(Duration, u64) -> u128,
+) -> Result<Reply, ErrorReply> {
+    let place = turn.lookup(key);
+    if place.live.is_none() {
+        return Ok(Reply::Integer(-2));
+    }
+    let Some(deadline) = turn.deadline(&place).deadline() else {
+        return Ok(Reply::Integer(-1));
+    };
+    let left = deadline.saturating_since(turn.now.node);
+    Ok(Reply::Integer(
+        i64::try_from(shown(left, turn.now.wall_us)).unwrap_or(i64::MAX),
+    ))
+}
+
+/// To the nearest second, as Redis shows it.
+fn to_seconds(ms: u128) -> u128 {
+    ms.saturating_add(500) / 1000
+}
+
+/// To the nearest millisecond: the deadline was given as a whole one, and the two clocks it was
+/// converted with are read to different precisions.
+fn unix_ms(left: Duration, wall_us: u64) -> u128 {
+    left.as_micros()
+        .saturating_add(u128::from(wall_us))
+        .saturating_add(500)
+        / 1000
+}
+
+const PERSIST: Spec = Spec {
+    name: "persist",
+    arity: 2,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Takes a key's TTL away",
+    action: Action::Data(persist),
+};
+
+fn persist(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let place = turn.peek(key);
+    turn.reveal(&place);
+    if turn.deadline(&place) == NodeTime::NEVER {
+        return Ok(Reply::Integer(0));
+    }
+    turn.set_deadline(&place, key, NodeTime::NEVER)?;
+    Ok(Reply::Integer(1))
+}
+
+const NANOS_IN_MS: u128 = 1_000_000;

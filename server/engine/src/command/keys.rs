@@ -1,0 +1,73 @@
+//! Keys of any type: DEL, UNLINK, EXISTS, TYPE.
+
+use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::error::ErrorReply;
+use crate::reply::Reply;
+use crate::turn::Turn;
+
+pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TYPE];
+
+const DEL: Spec = Spec {
+    name: "del",
+    arity: -2,
+    flags: Flags::WRITE_KEYS,
+    keys: KeyPositions::ALL,
+    summary: "Deletes keys",
+    action: Action::Data(del),
+};
+
+const UNLINK: Spec = Spec {
+    name: "unlink",
+    arity: -2,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ALL,
+    summary: "Deletes keys; the same as DEL",
+    action: Action::Data(del),
+};
+
+fn del(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let mut deleted: usize = 0;
+    for key in &arguments[1..] {
+        let place = turn.peek(key);
+        turn.reveal(&place);
+        if turn.delete(&place, key)? {
+            deleted = deleted.saturating_add(1);
+        }
+    }
+    Ok(Reply::count(deleted))
+}
+
+const EXISTS: Spec = Spec {
+    name: "exists",
+    arity: -2,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ALL,
+    summary: "Counts which of the keys exist; a key named twice counts twice",
+    action: Action::Data(exists),
+};
+
+fn exists(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = arguments[1..]
+        .iter()
+        .filter(|key| turn.lookup(key).live.is_some())
+        .count();
+    Ok(Reply::count(found))
+}
+
+const TYPE: Spec = Spec {
+    name: "type",
+    arity: 2,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Returns the name of the type of a key's value, or none",
+    action: Action::Data(type_name),
+};
+
+fn type_name(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let place = turn.lookup(arguments[1]);
+    Ok(Reply::status(
+        place
+            .live
+            .map_or("none", |slot| turn.value(slot).type_name()),
+    ))
+}

@@ -1,0 +1,51 @@
+//! What a command leaves to the node: bytes to log, and what its reply must wait for.
+//!
+//! The engine fills this in and touches nothing else. One command or script is one group of
+//! mutations and becomes one frame of the log.
+
+use crate::time::NodeTime;
+
+/// How much of the log a reply depends on. Positions are those of the log's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dependency {
+    /// The reply reveals effects up to this position.
+    pub any: u64,
+    /// Up to this position the effects must be synced in every mode, because no restart delay
+    /// could make up for their loss.
+    pub synced: u64,
+}
+
+impl Dependency {
+    /// Raises both positions; they never fall while a command runs.
+    pub fn raise(&mut self, any: u64, synced: u64) {
+        self.any = self.any.max(any);
+        self.synced = self.synced.max(synced);
+    }
+}
+
+/// The effects of one command or script. The node owns it and uses it again for the next one.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// The encoded mutations; empty when there is nothing to log.
+    pub journal: Vec<u8>,
+    /// The position the group's frame will get.
+    pub position: u64,
+    /// What the reply depends on besides its own group.
+    pub depends: Dependency,
+    /// The latest deadline this group has set.
+    pub longest_deadline: Option<NodeTime>,
+    /// The group created, changed or deleted a key that no restart delay covers (one without a TTL
+    /// or with a deadline beyond the cap), so that it must be synced before the reply.
+    pub uncovered: bool,
+}
+
+impl Effects {
+    /// Makes ready for the next command, whose group would get `position`. Positions start at 1.
+    pub fn begin(&mut self, position: u64) {
+        self.journal.clear();
+        self.position = position;
+        self.depends = Dependency::default();
+        self.longest_deadline = None;
+        self.uncovered = false;
+    }
+}

@@ -1,0 +1,182 @@
+//! The engine: keys, commands and time put together behind one type.
+//!
+//! It reads no clock, touches no file and knows no randomness. The node calls it under one lock,
+//! logs what [`Effects`] holds, and replies once the log is as durable as the effects demand.
+
+use std::time::Duration;
+
+use crate::caller::{Caller, DATABASES};
+use crate::command::{Action, Command};
+use crate::effects::Effects;
+use crate::error::ErrorReply;
+use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
+use crate::mutation::PayloadError;
+use crate::reply::Reply;
+use crate::time::{Moment, NodeTime};
+use crate::turn::Turn;
+
+/// How an engine is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// The longest TTL for whose loss the restart delay makes up.
+    pub restart_delay_max: Duration,
+    /// Whether keys without a TTL, or with a longer one, are refused.
+    pub require_ttl: bool,
+    /// The longest key.
+    pub key_bytes_max: usize,
+    /// The longest string, and the largest hash.
+    pub value_bytes_max: usize,
+    /// The most that one command or script may add to the log.
+    pub journal_bytes_max: usize,
+    /// Makes the table's hash function unpredictable for clients. Give each node its own.
+    pub hash_seed: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            restart_delay_max: Duration::from_secs(60),
+            require_ttl: false,
+            key_bytes_max: KEY_BYTES_MAX,
+            value_bytes_max: VALUE_BYTES_MAX,
+            journal_bytes_max: JOURNAL_BYTES_MAX,
+            hash_seed: 0,
+        }
+    }
+}
+
+/// What a call of [`Engine::reclaim`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// How many expired keys have left memory.
+    pub freed: usize,
+    /// Whether the budget was spent before everything was done.
+    pub more: bool,
+}
+
+/// The keys of a node and the rules for changing them.
+#[derive(Debug)]
+pub struct Engine {
+    keyspace: Box<Keyspace>,
+}
+
+impl Engine {
+    /// An engine without keys.
+    pub fn new(options: EngineOptions) -> Engine {
+        let rules = Rules {
+            restart_delay_max: options.restart_delay_max,
+            require_ttl: options.require_ttl,
+            key_bytes_max: options.key_bytes_max,
+            value_bytes_max: options.value_bytes_max,
+            journal_bytes_max: options.journal_bytes_max,
+        };
+        Engine {
+            keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
+        }
+    }
+
+    /// Runs one command. `effects` must have been begun for it.
+    ///
+    /// A caller's database beyond the last one is answered with an error.
+    pub fn execute(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        command: &Command<'_>,
+        effects: &mut Effects,
+    ) -> Reply {
+        debug_assert!(
+            effects.journal.is_empty(),
+            "effects are begun for each command"
+        );
+        if caller.database >= DATABASES {
+            return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
+        }
+        match command.spec.action {
+            Action::Data(run) => {
+                let keyspace = &mut *self.keyspace;
+                let mut turn = Turn {
+                    keyspace,
+                    now,
+                    caller: *caller,
+                    effects,
+                };
+                run(&mut turn, command.arguments).unwrap_or_else(Reply::Error)
+            }
+        }
+    }
+
+    /// Frees keys whose deadline has come, spending at most `budget` steps. Nothing is journalled:
+    /// the deadlines are in the log already.
+    pub fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
+        let (freed, more) = self.keyspace.reclaim(now, budget);
+        Reclaimed { freed, more }
+    }
+
+    /// When [`Engine::reclaim`] next has something to do. It may turn out to be only some moving
+    /// of links; it is at most a millisecond after the earliest deadline.
+    pub fn next_deadline(&self) -> Option<NodeTime> {
+        self.keyspace.next_due()
+    }
+
+    /// Replays one payload of the log: what one command or script did, or a part of a snapshot.
+    ///
+    /// Decides nothing, least of all whether a key has expired. A mutation of a key that is not
+    /// there is passed over: parts of a snapshot lie between groups, and a later part then holds
+    /// the whole key. After an error the engine holds a part of the payload and must not serve.
+    pub fn apply(&mut self, position: u64, payload: &[u8]) -> Result<(), PayloadError> {
+        crate::replay::apply(&mut self.keyspace, position, payload)
+    }
+
+    /// Moves every deadline to another clock: what was left at `newest` is left at `now`.
+    pub fn rebase(&mut self, newest: NodeTime, now: NodeTime) {
+        self.keyspace.rebase(newest, now);
+    }
+
+    /// The latest deadline of any key, found by looking at all of them.
+    pub fn longest_deadline(&self) -> Option<NodeTime> {
+        self.keyspace
+            .entries_from(0)
+            .filter_map(|(_, entry)| entry.deadline.deadline())
+            .max()
+    }
+
+    /// Whether a key exists that no restart delay covers. Looks at all keys if need be.
+    pub fn has_keys_without_ttl_or_beyond_cap(&self, now: NodeTime) -> bool {
+        let without_ttl = |count: DatabaseCount| count.keys > count.with_ttl;
+        let limit = now.saturating_add(self.keyspace.rules.restart_delay_max);
+        (0..DATABASES).any(|database| without_ttl(self.count(database)))
+            || self
+                .longest_deadline()
+                .is_some_and(|deadline| deadline > limit)
+    }
+
+    /// How many keys a database holds.
+    pub fn count(&self, database: u8) -> DatabaseCount {
+        self.keyspace.count(database)
+    }
+
+    /// Counters since the start.
+    pub fn statistics(&self) -> Statistics {
+        self.keyspace.statistics
+    }
+
+    /// Changes the cap on deadlines that the restart delay covers.
+    pub fn set_restart_delay_max(&mut self, cap: Duration) {
+        self.keyspace.rules.restart_delay_max = cap;
+    }
+
+    /// Changes whether keys beyond the cap are refused.
+    pub fn set_require_ttl(&mut self, is_required: bool) {
+        self.keyspace.rules.require_ttl = is_required;
+    }
+}
+
+/// The longest key unless told otherwise.
+pub const KEY_BYTES_MAX: usize = 1 << 20;
+
+/// The longest value unless told otherwise.
+pub const VALUE_BYTES_MAX: usize = 4 << 20;
+
+/// The largest group of mutations unless told otherwise: a frame of the log with room to spare.
+pub const JOURNAL_BYTES_MAX: usize = 7 << 20;

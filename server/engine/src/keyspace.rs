@@ -1,0 +1,510 @@
+//! All keys of all databases: stored, found, counted, changed and undone.
+//!
+//! Invariants: a key has one entry and keeps its slot for as long as it exists; an entry is in the
+//! index exactly once, and in the wheel exactly if it has a deadline. Nothing here writes to the
+//! journal, and nothing here knows a command.
+
+pub(crate) mod entry;
+pub(crate) mod fields;
+mod index;
+mod slab;
+mod undo;
+mod wheel;
+
+use std::time::Duration;
+
+use crate::caller::DATABASES;
+use crate::keyspace::entry::{Body, Entry, NONE, Slot, ValueRef};
+use crate::keyspace::index::Index;
+use crate::keyspace::slab::Slab;
+use crate::keyspace::undo::{Undo, UndoRecord};
+use crate::keyspace::wheel::Wheel;
+use crate::time::NodeTime;
+
+/// What an engine's keys have to obey.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// The longest TTL for whose loss a restart delay makes up.
+    pub(crate) restart_delay_max: Duration,
+    /// Whether keys beyond that are refused.
+    pub(crate) require_ttl: bool,
+    pub(crate) key_bytes_max: usize,
+    pub(crate) value_bytes_max: usize,
+    pub(crate) journal_bytes_max: usize,
+}
+
+/// Where a key is, or would be. Valid until the next change of the keyspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) database: u8,
+    pub(crate) hash: u64,
+    /// The stored entry, which may have expired.
+    pub(crate) stored: Option<Slot>,
+    /// The entry, if the key exists.
+    pub(crate) live: Option<Slot>,
+}
+
+/// How many keys a database holds; expired keys count until they have been reclaimed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseCount {
+    /// All keys.
+    pub keys: u64,
+    /// The keys that have a deadline.
+    pub with_ttl: u64,
+}
+
+/// Counters since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Keys that have left memory because their deadline had come.
+    pub expired: u64,
+    /// Lookups that found a key.
+    pub hits: u64,
+    /// Lookups that found none.
+    pub misses: u64,
+}
+
+/// All keys. The default is an empty placeholder in which nothing may be looked up.
+#[derive(Debug)]
+pub(crate) struct Keyspace {
+    slab: Slab,
+    index: Index,
+    wheel: Wheel,
+    undo: Undo,
+    counts: [DatabaseCount; DATABASES as usize],
+    seed: u64,
+    /// The last group that changed anything.
+    pub(crate) last_position: u64,
+    /// The last group that wrote or deleted an uncovered key.
+    pub(crate) last_uncovered: u64,
+    pub(crate) statistics: Statistics,
+    pub(crate) rules: Rules,
+}
+
+impl Keyspace {
+    pub(crate) fn new(seed: u64, rules: Rules) -> Keyspace {
+        Keyspace {
+            index: Index::new(seed),
+            ..Keyspace::placeholder(seed, rules)
+        }
+    }
+
+    /// Stands in for a keyspace that is elsewhere while a script runs. Holds no table, so that
+    /// making one is cheap.
+    pub(crate) fn placeholder(seed: u64, rules: Rules) -> Keyspace {
+        Keyspace {
+            slab: Slab::default(),
+            index: Index::default(),
+            wheel: Wheel::default(),
+            undo: Undo::default(),
+            counts: [DatabaseCount::default(); DATABASES as usize],
+            seed,
+            last_position: 0,
+            last_uncovered: 0,
+            statistics: Statistics::default(),
+            rules,
+        }
+    }
+
+    pub(crate) fn locate(&self, now: NodeTime, database: u8, key: &[u8]) -> Place {
+        let hash = self.index.hash(database, key);
+        let stored = self.index.find(&self.slab, hash, database, key);
+        let live = stored.filter(|&slot| self.slab.get(slot).is_live(now));
+        Place {
+            database,
+            hash,
+            stored,
+            live,
+        }
+    }
+
+    /// A key for replay, to which deadlines mean nothing.
+    pub(crate) fn locate_stored(&self, database: u8, key: &[u8]) -> Place {
+        self.locate(NodeTime::ZERO, database, key)
+    }
+
+    pub(crate) fn entry(&self, slot: Slot) -> &Entry {
+        self.slab.get(slot)
+    }
+
+    pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {
+        self.slab.get(slot).value()
+    }
+
+    /// The stored entries from a slot on, in the order of their slots.
+    pub(crate) fn entries_from(&self, start: Slot) -> impl Iterator<Item = (Slot, &Entry)> {
+        self.slab.iter_from(start)
+    }
+
+    /// One more than the highest slot ever used.
+    pub(crate) fn slots_end(&self) -> Slot {
+        self.slab.end()
+    }
+
+    pub(crate) fn count(&self, database: u8) -> DatabaseCount {
+        self.counts[usize::from(database)]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| count.keys == 0)
+    }
+
+    /// What the seed of a large hash's own index is made from.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The positions a reply depends on that tells whether the key is there, and what it holds.
+    pub(crate) fn dependency(&self, place: &Place) -> (u64, u64) {
+        let shard = self.index.shard(place.hash);
+        let written = place
+            .stored
+            .map_or(0, |slot| self.slab.get(slot).position());
+        let any = if place.live.is_some() {
+            written
+        } else {
+            written.max(shard.deleted)
+        };
+        (any, shard.uncovered)
+    }
+
+    /// Remembers that an uncovered key was written or deleted.
+    pub(crate) fn mark_uncovered(&mut self, hash: u64, position: u64) {
+        let shard = self.index.shard_mut(hash);
+        shard.uncovered = shard.uncovered.max(position);
+        self.last_uncovered = self.last_uncovered.max(position);
+    }
+
+    pub(crate) fn hash_of(&self, entry: &Entry) -> u64 {
+        self.index.hash(entry.database(), entry.key())
+    }
+
+    /// Whether there is no slot left for another key.
+    pub(crate) fn is_full(&self) -> bool {
+        self.slab.is_full()
+    }
+
+    /// Remembers that an uncovered key of any shard may have been deleted.
+    pub(crate) fn mark_all_uncovered(&mut self, position: u64) {
+        for shard in self.index.shards_mut() {
+            shard.uncovered = shard.uncovered.max(position);
+        }
+        self.last_uncovered = self.last_uncovered.max(position);
+    }
+
+    /// Writes a whole key: a new one, or over what is stored at its place. False when no slot is
+    /// left.
+    #[must_use]
+    pub(crate) fn put(
+        &mut self,
+        place: &Place,
+        body: Body,
+        deadline: NodeTime,
+        position: u64,
+    ) -> bool {
+        self.last_position = self.last_position.max(position);
+        let Some(slot) = place.stored else {
+            let entry = Entry::new(place.database, body, deadline, position);
+            let Some(slot) = self.slab.insert(entry) else {
+                return false;
+            };
+            self.index.insert(&self.slab, place.hash, slot);
+            self.link(slot);
+            self.count_key(slot, Step::Up);
+            self.undo.push(|| UndoRecord::Created { slot });
+            return true;
+        };
+        let (old_position, old_deadline) = self.move_deadline(slot, deadline, position);
+        let old = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
+        self.undo.push(|| UndoRecord::Replaced {
+            slot,
+            body: old,
+            deadline: old_deadline,
+            position: old_position,
+        });
+        true
+    }
+
+    pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: NodeTime, position: u64) {
+        self.last_position = self.last_position.max(position);
+        let (position, deadline) = self.move_deadline(slot, deadline, position);
+        self.undo.push(|| UndoRecord::Deadline {
+            slot,
+            deadline,
+            position,
+        });
+    }
+
+    /// Sets a field of a hash; nothing happens to other values.
+    pub(crate) fn set_field(&mut self, slot: Slot, field: &[u8], value: &[u8], position: u64) {
+        self.last_position = self.last_position.max(position);
+        let seed = self.seed;
+        let entry = self.slab.get_mut(slot);
+        let old_position = entry.position();
+        let Some(fields) = entry.body.fields_mut() else {
+            return;
+        };
+        let old = fields.set(field, value, seed);
+        entry.set_position(position);
+        self.undo.push(|| UndoRecord::Field {
+            slot,
+            field: field.into(),
+            value: old,
+            position: old_position,
+        });
+    }
+
+    /// Removes a field of a hash. The caller removes the key when it was the last one.
+    pub(crate) fn remove_field(&mut self, slot: Slot, field: &[u8], position: u64) {
+        self.last_position = self.last_position.max(position);
+        let entry = self.slab.get_mut(slot);
+        let old_position = entry.position();
+        let Some(old) = entry
+            .body
+            .fields_mut()
+            .and_then(|fields| fields.remove(field))
+        else {
+            return;
+        };
+        entry.set_position(position);
+        self.undo.push(|| UndoRecord::Field {
+            slot,
+            field: field.into(),
+            value: Some(old),
+            position: old_position,
+        });
+    }
+
+    /// Deletes a stored key.
+    pub(crate) fn remove(&mut self, hash: u64, slot: Slot, position: u64) {
+        self.last_position = self.last_position.max(position);
+        let shard = self.index.shard_mut(hash);
+        shard.deleted = shard.deleted.max(position);
+        let entry = self.take_out(hash, slot);
+        self.undo.push(|| UndoRecord::Removed {
+            slot,
+            entry: Box::new(entry),
+        });
+    }
+
+    fn remove_slot(&mut self, slot: Slot, position: u64) {
+        let entry = self.slab.get(slot);
+        let hash = self.hash_of(entry);
+        self.remove(hash, slot, position);
+    }
+
+    /// Deletes all keys of a database, or of all.
+    pub(crate) fn flush(&mut self, database: Option<u8>, position: u64) {
+        for slot in 0..self.slab.end() {
+            let entry = self.slab.get(slot);
+            if !entry.is_vacant() && database.is_none_or(|number| number == entry.database()) {
+                self.remove_slot(slot, position);
+            }
+        }
+        for shard in self.index.shards_mut() {
+            shard.deleted = shard.deleted.max(position);
+        }
+        self.last_position = self.last_position.max(position);
+    }
+
+    /// Frees expired keys, at most `budget` steps of work. True if there is more to do.
+    ///
+    /// Whoever is then told that such a key is absent depends on the write that set its deadline.
+    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> (usize, bool) {
+        debug_assert!(
+            !self.undo.is_recording(),
+            "slots are not freed behind a script's back"
+        );
+        let mut left = budget;
+        let mut freed: usize = 0;
+        while let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left) {
+            let entry = self.slab.get(slot);
+            let (hash, position) = (
+                self.index.hash(entry.database(), entry.key()),
+                entry.position(),
+            );
+            let shard = self.index.shard_mut(hash);
+            shard.deleted = shard.deleted.max(position);
+            self.take_out(hash, slot);
+            freed = freed.saturating_add(1);
+        }
+        self.statistics.expired = self.statistics.expired.saturating_add(freed as u64);
+        if freed > 0 && self.is_empty() {
+            self.slab.reset();
+            self.index.reset();
+        }
+        (freed, left == 0)
+    }
+
+    pub(crate) fn next_due(&self) -> Option<NodeTime> {
+        self.wheel.next_due()
+    }
+
+    /// Moves every deadline to a new clock: what was left at `newest` is left at `now`.
+    pub(crate) fn rebase(&mut self, newest: NodeTime, now: NodeTime) {
+        self.wheel = Wheel::default();
+        for slot in 0..self.slab.end() {
+            let entry = self.slab.get_mut(slot);
+            if entry.is_vacant() || entry.deadline == NodeTime::NEVER {
+                continue;
+            }
+            let left = entry.deadline.saturating_since(newest);
+            let last = NodeTime::from_nanos(u64::MAX - 1);
+            entry.deadline = now.saturating_add(left).min(last);
+            (entry.previous, entry.next) = (NONE, NONE);
+            self.wheel.insert(&mut self.slab, slot);
+        }
+    }
+
+    /// Starts to record the way back.
+    pub(crate) fn begin_undo(&mut self) {
+        self.undo.begin();
+    }
+
+    pub(crate) fn is_recording(&self) -> bool {
+        self.undo.is_recording()
+    }
+
+    /// The places written since the recording began; some may be free again.
+    pub(crate) fn written_entries(&self) -> impl Iterator<Item = &Entry> {
+        self.undo
+            .records()
+            .iter()
+            .map(|record| self.slab.get(record.slot()))
+    }
+
+    /// Ends the recording; the changes stay.
+    pub(crate) fn commit_undo(&mut self) {
+        self.undo.forget();
+    }
+
+    /// Ends the recording and takes back all changes since, which had the position `position`.
+    ///
+    /// No reply may depend on that position any more, since nothing will be logged there. What
+    /// the shards remember is therefore lowered to the group before, which is on the safe side.
+    pub(crate) fn rollback(&mut self, position: u64) {
+        let before = position.saturating_sub(1);
+        for record in self.undo.take().into_iter().rev() {
+            self.take_back(record);
+        }
+        for shard in self.index.shards_mut() {
+            shard.deleted = shard.deleted.min(before);
+            shard.uncovered = shard.uncovered.min(before);
+        }
+        self.last_position = self.last_position.min(before);
+        self.last_uncovered = self.last_uncovered.min(before);
+    }
+
+    fn take_back(&mut self, record: UndoRecord) {
+        match record {
+            UndoRecord::Created { slot } => {
+                let entry = self.slab.get(slot);
+                let hash = self.index.hash(entry.database(), entry.key());
+                self.take_out(hash, slot);
+            }
+            UndoRecord::Replaced {
+                slot,
+                body,
+                deadline,
+                position,
+            } => {
+                self.move_deadline(slot, deadline, position);
+                self.slab.get_mut(slot).body = body;
+            }
+            UndoRecord::Deadline {
+                slot,
+                deadline,
+                position,
+            } => {
+                self.move_deadline(slot, deadline, position);
+            }
+            UndoRecord::Field {
+                slot,
+                field,
+                value,
+                position,
+            } => {
+                let seed = self.seed;
+                let entry = self.slab.get_mut(slot);
+                entry.set_position(position);
+                if let Some(fields) = entry.body.fields_mut() {
+                    match value {
+                        Some(value) => drop(fields.set(&field, &value, seed)),
+                        None => drop(fields.remove(&field)),
+                    }
+                }
+            }
+            UndoRecord::Removed { slot, mut entry } => {
+                (entry.previous, entry.next) = (NONE, NONE);
+                let hash = self.index.hash(entry.database(), entry.key());
+                let restored = self.slab.insert(*entry);
+                debug_assert_eq!(
+                    restored,
+                    Some(slot),
+                    "free places are reused last in, first out"
+                );
+                if let Some(slot) = restored {
+                    self.index.insert(&self.slab, hash, slot);
+                    self.link(slot);
+                    self.count_key(slot, Step::Up);
+                }
+            }
+        }
+    }
+
+    fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {
+        self.wheel.remove(&mut self.slab, slot);
+        self.index.remove(hash, slot);
+        self.count_key(slot, Step::Down);
+        self.slab.remove(slot)
+    }
+
+    /// Gives an entry another deadline and position; returns the old ones.
+    fn move_deadline(&mut self, slot: Slot, deadline: NodeTime, position: u64) -> (u64, NodeTime) {
+        let entry = self.slab.get(slot);
+        let old = (entry.position(), entry.deadline);
+        if old.1 != deadline {
+            self.wheel.remove(&mut self.slab, slot);
+            self.count_ttl(slot, Step::Down);
+            self.slab.get_mut(slot).deadline = deadline;
+            self.count_ttl(slot, Step::Up);
+            self.link(slot);
+        }
+        self.slab.get_mut(slot).set_position(position);
+        old
+    }
+
+    fn link(&mut self, slot: Slot) {
+        if self.slab.get(slot).deadline != NodeTime::NEVER {
+            self.wheel.insert(&mut self.slab, slot);
+        }
+    }
+
+    fn count_key(&mut self, slot: Slot, step: Step) {
+        let count = &mut self.counts[usize::from(self.slab.get(slot).database())];
+        step.take(&mut count.keys);
+        self.count_ttl(slot, step);
+    }
+
+    fn count_ttl(&mut self, slot: Slot, step: Step) {
+        let entry = self.slab.get(slot);
+        if entry.deadline != NodeTime::NEVER {
+            step.take(&mut self.counts[usize::from(entry.database())].with_ttl);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Up,
+    Down,
+}
+
+impl Step {
+    fn take(self, count: &mut u64) {
+        *count = match self {
+            Step::Up => count.saturating_add(1),
+            Step::Down => count.saturating_sub(1),
+        };
+    }
+}

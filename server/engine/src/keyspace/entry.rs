@@ -1,0 +1,200 @@
+//! One stored key with its value, in 64 bytes: one cache line.
+//!
+//! A short key and string lie inside the entry itself; longer ones share one allocation. What a
+//! deadline means is decided elsewhere.
+
+use crate::caller::DATABASES;
+use crate::keyspace::fields::Fields;
+use crate::time::NodeTime;
+
+/// The number of an entry's place. It stays the same for as long as the key exists.
+pub(crate) type Slot = u32;
+
+/// No slot.
+pub(crate) const NONE: Slot = u32::MAX;
+
+/// One place of the slab: a key, or a link of the list of free places.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// When the key ends, or [`NodeTime::NEVER`].
+    pub(crate) deadline: NodeTime,
+    /// The position of the last write in the upper bits, the database in the lowest four.
+    stamp: u64,
+    /// The previous entry in the wheel's list, or that list's mark.
+    pub(crate) previous: Slot,
+    /// The next entry in the wheel's list, or in the list of free places.
+    pub(crate) next: Slot,
+    pub(crate) body: Body,
+}
+
+/// A key and its value.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// A free place.
+    Vacant,
+    /// Key and string lie one after the other in `bytes`.
+    Inline {
+        key: u8,
+        value: u8,
+        bytes: [u8; INLINE_BYTES],
+    },
+    /// Key and string lie one after the other in one allocation.
+    Packed { bytes: Box<[u8]>, key: u32 },
+    /// A key with a value of many parts.
+    Composite { key: Box<[u8]>, value: Collection },
+}
+
+/// A value of many parts. A new type of value is one more variant here.
+#[derive(Clone, Debug)]
+pub(crate) enum Collection {
+    Hash(Box<Fields>),
+}
+
+/// A borrowed value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ValueRef<'a> {
+    String(&'a [u8]),
+    Hash(&'a Fields),
+}
+
+impl ValueRef<'_> {
+    /// The name TYPE answers.
+    pub(crate) fn type_name(self) -> &'static str {
+        match self {
+            ValueRef::String(_) => "string",
+            ValueRef::Hash(_) => "hash",
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(database: u8, body: Body, deadline: NodeTime, position: u64) -> Entry {
+        let stamp = stamp(database, position);
+        Entry {
+            deadline,
+            stamp,
+            previous: NONE,
+            next: NONE,
+            body,
+        }
+    }
+
+    pub(crate) fn is_vacant(&self) -> bool {
+        matches!(self.body, Body::Vacant)
+    }
+
+    /// A deadline is the first instant at which the key no longer exists.
+    pub(crate) fn is_live(&self, now: NodeTime) -> bool {
+        self.deadline > now
+    }
+
+    pub(crate) fn database(&self) -> u8 {
+        u8::try_from(self.stamp & DATABASE_MASK).unwrap_or_default()
+    }
+
+    /// The position of the group that wrote this entry last.
+    pub(crate) fn position(&self) -> u64 {
+        self.stamp >> DATABASE_BITS
+    }
+
+    pub(crate) fn set_position(&mut self, position: u64) {
+        self.stamp = stamp(self.database(), position);
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        self.body.key()
+    }
+
+    pub(crate) fn value(&self) -> ValueRef<'_> {
+        self.body.value()
+    }
+}
+
+impl Body {
+    /// A key with a string.
+    pub(crate) fn string(key: &[u8], value: &[u8]) -> Body {
+        let length = key.len().saturating_add(value.len());
+        if let (true, Ok(key_length), Ok(value_length)) = (
+            length <= INLINE_BYTES,
+            u8::try_from(key.len()),
+            u8::try_from(value.len()),
+        ) {
+            let mut bytes = [0; INLINE_BYTES];
+            let (front, rest) = bytes.split_at_mut(key.len());
+            front.copy_from_slice(key);
+            rest[..value.len()].copy_from_slice(value);
+            return Body::Inline {
+                key: key_length,
+                value: value_length,
+                bytes,
+            };
+        }
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        let key = u32::try_from(key.len()).expect("a request is far below 4 GiB");
+        Body::Packed {
+            bytes: bytes.into_boxed_slice(),
+            key,
+        }
+    }
+
+    /// A key with a hash.
+    pub(crate) fn hash(key: &[u8], fields: Fields) -> Body {
+        Body::Composite {
+            key: key.into(),
+            value: Collection::Hash(Box::new(fields)),
+        }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        match self {
+            Body::Vacant => &[],
+            Body::Inline { key, bytes, .. } => &bytes[..usize::from(*key)],
+            Body::Packed { bytes, key } => &bytes[..*key as usize],
+            Body::Composite { key, .. } => key,
+        }
+    }
+
+    pub(crate) fn value(&self) -> ValueRef<'_> {
+        match self {
+            Body::Vacant => ValueRef::String(&[]),
+            Body::Inline { key, value, bytes } => {
+                let start = usize::from(*key);
+                ValueRef::String(&bytes[start..start.saturating_add(usize::from(*value))])
+            }
+            Body::Packed { bytes, key } => ValueRef::String(&bytes[*key as usize..]),
+            Body::Composite {
+                value: Collection::Hash(fields),
+                ..
+            } => ValueRef::Hash(fields),
+        }
+    }
+
+    /// The fields of a hash.
+    pub(crate) fn fields_mut(&mut self) -> Option<&mut Fields> {
+        match self {
+            Body::Composite {
+                value: Collection::Hash(fields),
+                ..
+            } => Some(fields),
+            _ => None,
+        }
+    }
+}
+
+fn stamp(database: u8, position: u64) -> u64 {
+    debug_assert!(database < DATABASES, "a database beyond the last one");
+    debug_assert!(
+        position >> (u64::BITS - DATABASE_BITS) == 0,
+        "positions use 60 bits"
+    );
+    (position << DATABASE_BITS) | u64::from(database)
+}
+
+/// Keys and strings of up to this many bytes together need no allocation.
+const INLINE_BYTES: usize = 37;
+const DATABASE_BITS: u32 = 4;
+const DATABASE_MASK: u64 = 0xf;
+
+const _: () = assert!(size_of::<Entry>() == 64, "an entry is one cache line");

@@ -1,0 +1,156 @@
+//! The fields of a hash, in the order in which they came while it is small.
+//!
+//! A small hash is searched from front to back; a large one gets an index. Knows nothing of keys,
+//! deadlines or the log.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+
+/// Fields and their values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    pairs: Vec<(Box<[u8]>, Box<[u8]>)>,
+    index: Option<Box<FieldIndex>>,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct FieldIndex {
+    places: HashTable<u32>,
+    hasher: FixedState,
+}
+
+impl Fields {
+    pub(crate) fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The bytes of all fields and values, with what their encoding adds at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        self.place(field).map(|place| &*self.pairs[place].1)
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        self.pairs.iter().map(|(field, value)| (&**field, &**value))
+    }
+
+    /// Sets a field and returns what it held before. `seed` is for the index of a large hash.
+    pub(crate) fn set(&mut self, field: &[u8], value: &[u8], seed: u64) -> Option<Box<[u8]>> {
+        self.bytes = self.bytes.saturating_add(pair_bytes(field, value));
+        if let Some(place) = self.place(field) {
+            let old = std::mem::replace(&mut self.pairs[place].1, value.into());
+            self.bytes = self.bytes.saturating_sub(pair_bytes(field, &old));
+            return Some(old);
+        }
+        let place = place_number(self.pairs.len());
+        self.pairs.push((field.into(), value.into()));
+        if let Some(index) = &mut self.index {
+            index.insert(&self.pairs, place);
+        } else if self.pairs.len() > LINEAR_FIELDS_MAX {
+            self.index = Some(Box::new(FieldIndex::of(&self.pairs, seed)));
+        }
+        None
+    }
+
+    /// Removes a field and returns what it held.
+    pub(crate) fn remove(&mut self, field: &[u8]) -> Option<Box<[u8]>> {
+        let place = self.place(field)?;
+        let (field, value) = match &mut self.index {
+            None => self.pairs.remove(place),
+            Some(index) => {
+                index.remove(&self.pairs, place);
+                self.pairs.swap_remove(place)
+            }
+        };
+        self.bytes = self.bytes.saturating_sub(pair_bytes(&field, &value));
+        Some(value)
+    }
+
+    fn place(&self, field: &[u8]) -> Option<usize> {
+        match &self.index {
+            None => self.pairs.iter().position(|(name, _)| **name == *field),
+            Some(index) => index.find(&self.pairs, field),
+        }
+    }
+}
+
+type Pairs = [(Box<[u8]>, Box<[u8]>)];
+
+impl FieldIndex {
+    fn of(pairs: &Pairs, seed: u64) -> FieldIndex {
+        let places = HashTable::with_capacity(pairs.len());
+        let mut index = FieldIndex {
+            places,
+            hasher: FixedState::with_seed(seed),
+        };
+        for place in 0..pairs.len() {
+            index.insert(pairs, place_number(place));
+        }
+        index
+    }
+
+    fn hash(&self, field: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(field);
+        hasher.finish()
+    }
+
+    fn find(&self, pairs: &Pairs, field: &[u8]) -> Option<usize> {
+        let matches = |&place: &u32| *pairs[place as usize].0 == *field;
+        self.places
+            .find(self.hash(field), matches)
+            .map(|&place| place as usize)
+    }
+
+    fn insert(&mut self, pairs: &Pairs, place: u32) {
+        let hash = self.hash(&pairs[place as usize].0);
+        let hasher = &self.hasher;
+        self.places.insert_unique(hash, place, |&other| {
+            let mut state = hasher.build_hasher();
+            state.write(&pairs[other as usize].0);
+            state.finish()
+        });
+    }
+
+    /// Forgets the field at `place`, into which the last field is about to move.
+    fn remove(&mut self, pairs: &Pairs, place: usize) {
+        let last = pairs.len().saturating_sub(1);
+        let (hash, number) = (self.hash(&pairs[place].0), place_number(place));
+        if let Ok(occupied) = self.places.find_entry(hash, |&other| other == number) {
+            occupied.remove();
+        }
+        if last != place {
+            let (hash, last) = (self.hash(&pairs[last].0), place_number(last));
+            if let Some(moved) = self.places.find_mut(hash, |&other| other == last) {
+                *moved = number;
+            }
+        }
+    }
+}
+
+fn place_number(place: usize) -> u32 {
+    u32::try_from(place).expect("the bytes of a hash are bounded far below 4 GiB")
+}
+
+fn pair_bytes(field: &[u8], value: &[u8]) -> usize {
+    field
+        .len()
+        .saturating_add(value.len())
+        .saturating_add(PAIR_OVERHEAD)
+}
+
+/// Up to this many fields are searched without an index.
+const LINEAR_FIELDS_MAX: usize = 64;
+
+/// Two length prefixes in the journal.
+const PAIR_OVERHEAD: usize = 10;

@@ -1,0 +1,108 @@
+//! From keys to slots: many small hash tables, so that growing one of them is short.
+//!
+//! Each shard also remembers how far the log must be durable before the *absence* of one of its
+//! keys may be told: coarse, but in bounded memory and on the safe side.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+
+use crate::keyspace::entry::Slot;
+use crate::keyspace::slab::Slab;
+
+/// The shards of the index. The default has none and is only a placeholder.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    shards: Box<[Shard]>,
+    hasher: FixedState,
+}
+
+/// A part of the keys.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    slots: HashTable<Slot>,
+    /// The last group that made a key of this shard disappear.
+    pub(crate) deleted: u64,
+    /// The last group that wrote or deleted an uncovered key of this shard.
+    pub(crate) uncovered: u64,
+}
+
+impl Index {
+    pub(crate) fn new(seed: u64) -> Index {
+        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
+        Index {
+            shards,
+            hasher: FixedState::with_seed(seed),
+        }
+    }
+
+    pub(crate) fn hash(&self, database: u8, key: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.write_u8(database);
+        hasher.finish()
+    }
+
+    pub(crate) fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[shard_of(hash)]
+    }
+
+    pub(crate) fn shard_mut(&mut self, hash: u64) -> &mut Shard {
+        &mut self.shards[shard_of(hash)]
+    }
+
+    pub(crate) fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
+        self.shards.iter_mut()
+    }
+
+    pub(crate) fn find(&self, slab: &Slab, hash: u64, database: u8, key: &[u8]) -> Option<Slot> {
+        let matches = |&slot: &Slot| {
+            let entry = slab.get(slot);
+            entry.key() == key && entry.database() == database
+        };
+        self.shard(hash).slots.find(hash, matches).copied()
+    }
+
+    /// Adds a key that is not there yet.
+    pub(crate) fn insert(&mut self, slab: &Slab, hash: u64, slot: Slot) {
+        let Index { shards, hasher } = self;
+        let rehash = |&slot: &Slot| {
+            let entry = slab.get(slot);
+            let mut state = hasher.build_hasher();
+            state.write(entry.key());
+            state.write_u8(entry.database());
+            state.finish()
+        };
+        shards[shard_of(hash)]
+            .slots
+            .insert_unique(hash, slot, rehash);
+    }
+
+    /// Takes out the entry with this slot.
+    pub(crate) fn remove(&mut self, hash: u64, slot: Slot) {
+        let found = self
+            .shard_mut(hash)
+            .slots
+            .find_entry(hash, |&other| other == slot);
+        debug_assert!(found.is_ok(), "a key that is stored is in the index");
+        if let Ok(occupied) = found {
+            occupied.remove();
+        }
+    }
+
+    /// Gives the memory of empty shards back.
+    pub(crate) fn reset(&mut self) {
+        for shard in &mut self.shards {
+            debug_assert!(shard.slots.is_empty(), "only an empty index is reset");
+            shard.slots = HashTable::new();
+        }
+    }
+}
+
+/// The table itself uses the lowest and the highest bits.
+fn shard_of(hash: u64) -> usize {
+    ((hash >> 40) & (SHARDS - 1)) as usize
+}
+
+const SHARDS: u64 = 1024;

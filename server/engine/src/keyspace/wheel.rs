@@ -1,0 +1,179 @@
+//! A hierarchical timing wheel: which keys with a deadline are due to leave memory.
+//!
+//! Its links lie in the entries themselves, so that adding and removing are a few stores and never
+//! allocate. It decides nothing: whether a key exists is a comparison with its deadline on every
+//! access; the wheel only finds what may be freed, at a granularity of about a millisecond.
+//!
+//! Level n has 64 lists of 64^n ticks each. An entry lies at the level of the highest digit (base
+//! 64) in which its tick differs from the wheel's own, and moves down as that time comes.
+
+use crate::keyspace::entry::{NONE, Slot};
+use crate::keyspace::slab::Slab;
+use crate::time::NodeTime;
+
+/// The lists of the wheel.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// The first entry of each list.
+    heads: Box<[Slot]>,
+    /// Which lists of a level are not empty, one bit each.
+    occupied: [u64; LEVELS],
+    /// Everything due before or at this tick has been handed out, except what still lies in the
+    /// lists that begin at this very tick.
+    elapsed: u64,
+}
+
+impl Default for Wheel {
+    fn default() -> Wheel {
+        let heads = vec![NONE; LEVELS * LISTS].into_boxed_slice();
+        Wheel {
+            heads,
+            occupied: [0; LEVELS],
+            elapsed: 0,
+        }
+    }
+}
+
+impl Wheel {
+    /// Adds an entry, which has a deadline and is in no list.
+    pub(crate) fn insert(&mut self, slab: &mut Slab, slot: Slot) {
+        let deadline = slab.get(slot).deadline;
+        debug_assert!(
+            deadline != NodeTime::NEVER,
+            "only deadlines belong into the wheel"
+        );
+        let list = self.list_for(tick_at_or_after(deadline));
+        let next = std::mem::replace(&mut self.heads[list], slot);
+        self.occupied[list / LISTS] |= 1 << (list % LISTS);
+        if next != NONE {
+            slab.get_mut(next).previous = slot;
+        }
+        let entry = slab.get_mut(slot);
+        debug_assert!(entry.previous == NONE, "an entry is in one list at most");
+        entry.previous = mark_of(list);
+        entry.next = next;
+    }
+
+    /// Takes an entry out, if it is in.
+    pub(crate) fn remove(&mut self, slab: &mut Slab, slot: Slot) {
+        let entry = slab.get_mut(slot);
+        let (previous, next) = (entry.previous, entry.next);
+        if previous == NONE {
+            return;
+        }
+        entry.previous = NONE;
+        entry.next = NONE;
+        if next != NONE {
+            slab.get_mut(next).previous = previous;
+        }
+        if let Some(list) = list_of(previous) {
+            self.heads[list] = next;
+            if next == NONE {
+                self.occupied[list / LISTS] &= !(1 << (list % LISTS));
+            }
+        } else {
+            slab.get_mut(previous).next = next;
+        }
+    }
+
+    /// Takes out one entry whose deadline has come, spending from `budget` one step for each entry
+    /// that is moved or handed out. `None` when nothing is due or the budget is spent.
+    pub(crate) fn pop_due(
+        &mut self,
+        slab: &mut Slab,
+        now: NodeTime,
+        budget: &mut usize,
+    ) -> Option<Slot> {
+        let now_tick = now.as_nanos() / TICK_NANOS;
+        loop {
+            let Some((tick, list)) = self.next_list().filter(|&(tick, _)| tick <= now_tick) else {
+                self.elapsed = self.elapsed.max(now_tick);
+                return None;
+            };
+            self.elapsed = self.elapsed.max(tick);
+            while self.heads[list] != NONE {
+                if *budget == 0 {
+                    return None;
+                }
+                *budget = budget.saturating_sub(1);
+                let slot = self.heads[list];
+                self.remove(slab, slot);
+                if !slab.get(slot).is_live(now) {
+                    return Some(slot);
+                }
+                self.insert(slab, slot);
+            }
+        }
+    }
+
+    /// When something may next be handed out or moved. Never later than one tick after the
+    /// earliest deadline.
+    pub(crate) fn next_due(&self) -> Option<NodeTime> {
+        let (tick, _) = self.next_list()?;
+        Some(NodeTime::from_nanos(tick.saturating_mul(TICK_NANOS)))
+    }
+
+    /// The list that begins first, and the tick at which it begins. Of two that begin together the
+    /// one of the higher level, whose entries may have to move into the other.
+    fn next_list(&self) -> Option<(u64, usize)> {
+        let mut found: Option<(u64, usize)> = None;
+        for (level, &occupied) in self.occupied.iter().enumerate().rev() {
+            if occupied == 0 {
+                continue;
+            }
+            let shift = shift_of(level);
+            let current = self.elapsed >> shift;
+            let rotation = u32::try_from(current % LISTS as u64).unwrap_or_default();
+            let ahead = u64::from(occupied.rotate_right(rotation).trailing_zeros());
+            let index = current.saturating_add(ahead);
+            let tick = index << shift;
+            if found.is_none_or(|(earliest, _)| tick < earliest) {
+                let place = usize::try_from(index % LISTS as u64).unwrap_or_default();
+                found = Some((tick, level.saturating_mul(LISTS).saturating_add(place)));
+            }
+        }
+        found
+    }
+
+    fn list_for(&self, tick: u64) -> usize {
+        let last = self.elapsed.saturating_add(HORIZON_TICKS);
+        let tick = tick.clamp(self.elapsed.saturating_add(1), last);
+        let highest = (u64::BITS - 1).saturating_sub((tick ^ self.elapsed).leading_zeros());
+        let level = usize::try_from(highest / LIST_BITS)
+            .unwrap_or(LEVELS)
+            .min(LEVELS - 1);
+        let place = usize::try_from((tick >> shift_of(level)) % LISTS as u64).unwrap_or_default();
+        level.saturating_mul(LISTS).saturating_add(place)
+    }
+}
+
+fn shift_of(level: usize) -> u32 {
+    u32::try_from(level)
+        .unwrap_or_default()
+        .saturating_mul(LIST_BITS)
+}
+
+/// The first tick at which this deadline has come for certain.
+fn tick_at_or_after(deadline: NodeTime) -> u64 {
+    deadline.as_nanos().div_ceil(TICK_NANOS)
+}
+
+/// What stands in `previous` of a list's first entry. Slots are below this.
+fn mark_of(list: usize) -> Slot {
+    LIST_MARK | u32::try_from(list).unwrap_or_default()
+}
+
+fn list_of(previous: Slot) -> Option<usize> {
+    (previous & LIST_MARK != 0).then_some((previous & !LIST_MARK) as usize)
+}
+
+/// A power of two near a millisecond.
+const TICK_NANOS: u64 = 1 << 20;
+const LIST_BITS: u32 = 6;
+const LISTS: usize = 1 << LIST_BITS;
+
+/// Together 64^6 ticks, about 830 days; what lies beyond is looked at again when it comes nearer.
+const LEVELS: usize = 6;
+const HORIZON_TICKS: u64 = 62 << (LIST_BITS * 5);
+
+const LIST_MARK: Slot = 1 << 31;

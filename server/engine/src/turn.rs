@@ -1,0 +1,396 @@
+//! One command's turn: what a command function may see and do.
+//!
+//! Every change goes through here, so that no change can miss the journal, the reply's dependency
+//! or the rules on keys without a TTL. A change is either made and journalled, or refused and
+//! nothing has happened.
+
+use crate::caller::Caller;
+use crate::effects::Effects;
+use crate::error::ErrorReply;
+use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
+use crate::keyspace::fields::Fields;
+use crate::keyspace::{Keyspace, Place};
+use crate::mutation;
+use crate::time::{Moment, NodeTime};
+
+/// What a command works on. A script makes one for each command it calls.
+#[derive(Debug)]
+pub(crate) struct Turn<'e> {
+    pub(crate) keyspace: &'e mut Keyspace,
+    pub(crate) now: Moment,
+    pub(crate) caller: Caller,
+    pub(crate) effects: &'e mut Effects,
+}
+
+/// How the effects were when a script began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UndoMark {
+    journal_bytes: usize,
+    longest_deadline: Option<NodeTime>,
+    uncovered: bool,
+}
+
+impl Turn<'_> {
+    /// Finds a key without telling anybody: the reply must not depend on the result, or
+    /// [`Turn::reveal`] must follow.
+    pub(crate) fn peek(&self, key: &[u8]) -> Place {
+        self.keyspace
+            .locate(self.now.node, self.caller.database, key)
+    }
+
+    /// Makes the reply depend on the writes that made this key what it is, or made it absent.
+    pub(crate) fn reveal(&mut self, place: &Place) {
+        let (any, synced) = self.keyspace.dependency(place);
+        self.effects.depends.raise(any, synced);
+    }
+
+    /// Finds a key for a reply that tells of it.
+    pub(crate) fn lookup(&mut self, key: &[u8]) -> Place {
+        let place = self.peek(key);
+        self.reveal(&place);
+        let statistics = &mut self.keyspace.statistics;
+        let counter = match place.live {
+            Some(_) => &mut statistics.hits,
+            None => &mut statistics.misses,
+        };
+        *counter = counter.saturating_add(1);
+        place
+    }
+
+    /// Makes the reply depend on everything logged so far: it tells of all keys.
+    pub(crate) fn reveal_all(&mut self) {
+        let (any, synced) = (self.keyspace.last_position, self.keyspace.last_uncovered);
+        self.effects.depends.raise(any, synced);
+    }
+
+    pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {
+        self.keyspace.value(slot)
+    }
+
+    /// The string a key holds; `None` if there is no such key.
+    pub(crate) fn string(&self, place: &Place) -> Result<Option<&[u8]>, ErrorReply> {
+        match place.live.map(|slot| self.value(slot)) {
+            None => Ok(None),
+            Some(ValueRef::String(bytes)) => Ok(Some(bytes)),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    /// The hash a key holds; `None` if there is no such key.
+    pub(crate) fn fields(&self, place: &Place) -> Result<Option<&Fields>, ErrorReply> {
+        match place.live.map(|slot| self.value(slot)) {
+            None => Ok(None),
+            Some(ValueRef::Hash(fields)) => Ok(Some(fields)),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    /// The deadline of a key, [`NodeTime::NEVER`] without a TTL or without a key.
+    pub(crate) fn deadline(&self, place: &Place) -> NodeTime {
+        place
+            .live
+            .map_or(NodeTime::NEVER, |slot| self.keyspace.entry(slot).deadline)
+    }
+
+    /// Writes a string, whatever was there before.
+    pub(crate) fn put_string(
+        &mut self,
+        place: &Place,
+        key: &[u8],
+        value: &[u8],
+        deadline: NodeTime,
+    ) -> Result<(), ErrorReply> {
+        self.admit_key(place, key, value.len())?;
+        self.admit_value(value.len())?;
+        self.admit_deadline(deadline)?;
+        let journal = &mut self.effects.journal;
+        mutation::encode_replace(
+            journal,
+            place.database,
+            key,
+            ValueRef::String(value),
+            deadline,
+        );
+        self.store(place, Body::string(key, value), deadline)
+    }
+
+    /// Writes a hash, whatever was there before.
+    pub(crate) fn put_hash(
+        &mut self,
+        place: &Place,
+        key: &[u8],
+        fields: Fields,
+        deadline: NodeTime,
+    ) -> Result<(), ErrorReply> {
+        self.admit_key(place, key, fields.bytes())?;
+        self.admit_value(fields.bytes())?;
+        self.admit_deadline(deadline)?;
+        let journal = &mut self.effects.journal;
+        mutation::encode_replace(
+            journal,
+            place.database,
+            key,
+            ValueRef::Hash(&fields),
+            deadline,
+        );
+        self.store(place, Body::hash(key, fields), deadline)
+    }
+
+    fn store(&mut self, place: &Place, body: Body, deadline: NodeTime) -> Result<(), ErrorReply> {
+        self.note_before(place);
+        let is_stored = self
+            .keyspace
+            .put(place, body, deadline, self.effects.position);
+        debug_assert!(is_stored, "admission has found room");
+        self.note_deadline(deadline);
+        self.note_after(place, deadline);
+        Ok(())
+    }
+
+    /// Gives a key that exists another deadline, or none with [`NodeTime::NEVER`].
+    pub(crate) fn set_deadline(
+        &mut self,
+        place: &Place,
+        key: &[u8],
+        deadline: NodeTime,
+    ) -> Result<(), ErrorReply> {
+        let Some(slot) = place.live else {
+            return Ok(());
+        };
+        self.admit_bytes(key.len())?;
+        self.admit_deadline(deadline)?;
+        mutation::encode_set_deadline(&mut self.effects.journal, place.database, key, deadline);
+        self.note_before(place);
+        self.keyspace
+            .set_deadline(slot, deadline, self.effects.position);
+        self.note_deadline(deadline);
+        self.note_after(place, deadline);
+        Ok(())
+    }
+
+    /// Sets a field of a hash that exists.
+    pub(crate) fn set_field(
+        &mut self,
+        place: &Place,
+        key: &[u8],
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<(), ErrorReply> {
+        let Some(slot) = place.live else {
+            return Ok(());
+        };
+        let added = field.len().saturating_add(value.len());
+        let held = self.fields(place)?.map_or(0, Fields::bytes);
+        self.admit_value(held.saturating_add(added))?;
+        self.admit_bytes(key.len().saturating_add(added))?;
+        let deadline = self.deadline(place);
+        self.admit_deadline(deadline)?;
+        mutation::encode_hash_set(&mut self.effects.journal, place.database, key, field, value);
+        self.note_before(place);
+        self.keyspace
+            .set_field(slot, field, value, self.effects.position);
+        self.note_after(place, deadline);
+        Ok(())
+    }
+
+    /// Removes a field of a hash, and the key with its last field. False if there is no such field.
+    pub(crate) fn remove_field(
+        &mut self,
+        place: &Place,
+        key: &[u8],
+        field: &[u8],
+    ) -> Result<bool, ErrorReply> {
+        let Some(fields) = self.fields(place)? else {
+            return Ok(false);
+        };
+        let (is_present, count) = (fields.get(field).is_some(), fields.len());
+        let Some(slot) = place.live.filter(|_| is_present) else {
+            return Ok(false);
+        };
+        if count == 1 {
+            return self.delete(place, key);
+        }
+        self.admit_bytes(key.len().saturating_add(field.len()))?;
+        mutation::encode_hash_delete(&mut self.effects.journal, place.database, key, field);
+        self.note_before(place);
+        let deadline = self.deadline(place);
+        self.keyspace
+            .remove_field(slot, field, self.effects.position);
+        self.note_after(place, deadline);
+        Ok(true)
+    }
+
+    /// Deletes a key. False if it does not exist.
+    pub(crate) fn delete(&mut self, place: &Place, key: &[u8]) -> Result<bool, ErrorReply> {
+        let Some(slot) = place.live else {
+            return Ok(false);
+        };
+        self.admit_bytes(key.len())?;
+        mutation::encode_delete(&mut self.effects.journal, place.database, key);
+        self.note_before(place);
+        self.keyspace
+            .remove(place.hash, slot, self.effects.position);
+        Ok(true)
+    }
+
+    /// Deletes all keys of a database, or of all.
+    pub(crate) fn flush(&mut self, database: Option<u8>) -> Result<(), ErrorReply> {
+        self.admit_bytes(0)?;
+        let (limit, position) = (self.covered_until(), self.effects.position);
+        let now = self.now.node;
+        // What the same script wrote before does not count, as in `note_before`.
+        let is_uncovered = self.keyspace.entries_from(0).any(|(_, entry)| {
+            database.is_none_or(|number| number == entry.database())
+                && entry.is_live(now)
+                && entry.position() != position
+                && !is_covered(entry.deadline, limit)
+        });
+        mutation::encode_flush(&mut self.effects.journal, database);
+        self.keyspace.flush(database, position);
+        if is_uncovered {
+            self.effects.uncovered = true;
+            self.keyspace.mark_all_uncovered(position);
+        }
+        Ok(())
+    }
+
+    /// Starts to record the way back, when a script starts.
+    pub(crate) fn begin_undo(&mut self) -> UndoMark {
+        self.keyspace.begin_undo();
+        UndoMark {
+            journal_bytes: self.effects.journal.len(),
+            longest_deadline: self.effects.longest_deadline,
+            uncovered: self.effects.uncovered,
+        }
+    }
+
+    /// Keeps what the script did. With `require-ttl` a script that leaves a key without a
+    /// sufficient deadline is undone instead, and refused; only the state after its end counts.
+    pub(crate) fn commit_undo(&mut self, mark: UndoMark) -> Result<(), ErrorReply> {
+        let (limit, position) = (self.covered_until(), self.effects.position);
+        let is_uncovered = |entry: &&Entry| {
+            !entry.is_vacant() && entry.position() == position && !is_covered(entry.deadline, limit)
+        };
+        let found: Vec<u64> = self
+            .keyspace
+            .written_entries()
+            .filter(is_uncovered)
+            .map(|entry| self.keyspace.hash_of(entry))
+            .collect();
+        if !found.is_empty() {
+            if self.keyspace.rules.require_ttl {
+                self.rollback(mark);
+                return Err(REQUIRE_TTL);
+            }
+            self.effects.uncovered = true;
+            for hash in found {
+                self.keyspace.mark_uncovered(hash, position);
+            }
+        }
+        self.keyspace.commit_undo();
+        Ok(())
+    }
+
+    /// Takes back what the script did, as if it had never been called. What it has read stays in
+    /// the reply's dependency.
+    pub(crate) fn rollback(&mut self, mark: UndoMark) {
+        let position = self.effects.position;
+        self.keyspace.rollback(position);
+        self.effects.journal.truncate(mark.journal_bytes);
+        self.effects.longest_deadline = mark.longest_deadline;
+        self.effects.uncovered = mark.uncovered;
+        let depends = &mut self.effects.depends;
+        depends.any = depends.any.min(position.saturating_sub(1));
+        depends.synced = depends.synced.min(position.saturating_sub(1));
+    }
+
+    /// The last instant at which a restart delay still makes up for the loss of a key.
+    fn covered_until(&self) -> NodeTime {
+        self.now
+            .node
+            .saturating_add(self.keyspace.rules.restart_delay_max)
+    }
+
+    /// A change of a key that was uncovered before this group began makes the group uncovered.
+    fn note_before(&mut self, place: &Place) {
+        let Some(slot) = place.live else { return };
+        let entry = self.keyspace.entry(slot);
+        if entry.position() != self.effects.position
+            && !is_covered(entry.deadline, self.covered_until())
+        {
+            self.note_uncovered(place);
+        }
+    }
+
+    /// Leaving a key uncovered does so too. Of a script only the outcome counts.
+    fn note_after(&mut self, place: &Place, deadline: NodeTime) {
+        if !self.keyspace.is_recording() && !is_covered(deadline, self.covered_until()) {
+            self.note_uncovered(place);
+        }
+    }
+
+    fn note_uncovered(&mut self, place: &Place) {
+        self.effects.uncovered = true;
+        self.keyspace
+            .mark_uncovered(place.hash, self.effects.position);
+    }
+
+    fn note_deadline(&mut self, deadline: NodeTime) {
+        self.effects.longest_deadline = self.effects.longest_deadline.max(deadline.deadline());
+    }
+
+    fn admit_key(&self, place: &Place, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
+        if key.len() > self.keyspace.rules.key_bytes_max {
+            let limit = self.keyspace.rules.key_bytes_max;
+            return Err(ErrorReply::new(format!(
+                "ERR key is longer than {limit} bytes"
+            )));
+        }
+        if place.stored.is_none() && self.keyspace.is_full() {
+            return Err(TOO_MANY_KEYS);
+        }
+        self.admit_bytes(key.len().saturating_add(bytes))
+    }
+
+    fn admit_value(&self, bytes: usize) -> Result<(), ErrorReply> {
+        let limit = self.keyspace.rules.value_bytes_max;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(ErrorReply::new(format!(
+            "ERR value is larger than {limit} bytes"
+        )))
+    }
+
+    /// A group has to fit into one frame of the log.
+    fn admit_bytes(&self, bytes: usize) -> Result<(), ErrorReply> {
+        let limit = self.keyspace.rules.journal_bytes_max;
+        let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
+        if self.effects.journal.len().saturating_add(added) <= limit {
+            return Ok(());
+        }
+        Err(ErrorReply::new(format!(
+            "ERR this changes more than {limit} bytes at once"
+        )))
+    }
+
+    fn admit_deadline(&self, deadline: NodeTime) -> Result<(), ErrorReply> {
+        let is_refused = self.keyspace.rules.require_ttl
+            && !self.keyspace.is_recording()
+            && !is_covered(deadline, self.covered_until());
+        if is_refused { Err(REQUIRE_TTL) } else { Ok(()) }
+    }
+}
+
+fn is_covered(deadline: NodeTime, limit: NodeTime) -> bool {
+    deadline != NodeTime::NEVER && deadline <= limit
+}
+
+/// What a mutation's frame adds to its bytes at most: marks, lengths, a deadline.
+const MUTATION_OVERHEAD_BYTES: usize = 64;
+
+const TOO_MANY_KEYS: ErrorReply = ErrorReply::fixed("OOM there is no room for another key");
+
+const REQUIRE_TTL: ErrorReply = ErrorReply::fixed(
+    "ERR this node requires a TTL of at most restart-delay-max on every key (require-ttl yes)",
+);

@@ -1,1 +1,35 @@
-//! Placeholder.
+//! A durable, ordered log of opaque checksummed frames. It knows nothing of locks.
+//!
+//! Invariant: what `Recovery` returns is a prefix of what was appended, and it never lacks a frame
+//! that a sync had reported durable: such a loss is refused, not repaired.
+//!
+//! The order of reading: `position` and `frame` (what is stored), `header` and `segment_name` (where),
+//! `recovery` (reading it back), `appender`, `writer`, `preparer` (the three parts of a running log), and
+//! `disk` (the only contact with the world). Locks, threads and what a frame means are the caller's.
+
+mod appender;
+mod batch;
+mod disk;
+mod error;
+mod frame;
+mod header;
+mod log;
+mod options;
+mod position;
+mod preparer;
+mod recovery;
+mod segment_name;
+mod space;
+mod writer;
+
+pub use appender::Appender;
+pub use batch::Batch;
+pub use disk::{Disk, Entry, File, Mapping, MemoryDisk, OpenError, RealDisk};
+pub use error::{DiskError, RecoveryError, SyncError, WriteError};
+pub use frame::Frame;
+pub use log::Log;
+pub use options::{Identity, Options};
+pub use position::{Kind, Position};
+pub use preparer::Preparer;
+pub use recovery::{Break, Frames, Recovery, Summary};
+pub use writer::{SyncTicket, Writer};

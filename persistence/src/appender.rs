@@ -1,0 +1,135 @@
+//! The part of the log that lives under the caller's own lock: it numbers frames and collects their bytes.
+//!
+//! Invariant: memory only. No I/O, no checksum, and no allocation once its buffer has grown to the size of
+//! the usual batch. It places every frame exactly as the writer will, so `room` never promises too much.
+
+use crate::batch::Batch;
+use crate::frame;
+use crate::header;
+use crate::position::{Kind, Position};
+use crate::space::Space;
+use std::sync::Arc;
+
+/// Numbers frames and collects them until the writer takes them.
+#[derive(Debug)]
+pub struct Appender {
+    space: Arc<Space>,
+    pending: Batch,
+    next: Position,
+    /// What is left of the segment the next frame goes to.
+    remaining: u64,
+    /// The segments begun beyond the first one.
+    entered: u64,
+    frame_bytes_max: u64,
+    reserve_bytes: u64,
+    checkpoint_is_open: bool,
+}
+
+impl Appender {
+    pub(crate) fn new(
+        space: Arc<Space>,
+        next: Position,
+        first_segment_bytes: u64,
+        frame_bytes_max: u64,
+        reserve_bytes: u64,
+    ) -> Appender {
+        Appender {
+            space,
+            pending: Batch::default(),
+            next,
+            remaining: first_segment_bytes - header::BLOCK_BYTES,
+            entered: 0,
+            frame_bytes_max,
+            reserve_bytes,
+            checkpoint_is_open: false,
+        }
+    }
+
+    /// Copies a frame into the pending batch and returns its position. It counts for nothing until the
+    /// writer has written it. Ask `room` first, except for control records, which use the reserve.
+    ///
+    /// # Panics
+    /// If the payload is larger than the largest frame, or if a checkpoint is completed that was not opened
+    /// since the log was opened: the end would count for an opening frame of an earlier start.
+    pub fn append(&mut self, kind: Kind, node_time_ns: u64, payload: &[u8]) -> Position {
+        let payload_bytes = payload.len() as u64;
+        assert!(
+            payload_bytes <= self.frame_bytes_max,
+            "a frame of {payload_bytes} bytes"
+        );
+        if kind.completes_checkpoint() {
+            assert!(
+                self.checkpoint_is_open,
+                "a checkpoint is completed that was not opened"
+            );
+        }
+        if kind.opens_checkpoint() || kind.completes_checkpoint() {
+            self.checkpoint_is_open = kind.opens_checkpoint();
+        }
+        let frame_bytes = frame::bytes_for(payload_bytes);
+        if frame_bytes > self.remaining {
+            self.entered += 1;
+            self.remaining = self.spare_bytes();
+            self.space.enter(self.entered);
+        }
+        self.remaining -= frame_bytes;
+        let position = self.next;
+        self.pending.push(position, kind, node_time_ns, payload);
+        self.next = position.next();
+        position
+    }
+
+    /// The position the next frame will get.
+    pub fn next_position(&self) -> Position {
+        self.next
+    }
+
+    /// The bytes of the frames that nobody has taken yet.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The largest payload that the next frame may have and certainly finds prepared space, with the
+    /// reserve for control records left untouched. Asked before every command that may write.
+    ///
+    /// When it is short and `is_full` is false, the preparer is only behind: let it prepare, do not refuse.
+    pub fn room(&self) -> u64 {
+        let spare = self.space.spare_count(self.entered);
+        let bytes = match spare {
+            0 => self.remaining.saturating_sub(self.reserve_bytes),
+            // The reserve then lies in the last spare segment, whichever segment the frame goes to.
+            1 => self.remaining.max(self.spare_bytes() - self.reserve_bytes),
+            _ => self.remaining.max(self.spare_bytes()),
+        };
+        frame::payload_within(bytes).min(self.frame_bytes_max)
+    }
+
+    /// Whether the disk had no space for the next segment. Cleared when the preparer could make one.
+    pub fn is_full(&self) -> bool {
+        self.space.is_full()
+    }
+
+    /// Whether the preparer has something to do.
+    pub fn needs_preparing(&self) -> bool {
+        self.space.needs_preparing()
+    }
+
+    /// The segments begun since the log was opened: 0 at first, one more at each rotation.
+    pub fn rotations(&self) -> u64 {
+        self.entered
+    }
+
+    /// Swaps the pending frames for an empty batch. Called under the same lock as `append`, by whoever holds
+    /// the writer: batches must reach the writer in the order they were taken.
+    pub fn take(&mut self, spare: Batch) -> Batch {
+        debug_assert!(
+            spare.is_empty(),
+            "the batch handed in would be written again"
+        );
+        std::mem::replace(&mut self.pending, spare)
+    }
+
+    fn spare_bytes(&self) -> u64 {
+        self.space.segment_bytes() - header::BLOCK_BYTES
+    }
+}

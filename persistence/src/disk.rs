@@ -1,0 +1,66 @@
+//! The seam to the world: one flat directory, the files in it, and random numbers.
+//!
+//! Invariant: nothing in this crate touches files except through these traits. A write is durable only
+//! after `File::sync`, a name only after `Disk::sync_dir`. No retries, no caching: that is for the caller
+//! to decide, and the log decides never to retry.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+mod mapping;
+mod memory;
+mod real;
+
+pub use mapping::Mapping;
+pub use memory::MemoryDisk;
+pub use real::{OpenError, RealDisk};
+
+/// One directory.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Makes a new, empty file. Fails if the name exists.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Everything in the directory.
+    fn list(&self) -> io::Result<Vec<Entry>>;
+    /// Gives a file another name, replacing what had it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes names durable: files made, renamed and removed so far.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// A number nobody can guess.
+    fn random(&self) -> io::Result<u64>;
+    /// The file's full path, for people.
+    fn describe(&self, name: &str) -> String;
+}
+
+/// One open file.
+pub trait File: Send + Sync + fmt::Debug {
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Reads into `bytes` from `offset`; fewer bytes than asked for only at the end of the file.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
+    /// Makes everything written so far durable. After an error nothing about the file is certain.
+    fn sync(&self) -> io::Result<()>;
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Cuts or extends (with zeros) the file.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+    /// The whole content, to be read while the directory's lock is held and the file is left alone.
+    fn map(&self) -> io::Result<Mapping>;
+}
+
+/// A name in the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, with foreign bytes replaced (such a name is never one of the log).
+    pub name: String,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+}

@@ -1,0 +1,200 @@
+//! A directory of the machine, held by one process at a time.
+//!
+//! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
+//! All names are resolved against the opened directory, so that moving it away changes nothing.
+
+use super::{Disk, Entry, File, Mapping};
+use crate::segment_name;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the machine.
+#[derive(Debug)]
+pub struct RealDisk {
+    path: PathBuf,
+    directory: OwnedFd,
+    /// Closing it gives the lock back, also when the process is killed.
+    _lock: fs::File,
+}
+
+impl RealDisk {
+    /// Takes the directory. It must exist: making one is a decision about a node's identity.
+    pub fn open(path: impl AsRef<Path>) -> Result<Arc<RealDisk>, OpenError> {
+        let path = path.as_ref();
+        let failed = |cause: rustix::io::Errno| OpenError::Directory {
+            directory: path.display().to_string(),
+            cause: Arc::new(cause.into()),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let lock =
+            rustix::fs::openat(&directory, segment_name::LOCK, flags, FILE_MODE).map_err(failed)?;
+        let mut lock = fs::File::from(lock);
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                // The number is only for the message; without it the message is shorter.
+                let _ = (&mut lock).take(20).read_to_string(&mut holder);
+                return Err(OpenError::Locked {
+                    directory: path.display().to_string(),
+                    holder: holder.trim().parse().ok(),
+                });
+            }
+            Err(cause) => return Err(failed(cause)),
+        }
+        // Who holds the lock helps people; a full disk must not keep a node from starting for it.
+        let _ = lock.set_len(0);
+        let _ = lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Arc::new(RealDisk {
+            path,
+            directory,
+            _lock: lock,
+        }))
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, FILE_MODE)?;
+        Ok(Arc::new(RealFile(file.into())))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        // Without following links: a file of the log is never one, and a link may lead anywhere.
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        Ok(Arc::new(RealFile(file.into())))
+    }
+
+    fn list(&self) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.to_bytes() == b"." || name.to_bytes() == b".." {
+                continue;
+            }
+            let is_file = match entry.file_type() {
+                // Some file systems do not say; then the file itself is asked.
+                FileType::Unknown => {
+                    let status =
+                        rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
+                }
+                known => known == FileType::RegularFile,
+            };
+            entries.push(Entry {
+                name: name.to_string_lossy().into_owned(),
+                is_file,
+            });
+        }
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(
+            &self.directory,
+            from,
+            &self.directory,
+            to,
+        )?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(
+            &self.directory,
+            name,
+            AtFlags::empty(),
+        )?)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.directory)?)
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        getrandom::u64().map_err(io::Error::other)
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+}
+
+/// A file of the machine.
+#[derive(Debug)]
+struct RealFile(fs::File);
+
+impl File for RealFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.0.read_at(&mut bytes[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn map(&self) -> io::Result<Mapping> {
+        Mapping::of(&self.0)
+    }
+}
+
+/// Why a directory could not be taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error(
+        "the data directory {directory} is in use by another process{}: two nodes must never share one; \
+         stop the other process or give this node a directory of its own",
+        .holder.map(|id| format!(" (process {id})")).unwrap_or_default()
+    )]
+    Locked {
+        /// The directory.
+        directory: String,
+        /// The process that has it, if it said so.
+        holder: Option<u32>,
+    },
+    /// It is missing, not a directory, or not ours to write in.
+    #[error(
+        "the data directory {directory} cannot be used: {cause}; it must exist and be writable by this user"
+    )]
+    Directory {
+        /// The directory.
+        directory: String,
+        /// What the system said.
+        cause: Arc<io::Error>,
+    },
+}
+
+/// Lock names are nobody else's business.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);

@@ -1,0 +1,160 @@
+//! What can go wrong with the log: one type for reading it, one for writing it.
+//!
+//! Invariant: every message names the file, says what the matter means and what can be done. An error of
+//! writing is final: the log keeps it and gives it back to every later call.
+
+use crate::position::Position;
+use std::io;
+use std::sync::Arc;
+
+/// An operation on a file or on the directory that failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("cannot {operation} {file}: {cause}")]
+pub struct DiskError {
+    /// What was tried: "write", "sync", "create" and so on.
+    pub operation: &'static str,
+    /// The file or directory.
+    pub file: String,
+    /// What the system said.
+    pub cause: Arc<io::Error>,
+}
+
+impl DiskError {
+    pub(crate) fn new(operation: &'static str, file: String, cause: io::Error) -> DiskError {
+        DiskError {
+            operation,
+            file,
+            cause: Arc::new(cause),
+        }
+    }
+
+    /// Whether the disk (or the user's share of it) is full.
+    pub fn is_no_space(&self) -> bool {
+        matches!(
+            self.cause.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+}
+
+/// Why the log can no longer be written. Final: the node must stop acknowledging and end.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum WriteError {
+    /// A write failed: what is in the file is unknown.
+    #[error(
+        "{0}; what reached the disk is unknown, so nothing more may be acknowledged; check the disk"
+    )]
+    Write(DiskError),
+    /// A sync failed: the system may have dropped the data, and a second sync would not say so.
+    #[error(
+        "{0}; the data may be lost even if a later sync succeeds, so nothing more may be acknowledged; check the disk"
+    )]
+    Sync(DiskError),
+    /// A segment could not be made, used or removed for another reason than a full disk.
+    #[error("{0}; the log cannot go on; check the disk and the directory's permissions")]
+    Segment(DiskError),
+    /// There is no space for the first segment, or more was appended than `room` had promised.
+    #[error("{0}; the log has no space to go on; free some space on this disk")]
+    NoSpace(DiskError),
+    /// The log belongs to another node than the one that is to write it.
+    #[error(
+        "the log in {directory} belongs to node {found}, not to node {expected}; two nodes must never share \
+         or inherit a log: give this node its own data directory"
+    )]
+    ForeignNode {
+        /// The directory.
+        directory: String,
+        /// The node that wrote the log.
+        found: String,
+        /// The node that wanted to go on with it.
+        expected: String,
+    },
+}
+
+/// What a sync reports: the same errors, final in the same way.
+pub type SyncError = WriteError;
+
+/// Why a log could not be read. Nothing was written or removed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RecoveryError {
+    /// Data that a sync had confirmed is gone.
+    #[error(
+        "durable data was lost: {file} is damaged at offset {offset}: the frame at position {lost} cannot be read, \
+         but a later frame ({claimed_in} at offset {claimed_at}) proves that everything up to position \
+         {claimed} had been synced. The disk, its file system or somebody changed the file. The node does not start, \
+         because it could forget locks it has granted. Restore the file from the disk's own redundancy; or, \
+         if this node may forget everything, move the directory away and create the node anew"
+    )]
+    DurableDataLost {
+        /// The damaged file.
+        file: String,
+        /// Where the first unreadable frame should begin.
+        offset: u64,
+        /// The position of that frame.
+        lost: Position,
+        /// What had been synced, at least.
+        claimed: Position,
+        /// The file that proves it.
+        claimed_in: String,
+        /// Where in that file.
+        claimed_at: u64,
+    },
+    /// A version of the format that this program does not know.
+    #[error(
+        "{file} has version {version} of the log's format (offset 8), and this program knows only version {known}. \
+         It was written by a newer program: start that one, or one newer still"
+    )]
+    UnknownVersion {
+        /// The file.
+        file: String,
+        /// Its version.
+        version: u32,
+        /// The version of this program.
+        known: u32,
+    },
+    /// The log of another node.
+    #[error(
+        "{file} belongs to node {found}, not to node {expected} (offset 16). Two nodes must never share or inherit a \
+         log. Give this node its own data directory, or put the other node's files back where they belong"
+    )]
+    ForeignNode {
+        /// The file.
+        file: String,
+        /// The node that wrote it.
+        found: String,
+        /// The node whose log it should be.
+        expected: String,
+    },
+    /// A segment of the stream is not there.
+    #[error(
+        "{file} is missing: the log goes on after it, and what it held is not in a checkpoint. Somebody removed it, \
+         or the directory was copied in part. Put the file back; or, if this node may forget everything, \
+         move the directory away and create the node anew"
+    )]
+    MissingSegment {
+        /// The file that should be there.
+        file: String,
+    },
+    /// A file that cannot be what its name says.
+    #[error(
+        "{file} is damaged at offset {offset}: {meaning}. No crash explains this: the disk, its file system or \
+         somebody changed the file. Restore it; or, if this node may forget everything, move the directory away \
+         and create the node anew"
+    )]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where.
+        offset: u64,
+        /// What is wrong with it.
+        meaning: String,
+    },
+    /// A file or the directory could not be read.
+    #[error("{0}; the log cannot be read; check the disk and the directory's permissions")]
+    Disk(#[from] DiskError),
+}
+
+/// A node's id as people see it.
+pub(crate) fn hexadecimal(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

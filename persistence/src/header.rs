@@ -1,0 +1,244 @@
+//! The header of a segment: whose it is, what makes its frames its own, and what came before it.
+//!
+//! Invariant: a header is kept twice, in two sectors, each with its own checksum. One damaged copy is
+//! survived; what cannot be explained by an interrupted first write is reported as damage, never guessed.
+//!
+//! Layout of a copy, little-endian: `0 "QUORLOCK" | 8 version u32 | 12 where frames begin u32 | 16 node id 20 bytes |
+//! 36 zero u32 | 40 boot id 16 bytes | 56 incarnation u64 | 64 number u64 | 72 segment bytes u64 | 80 salt u64 |
+//! 88 previous number u64 | 96 previous cut u64 | 104 first position u64 | 112 durable position u64 | 120 zero u32 |
+//! 124 crc32c u32 of the 124 bytes before it`
+
+use crate::options::Identity;
+use crate::position::Position;
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) identity: Identity,
+    /// The number in the file's name.
+    pub(crate) number: u64,
+    /// The length of the file.
+    pub(crate) segment_bytes: u64,
+    /// The random number behind `frame::Salt`.
+    pub(crate) salt: u64,
+    /// The segment whose frames come before, 0 where there is none.
+    pub(crate) previous_number: u64,
+    /// The offset in that segment at which it ends; what follows there does not count.
+    pub(crate) previous_cut: u64,
+    /// The position of the first frame here.
+    pub(crate) first_position: Position,
+    /// Everything up to here was durable when the header was written.
+    pub(crate) durable: Position,
+}
+
+impl Header {
+    /// The start of the segment's file: both copies.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut copy = Vec::with_capacity(COPY_BYTES);
+        copy.extend_from_slice(MAGIC);
+        copy.extend_from_slice(&VERSION.to_le_bytes());
+        copy.extend_from_slice(&FRAMES_BEGIN.to_le_bytes());
+        copy.extend_from_slice(&self.identity.node_id);
+        copy.extend_from_slice(&[0; 4]);
+        copy.extend_from_slice(&self.identity.boot_id);
+        for number in [
+            self.identity.incarnation,
+            self.number,
+            self.segment_bytes,
+            self.salt,
+            self.previous_number,
+            self.previous_cut,
+            self.first_position.get(),
+            self.durable.get(),
+        ] {
+            copy.extend_from_slice(&number.to_le_bytes());
+        }
+        copy.extend_from_slice(&[0; 4]);
+        copy.extend_from_slice(&crc32c::crc32c(&copy).to_le_bytes());
+        let mut block = vec![0; SECOND_COPY + COPY_BYTES];
+        block[..COPY_BYTES].copy_from_slice(&copy);
+        block[SECOND_COPY..].copy_from_slice(&copy);
+        block
+    }
+
+    fn decode(copy: &[u8; COPY_BYTES]) -> Option<Header> {
+        let stored = u32::from_le_bytes(part(copy, 124));
+        if crc32c::crc32c(&copy[..124]) != stored || copy[..8] != MAGIC[..] {
+            return None;
+        }
+        if version(copy) != VERSION || u32::from_le_bytes(part(copy, 12)) != FRAMES_BEGIN {
+            return None;
+        }
+        let number = |from| u64::from_le_bytes(part(copy, from));
+        Some(Header {
+            identity: Identity {
+                node_id: part(copy, 16),
+                boot_id: part(copy, 40),
+                incarnation: number(56),
+            },
+            number: number(64),
+            segment_bytes: number(72),
+            salt: number(80),
+            previous_number: number(88),
+            previous_cut: number(96),
+            first_position: Position::from_raw(number(104)),
+            durable: Position::from_raw(number(112)),
+        })
+    }
+}
+
+/// What the start of a segment's file turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// At least one copy is good; `is_whole` if everything in the block is as it was written.
+    Header {
+        /// The header.
+        header: Header,
+        /// Whether both copies are good and the rest of the block is zero.
+        is_whole: bool,
+    },
+    /// Nothing was ever written here, or it never reached the disk.
+    Nothing,
+    /// The first write was interrupted: nothing in this segment can have been durable.
+    Interrupted,
+    /// Both copies are damaged in a way no interrupted write explains.
+    Damaged,
+    /// A version this program does not know.
+    UnknownVersion(u32),
+}
+
+/// Judges the first `BLOCK_BYTES` of a segment's file.
+pub(crate) fn examine(block: &[u8; BLOCK]) -> Found {
+    let first: &[u8; COPY_BYTES] = &part(block, 0);
+    let second: &[u8; COPY_BYTES] = &part(block, SECOND_COPY);
+    let decoded = [Header::decode(first), Header::decode(second)];
+    if let Some(header) = decoded[0].or(decoded[1]) {
+        let mut written = header.encode();
+        written.resize(block.len(), 0);
+        return Found::Header {
+            header,
+            is_whole: written == block,
+        };
+    }
+    // An interrupted write leaves version 0, so any other foreign number is one that was meant.
+    if first[..8] == MAGIC[..] && version(first) > VERSION {
+        return Found::UnknownVersion(version(first));
+    }
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    match (is_zero(first), is_zero(second)) {
+        (true, true) => Found::Nothing,
+        (false, true) | (true, false) => Found::Interrupted,
+        (false, false) => Found::Damaged,
+    }
+}
+
+fn version(copy: &[u8; COPY_BYTES]) -> u32 {
+    u32::from_le_bytes(part(copy, 8))
+}
+
+fn part<const LENGTH: usize>(bytes: &[u8], from: usize) -> [u8; LENGTH] {
+    let mut part = [0; LENGTH];
+    part.copy_from_slice(&bytes[from..from + LENGTH]);
+    part
+}
+
+/// The format this program writes and reads.
+pub(crate) const VERSION: u32 = 1;
+/// Frames begin after a whole block, so that the header's page is written once and never again.
+pub(crate) const BLOCK: usize = 4096;
+/// The same, as an offset in a file.
+pub(crate) const BLOCK_BYTES: u64 = BLOCK as u64;
+const FRAMES_BEGIN: u32 = 4096;
+const MAGIC: &[u8; 8] = b"QUORLOCK";
+const COPY_BYTES: usize = 128;
+/// In another sector than the first, so that no single sector holds both.
+const SECOND_COPY: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            identity: Identity {
+                node_id: [7; 20],
+                boot_id: [9; 16],
+                incarnation: 3,
+            },
+            number: 4,
+            segment_bytes: 1 << 20,
+            salt: 0xfeed,
+            previous_number: 2,
+            previous_cut: 4160,
+            first_position: Position::from_raw(12),
+            durable: Position::from_raw(11),
+        }
+    }
+
+    fn block() -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        let written = header().encode();
+        block[..written.len()].copy_from_slice(&written);
+        block
+    }
+
+    #[test]
+    fn a_header_is_read_back_whole() {
+        assert_eq!(
+            examine(&block()),
+            Found::Header {
+                header: header(),
+                is_whole: true
+            }
+        );
+        assert_eq!(examine(&[0; BLOCK]), Found::Nothing);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed_and_survived() {
+        for bit in 0..BLOCK * 8 {
+            let mut flipped = block();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                examine(&flipped),
+                Found::Header {
+                    header: header(),
+                    is_whole: false
+                },
+                "bit {bit}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_first_write_cut_anywhere_is_no_damage() {
+        for length in 0..SECOND_COPY + COPY_BYTES {
+            let mut torn = block();
+            torn[length..].fill(0);
+            let expected = match length {
+                0 => Found::Nothing,
+                1..COPY_BYTES => Found::Interrupted,
+                _ => Found::Header {
+                    header: header(),
+                    is_whole: false,
+                },
+            };
+            // The checksum's last byte may happen to be zero; then the cut changes nothing.
+            if torn[..COPY_BYTES] != block()[..COPY_BYTES] || length == 0 {
+                assert_eq!(examine(&torn), expected, "length {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_copies_damaged_is_damage_and_a_newer_version_is_named() {
+        let mut damaged = block();
+        damaged[20] ^= 1;
+        damaged[SECOND_COPY + 21] ^= 1;
+        assert_eq!(examine(&damaged), Found::Damaged);
+        let mut newer = block();
+        newer[8] = 2;
+        newer[SECOND_COPY + 8] = 2;
+        assert_eq!(examine(&newer), Found::UnknownVersion(2));
+    }
+}

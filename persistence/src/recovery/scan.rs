@@ -1,0 +1,183 @@
+//! One segment, read from its first frame to where it ends or breaks.
+//!
+//! Invariant: every byte between `begin` and `end` belongs to a verified frame, and positions are consecutive
+//! from the header's first position on. What a break means for the log is judged by the chain.
+
+use crate::disk::Mapping;
+use crate::frame::{self, Flaw, Parsed, Salt};
+use crate::header::{self, Header};
+use crate::position::{Kind, Position};
+
+/// A segment whose frames were verified.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) header: Header,
+    bytes: Mapping,
+    end: usize,
+    next: Position,
+    newest_time_ns: u64,
+    /// The largest durable position that a verified frame here (or the header) speaks of.
+    pub(super) claim: Claim,
+    /// The checkpoint marks in order.
+    pub(super) marks: Vec<Mark>,
+    /// Why reading stopped; `None` if it reached its end.
+    pub(super) flaw: Option<&'static str>,
+}
+
+/// A frame that opens or completes a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) kind: Kind,
+    pub(super) position: Position,
+    pub(super) offset: usize,
+}
+
+/// Somebody's word that everything up to a position was durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) durable: Position,
+    pub(super) segment: u64,
+    pub(super) offset: usize,
+}
+
+impl Scan {
+    /// Reads frames up to `cut`, where the next segment says that this one ends, or, in the last segment,
+    /// up to the first thing that is not the next frame.
+    pub(super) fn read(header: Header, bytes: Mapping, cut: Option<usize>) -> Scan {
+        let claim = Claim {
+            durable: header.durable,
+            segment: header.number,
+            offset: 0,
+        };
+        let mut scan = Scan {
+            header,
+            bytes,
+            end: header::BLOCK,
+            next: header.first_position,
+            newest_time_ns: 0,
+            claim,
+            marks: Vec::new(),
+            flaw: None,
+        };
+        let limit = cut.unwrap_or(scan.bytes.len());
+        scan.flaw = loop {
+            if scan.end == limit {
+                break None;
+            }
+            let Some(rest) = scan.bytes.get(scan.end..limit) else {
+                break Some("the next segment says that this one goes on");
+            };
+            match frame::parse(rest, scan.salt()) {
+                Ok(parsed) if parsed.frame.position == scan.next => {
+                    let (kind, position) = (parsed.kind, parsed.frame.position);
+                    if kind.opens_checkpoint() || kind.completes_checkpoint() {
+                        scan.marks.push(Mark {
+                            kind,
+                            position,
+                            offset: scan.end,
+                        });
+                    }
+                    scan.newest_time_ns = scan.newest_time_ns.max(parsed.frame.node_time_ns);
+                    let claim = scan.claim_of(&parsed, scan.end);
+                    let bytes = parsed.bytes;
+                    scan.claim = larger(scan.claim, claim);
+                    scan.next = position.next();
+                    scan.end += bytes;
+                }
+                Ok(_) => break Some("a frame is out of order"),
+                Err(_) if cut.is_none() && is_zero(rest) => break None,
+                Err(flaw) => break Some(describe(flaw, rest)),
+            }
+        };
+        scan
+    }
+
+    /// The largest claim of a valid frame anywhere behind the end. Frames are aligned and carry a secret
+    /// mark, so neither a payload nor an old segment's remains pass for one.
+    pub(super) fn claim_behind_end(&self) -> Option<Claim> {
+        let mut found = None;
+        let mut offset = self.end;
+        while let Some(rest) = self.bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+            match frame::parse(rest, self.salt()) {
+                Ok(parsed) => {
+                    let claim = self.claim_of(&parsed, offset);
+                    found = Some(found.map_or(claim, |found| larger(found, claim)));
+                    offset += parsed.bytes;
+                }
+                Err(_) => offset += frame::ALIGNMENT,
+            }
+        }
+        found
+    }
+
+    /// Where the first frame begins.
+    pub(super) fn begin(&self) -> usize {
+        header::BLOCK
+    }
+
+    /// The offset behind the last frame.
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// The bytes of all frames here.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.end - self.begin()
+    }
+
+    /// The position of the last frame here or before.
+    pub(super) fn last(&self) -> Position {
+        Position::from_raw(self.next.get().saturating_sub(1))
+    }
+
+    /// The position after the last frame here.
+    pub(super) fn next(&self) -> Position {
+        self.next
+    }
+
+    pub(super) fn newest_time_ns(&self) -> u64 {
+        self.newest_time_ns
+    }
+
+    /// The frame at `offset`; `None` at the end.
+    pub(super) fn frame_at(&self, offset: usize) -> Option<Parsed<'_>> {
+        if offset == self.end {
+            return None;
+        }
+        let parsed = frame::parse(&self.bytes[offset..self.end], self.salt());
+        Some(parsed.expect("the frame was verified before, and nobody else has the directory"))
+    }
+
+    fn salt(&self) -> Salt {
+        Salt::new(self.header.salt)
+    }
+
+    fn claim_of(&self, parsed: &Parsed<'_>, offset: usize) -> Claim {
+        Claim {
+            durable: parsed.durable,
+            segment: self.header.number,
+            offset,
+        }
+    }
+}
+
+pub(super) fn larger(one: Claim, other: Claim) -> Claim {
+    if other.durable > one.durable {
+        other
+    } else {
+        one
+    }
+}
+
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn describe(flaw: Flaw, rest: &[u8]) -> &'static str {
+    match flaw {
+        Flaw::NoMark if is_zero(&rest[..frame::HEADER_BYTES]) => "zeros where a frame should be",
+        Flaw::NoMark => "bytes that are not a frame of this segment",
+        Flaw::CutShort => "a frame that reaches beyond the end",
+        Flaw::Checksum => "a frame whose checksum does not match",
+    }
+}

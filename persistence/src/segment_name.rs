@@ -1,0 +1,78 @@
+//! The names of the files of a log.
+//!
+//! Invariant: one number has one name; a name that is not exactly ours is somebody else's file.
+
+/// What a name in the directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// A segment: complete in size before it got this name.
+    Segment(u64),
+    /// A segment that was being made when the process ended.
+    Unfinished(u64),
+    /// The lock file.
+    Lock,
+    /// Not a file of the log.
+    Foreign,
+}
+
+/// The name of segment `number`.
+pub(crate) fn segment(number: u64) -> String {
+    format!("{PREFIX}{number:010}{SEGMENT_SUFFIX}")
+}
+
+/// The name segment `number` has while it is being made.
+pub(crate) fn unfinished(number: u64) -> String {
+    format!("{PREFIX}{number:010}{UNFINISHED_SUFFIX}")
+}
+
+/// What `name` stands for.
+pub(crate) fn parse(name: &str) -> Name {
+    if name == LOCK {
+        return Name::Lock;
+    }
+    let Some(rest) = name.strip_prefix(PREFIX) else {
+        return Name::Foreign;
+    };
+    let number = |suffix| {
+        rest.strip_suffix(suffix)
+            .and_then(|digits: &str| digits.parse().ok())
+    };
+    match (number(SEGMENT_SUFFIX), number(UNFINISHED_SUFFIX)) {
+        (Some(number), _) if segment(number) == name && number > 0 => Name::Segment(number),
+        (_, Some(number)) if unfinished(number) == name && number > 0 => Name::Unfinished(number),
+        _ => Name::Foreign,
+    }
+}
+
+/// The file whose lock says that a process uses the directory.
+pub(crate) const LOCK: &str = "quorlock.lock";
+const PREFIX: &str = "segment-";
+const SEGMENT_SUFFIX: &str = ".log";
+const UNFINISHED_SUFFIX: &str = ".new";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_others_are_foreign() {
+        for number in [1, 9_999_999_999, 10_000_000_000, u64::MAX] {
+            assert_eq!(parse(&segment(number)), Name::Segment(number));
+            assert_eq!(parse(&unfinished(number)), Name::Unfinished(number));
+        }
+        assert_eq!(parse(LOCK), Name::Lock);
+        for name in [
+            "segment-1.log",
+            "segment-0000000000.log",
+            "segment-+000000001.log",
+            "segment-00000000001.log",
+            "segment-0000000001.log.bak",
+            "segment-99999999999999999999999.log",
+            "segment-.log",
+            "",
+            "notes.txt",
+        ] {
+            assert_eq!(parse(name), Name::Foreign, "{name}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What the three parts of a log share: the segments made ahead, and the error that ended it.
+//!
+//! Invariant: appender and writer place frames by the same rule in the same order, so the appender knows
+//! which segment a frame will go to before the writer has seen it. `entered` counts the segments the
+//! appender has begun to fill beyond the first one, `made` those that exist; the difference is what is spare.
+
+use crate::disk::{Disk, File};
+use crate::error::{DiskError, WriteError};
+use crate::segment_name;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Shared by appender, writer and preparer.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) disk: Arc<dyn Disk>,
+    segment_bytes: u64,
+    made: AtomicU64,
+    entered: AtomicU64,
+    is_full: AtomicBool,
+    spares: Mutex<VecDeque<Spare>>,
+    /// The number of the next segment to make. Held while one is being made, so that there is one maker.
+    next_number: Mutex<u64>,
+    obsolete: Mutex<VecDeque<u64>>,
+    obsolete_count: AtomicUsize,
+    failure: OnceLock<WriteError>,
+    /// Held during a sync. The system reports a lost page to one sync only: with two at a time the other one
+    /// would call the same data durable.
+    pub(crate) syncing: Mutex<()>,
+}
+
+/// A segment made ahead: zero-filled, synced and named, without a header.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) number: u64,
+    pub(crate) file: Arc<dyn File>,
+}
+
+impl Space {
+    pub(crate) fn new(disk: Arc<dyn Disk>, segment_bytes: u64, next_number: u64) -> Space {
+        Space {
+            disk,
+            segment_bytes,
+            made: AtomicU64::new(0),
+            entered: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
+            spares: Mutex::default(),
+            next_number: Mutex::new(next_number),
+            obsolete: Mutex::default(),
+            obsolete_count: AtomicUsize::new(0),
+            failure: OnceLock::new(),
+            syncing: Mutex::new(()),
+        }
+    }
+
+    /// The length of the segments made ahead.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// The appender has begun to fill its n-th segment made ahead.
+    pub(crate) fn enter(&self, entered: u64) {
+        self.entered.store(entered, Ordering::Release);
+    }
+
+    /// The segments that exist and that the appender has not begun to fill.
+    pub(crate) fn spare_count(&self, entered: u64) -> u64 {
+        self.made.load(Ordering::Acquire).saturating_sub(entered)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn needs_preparing(&self) -> bool {
+        self.lacks_spare() || self.obsolete_count.load(Ordering::Acquire) > 0
+    }
+
+    fn lacks_spare(&self) -> bool {
+        self.spare_count(self.entered.load(Ordering::Acquire)) == 0
+    }
+
+    /// The error that ended the log, if one did.
+    pub(crate) fn check(&self) -> Result<(), WriteError> {
+        match self.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the log. The first error stays the one that is reported.
+    pub(crate) fn fail(&self, error: WriteError) -> WriteError {
+        self.failure.get_or_init(|| error).clone()
+    }
+
+    /// Makes segments until one is spare. `Ok(false)` if the disk is full.
+    pub(crate) fn make_spares(&self) -> Result<bool, WriteError> {
+        let mut next_number = self.next_number.lock().expect(NO_PANIC);
+        while self.lacks_spare() {
+            if !self.make_one(&mut next_number)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next segment made ahead, for the writer. Made here and now if the preparer was not fast enough.
+    pub(crate) fn take_spare(&self) -> Result<Spare, WriteError> {
+        loop {
+            if let Some(spare) = self.pop_spare() {
+                return Ok(spare);
+            }
+            // Waits for a segment that is just being made; only if there is still none, make one.
+            let mut next_number = self.next_number.lock().expect(NO_PANIC);
+            if self.spares.lock().expect(NO_PANIC).is_empty() && !self.make_one(&mut next_number)? {
+                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                let file = self.disk.describe(&segment_name::segment(*next_number));
+                return Err(WriteError::NoSpace(DiskError::new("create", file, full)));
+            }
+        }
+    }
+
+    /// These segments are needed no more.
+    pub(crate) fn add_obsolete(&self, numbers: impl Iterator<Item = u64>) {
+        let mut obsolete = self.obsolete.lock().expect(NO_PANIC);
+        obsolete.extend(numbers);
+        self.obsolete_count.store(obsolete.len(), Ordering::Release);
+    }
+
+    /// Removes the segments that are needed no more, oldest first. The directory is synced after each one,
+    /// so that a power loss cannot leave an older segment without a newer one.
+    pub(crate) fn remove_obsolete(&self) -> Result<(), WriteError> {
+        let mut obsolete = self.obsolete.lock().expect(NO_PANIC);
+        while let Some(&number) = obsolete.front() {
+            let name = segment_name::segment(number);
+            match self.disk.remove(&name) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.segment_error("remove", &name, error)),
+            }
+            self.disk
+                .sync_dir()
+                .map_err(|error| self.segment_error("sync", ".", error))?;
+            obsolete.pop_front();
+            self.obsolete_count.store(obsolete.len(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn pop_spare(&self) -> Option<Spare> {
+        self.spares.lock().expect(NO_PANIC).pop_front()
+    }
+
+    fn make_one(&self, next_number: &mut u64) -> Result<bool, WriteError> {
+        match make_segment(&*self.disk, *next_number, self.segment_bytes, &[]) {
+            Ok(file) => {
+                let spare = Spare {
+                    number: *next_number,
+                    file,
+                };
+                *next_number += 1;
+                self.spares.lock().expect(NO_PANIC).push_back(spare);
+                self.made.fetch_add(1, Ordering::AcqRel);
+                self.is_full.store(false, Ordering::Release);
+                Ok(true)
+            }
+            Err(error) if error.is_no_space() => {
+                self.is_full.store(true, Ordering::Release);
+                Ok(false)
+            }
+            Err(error) => Err(WriteError::Segment(error)),
+        }
+    }
+
+    fn segment_error(
+        &self,
+        operation: &'static str,
+        name: &str,
+        cause: std::io::Error,
+    ) -> WriteError {
+        WriteError::Segment(DiskError::new(operation, self.disk.describe(name), cause))
+    }
+}
+
+/// Makes segment `number`: `start`, then zeros, synced before it gets its name, and the name synced before
+/// it is used. So a segment that has its name has its length, and writing it later changes no metadata.
+pub(crate) fn make_segment(
+    disk: &dyn Disk,
+    number: u64,
+    length: u64,
+    start: &[u8],
+) -> Result<Arc<dyn File>, DiskError> {
+    let unfinished = segment_name::unfinished(number);
+    let made = fill_segment(disk, number, length, start);
+    if made.is_err() {
+        // Gives the space back. If this fails as well, the next start removes the file.
+        let _ = disk.remove(&unfinished);
+    }
+    made
+}
+
+fn fill_segment(
+    disk: &dyn Disk,
+    number: u64,
+    length: u64,
+    start: &[u8],
+) -> Result<Arc<dyn File>, DiskError> {
+    let unfinished = segment_name::unfinished(number);
+    let failed = |operation| {
+        let file = disk.describe(&unfinished);
+        move |cause| DiskError::new(operation, file, cause)
+    };
+    let file = disk.create(&unfinished).map_err(failed("create"))?;
+    let zeros = vec![0; FILL_BYTES];
+    let mut offset = 0;
+    while offset < length {
+        let chunk = FILL_BYTES.min(usize::try_from(length - offset).unwrap_or(FILL_BYTES));
+        file.write_at(offset, &zeros[..chunk])
+            .map_err(failed("write"))?;
+        offset += chunk as u64;
+    }
+    if !start.is_empty() {
+        file.write_at(0, start).map_err(failed("write"))?;
+    }
+    file.sync().map_err(failed("sync"))?;
+    disk.rename(&unfinished, &segment_name::segment(number))
+        .map_err(failed("rename"))?;
+    disk.sync_dir().map_err(failed("sync the directory of"))?;
+    Ok(file)
+}
+
+const FILL_BYTES: usize = 1 << 18;
+pub(crate) const NO_PANIC: &str = "nothing panics while this lock is held";

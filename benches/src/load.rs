@@ -1,0 +1,189 @@
+//! The load of one measurement: `redis-benchmark`, or the lock cycle that it cannot send.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::clock;
+use crate::failure::{Doing, Failure};
+use crate::server::{Server, encode};
+use crate::workload::{Traffic, Workload};
+
+/// The script every Redlock library releases with, in one of its spellings.
+pub(crate) const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then \
+                                  return redis.call('del',KEYS[1]) else return 0 end";
+
+/// What the load saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) operations_per_second: f64,
+    /// In microseconds, where the generator measures it.
+    pub(crate) median_latency_us: Option<f64>,
+}
+
+/// Sends `operations` operations of the workload and returns when all are answered.
+pub(crate) fn run(
+    generator: &Path,
+    server: &Server,
+    workload: &Workload,
+    operations: u64,
+) -> Result<Seen, Failure> {
+    match workload.traffic {
+        Traffic::Acquire => {
+            let token = "0123456789abcdef0123";
+            let command = ["SET", "lock:__rand_int__", token, "NX", "PX", "30000"];
+            benchmark(
+                generator,
+                server,
+                workload,
+                operations,
+                100_000_000,
+                &command,
+            )
+        }
+        Traffic::ReleaseMiss => {
+            let digest = server.ask(&["SCRIPT", "LOAD", RELEASE])?;
+            let command = ["EVALSHA", &digest, "1", "lock:__rand_int__", "token"];
+            benchmark(generator, server, workload, operations, 1_000_000, &command)
+        }
+        Traffic::Cycle => cycles(server, workload, operations),
+    }
+}
+
+fn benchmark(
+    generator: &Path,
+    server: &Server,
+    workload: &Workload,
+    operations: u64,
+    names: u64,
+    command: &[&str],
+) -> Result<Seen, Failure> {
+    let output = Command::new(generator)
+        .args(["-h", "127.0.0.1", "-p", &server.port().to_string(), "--csv"])
+        .args(["-n", &operations.to_string(), "-r", &names.to_string()])
+        .args([
+            "-c",
+            &workload.connections.to_string(),
+            "-P",
+            &workload.depth.to_string(),
+        ])
+        .args(command)
+        .stdin(Stdio::null())
+        .output()
+        .doing(format!("starting {}", generator.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() || errors.contains("Error") {
+        return Err(Failure::new(format!("the load failed: {errors} {text}")));
+    }
+    parse(&text).ok_or_else(|| Failure::new(format!("the load printed {text:?}")))
+}
+
+/// The last line of the load's table: name, rate, average, minimum, median latency in ms ...
+fn parse(table: &str) -> Option<Seen> {
+    let line = table.lines().rev().find(|line| line.starts_with('"'))?;
+    // The first column is the command as it was sent, commas included; count from the right.
+    let columns: Vec<&str> = line
+        .rsplit(',')
+        .map(|cell| cell.trim_matches('"'))
+        .collect();
+    let operations_per_second = columns.get(6)?.parse().ok()?;
+    let median_ms: f64 = columns.get(3)?.parse().ok()?;
+    Some(Seen {
+        operations_per_second,
+        median_latency_us: Some(median_ms * 1000.0),
+    })
+}
+
+/// Acquire and release the same lock, on every connection, in waves: each wave writes to all
+/// connections and then reads from all.
+fn cycles(server: &Server, workload: &Workload, operations: u64) -> Result<Seen, Failure> {
+    let digest = server.ask(&["SCRIPT", "LOAD", RELEASE])?;
+    let mut connections = Vec::new();
+    for _ in 0..workload.connections {
+        connections.push(server.connect()?);
+    }
+    let per_wave = u64::from(workload.connections) * u64::from(workload.depth);
+    let waves = operations / per_wave;
+    let start = clock::now();
+    for wave in 0..waves {
+        let requests: Vec<[Vec<u8>; 2]> = (0..workload.connections)
+            .map(|connection| wave_requests(&digest, wave, connection, workload.depth))
+            .collect();
+        let granted = b"+OK\r\n".repeat(workload.depth as usize);
+        let released = b":1\r\n".repeat(workload.depth as usize);
+        for (turn, expected) in [(0, granted), (1, released)] {
+            for (connection, request) in connections.iter_mut().zip(&requests) {
+                connection
+                    .write_all(&request[turn])
+                    .doing("sending a cycle")?;
+            }
+            for connection in &mut connections {
+                read_expected(connection, &expected)?;
+            }
+        }
+    }
+    let elapsed = clock::now().saturating_sub(start);
+    let done = waves * per_wave;
+    Ok(Seen {
+        operations_per_second: done as f64 / elapsed.as_secs_f64(),
+        median_latency_us: None,
+    })
+}
+
+fn wave_requests(digest: &str, wave: u64, connection: u32, depth: u32) -> [Vec<u8>; 2] {
+    let mut acquire = Vec::new();
+    let mut release = Vec::new();
+    for place in 0..depth {
+        let name = format!("lock:{wave:08}:{connection:03}:{place:02}");
+        acquire.extend(encode(&[
+            "SET",
+            &name,
+            "0123456789abcdef0123",
+            "NX",
+            "PX",
+            "30000",
+        ]));
+        release.extend(encode(&[
+            "EVALSHA",
+            digest,
+            "1",
+            &name,
+            "0123456789abcdef0123",
+        ]));
+    }
+    [acquire, release]
+}
+
+fn read_expected(connection: &mut TcpStream, expected: &[u8]) -> Result<(), Failure> {
+    let mut reply = vec![0; expected.len()];
+    connection
+        .read_exact(&mut reply)
+        .doing("reading a cycle's replies")?;
+    if reply != expected {
+        let text = String::from_utf8_lossy(&reply);
+        return Err(Failure::new(format!("a cycle was answered {text:?}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_the_load_is_read() {
+        let table = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
+                     \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
+                     \"SET a,b NX\",\"125000.00\",\"0.210\",\"0.080\",\"0.207\",\"0.300\",\
+                     \"0.400\",\"1.500\"\n";
+        let seen = parse(table).unwrap();
+        assert!((seen.operations_per_second - 125_000.0).abs() < 0.01);
+        assert!((seen.median_latency_us.unwrap() - 207.0).abs() < 0.01);
+        assert!(parse("").is_none());
+        assert!(parse("\"SET\",\"x\"").is_none());
+    }
+}

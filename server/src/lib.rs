@@ -1,1 +1,24 @@
-//! Placeholder.
+//! A Quorlock node: a small lock server that speaks Redis's protocol, embeddable in a process.
+//!
+//! [`Node`] is the way in. The rules of keys, scripts and time are in `quorlock-engine`, the log
+//! in `quorlock-persistence`; this crate joins them to sockets, threads and clocks.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Quorlock runs on Linux only for now: it relies on CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME and \
+     Linux's rules for fdatasync. The client crate, quorlock-client, has the same limit."
+);
+
+pub mod clock;
+pub mod config;
+mod net;
+mod node;
+pub mod protocol;
+mod session;
+
+pub use node::{Failure, Node, NodeBuilder, NodeId, StartError, init};
+pub use quorlock_persistence::{Disk, MemoryDisk};
+
+/// The Redis version this node is compatible with, as HELLO and INFO report it: clients gate
+/// features on it. WAITAOF and CLIENT SETINFO are of 7.2; from 8.4 some clients switch to DELEX.
+pub const REDIS_VERSION: &str = "7.2.4";

@@ -1,0 +1,408 @@
+//! The control records of a node's log, and their bytes.
+//!
+//! The log stores opaque frames; this file gives the frames that are not key mutations their
+//! meaning: which incarnation runs, whether it serves, how durable its replies are, and what it
+//! might forget. Every record has a fixed layout, little endian, behind one version byte, so that
+//! a record that does not decode is corruption and never a guess.
+//!
+//! What the records mean for a restart is decided in `restart`, not here.
+
+use crate::time::NodeTime;
+
+/// Frame kinds of a node's log. Numbers are part of the on-disk format and never reused.
+pub mod kind {
+    /// The mutations of one command, script or transaction.
+    pub const GROUP: u8 = 1;
+    /// An incarnation began; see [`super::Start`].
+    pub const START: u8 = 2;
+    /// The incarnation may grant from here on.
+    pub const SERVING: u8 = 3;
+    /// The durability of replies changed.
+    pub const MODE: u8 = 4;
+    /// The longest TTL that may be granted from here on.
+    pub const PROMISE: u8 = 5;
+    /// The incarnation ended in order.
+    pub const SHUTDOWN: u8 = 7;
+    /// Node time, kept on record while keys with a TTL live.
+    pub const TICK: u8 = 8;
+    /// Opens a checkpoint; see [`super::Control`].
+    pub const CONTROL: u8 = 9;
+    /// A part of a checkpoint: full replacements of keys.
+    pub const SNAPSHOT: u8 = 10;
+    /// Completes a checkpoint.
+    pub const END: u8 = 11;
+    /// The node was created and has never run.
+    pub const INIT: u8 = 12;
+}
+
+/// How durable a reply is when it leaves, from weakest to strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Durability {
+    /// `appendonly no`: keys are not logged at all.
+    Volatile,
+    /// `appendfsync no`: in the page cache; the system syncs when it likes.
+    No,
+    /// `appendfsync everysec`: in the page cache; synced about once a second.
+    Everysec,
+    /// `appendfsync always`: synced before the reply.
+    Always,
+}
+
+impl Durability {
+    /// The word Redis uses for it; `Volatile` has none in Redis and is called `off`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Volatile => "off",
+            Self::No => "no",
+            Self::Everysec => "everysec",
+            Self::Always => "always",
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Volatile => 0,
+            Self::No => 1,
+            Self::Everysec => 2,
+            Self::Always => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        [Self::Volatile, Self::No, Self::Everysec, Self::Always]
+            .get(usize::from(code))
+            .copied()
+    }
+}
+
+/// A restart delay that has not been waited out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pending {
+    /// Node time before which the node takes no part, valid in the boot that wrote it.
+    pub until: NodeTime,
+    /// The whole delay in nanoseconds, waited anew in another boot.
+    pub length_ns: u64,
+}
+
+/// The machine's boot as one value: boot id and time namespace. Equal values share one clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Boot(pub [u8; 16]);
+
+/// The facts an incarnation starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Start {
+    /// Counts the starts of this node, from 1.
+    pub incarnation: u64,
+    /// The boot it runs in.
+    pub boot: Boot,
+    /// Tells a copied or restored directory from the one the node lived in.
+    pub place: u64,
+    /// The durability of its first replies.
+    pub durability: Durability,
+    /// Node time is `raw clock - raw_ns + base`: the pair that ties it to this boot's raw clock.
+    pub base: NodeTime,
+    /// The raw clock's reading at `base`, in nanoseconds.
+    pub raw_ns: u64,
+    /// The wall clock's anchor: microseconds since the epoch ...
+    pub wall_us: u64,
+    /// ... at this reading of the boot-time clock, in nanoseconds.
+    pub boottime_ns: u64,
+    /// The delay it has to wait out before it serves.
+    pub pending: Option<Pending>,
+}
+
+/// What a checkpoint's first frame says, so that everything before it can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Control {
+    /// The running incarnation.
+    pub start: Start,
+    /// Whether it serves already.
+    pub serving: bool,
+    /// The weakest durability since its start.
+    pub weakest: Durability,
+    /// The promise in force, in nanoseconds.
+    pub promise_ns: u64,
+}
+
+/// One control record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Record {
+    /// The node was created.
+    Init,
+    /// An incarnation began.
+    Start(Start),
+    /// It serves.
+    Serving,
+    /// Its replies are this durable from here on.
+    Mode(Durability),
+    /// No TTL above this many nanoseconds is granted until the next promise.
+    Promise(u64),
+    /// It ended in order; a delay still owed is carried on.
+    Shutdown(Option<Pending>),
+    /// Time went on.
+    Tick,
+    /// A checkpoint begins.
+    Control(Control),
+}
+
+/// Why a control record's bytes are not one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The frame kind is not one this version knows.
+    #[error("frame kind {0} is not known to this version")]
+    Kind(u8),
+    /// The record was written by a version with another layout.
+    #[error(
+        "control record of kind {kind} has layout version {version}, this version reads {VERSION}"
+    )]
+    Version {
+        /// The frame kind.
+        kind: u8,
+        /// The layout version found.
+        version: u8,
+    },
+    /// Too short, too long, or a value out of range.
+    #[error("control record of kind {0} does not have the layout of that kind")]
+    Layout(u8),
+}
+
+impl Record {
+    /// The frame kind this record is stored under.
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Init => kind::INIT,
+            Self::Start(_) => kind::START,
+            Self::Serving => kind::SERVING,
+            Self::Mode(_) => kind::MODE,
+            Self::Promise(_) => kind::PROMISE,
+            Self::Shutdown(_) => kind::SHUTDOWN,
+            Self::Tick => kind::TICK,
+            Self::Control(_) => kind::CONTROL,
+        }
+    }
+
+    /// Appends the record's bytes to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        match self {
+            Self::Init | Self::Serving | Self::Tick => {}
+            Self::Start(start) => encode_start(start, out),
+            Self::Mode(durability) => out.push(durability.code()),
+            Self::Promise(ttl_ns) => out.extend_from_slice(&ttl_ns.to_le_bytes()),
+            Self::Shutdown(pending) => encode_pending(pending.as_ref(), out),
+            Self::Control(control) => {
+                encode_start(&control.start, out);
+                out.push(u8::from(control.serving));
+                out.push(control.weakest.code());
+                out.extend_from_slice(&control.promise_ns.to_le_bytes());
+            }
+        }
+    }
+
+    /// Reads the record of a frame of this kind.
+    ///
+    /// # Errors
+    /// When the bytes are not exactly one record of this kind.
+    pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, RecordError> {
+        let (&version, rest) = payload.split_first().ok_or(RecordError::Layout(kind))?;
+        if version != VERSION {
+            return Err(RecordError::Version { kind, version });
+        }
+        let mut fields = Fields { rest };
+        let record = fields.record(kind)?.ok_or(RecordError::Layout(kind))?;
+        if fields.rest.is_empty() {
+            Ok(record)
+        } else {
+            Err(RecordError::Layout(kind))
+        }
+    }
+}
+
+fn encode_start(start: &Start, out: &mut Vec<u8>) {
+    out.extend_from_slice(&start.incarnation.to_le_bytes());
+    out.extend_from_slice(&start.boot.0);
+    out.extend_from_slice(&start.place.to_le_bytes());
+    out.push(start.durability.code());
+    for number in [
+        start.base.as_nanos(),
+        start.raw_ns,
+        start.wall_us,
+        start.boottime_ns,
+    ] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    encode_pending(start.pending.as_ref(), out);
+}
+
+fn encode_pending(pending: Option<&Pending>, out: &mut Vec<u8>) {
+    out.push(u8::from(pending.is_some()));
+    if let Some(pending) = pending {
+        out.extend_from_slice(&pending.until.as_nanos().to_le_bytes());
+        out.extend_from_slice(&pending.length_ns.to_le_bytes());
+    }
+}
+
+/// Takes fixed-size fields off the front; `None` means the bytes do not fit the layout.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl Fields<'_> {
+    fn record(&mut self, kind: u8) -> Result<Option<Record>, RecordError> {
+        Ok(match kind {
+            kind::INIT => Some(Record::Init),
+            kind::SERVING => Some(Record::Serving),
+            kind::TICK => Some(Record::Tick),
+            kind::START => self.start().map(Record::Start),
+            kind::MODE => self.durability().map(Record::Mode),
+            kind::PROMISE => self.number().map(Record::Promise),
+            kind::SHUTDOWN => self.pending().map(Record::Shutdown),
+            kind::CONTROL => self.control().map(Record::Control),
+            other => return Err(RecordError::Kind(other)),
+        })
+    }
+
+    fn control(&mut self) -> Option<Control> {
+        Some(Control {
+            start: self.start()?,
+            serving: self.flag()?,
+            weakest: self.durability()?,
+            promise_ns: self.number()?,
+        })
+    }
+
+    fn start(&mut self) -> Option<Start> {
+        Some(Start {
+            incarnation: self.number()?,
+            boot: Boot(self.bytes()?),
+            place: self.number()?,
+            durability: self.durability()?,
+            base: NodeTime::from_nanos(self.number()?),
+            raw_ns: self.number()?,
+            wall_us: self.number()?,
+            boottime_ns: self.number()?,
+            pending: self.pending()?,
+        })
+    }
+
+    fn pending(&mut self) -> Option<Option<Pending>> {
+        if !self.flag()? {
+            return Some(None);
+        }
+        let until = NodeTime::from_nanos(self.number()?);
+        Some(Some(Pending {
+            until,
+            length_ns: self.number()?,
+        }))
+    }
+
+    fn durability(&mut self) -> Option<Durability> {
+        let [code] = self.bytes()?;
+        Durability::from_code(code)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.bytes()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*field)
+    }
+}
+
+/// Layout version of every control record.
+const VERSION: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        let pending = Some(Pending {
+            until: NodeTime::from_nanos(7),
+            length_ns: 9,
+        });
+        let start = Start {
+            incarnation: 3,
+            boot: Boot([5; 16]),
+            place: 11,
+            durability: Durability::Everysec,
+            base: NodeTime::from_nanos(1 << 40),
+            raw_ns: 17,
+            wall_us: 19,
+            boottime_ns: 23,
+            pending,
+        };
+        vec![
+            Record::Init,
+            Record::Start(start),
+            Record::Start(Start {
+                pending: None,
+                ..start
+            }),
+            Record::Serving,
+            Record::Mode(Durability::Always),
+            Record::Promise(30_000_000_000),
+            Record::Shutdown(pending),
+            Record::Shutdown(None),
+            Record::Tick,
+            Record::Control(Control {
+                start,
+                serving: true,
+                weakest: Durability::No,
+                promise_ns: 1,
+            }),
+        ]
+    }
+
+    #[test]
+    fn every_record_comes_back_and_every_cut_is_refused() {
+        for record in records() {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            assert_eq!(Record::decode(record.kind(), &bytes), Ok(record));
+            for end in 0..bytes.len() {
+                assert!(
+                    Record::decode(record.kind(), &bytes[..end]).is_err(),
+                    "{record:?} {end}"
+                );
+            }
+            bytes.push(0);
+            assert_eq!(
+                Record::decode(record.kind(), &bytes),
+                Err(RecordError::Layout(record.kind()))
+            );
+        }
+    }
+
+    #[test]
+    fn another_version_kind_or_value_is_named() {
+        assert_eq!(
+            Record::decode(kind::TICK, &[2]),
+            Err(RecordError::Version {
+                kind: kind::TICK,
+                version: 2
+            })
+        );
+        assert_eq!(Record::decode(200, &[VERSION]), Err(RecordError::Kind(200)));
+        assert_eq!(
+            Record::decode(kind::MODE, &[VERSION, 9]),
+            Err(RecordError::Layout(kind::MODE))
+        );
+        assert_eq!(
+            Record::decode(kind::SHUTDOWN, &[VERSION, 2]),
+            Err(RecordError::Layout(kind::SHUTDOWN))
+        );
+    }
+}

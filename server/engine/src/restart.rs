@@ -1,0 +1,359 @@
+//! The restart delay: may this node take part, and if not, until when?
+//!
+//! A node that stopped uncleanly takes no part until every lock it may have forgotten has
+//! expired. [`History`] folds the control records of the recovered log; [`History::judge`] turns
+//! it into a [`Verdict`]. Both are plain data and a pure function, so that a model checker can
+//! drive the code that runs in production. The rules are those of the Redlock page ("delayed
+//! restarts") made enforceable: <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>.
+//!
+//! [`Promise`] is the other half: it bounds the TTLs that the log might forget.
+
+use crate::control::{Boot, Durability, Pending, Record, Start};
+use crate::time::NodeTime;
+
+/// What the recovered log says about the node's past.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct History {
+    /// Any record at all, `INIT` included: this is not an empty directory.
+    pub is_initialised: bool,
+    /// The last incarnation's start; `None` when the node has never run.
+    pub start: Option<Start>,
+    /// The last incarnation may have granted locks.
+    pub is_serving: bool,
+    /// The weakest durability of the last incarnation's replies.
+    pub weakest: Durability,
+    /// The last promise, in nanoseconds: no forgotten lock had a longer TTL.
+    pub promise_ns: u64,
+    /// The last frame is a complete `SHUTDOWN`.
+    pub is_shut_down: bool,
+    /// A delay that no `SERVING` has cleared.
+    pub pending: Option<Pending>,
+    /// The newest node time on record.
+    pub newest: NodeTime,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            is_initialised: false,
+            start: None,
+            is_serving: false,
+            weakest: Durability::Always,
+            promise_ns: 0,
+            is_shut_down: false,
+            pending: None,
+            newest: NodeTime::from_nanos(0),
+        }
+    }
+}
+
+impl History {
+    /// Takes note of one control record, in log order.
+    pub fn record(&mut self, time: NodeTime, record: &Record) {
+        self.frame(time);
+        match record {
+            Record::Init | Record::Tick => {}
+            Record::Start(start) => {
+                self.start = Some(*start);
+                self.is_serving = false;
+                self.weakest = start.durability;
+                self.pending = start.pending;
+            }
+            Record::Serving => {
+                self.is_serving = true;
+                self.pending = None;
+            }
+            Record::Mode(durability) => self.weakest = self.weakest.min(*durability),
+            Record::Promise(ttl_ns) => self.promise_ns = *ttl_ns,
+            Record::Shutdown(pending) => {
+                self.is_shut_down = true;
+                self.pending = *pending;
+            }
+            Record::Control(control) => {
+                self.start = Some(control.start);
+                self.is_serving = control.serving;
+                self.weakest = control.weakest;
+                self.promise_ns = control.promise_ns;
+                self.pending = if control.serving {
+                    None
+                } else {
+                    control.start.pending
+                };
+            }
+        }
+    }
+
+    /// Takes note of any frame: whatever follows a `SHUTDOWN` makes it not the end.
+    pub fn frame(&mut self, time: NodeTime) {
+        self.is_initialised = true;
+        self.is_shut_down = false;
+        self.newest = self.newest.max(time);
+    }
+
+    /// Whether the clock of `boot` at `raw_ns` continues the one in the log, and the pair that
+    /// ties node time to it: `(base, raw_ns)`.
+    ///
+    /// In the same boot node time goes on, also while the process was down. In another boot (or
+    /// where the clock went back) it resumes at the newest time on record, so that every key
+    /// lives at least as long as it was given.
+    pub fn rebase(&self, boot: Boot, raw_ns: u64) -> (bool, NodeTime, u64) {
+        if let Some(start) = &self.start
+            && start.boot == boot
+            && let Some(now) = node_time(start.base, start.raw_ns, raw_ns)
+            && now >= self.newest
+        {
+            return (true, start.base, start.raw_ns);
+        }
+        let first = if self.start.is_none() { raw_ns } else { 0 };
+        (false, self.newest.max(NodeTime::from_nanos(first)), raw_ns)
+    }
+
+    /// Decides whether the node must wait.
+    pub fn judge(&self, seen: &Seen, policy: &Policy) -> Verdict {
+        let stop = self.stop(seen);
+        let owed_ns = match (stop, policy.restart_delay) {
+            (_, RestartDelay::Off) => return Verdict { stop, delay: None },
+            (Stop::Clean | Stop::NeverServed | Stop::NeverRan, _) => 0,
+            (Stop::Unknown, _) if policy.first_start_waits => policy.stretch(policy.cap_ns),
+            (Stop::Unknown, _) => 0,
+            (_, RestartDelay::Fixed(ns)) => ns,
+            (Stop::Complete, RestartDelay::Auto) => 0,
+            (Stop::PowerLoss, RestartDelay::Auto) if policy.trusts_fsync => 0,
+            (Stop::Moved | Stop::Emptied, _) => policy.stretch(self.promise_ns.max(policy.cap_ns)),
+            (Stop::Complete | Stop::PowerLoss | Stop::Unclean, _) => {
+                policy.stretch(self.promise_ns)
+            }
+        };
+        let fresh = (owed_ns > 0).then(|| Pending {
+            until: NodeTime::from_nanos(seen.now.as_nanos().saturating_add(owed_ns)),
+            length_ns: owed_ns,
+        });
+        let delay = later(self.carried(seen), fresh).filter(|pending| pending.until > seen.now);
+        Verdict { stop, delay }
+    }
+
+    /// The delay an earlier incarnation left: same end in the same boot, full length in another.
+    fn carried(&self, seen: &Seen) -> Option<Pending> {
+        let pending = self.pending?;
+        if seen.is_same_boot {
+            return Some(pending);
+        }
+        let until = seen.now.as_nanos().saturating_add(pending.length_ns);
+        Some(Pending {
+            until: NodeTime::from_nanos(until),
+            ..pending
+        })
+    }
+
+    fn stop(&self, seen: &Seen) -> Stop {
+        if !self.is_initialised {
+            return if seen.has_identity {
+                Stop::Emptied
+            } else {
+                Stop::Unknown
+            };
+        }
+        if self.start.is_none() {
+            return if seen.is_whole {
+                Stop::NeverRan
+            } else {
+                Stop::Unclean
+            };
+        }
+        if !seen.is_same_place {
+            return Stop::Moved;
+        }
+        if !seen.is_whole {
+            return Stop::Unclean;
+        }
+        if self.is_shut_down {
+            return Stop::Clean;
+        }
+        match (seen.is_same_boot, self.is_serving, self.weakest) {
+            // SERVING is synced before the first grant: without it there was none.
+            (true, false, _) => Stop::NeverServed,
+            (true, true, Durability::Always) => Stop::Complete,
+            (false, _, Durability::Always) => Stop::PowerLoss,
+            _ => Stop::Unclean,
+        }
+    }
+}
+
+/// What the starting process sees around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// Node time now, re-based.
+    pub now: NodeTime,
+    /// The clock of the last incarnation goes on.
+    pub is_same_boot: bool,
+    /// Nothing but zeros follows the last good frame.
+    pub is_whole: bool,
+    /// Machine and directory are those of the last incarnation.
+    pub is_same_place: bool,
+    /// The directory holds a node identity.
+    pub has_identity: bool,
+}
+
+/// `restart-delay`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RestartDelay {
+    /// Wait unless it is provably not needed.
+    Auto,
+    /// Wait after every unclean stop.
+    Always,
+    /// Never wait. For experiments.
+    Off,
+    /// Wait this many nanoseconds after an unclean stop. For experiments.
+    Fixed(u64),
+}
+
+/// The operator's choices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// `restart-delay`.
+    pub restart_delay: RestartDelay,
+    /// `trust-fsync`: what was synced survives a power loss.
+    pub trusts_fsync: bool,
+    /// `restart-delay-max` in nanoseconds.
+    pub cap_ns: u64,
+    /// The clock drift bound in parts per million.
+    pub drift_ppm: u64,
+    /// An empty directory without identity waits the cap (`first-start`, resolved).
+    pub first_start_waits: bool,
+}
+
+impl Policy {
+    /// The delay that outlasts a TTL on any clock within the drift bound: `P * (1 + 2 * drift)
+    /// + 10 ms`.
+    pub fn stretch(&self, ttl_ns: u64) -> u64 {
+        let drift = u128::from(ttl_ns) * 2 * u128::from(self.drift_ppm) / 1_000_000;
+        u64::try_from(drift)
+            .unwrap_or(u64::MAX)
+            .saturating_add(ttl_ns)
+            .saturating_add(DELAY_MARGIN_NS)
+    }
+}
+
+/// How the last incarnation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stop {
+    /// Complete `SHUTDOWN`: nothing is forgotten.
+    Clean,
+    /// Stopped before it served.
+    NeverServed,
+    /// Created and never started.
+    NeverRan,
+    /// Died, but every reply had been synced and the machine stayed up.
+    Complete,
+    /// Every reply had been synced, but the machine went down with it.
+    PowerLoss,
+    /// Died with replies that may not be in the log.
+    Unclean,
+    /// The directory was copied, restored, or came from another machine.
+    Moved,
+    /// An identity without its log: the log was deleted or lost.
+    Emptied,
+    /// An empty directory: what an earlier node here may have granted is not known.
+    Unknown,
+}
+
+impl Stop {
+    /// Why a node that stopped so may have to wait, for people.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Clean => "clean stop",
+            Self::NeverServed => "stopped before it served",
+            Self::NeverRan => "new node",
+            Self::Complete => "unclean stop, log complete",
+            Self::PowerLoss => {
+                "machine went down, log complete if the disk kept what it acknowledged"
+            }
+            Self::Unclean => "unclean stop",
+            Self::Moved => "data directory was copied, restored or moved",
+            Self::Emptied => "node has an identity but no log",
+            Self::Unknown => "empty data directory, unknown past",
+        }
+    }
+}
+
+/// The outcome of [`History::judge`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Verdict {
+    /// How the last incarnation ended.
+    pub stop: Stop,
+    /// The delay to wait out, if any.
+    pub delay: Option<Pending>,
+}
+
+/// The longest TTL that may be granted without being in the log after a crash.
+///
+/// A longer TTL first raises the promise on record; the raise is durable before the grant is
+/// revealed. Lowering needs no sync: a log that holds the lower promise holds everything granted
+/// under the higher one, because what a crash leaves is a prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Promise {
+    /// The promise on record, in nanoseconds.
+    pub on_record_ns: u64,
+    /// The longest TTL granted since the promise was last lowered, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl Promise {
+    /// Notes a grant; returns the promise to put on record before it, if it must rise.
+    pub fn grant(&mut self, ttl_ns: u64) -> Option<u64> {
+        self.longest_ns = self.longest_ns.max(ttl_ns);
+        if ttl_ns <= self.on_record_ns {
+            return None;
+        }
+        self.on_record_ns = round_up(ttl_ns);
+        Some(self.on_record_ns)
+    }
+
+    /// Lowers the promise to what was granted lately; returns it if it fell.
+    pub fn sink(&mut self) -> Option<u64> {
+        let lower = round_up(self.longest_ns);
+        self.longest_ns = 0;
+        if lower >= self.on_record_ns {
+            return None;
+        }
+        self.on_record_ns = lower;
+        Some(lower)
+    }
+}
+
+/// Node time at `raw_ns`, for the pair `(base, base_raw_ns)`; `None` if the clock went back.
+pub fn node_time(base: NodeTime, base_raw_ns: u64, raw_ns: u64) -> Option<NodeTime> {
+    let elapsed_ns = raw_ns.checked_sub(base_raw_ns)?;
+    base.as_nanos()
+        .checked_add(elapsed_ns)
+        .map(NodeTime::from_nanos)
+}
+
+fn later(left: Option<Pending>, right: Option<Pending>) -> Option<Pending> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(Pending {
+            until: left.until.max(right.until),
+            length_ns: left.length_ns.max(right.length_ns),
+        }),
+        (left, right) => left.or(right),
+    }
+}
+
+/// Steps keep raises rare (each costs a sync) and the delay close to what is needed.
+fn round_up(ttl_ns: u64) -> u64 {
+    let step = if ttl_ns <= SECOND_NS {
+        SECOND_NS / 10
+    } else {
+        SECOND_NS
+    };
+    ttl_ns.checked_next_multiple_of(step).unwrap_or(ttl_ns)
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Covers the rounding of clocks and of the stop itself.
+const DELAY_MARGIN_NS: u64 = 10_000_000;
+
+#[cfg(test)]
+#[path = "restart_tests.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+//! What a directive is: a row of one of the tables, and how a line naming it is treated.
+
+use super::error::Problem;
+use super::suggest::closest;
+use super::{Config, redis, table};
+
+/// One directive. Adding one is adding one row.
+#[derive(Debug)]
+pub struct Directive {
+    /// The name, lower case.
+    pub name: &'static str,
+    /// The value when nothing is said, written as in the file.
+    pub default: &'static str,
+    /// What may be written.
+    pub allowed: &'static str,
+    /// What it means, or why it has no effect or is refused.
+    pub summary: &'static str,
+    treatment: Treatment,
+}
+
+/// Reads the values of a line into the configuration. Must not change anything when it fails.
+pub(super) type Set = fn(&mut Config, &[String]) -> Result<(), Problem>;
+/// The value in effect.
+pub(super) type Show = fn(&Config) -> String;
+
+#[derive(Debug, Clone, Copy)]
+enum Treatment {
+    /// A node does what it says.
+    Used { set: Set, show: Show },
+    /// Accepted with any value, without effect, with one notice.
+    Inert,
+    /// Only the default is what a node does; anything else is accepted with a notice.
+    FixedWithNotice,
+    /// Only the default is what a node does; anything else would be unsafe or a lie.
+    FixedOrRefused,
+    /// Always refused: there is no value of it that a node could honour.
+    Refused,
+    /// `include`: only a file can have it, so the reader of files treats it.
+    Include,
+}
+
+impl Directive {
+    pub(super) const fn used(
+        name: &'static str,
+        default: &'static str,
+        allowed: &'static str,
+        summary: &'static str,
+        set: Set,
+        show: Show,
+    ) -> Self {
+        Self {
+            name,
+            default,
+            allowed,
+            summary,
+            treatment: Treatment::Used { set, show },
+        }
+    }
+
+    pub(super) const fn inert(
+        name: &'static str,
+        default: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            default,
+            allowed: "anything",
+            summary,
+            treatment: Treatment::Inert,
+        }
+    }
+
+    pub(super) const fn fixed_with_notice(
+        name: &'static str,
+        default: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            default,
+            allowed: default,
+            summary,
+            treatment: Treatment::FixedWithNotice,
+        }
+    }
+
+    pub(super) const fn fixed_or_refused(
+        name: &'static str,
+        default: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            default,
+            allowed: default,
+            summary,
+            treatment: Treatment::FixedOrRefused,
+        }
+    }
+
+    /// Accepts a second spelling of the one value.
+    pub(super) const fn also(mut self, allowed: &'static str) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
+    pub(super) const fn refused(name: &'static str, summary: &'static str) -> Self {
+        Self {
+            name,
+            default: "",
+            allowed: "nothing",
+            summary,
+            treatment: Treatment::Refused,
+        }
+    }
+
+    pub(super) const fn include(summary: &'static str) -> Self {
+        let treatment = Treatment::Include;
+        Self {
+            name: INCLUDE,
+            default: "",
+            allowed: "a path",
+            summary,
+            treatment,
+        }
+    }
+
+    /// Whether a node does what it says.
+    pub fn is_used(&self) -> bool {
+        matches!(self.treatment, Treatment::Used { .. } | Treatment::Include)
+    }
+
+    /// Whether some or all values of it keep a node from starting.
+    pub fn is_refused(&self) -> bool {
+        matches!(
+            self.treatment,
+            Treatment::FixedOrRefused | Treatment::Refused
+        )
+    }
+
+    /// Whether its value must not appear in messages.
+    pub(super) fn is_secret(&self) -> bool {
+        matches!(
+            self.name,
+            "requirepass"
+                | "masterauth"
+                | "user"
+                | "tls-key-file-pass"
+                | "tls-client-key-file-pass"
+        )
+    }
+
+    pub(super) fn has_value(&self) -> bool {
+        !matches!(self.treatment, Treatment::Refused | Treatment::Include)
+    }
+
+    /// The value in effect: for what has no effect it is what a node really does, not what was written.
+    pub(super) fn show(&self, config: &Config) -> Option<String> {
+        match self.treatment {
+            Treatment::Used { show, .. } => Some(show(config)),
+            _ if self.has_value() => Some(unquoted(self.default).to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Carries a line out; what the operator should read about it, if anything.
+    pub(super) fn apply(
+        &self,
+        config: &mut Config,
+        values: &[String],
+    ) -> Result<Option<String>, Problem> {
+        if values.is_empty() {
+            return Err(Problem::wrong_number_of_arguments());
+        }
+        let written = values.join(" ");
+        let is_default = [self.default, self.allowed]
+            .into_iter()
+            .any(|value| written.eq_ignore_ascii_case(unquoted(value)));
+        match self.treatment {
+            Treatment::Used { set, .. } => {
+                set(config, values)?;
+                Ok(table::warning(config, self.name).map(str::to_owned))
+            }
+            Treatment::Inert => Ok(Some(format!("accepted, without effect: {}", self.summary))),
+            Treatment::FixedWithNotice | Treatment::FixedOrRefused if is_default => Ok(None),
+            Treatment::FixedWithNotice => Ok(Some(format!(
+                "accepted, without effect, a node runs with '{} {}': {}",
+                self.name, self.allowed, self.summary
+            ))),
+            Treatment::FixedOrRefused => Err(Problem::new(format!(
+                "a node runs with '{} {}' only: {}",
+                self.name, self.allowed, self.summary
+            ))),
+            Treatment::Refused => Err(Problem::new(format!("refused: {}", self.summary))),
+            Treatment::Include => Err(Problem::new(
+                "only a configuration file can include another one",
+            )),
+        }
+    }
+}
+
+/// All directives: those a node uses first, in the order of `configs/node.conf`.
+pub fn directives() -> impl Iterator<Item = &'static Directive> {
+    table::USED.iter().chain(redis::FIXED).chain(redis::INERT)
+}
+
+/// The directive of that name, in any case.
+pub(super) fn named(name: &str) -> Option<&'static Directive> {
+    directives().find(|directive| directive.name.eq_ignore_ascii_case(name))
+}
+
+/// What to say about a name that neither Redis nor a node knows.
+pub(super) fn unknown(name: &str) -> Problem {
+    let suggestion = closest(name, directives().map(|directive| directive.name));
+    Problem::new("Bad directive or wrong number of arguments").with_suggestion(suggestion)
+}
+
+/// Defaults are written as in the file, where nothing is written as two quotes.
+fn unquoted(default: &'static str) -> &'static str {
+    if default == "\"\"" { "" } else { default }
+}
+
+/// The directive that reads another file in its place.
+pub(super) const INCLUDE: &str = "include";

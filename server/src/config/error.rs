@@ -1,0 +1,139 @@
+//! What can be wrong with a configuration, in the shape Redis prints it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why one value was refused: names what is allowed. The directive and the value are named around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    reason: String,
+}
+
+impl Problem {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+        }
+    }
+
+    /// Redis's words for too few or too many values.
+    pub(super) fn wrong_number_of_arguments() -> Self {
+        Self::new("wrong number of arguments")
+    }
+
+    /// Adds what the writer probably meant.
+    pub(super) fn with_suggestion(mut self, suggestion: Option<&str>) -> Self {
+        if let Some(suggestion) = suggestion {
+            self.reason
+                .push_str(&format!(". Did you mean '{suggestion}'?"));
+        }
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Where a line of configuration came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A line of the file named on the command line, or of standard input.
+    File {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// A line of a file that another one includes.
+    Included {
+        /// The path as written.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// `--directive value ...`.
+    CommandLine,
+    /// [`super::Config::set`], for example through the builder of an embedded node.
+    Program,
+}
+
+/// Why there is no configuration. The text is complete: print it and exit with status 1.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// The file cannot be opened or read.
+    Unreadable {
+        /// The path as written.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Larger than any configuration is, for example because it is a device or a log file.
+    TooLarge {
+        /// The path as written.
+        path: PathBuf,
+        /// What one configuration may have, with all that it includes.
+        bytes_max: u64,
+    },
+    /// A line that cannot be accepted.
+    Line {
+        /// Where it stands.
+        place: Place,
+        /// The line itself, shortened and without control characters; passwords are hidden.
+        text: String,
+        /// Why.
+        problem: Problem,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, error } => {
+                write!(
+                    f,
+                    "Fatal error, can't open config file '{}': {error}",
+                    path.display()
+                )
+            }
+            Self::TooLarge { path, bytes_max } => write!(
+                f,
+                "Fatal error, config file '{}' has more than {bytes_max} bytes (includes counted). \
+                 Is it the right file?",
+                path.display()
+            ),
+            Self::Line {
+                place,
+                text,
+                problem,
+            } => {
+                let version = env!("CARGO_PKG_VERSION");
+                writeln!(f, "*** FATAL CONFIG FILE ERROR (Quorlock {version}) ***")?;
+                match place {
+                    Place::File { line } => {
+                        writeln!(f, "Reading the configuration file, at line {line}")?;
+                    }
+                    Place::Included { path, line } => {
+                        let path = path.display();
+                        writeln!(f, "Reading the configuration file '{path}', at line {line}")?;
+                    }
+                    Place::CommandLine => writeln!(f, "Reading the command line")?,
+                    Place::Program => writeln!(f, "Reading a directive set by the program")?,
+                }
+                write!(f, ">>> '{text}'\n{problem}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { error, .. } => Some(error),
+            Self::Line { problem, .. } => Some(problem),
+            Self::TooLarge { .. } => None,
+        }
+    }
+}

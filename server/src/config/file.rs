@@ -1,0 +1,194 @@
+//! Reads configuration text: one directive per line, `#` comments, quotes, `include`.
+//!
+//! Bounds: bytes and number of files of one configuration together, bytes of one line, depth of
+//! includes. A later line overrides an earlier one.
+
+use std::fs::File;
+use std::io::{Read, Take};
+use std::path::{Path, PathBuf};
+
+use super::directive::{INCLUDE, named};
+use super::error::{ConfigError, Place, Problem};
+use super::{Config, value};
+use crate::protocol::words;
+
+/// Applies the lines of text to a configuration, within bounds that hold for all texts together.
+#[derive(Debug)]
+pub(super) struct Reader {
+    bytes_left: u64,
+    files_left: usize,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes_left: BYTES_MAX,
+            files_left: FILES_MAX,
+        }
+    }
+
+    /// Reads the file named on the command line and remembers where it is.
+    pub(super) fn read_file(
+        &mut self,
+        config: &mut Config,
+        path: &Path,
+    ) -> Result<(), ConfigError> {
+        let text = self.load(path)?;
+        config.file = std::path::absolute(path).ok();
+        self.apply_text(config, &text, None, 0)
+    }
+
+    /// Reads from an open stream, such as standard input.
+    pub(super) fn read_stream(
+        &mut self,
+        config: &mut Config,
+        stream: &mut dyn Read,
+    ) -> Result<(), ConfigError> {
+        let text = self.load_stream(stream.take(self.bytes_left + 1), Path::new("-"))?;
+        self.apply_text(config, &text, None, 0)
+    }
+
+    /// Carries out one line. Nothing happens for an empty line or a comment.
+    pub(super) fn apply_line(
+        &mut self,
+        config: &mut Config,
+        line: &[u8],
+        place: Place,
+        depth: usize,
+    ) -> Result<(), ConfigError> {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
+            return Ok(());
+        }
+        let refuse = |problem| ConfigError::Line {
+            place: place.clone(),
+            text: shown(line),
+            problem,
+        };
+        let words = split(line).map_err(refuse)?;
+        let Some((name, values)) = words.split_first() else {
+            return Ok(());
+        };
+        if !name.eq_ignore_ascii_case(INCLUDE) {
+            return config.set(name, values).map_err(refuse);
+        }
+        let path = value::one(values)
+            .and_then(|path| included(path, depth))
+            .map_err(refuse)?;
+        if self.files_left == 0 {
+            return Err(refuse(Problem::new(format!(
+                "more than {FILES_MAX} files are included"
+            ))));
+        }
+        let text = self.load(&path)?;
+        self.apply_text(config, &text, Some(&path), depth + 1)
+    }
+
+    fn apply_text(
+        &mut self,
+        config: &mut Config,
+        text: &[u8],
+        included: Option<&Path>,
+        depth: usize,
+    ) -> Result<(), ConfigError> {
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line_number = index + 1;
+            let place = match included {
+                Some(path) => Place::Included {
+                    path: path.to_owned(),
+                    line: line_number,
+                },
+                None => Place::File { line: line_number },
+            };
+            self.apply_line(config, line, place, depth)?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, path: &Path) -> Result<Vec<u8>, ConfigError> {
+        self.files_left = self.files_left.saturating_sub(1);
+        let file = File::open(path).map_err(|error| ConfigError::Unreadable {
+            path: path.to_owned(),
+            error,
+        })?;
+        self.load_stream(file.take(self.bytes_left + 1), path)
+    }
+
+    /// Reads what the stream has, but never more than one byte beyond the bound.
+    fn load_stream(
+        &mut self,
+        mut stream: Take<impl Read>,
+        path: &Path,
+    ) -> Result<Vec<u8>, ConfigError> {
+        let mut text = Vec::new();
+        stream
+            .read_to_end(&mut text)
+            .map_err(|error| ConfigError::Unreadable {
+                path: path.to_owned(),
+                error,
+            })?;
+        match self.bytes_left.checked_sub(text.len() as u64) {
+            Some(left) => self.bytes_left = left,
+            None => {
+                let path = path.to_owned();
+                return Err(ConfigError::TooLarge {
+                    path,
+                    bytes_max: BYTES_MAX,
+                });
+            }
+        }
+        Ok(text)
+    }
+}
+
+fn split(line: &[u8]) -> Result<Vec<String>, Problem> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(Problem::new(format!(
+            "the line has more than {LINE_BYTES_MAX} bytes"
+        )));
+    }
+    if line.contains(&0) {
+        return Err(Problem::new(
+            "the line contains a NUL byte; is this a text file?",
+        ));
+    }
+    words::split_owned(line)
+        .map_err(|_| Problem::new("Unbalanced quotes in configuration line"))?
+        .into_iter()
+        .map(|word| String::from_utf8(word).map_err(|_| Problem::new("the line is not UTF-8")))
+        .collect()
+}
+
+fn included(path: &str, depth: usize) -> Result<PathBuf, Problem> {
+    if depth >= DEPTH_MAX {
+        Err(Problem::new(format!(
+            "includes are nested more than {DEPTH_MAX} deep; does a file include itself?"
+        )))
+    } else if path.contains(['*', '?', '[']) {
+        Err(Problem::new("include takes no patterns; name each file"))
+    } else {
+        Ok(PathBuf::from(path))
+    }
+}
+
+/// The line as it appears in a message: short, on one line, and without a password.
+fn shown(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    let name = line.split_whitespace().next().unwrap_or_default();
+    if named(name.trim_matches(['"', '\''])).is_some_and(|directive| directive.is_secret()) {
+        return format!("{name} (hidden)");
+    }
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let mut text: String = line.chars().take(SHOWN_CHARS_MAX).map(visible).collect();
+    if line.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        text.push_str("...");
+    }
+    text
+}
+
+/// Redis's own, fully commented file has about 100 KiB.
+const BYTES_MAX: u64 = 4 * 1024 * 1024;
+const FILES_MAX: usize = 64;
+const LINE_BYTES_MAX: usize = 64 * 1024;
+const DEPTH_MAX: usize = 8;
+const SHOWN_CHARS_MAX: usize = 200;

@@ -1,0 +1,201 @@
+//! The configuration of a node: redis.conf's grammar, resolved into values that cannot be wrong.
+//!
+//! `directive` says what a directive is, `table` lists the ones a node uses, `redis` the ones it only
+//! knows of, `file` and `command_line` read text. Every spelling goes through `Config::set`, so a
+//! value is checked in one place. It does not touch what it configures.
+
+mod bind;
+mod command_line;
+#[cfg(test)]
+mod command_line_tests;
+mod directive;
+mod error;
+mod file;
+mod redis;
+mod settings;
+mod suggest;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use bind::Bind;
+pub use command_line::{Invocation, USAGE, parse_command_line};
+pub use directive::{Directive, directives};
+pub use error::{ConfigError, Place, Problem};
+pub use settings::{
+    AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
+    Supervised,
+};
+
+/// Everything a node can be told, checked. Each field is the directive of the same name.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file this was read from, as an absolute path.
+    pub file: Option<PathBuf>,
+    /// Addresses to listen on.
+    pub bind: Vec<Bind>,
+    /// TCP port; 0 takes any free one.
+    pub port: u16,
+    /// Whether clients from other machines are refused as long as there is no password.
+    pub protected_mode: bool,
+    /// Length of the kernel's queue of connections that are not accepted yet.
+    pub tcp_backlog: u32,
+    /// Idle time after which the kernel probes a connection.
+    pub tcp_keepalive: Option<Duration>,
+    /// Idle time after which a client is disconnected.
+    pub timeout: Option<Duration>,
+    /// Most connections at a time.
+    pub maxclients: usize,
+    /// The password of AUTH.
+    pub requirepass: Option<Password>,
+    /// Longest argument of a request, in bytes.
+    pub proto_max_bulk_len: usize,
+    /// Longest request, in bytes.
+    pub client_query_buffer_limit: u32,
+    /// Where the log and everything else of this node is kept.
+    pub dir: PathBuf,
+    /// Whether locks are logged.
+    pub appendonly: bool,
+    /// When the log is synced.
+    pub appendfsync: AppendFsync,
+    /// How many databases there are.
+    pub databases: u8,
+    /// How much is logged.
+    pub loglevel: LogLevel,
+    /// Where the messages go; standard output when there is none.
+    pub logfile: Option<PathBuf>,
+    /// A file that holds the process id while the node runs.
+    pub pidfile: Option<PathBuf>,
+    /// Who is told that the node is ready.
+    pub supervised: Supervised,
+    /// How long a stop may take before clients are cut off.
+    pub shutdown_timeout: Duration,
+    /// What to do in an empty directory.
+    pub first_start: FirstStart,
+    /// Whether to stay out after an unclean stop.
+    pub restart_delay: RestartDelay,
+    /// The longest TTL that a delay covers.
+    pub restart_delay_max: Duration,
+    /// What clients are told during the delay.
+    pub restart_delay_reply: RestartDelayReply,
+    /// Whether the disk keeps what it acknowledged when the power fails.
+    pub trust_fsync: bool,
+    /// How keys are made durable that no delay could cover.
+    pub no_ttl_durability: NoTtlDurability,
+    /// Whether such keys are refused.
+    pub require_ttl: bool,
+    /// Longest run of a script.
+    pub script_time_limit: Duration,
+    /// Threads that serve clients; 0 goes by the number of cores.
+    pub workers: usize,
+    /// The cluster this node belongs to.
+    pub cluster_id: Option<String>,
+    /// What people call this node.
+    pub node_name: Option<String>,
+    /// Bound on the difference in rate between any two clocks, in millionths.
+    pub clock_drift_millionths: u32,
+    notices: Vec<Notice>,
+}
+
+/// Something the operator should read once, at start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The directive it is about.
+    pub directive: &'static str,
+    /// What to know about it, without the name.
+    pub text: String,
+}
+
+impl Config {
+    /// Sets one directive, as a line of the file would. An error changes nothing.
+    pub fn set<S: AsRef<str>>(&mut self, name: &str, values: &[S]) -> Result<(), Problem> {
+        let values: Vec<String> = values
+            .iter()
+            .map(|value| value.as_ref().to_owned())
+            .collect();
+        let directive = directive::named(name).ok_or_else(|| directive::unknown(name))?;
+        let notice = directive.apply(self, &values)?;
+        self.notices
+            .retain(|notice| notice.directive != directive.name);
+        if let Some(text) = notice {
+            self.notices.push(Notice {
+                directive: directive.name,
+                text,
+            });
+        }
+        Ok(())
+    }
+
+    /// The value in effect, as CONFIG GET shows it. `name` in any case; None when there is none.
+    pub fn value_of(&self, name: &str) -> Option<String> {
+        directive::named(name)?.show(self)
+    }
+
+    /// The names of all directives that have a value.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        directives()
+            .filter(|directive| directive.has_value())
+            .map(|directive| directive.name)
+    }
+
+    /// What the operator should read at start: directives without effect, and unsafe choices.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Whether only this machine can connect.
+    pub fn is_loopback_only(&self) -> bool {
+        self.bind.iter().all(|bind| bind.address.is_loopback())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            file: None,
+            bind: Bind::loopback(),
+            port: 6379,
+            protected_mode: true,
+            tcp_backlog: 511,
+            tcp_keepalive: Some(Duration::from_secs(300)),
+            timeout: None,
+            maxclients: 10_000,
+            requirepass: None,
+            proto_max_bulk_len: 4 * 1024 * 1024 + 64 * 1024,
+            client_query_buffer_limit: 64 * 1024 * 1024,
+            dir: PathBuf::from("."),
+            appendonly: true,
+            appendfsync: AppendFsync::Everysec,
+            databases: 16,
+            loglevel: LogLevel::Notice,
+            logfile: None,
+            pidfile: None,
+            supervised: Supervised::No,
+            shutdown_timeout: Duration::from_secs(10),
+            first_start: FirstStart::Auto,
+            restart_delay: RestartDelay::Auto,
+            restart_delay_max: Duration::from_secs(60),
+            restart_delay_reply: RestartDelayReply::RestartDelay,
+            trust_fsync: false,
+            no_ttl_durability: NoTtlDurability::Sync,
+            require_ttl: false,
+            script_time_limit: Duration::from_millis(500),
+            workers: 0,
+            cluster_id: None,
+            node_name: None,
+            clock_drift_millionths: 10_000,
+            notices: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.directive, self.text)
+    }
+}

@@ -1,0 +1,156 @@
+//! The values that have names: each enum lists its spellings once, for reading and for showing.
+
+use std::fmt;
+use std::time::Duration;
+
+/// When the log is made to survive a power loss (`appendfsync`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendFsync {
+    /// Before every reply that depends on it.
+    Always,
+    /// Once per second.
+    Everysec,
+    /// When the operating system likes.
+    No,
+}
+
+impl AppendFsync {
+    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
+        ("everysec", Self::Everysec),
+        ("always", Self::Always),
+        ("no", Self::No),
+    ];
+}
+
+/// How much is logged (`loglevel`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Everything, for development.
+    Debug,
+    /// Rarely useful details.
+    Verbose,
+    /// What an operator wants to see.
+    Notice,
+    /// Only what needs attention.
+    Warning,
+}
+
+impl LogLevel {
+    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
+        ("debug", Self::Debug),
+        ("verbose", Self::Verbose),
+        ("notice", Self::Notice),
+        ("warning", Self::Warning),
+    ];
+}
+
+/// Who is told that the node is ready (`supervised`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supervised {
+    /// Nobody.
+    No,
+    /// systemd, when the environment names its socket.
+    Auto,
+    /// systemd.
+    Systemd,
+}
+
+impl Supervised {
+    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
+        ("no", Self::No),
+        ("auto", Self::Auto),
+        ("systemd", Self::Systemd),
+    ];
+}
+
+/// What a node does in an empty directory that `quorlock node init` did not create (`first-start`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstStart {
+    /// Serve where only this machine can connect, wait where others can.
+    Auto,
+    /// Take a new identity and serve at once.
+    Serve,
+    /// Wait `restart-delay-max` first: the directory may have been lost.
+    Wait,
+}
+
+impl FirstStart {
+    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("serve", Self::Serve),
+        ("wait", Self::Wait),
+    ];
+}
+
+/// Whether a node stays out after an unclean stop until what it forgot has expired (`restart-delay`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartDelay {
+    /// As long as needed, and not at all where the log proves that nothing was lost.
+    Auto,
+    /// After every unclean stop.
+    Always,
+    /// Never. For experiments: a crash can grant one lock twice.
+    Off,
+    /// A fixed time after every unclean stop. For experiments.
+    Fixed(Duration),
+}
+
+impl RestartDelay {
+    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("always", Self::Always),
+        ("off", Self::Off),
+    ];
+}
+
+/// Which error clients get during the restart delay (`restart-delay-reply`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartDelayReply {
+    /// `-RESTARTDELAY`, which no driver retries by itself.
+    RestartDelay,
+    /// `-LOADING`, which many drivers retry for seconds.
+    Loading,
+}
+
+impl RestartDelayReply {
+    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
+        ("restartdelay", Self::RestartDelay),
+        ("loading", Self::Loading),
+    ];
+}
+
+/// How a key is made durable that no restart delay could cover (`no-ttl-durability`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoTtlDurability {
+    /// Synced before the reply in every mode.
+    Sync,
+    /// As `appendfsync` says, like Redis.
+    AsMode,
+}
+
+impl NoTtlDurability {
+    pub(super) const NAMES: &'static [(&'static str, Self)] =
+        &[("sync", Self::Sync), ("as-mode", Self::AsMode)];
+}
+
+/// The password of AUTH. It appears in no message, not even a debug one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    /// None when it is empty: then nobody has to authenticate.
+    pub(super) fn new(password: String) -> Option<Self> {
+        (!password.is_empty()).then_some(Self(password))
+    }
+
+    /// The password itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(hidden)")
+    }
+}

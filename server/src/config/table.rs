@@ -1,0 +1,357 @@
+//! The directives a node uses, one row each: name, default, what is allowed, meaning, how it is read,
+//! how it is shown. The order is that of `configs/node.conf`, which explains every row.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::directive::Directive;
+use super::settings::{
+    AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
+    Supervised,
+};
+use super::value::{
+    duration, integer, label, memory, name_of, one, one_of, percent_millionths, show_duration,
+    show_percent, show_yes_or_no, text, yes_or_no,
+};
+use super::{Config, Problem, bind};
+
+/// See the file's header.
+pub(super) const USED: &[Directive] = &[
+    Directive::used(
+        "bind",
+        "127.0.0.1 -::1",
+        "up to 16 IP addresses, `*`, `::*`",
+        "Addresses to listen on. `-` in front: may be missing on this machine.",
+        |c, v| bind::parse_all(v).map(|addresses| c.bind = addresses),
+        |c| bind::show_all(&c.bind),
+    ),
+    Directive::used(
+        "port",
+        "6379",
+        "0 to 65535",
+        "TCP port. 0 takes any free port (Redis would not listen at all).",
+        |c, v| integer(one(v)?, 0, u16::MAX).map(|port| c.port = port),
+        |c| c.port.to_string(),
+    ),
+    Directive::used(
+        "protected-mode",
+        "yes",
+        "`yes`, `no`",
+        "Refuse clients from other machines while no password is set.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.protected_mode = yes),
+        |c| show_yes_or_no(c.protected_mode),
+    ),
+    Directive::used(
+        "requirepass",
+        "\"\"",
+        "up to 512 bytes",
+        "The password that AUTH and HELLO must give. Empty: none.",
+        |c, v| text(one(v)?, 512).map(|password| c.requirepass = Password::new(password)),
+        |c| {
+            c.requirepass
+                .as_ref()
+                .map_or_else(String::new, |it| it.as_str().to_owned())
+        },
+    ),
+    Directive::used(
+        "tcp-backlog",
+        "511",
+        "0 to 2147483647",
+        "Connections the kernel holds until they are accepted.",
+        |c, v| integer(one(v)?, 0, 2_147_483_647).map(|length| c.tcp_backlog = length),
+        |c| c.tcp_backlog.to_string(),
+    ),
+    Directive::used(
+        "tcp-keepalive",
+        "300",
+        "seconds, 0 = off",
+        "Idle time after which the kernel asks whether the other end still lives.",
+        |c, v| seconds(one(v)?).map(|time| c.tcp_keepalive = time),
+        |c| show_seconds(c.tcp_keepalive),
+    ),
+    Directive::used(
+        "timeout",
+        "0",
+        "seconds, 0 = never",
+        "Idle time after which a client is disconnected. Its locks stay.",
+        |c, v| seconds(one(v)?).map(|time| c.timeout = time),
+        |c| show_seconds(c.timeout),
+    ),
+    Directive::used(
+        "maxclients",
+        "10000",
+        "1 to 1000000",
+        "Most connections at a time; further ones get an error and are closed.",
+        |c, v| integer(one(v)?, 1, 1_000_000).map(|clients| c.maxclients = clients),
+        |c| c.maxclients.to_string(),
+    ),
+    Directive::used(
+        "proto-max-bulk-len",
+        "4259840",
+        "bytes, 1mb to 512mb",
+        "Longest argument of a request. Redis allows 512mb; locks are small.",
+        |c, v| {
+            let bytes = memory(one(v)?, MEBIBYTE, 512 * MEBIBYTE)?;
+            usize::try_from(bytes)
+                .map(|bytes| c.proto_max_bulk_len = bytes)
+                .map_err(too_large)
+        },
+        |c| c.proto_max_bulk_len.to_string(),
+    ),
+    Directive::used(
+        "client-query-buffer-limit",
+        "67108864",
+        "bytes, 1mb to 2gb",
+        "Longest request as a whole.",
+        |c, v| {
+            let bytes = memory(one(v)?, MEBIBYTE, 2048 * MEBIBYTE)?;
+            u32::try_from(bytes)
+                .map(|bytes| c.client_query_buffer_limit = bytes)
+                .map_err(too_large)
+        },
+        |c| c.client_query_buffer_limit.to_string(),
+    ),
+    Directive::used(
+        "dir",
+        ".",
+        "a path",
+        "Directory of the node: its identity and its log. Never share or copy it.",
+        |c, v| match text(one(v)?, PATH_BYTES_MAX)? {
+            path if path.is_empty() => Err(Problem::new("argument must be a path")),
+            path => {
+                c.dir = PathBuf::from(path);
+                Ok(())
+            }
+        },
+        |c| c.dir.display().to_string(),
+    ),
+    Directive::used(
+        "appendonly",
+        "yes",
+        "`yes`, `no`",
+        "Log every lock. With `no` every start waits out what the last run may have granted.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.appendonly = yes),
+        |c| show_yes_or_no(c.appendonly),
+    ),
+    Directive::used(
+        "appendfsync",
+        "everysec",
+        "`always`, `everysec`, `no`",
+        "When the log is forced to the disk: before the reply, once per second, or never.",
+        |c, v| one_of(AppendFsync::NAMES, one(v)?).map(|mode| c.appendfsync = mode),
+        |c| name_of(AppendFsync::NAMES, &c.appendfsync).to_owned(),
+    ),
+    Directive::used(
+        "databases",
+        "16",
+        "1 to 16",
+        "How many databases SELECT can choose from.",
+        |c, v| integer(one(v)?, 1, 16).map(|databases| c.databases = databases),
+        |c| c.databases.to_string(),
+    ),
+    Directive::used(
+        "loglevel",
+        "notice",
+        "`debug`, `verbose`, `notice`, `warning`",
+        "How much is written to the log file.",
+        |c, v| one_of(LogLevel::NAMES, one(v)?).map(|level| c.loglevel = level),
+        |c| name_of(LogLevel::NAMES, &c.loglevel).to_owned(),
+    ),
+    Directive::used(
+        "logfile",
+        "\"\"",
+        "a path",
+        "Where messages go. Empty: standard output.",
+        |c, v| path(one(v)?).map(|path| c.logfile = path),
+        |c| show_path(&c.logfile),
+    ),
+    Directive::used(
+        "pidfile",
+        "\"\"",
+        "a path",
+        "A file that holds the process id while the node runs. Empty: none.",
+        |c, v| path(one(v)?).map(|path| c.pidfile = path),
+        |c| show_path(&c.pidfile),
+    ),
+    Directive::used(
+        "supervised",
+        "no",
+        "`no`, `auto`, `systemd`",
+        "Tell systemd when the node is ready.",
+        |c, v| one_of(Supervised::NAMES, one(v)?).map(|who| c.supervised = who),
+        |c| name_of(Supervised::NAMES, &c.supervised).to_owned(),
+    ),
+    Directive::used(
+        "shutdown-timeout",
+        "10",
+        "seconds",
+        "How long a stop may wait for clients' last replies. The log is always completed.",
+        |c, v| seconds(one(v)?).map(|time| c.shutdown_timeout = time.unwrap_or_default()),
+        |c| show_seconds(Some(c.shutdown_timeout)),
+    ),
+    Directive::used(
+        "workers",
+        "0",
+        "0 to 64, 0 = by cores",
+        "Threads that serve clients. By cores: 1 up to 3 cores, then half of them.",
+        |c, v| integer(one(v)?, 0, 64).map(|workers| c.workers = workers),
+        |c| c.workers.to_string(),
+    ),
+    Directive::used(
+        "first-start",
+        "auto",
+        "`auto`, `serve`, `wait`",
+        "In an empty directory that `quorlock node init` did not make: serve, or wait \
+         restart-delay-max first. Auto: serve if only this machine can connect.",
+        |c, v| one_of(FirstStart::NAMES, one(v)?).map(|start| c.first_start = start),
+        |c| name_of(FirstStart::NAMES, &c.first_start).to_owned(),
+    ),
+    Directive::used(
+        "restart-delay",
+        "auto",
+        "`auto`, `always`, `off`, milliseconds (unit allowed)",
+        "Stay out after an unclean stop until what was forgotten has expired. Auto: unless the log \
+         proves that nothing was lost. `off` and a fixed time are for experiments.",
+        |c, v| restart_delay(one(v)?).map(|delay| c.restart_delay = delay),
+        |c| match c.restart_delay {
+            RestartDelay::Fixed(time) => show_duration(time),
+            named => name_of(RestartDelay::NAMES, &named).to_owned(),
+        },
+    ),
+    Directive::used(
+        "restart-delay-max",
+        "60s",
+        "milliseconds (unit allowed), 1ms to 24h",
+        "The longest TTL that the delay covers. Longer ones are synced before the reply.",
+        |c, v| time(one(v)?, DAY).map(|time| c.restart_delay_max = time),
+        |c| show_duration(c.restart_delay_max),
+    ),
+    Directive::used(
+        "restart-delay-reply",
+        "restartdelay",
+        "`restartdelay`, `loading`",
+        "The error during the delay. Many drivers retry LOADING for seconds.",
+        |c, v| one_of(RestartDelayReply::NAMES, one(v)?).map(|it| c.restart_delay_reply = it),
+        |c| name_of(RestartDelayReply::NAMES, &c.restart_delay_reply).to_owned(),
+    ),
+    Directive::used(
+        "trust-fsync",
+        "no",
+        "`yes`, `no`",
+        "Whether disk and hypervisor keep what they acknowledged when the power fails.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.trust_fsync = yes),
+        |c| show_yes_or_no(c.trust_fsync),
+    ),
+    Directive::used(
+        "no-ttl-durability",
+        "sync",
+        "`sync`, `as-mode`",
+        "Keys without TTL or beyond restart-delay-max: synced before the reply, or as appendfsync \
+         says, like Redis.",
+        |c, v| one_of(NoTtlDurability::NAMES, one(v)?).map(|it| c.no_ttl_durability = it),
+        |c| name_of(NoTtlDurability::NAMES, &c.no_ttl_durability).to_owned(),
+    ),
+    Directive::used(
+        "require-ttl",
+        "no",
+        "`yes`, `no`",
+        "Refuse keys without TTL or beyond restart-delay-max.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.require_ttl = yes),
+        |c| show_yes_or_no(c.require_ttl),
+    ),
+    Directive::used(
+        "clock-drift-percent",
+        "1",
+        "0.0001 to 10, in percent",
+        "Bound on the difference in rate between any two clocks; 2 ms are added.",
+        |c, v| percent_millionths(one(v)?, 1, 100_000).map(|it| c.clock_drift_millionths = it),
+        |c| show_percent(c.clock_drift_millionths),
+    ),
+    Directive::used(
+        "script-time-limit",
+        "500",
+        "milliseconds (unit allowed), 1ms to 60s",
+        "A script that runs longer is ended and undone.",
+        |c, v| time(one(v)?, Duration::from_secs(60)).map(|time| c.script_time_limit = time),
+        |c| show_duration(c.script_time_limit),
+    ),
+    Directive::used(
+        "cluster-id",
+        "\"\"",
+        "up to 64 letters, digits, `.`, `-`, `_`",
+        "The cluster this node belongs to, so that a client cannot mix up two of them.",
+        |c, v| label(one(v)?).map(|label| c.cluster_id = label),
+        |c| c.cluster_id.clone().unwrap_or_default(),
+    ),
+    Directive::used(
+        "node-name",
+        "\"\"",
+        "up to 64 letters, digits, `.`, `-`, `_`",
+        "What people call this node, in INFO and messages.",
+        |c, v| label(one(v)?).map(|label| c.node_name = label),
+        |c| c.node_name.clone().unwrap_or_default(),
+    ),
+    Directive::include("Read another file in this place. Up to 8 deep."),
+];
+
+/// What an operator must know about a choice that is allowed but gives up a guarantee.
+pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
+    match (name, config.restart_delay, config.no_ttl_durability) {
+        ("restart-delay", RestartDelay::Off, _) => Some(
+            "after a crash this node takes part at once and may grant a lock that it granted \
+             before and forgot; for experiments only",
+        ),
+        ("restart-delay", RestartDelay::Fixed(_), _) => {
+            Some("a fixed delay does not follow the TTLs that were granted; for experiments only")
+        }
+        ("no-ttl-durability", _, NoTtlDurability::AsMode) => Some(
+            "a crash can forget keys without TTL or beyond restart-delay-max, and no delay \
+             covers them",
+        ),
+        _ => None,
+    }
+}
+
+fn restart_delay(value: &str) -> Result<RestartDelay, Problem> {
+    if value.starts_with(|c: char| c.is_ascii_digit()) {
+        time(value, DAY).map(RestartDelay::Fixed)
+    } else {
+        one_of(RestartDelay::NAMES, value)
+            .map_err(|problem| Problem::new(format!("{problem}, or a time in milliseconds")))
+    }
+}
+
+fn time(value: &str, max: Duration) -> Result<Duration, Problem> {
+    duration(value, Duration::from_millis(1), max)
+}
+
+fn seconds(value: &str) -> Result<Option<Duration>, Problem> {
+    let seconds = integer(value, 0_u32, 2_147_483_647)?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
+}
+
+fn show_seconds(time: Option<Duration>) -> String {
+    time.unwrap_or_default().as_secs().to_string()
+}
+
+fn path(value: &str) -> Result<Option<PathBuf>, Problem> {
+    Ok(non_empty(text(value, PATH_BYTES_MAX)?).map(PathBuf::from))
+}
+
+fn show_path(path: &Option<PathBuf>) -> String {
+    path.as_ref()
+        .map_or_else(String::new, |path| path.display().to_string())
+}
+
+fn non_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn too_large(_: std::num::TryFromIntError) -> Problem {
+    Problem::new("argument is too large for this machine")
+}
+
+const MEBIBYTE: u64 = 1 << 20;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Linux's PATH_MAX.
+const PATH_BYTES_MAX: usize = 4096;

@@ -1,0 +1,184 @@
+//! One client: bytes in, commands executed inline, replies out.
+//!
+//! One turn reads what has arrived, executes every complete request under one lock of the
+//! engine, waits once until the log is as durable as the replies need, and writes once. Reading
+//! and writing use buffers of the thread, so an idle connection holds none.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quorlock_engine::Protocol;
+use tokio::net::TcpStream;
+
+use crate::net::worker::WorkerContext;
+use crate::node::core::Wait;
+use crate::protocol::RequestParser;
+use crate::session::{Next, Session};
+
+/// Serves one client until it leaves, breaks the protocol, or the node stops.
+pub(crate) async fn serve(stream: TcpStream, mut session: Session, worker: Arc<WorkerContext>) {
+    let mut connection = Connection {
+        parser: RequestParser::new(session.limits()),
+        received: Vec::new(),
+        replies: Vec::new(),
+        stream,
+    };
+    // A client that went away is no event for the node.
+    let _ = connection.run(&mut session, &worker).await;
+    worker.shared.clients.remove(session.client.id);
+}
+
+struct Connection {
+    stream: TcpStream,
+    parser: RequestParser,
+    /// Bytes of a request that has not arrived whole.
+    received: Vec<u8>,
+    replies: Vec<u8>,
+}
+
+impl Connection {
+    async fn run(&mut self, session: &mut Session, worker: &WorkerContext) -> io::Result<()> {
+        loop {
+            self.stream.readable().await?;
+            match self.receive(worker) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error),
+            }
+            loop {
+                let turn = self.execute(session, worker);
+                self.settle(session, worker, turn.wait).await?;
+                self.send().await?;
+                match turn.next {
+                    Next::Read => break,
+                    Next::Continue => tokio::task::yield_now().await,
+                    Next::Close => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Appends what has arrived to `received`. The bytes pass through the thread's buffer, so
+    /// that a connection owns memory only for requests in progress.
+    fn receive(&mut self, worker: &WorkerContext) -> io::Result<usize> {
+        READING.with_borrow_mut(|buffer| {
+            let count = self.stream.try_read(buffer)?;
+            self.received.extend_from_slice(&buffer[..count]);
+            worker.shared.statistics.bytes_in.fetch_add(count as u64, Ordering::Relaxed);
+            Ok(count)
+        })
+    }
+
+    /// Executes complete requests, up to the bound of one turn.
+    fn execute(&mut self, session: &mut Session, worker: &WorkerContext) -> Turn {
+        let mut turn = Turn { wait: Wait::default(), next: Next::Read };
+        let mut batch = session.begin(&worker.shared);
+        for executed in 0.. {
+            if executed >= REQUESTS_PER_TURN || self.replies.len() >= REPLY_BYTES_PER_TURN {
+                turn.next = Next::Continue;
+                break;
+            }
+            let request = match self.parser.next_request(&mut self.received) {
+                Ok(Some(request)) => request,
+                Ok(None) => break,
+                Err(error) => {
+                    error.write_reply(&mut self.replies);
+                    tracing::info!(client = %session.client.address, "closed: {error}");
+                    turn.next = Next::Close;
+                    break;
+                }
+            };
+            let arguments = request.arguments(&self.received);
+            turn.next = batch.execute(session, &arguments, &mut turn.wait, &mut self.replies);
+            if session.take_limits_changed() {
+                self.parser.set_limits(session.limits());
+            }
+            if turn.next == Next::Close {
+                break;
+            }
+        }
+        drop(batch);
+        self.forget_consumed();
+        turn
+    }
+
+    fn forget_consumed(&mut self) {
+        let consumed = self.parser.take_consumed();
+        if consumed == self.received.len() {
+            self.received.clear();
+            self.received.shrink_to(IDLE_BYTES_MAX);
+        } else {
+            self.received.drain(..consumed);
+        }
+    }
+
+    /// Waits until the replies may leave. A failed log turns all of them into one error.
+    async fn settle(
+        &mut self,
+        session: &Session,
+        worker: &WorkerContext,
+        wait: Wait,
+    ) -> io::Result<()> {
+        if worker.shared.commit.is_met(wait) {
+            return Ok(());
+        }
+        if let Err(failure) = worker.gate.wait(&worker.shared, wait).await {
+            self.replies.clear();
+            self.replies.extend_from_slice(
+                format!(
+                    "-MISCONF {failure}. Whether this command took effect is unknown: treat the \
+                     lock as not granted and not released. The node stops\r\n"
+                )
+                .replace(['\r', '\n'], " ")
+                .trim_end()
+                .as_bytes(),
+            );
+            self.replies.extend_from_slice(b"\r\n");
+            tracing::warn!(client = %session.client.address, "a reply was withheld: {failure}");
+            self.send().await?;
+            return Err(io::Error::other(failure));
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < self.replies.len() {
+            match self.stream.try_write(&self.replies[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.writable().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.replies.clear();
+        self.replies.shrink_to(IDLE_BYTES_MAX);
+        Ok(())
+    }
+}
+
+struct Turn {
+    wait: Wait,
+    next: Next,
+}
+
+/// The protocol a connection starts with.
+pub(crate) const FIRST_PROTOCOL: Protocol = Protocol::Resp2;
+
+thread_local! {
+    static READING: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// One read takes at most this much.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A turn ends here, so that one deep pipeline does not starve its neighbours.
+const REQUESTS_PER_TURN: usize = 1024;
+const REPLY_BYTES_PER_TURN: usize = 256 * 1024;
+
+/// What a connection may keep between turns.
+const IDLE_BYTES_MAX: usize = 1024;

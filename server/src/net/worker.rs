@@ -1,0 +1,73 @@
+//! A worker: one thread, one single-threaded runtime, its own connections, its own gate.
+
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::net::connection::serve;
+use crate::node::gate::Gate;
+use crate::node::shared::Shared;
+use crate::session::Session;
+
+/// What the connections of one worker share.
+pub(crate) struct WorkerContext {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) gate: Gate,
+}
+
+/// A connection on its way to its worker.
+pub(crate) type Handover = std::net::TcpStream;
+
+/// A worker's inbox, and the end that reads it.
+pub(crate) fn inbox() -> (UnboundedSender<Handover>, UnboundedReceiver<Handover>) {
+    unbounded_channel()
+}
+
+/// Serves handed-over connections until the node stops.
+pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handover>) {
+    let worker = Arc::new(WorkerContext { shared: Arc::clone(&shared), gate: Gate::default() });
+    let committer = tokio::spawn({
+        let worker = Arc::clone(&worker);
+        async move { worker.gate.commit_for_ever(&worker.shared).await }
+    });
+    let mut stopped = shared.stopped();
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|is_stopped| *is_stopped) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(stream) = inbox.recv() => {
+                if let Some(connection) = open(stream, &worker) {
+                    connections.spawn(connection);
+                }
+            }
+            else => break,
+        }
+    }
+    // Everything that will ever be durable is durable now: let the replies that waited for it
+    // leave before the connections are cut.
+    worker.gate.release();
+    for _ in 0..FAREWELL_TURNS {
+        tokio::task::yield_now().await;
+    }
+    connections.shutdown().await;
+    committer.abort();
+}
+
+fn open(
+    stream: std::net::TcpStream,
+    worker: &Arc<WorkerContext>,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let address = stream.peer_addr().ok()?;
+    let local = stream.local_addr().ok()?;
+    let stream = TcpStream::from_std(stream).ok()?;
+    let client = worker.shared.clients.add(address, local, worker.shared.clock.raw_ns());
+    let session = Session::new(client, &worker.shared);
+    Some(serve(stream, session, Arc::clone(worker)))
+}
+
+/// Turns of the run queue that a stopping worker gives its connections to send what is ready.
+const FAREWELL_TURNS: usize = 16;

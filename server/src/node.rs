@@ -1,0 +1,151 @@
+//! A node: an engine, a log and its clients, on threads of its own.
+//!
+//! This file is the outside: starting, stopping, and asking where it listens. Inside, `start`
+//! brings it up, `maintenance` keeps it going, `core` executes, `commit` makes durable.
+
+pub(crate) mod builder;
+pub(crate) mod commit;
+pub(crate) mod core;
+pub(crate) mod error;
+pub(crate) mod gate;
+pub(crate) mod identity;
+pub(crate) mod log_thread;
+pub(crate) mod maintenance;
+pub(crate) mod shared;
+mod start;
+pub(crate) mod statistics;
+mod threads;
+mod time;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::watch;
+
+pub use builder::NodeBuilder;
+pub use commit::Failure;
+pub use error::StartError;
+pub use identity::{NodeId, init};
+
+use crate::node::shared::Shared;
+
+/// A running node. Dropping it stops it in order.
+///
+/// # Example
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// println!("any Redis client can connect to {}", node.url());
+/// node.stop().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Node {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    outcome: watch::Receiver<Outcome>,
+    supervisor: Option<JoinHandle<()>>,
+}
+
+/// How a node's run ended; `None` while it runs.
+pub(crate) type Outcome = Option<Result<(), Failure>>;
+
+impl Node {
+    /// Prepares a node: by default on port 6379 of the loopback addresses, with its log in the
+    /// current directory, as `quorlock server` without arguments.
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// The first address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Its id, the same over all its restarts.
+    pub fn id(&self) -> NodeId {
+        self.shared.identity.id
+    }
+
+    /// How often this node was started, this time included.
+    pub fn incarnation(&self) -> u64 {
+        self.shared.start.incarnation
+    }
+
+    /// What the node knows of its last stop, in words.
+    pub fn last_stop(&self) -> &'static str {
+        self.shared.verdict.stop.reason()
+    }
+
+    /// Whether it takes part, or still waits out its restart delay.
+    pub fn is_serving(&self) -> bool {
+        *self.shared.signals.serving.borrow()
+    }
+
+    /// Resolves when the node takes part; at once if it does. Never, if it stops before.
+    pub async fn serving(&self) {
+        let mut serving = self.shared.signals.serving.subscribe();
+        if serving.wait_for(|is_serving| *is_serving).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has.
+    pub fn request_stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Resolves when the node has stopped, whoever asked for it.
+    ///
+    /// # Errors
+    /// When it stopped because its log failed.
+    pub async fn stopped(&self) -> Result<(), Failure> {
+        let mut outcome = self.outcome.clone();
+        match outcome.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or(Ok(())),
+            Err(_) => Err(Failure("the node's thread ended unexpectedly".to_owned())),
+        }
+    }
+
+    /// Stops the node in order: what was acknowledged is synced, the next start needs no delay.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub async fn stop(self) -> Result<(), Failure> {
+        self.shared.stop();
+        self.stopped().await
+    }
+
+    /// Stops the node as a killed process would: no SHUTDOWN record, nothing flushed. For crash
+    /// experiments; the next start on the same disk treats it as an unclean stop.
+    pub async fn crash(self) {
+        self.shared.signals.crash.store(true, std::sync::atomic::Ordering::Release);
+        self.shared.stop();
+        // How it ended does not matter: it was a crash.
+        let _ = self.stopped().await;
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if let Some(supervisor) = self.supervisor.take() {
+            // A thread that panicked has said so already.
+            let _ = supervisor.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Node({} at {})", self.id(), self.address)
+    }
+}

@@ -1,0 +1,132 @@
+//! Preparing a node: configuration, disk and clock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quorlock_persistence::{Disk, MemoryDisk};
+use tokio::sync::{oneshot, watch};
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::node::error::StartError;
+use crate::node::start::Plan;
+use crate::node::{Node, identity, threads};
+
+/// A node that has not been started.
+pub struct NodeBuilder {
+    config: Config,
+    problem: Option<StartError>,
+    disk: Option<Arc<dyn Disk>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for NodeBuilder {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            problem: None,
+            disk: None,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl NodeBuilder {
+    /// A node for tests: any free port of 127.0.0.1, its log in memory, a new identity each time,
+    /// serving at once. Nothing of it is left when it stops.
+    #[must_use]
+    pub fn ephemeral(self) -> Self {
+        self.directive("bind", &["127.0.0.1"])
+            .directive("first-start", &["serve"])
+            .port(0)
+            .disk(Arc::new(MemoryDisk::default()))
+    }
+
+    /// The port to listen on; 0 takes any free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.config.port = port;
+        self
+    }
+
+    /// The data directory. It is made if it does not exist.
+    #[must_use]
+    pub fn dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config.dir = directory.into();
+        self
+    }
+
+    /// Sets a directive as a line of the configuration file would; a mistake is reported by
+    /// [`NodeBuilder::start`].
+    #[must_use]
+    pub fn directive(mut self, name: &str, values: &[&str]) -> Self {
+        if let Err(problem) = self.config.set(name, values)
+            && self.problem.is_none()
+        {
+            self.problem = Some(StartError::Config(format!("{name}: {problem}")));
+        }
+        self
+    }
+
+    /// Takes a whole configuration, replacing what was set so far.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Keeps the log on this disk instead of a directory. A second node started on the same
+    /// [`MemoryDisk`] after the first has gone is the same node restarted.
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
+    /// Reads this clock instead of the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Starts the node. It answers when this returns; whether it grants at once is for its past
+    /// to say: [`Node::serving`] waits for it.
+    ///
+    /// # Errors
+    /// When a directive is wrong, the address is taken, or the directory or its log cannot be
+    /// used.
+    pub async fn start(self) -> Result<Node, StartError> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let (disk, place): (Arc<dyn Disk>, Box<dyn Fn() -> u64 + Send>) = match self.disk {
+            Some(disk) => (disk, Box::new(|| 0)),
+            None => {
+                let directory = self.config.dir.clone();
+                std::fs::create_dir_all(&directory).map_err(|error| StartError::Directory {
+                    directory: directory.clone(),
+                    reason: error.to_string(),
+                })?;
+                (identity::open(&directory)?, Box::new(move || identity::place(&directory)))
+            }
+        };
+        let plan = Plan { config: self.config, clock: self.clock, disk, place };
+        let (ready, started) = oneshot::channel();
+        let (sender, outcome) = watch::channel(None);
+        let supervisor = threads::spawn(plan, ready, sender).map_err(StartError::Thread)?;
+        match started.await {
+            Ok(Ok((shared, address))) => {
+                Ok(Node { shared, address, outcome, supervisor: Some(supervisor) })
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Panicked),
+        }
+    }
+}
+
+impl std::fmt::Debug for NodeBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("NodeBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}

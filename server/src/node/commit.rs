@@ -1,0 +1,192 @@
+//! Makes the log as durable as replies need it to be.
+//!
+//! Invariant: `written` and `synced` only grow, and only to positions that a write or a sync
+//! has confirmed. The first failure is final: nothing is retried, every waiter learns of it.
+//!
+//! Lock order: the writer first, then the core (briefly, to take the pending batch).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
+
+use crate::clock::{Clock, SystemClock};
+use crate::node::core::{Core, Wait};
+
+/// The writing half of the log, shared by workers and the log thread.
+pub(crate) struct Commit {
+    writing: Mutex<Writing>,
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// Smoothed duration of a sync, in nanoseconds: decides who syncs.
+    sync_ns: AtomicU64,
+    last_sync_raw_ns: AtomicU64,
+    needs_segment: AtomicBool,
+    failure: OnceLock<Failure>,
+}
+
+struct Writing {
+    writer: Writer,
+    spare: Batch,
+}
+
+/// Why the log can be trusted no more.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the log failed and is not trusted any more: {0}")]
+pub struct Failure(pub(crate) String);
+
+impl Commit {
+    pub(crate) fn new(writer: Writer) -> Self {
+        Self {
+            written: AtomicU64::new(writer.written().get()),
+            synced: AtomicU64::new(writer.durable().get()),
+            writing: Mutex::new(Writing { writer, spare: Batch::default() }),
+            sync_ns: AtomicU64::new(0),
+            last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
+            needs_segment: AtomicBool::new(true),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// Whether replies that wait for this may leave.
+    pub(crate) fn is_met(&self, wait: Wait) -> bool {
+        wait.written <= self.written.load(Ordering::Acquire)
+            && wait.synced <= self.synced.load(Ordering::Acquire)
+    }
+
+    /// Whether a sync, not only a write, is what `wait` lacks.
+    pub(crate) fn lacks_sync(&self, wait: Wait) -> bool {
+        wait.synced > self.synced.load(Ordering::Acquire)
+    }
+
+    /// Writes everything appended so far.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write(&self, core: &Mutex<Core>) -> Result<(), Failure> {
+        let mut writing = self.lock()?;
+        self.write_locked(&mut writing, core)
+    }
+
+    /// Writes and syncs everything appended so far, on this thread.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write_and_sync(&self, core: &Mutex<Core>) -> Result<(), Failure> {
+        let mut writing = self.lock()?;
+        self.write_locked(&mut writing, core)?;
+        if self.synced.load(Ordering::Acquire) >= self.written.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let began = SystemClock.raw_ns();
+        let synced = writing.writer.sync().map_err(|error| self.fail(&error))?;
+        self.note_sync(began, synced);
+        Ok(())
+    }
+
+    /// Starts a sync of what is written; `None` when all of it is synced. The ticket runs
+    /// without a lock, so that writing goes on beside it.
+    ///
+    /// # Errors
+    /// When the log failed before.
+    pub(crate) fn begin_sync(&self) -> Result<Option<SyncTicket>, Failure> {
+        let mut writing = self.lock()?;
+        if self.synced.load(Ordering::Acquire) >= self.written.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        Ok(Some(writing.writer.begin_sync()))
+    }
+
+    /// Runs a ticket and publishes how far it came.
+    ///
+    /// # Errors
+    /// When the sync failed: the log is then finished.
+    pub(crate) fn finish_sync(&self, ticket: SyncTicket) -> Result<(), Failure> {
+        let began = SystemClock.raw_ns();
+        let synced = ticket.run().map_err(|error| self.fail(&error))?;
+        self.lock()?.writer.finish_sync(synced);
+        self.note_sync(began, synced);
+        Ok(())
+    }
+
+    /// Works on the writer itself: checkpoints, sizes.
+    ///
+    /// # Errors
+    /// When the log failed before.
+    pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Result<T, Failure> {
+        Ok(work(&mut self.lock()?.writer))
+    }
+
+    /// Marks the log as failed and returns the first failure.
+    pub(crate) fn fail(&self, error: &dyn std::fmt::Display) -> Failure {
+        self.failure.get_or_init(|| Failure(error.to_string())).clone()
+    }
+
+    /// The failure, if there was one.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.get()
+    }
+
+    /// Smoothed duration of a sync in nanoseconds; 0 before the first.
+    pub(crate) fn sync_ns(&self) -> u64 {
+        self.sync_ns.load(Ordering::Relaxed)
+    }
+
+    /// Raw-clock reading when the last sync ended, in nanoseconds.
+    pub(crate) fn last_sync_raw_ns(&self) -> u64 {
+        self.last_sync_raw_ns.load(Ordering::Relaxed)
+    }
+
+    /// Position up to which the log is synced.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Position up to which the log is written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Whether the log thread should make the next segment; asking clears the wish.
+    pub(crate) fn takes_segment_wish(&self) -> bool {
+        self.needs_segment.swap(false, Ordering::AcqRel)
+    }
+
+    fn lock(&self) -> Result<std::sync::MutexGuard<'_, Writing>, Failure> {
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        self.writing.lock().map_err(|_| self.fail(&"a thread panicked while writing it"))
+    }
+
+    fn write_locked(&self, writing: &mut Writing, core: &Mutex<Core>) -> Result<(), Failure> {
+        let spare = std::mem::take(&mut writing.spare);
+        let mut batch = match core.lock() {
+            Ok(mut core) => core.appender.take(spare),
+            Err(_) => return Err(self.fail(&"a thread panicked while executing a command")),
+        };
+        let result = writing.writer.write(&mut batch);
+        writing.spare = batch;
+        let written = result.map_err(|error| self.fail(&error))?;
+        self.written.fetch_max(written.get(), Ordering::AcqRel);
+        if writing.writer.needs_preparing() {
+            self.needs_segment.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn note_sync(&self, began_raw_ns: u64, synced: Position) {
+        let now = SystemClock.raw_ns();
+        let took = now.saturating_sub(began_raw_ns);
+        let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
+            0 => took,
+            old => old - old / SMOOTHING + took / SMOOTHING,
+        };
+        self.sync_ns.store(smoothed, Ordering::Relaxed);
+        self.last_sync_raw_ns.store(now, Ordering::Relaxed);
+        self.synced.fetch_max(synced.get(), Ordering::AcqRel);
+    }
+}
+
+/// One in so many of a new measurement enters the average.
+const SMOOTHING: u64 = 8;

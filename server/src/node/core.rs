@@ -1,0 +1,219 @@
+//! The engine and the end of the log under one lock: what one command changes, and what its
+//! reply has to wait for.
+//!
+//! Invariant: positions are handed out in execution order, because commands execute and frames
+//! are appended under the same lock. Nothing here blocks, writes or syncs.
+
+use quorlock_engine::control::{Durability, Record, kind};
+use quorlock_engine::restart::Promise;
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, ErrorReply, Flags, Moment, NodeTime, Reply,
+};
+use quorlock_persistence::{Appender, Kind};
+
+use crate::clock::Clock;
+use crate::node::time::Timekeeper;
+
+/// Everything a command touches.
+pub(crate) struct Core {
+    pub(crate) engine: Engine,
+    pub(crate) appender: Appender,
+    pub(crate) time: Timekeeper,
+    pub(crate) phase: Phase,
+    pub(crate) promise: Promise,
+    pub(crate) rules: Rules,
+    effects: Effects,
+    /// Position of the last raise of the promise: what follows it may only be revealed once it
+    /// is synced.
+    promise_position: u64,
+    record: Vec<u8>,
+    /// The maintenance task sleeps without a timer and wants to hear of the next write.
+    is_idle: bool,
+}
+
+/// Whether the node takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In its restart delay, until this node time, for this reason.
+    Waiting(NodeTime, &'static str),
+    /// Grants.
+    Serving,
+    /// Grants no more: it is stopping, or its log failed.
+    Stopped(&'static str),
+}
+
+/// The configured rules that a command's execution depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) durability: Durability,
+    /// `restart-delay-max`, in nanoseconds.
+    pub(crate) cap_ns: u64,
+    /// `no-ttl-durability sync`.
+    pub(crate) syncs_uncovered: bool,
+    /// `restart-delay-reply loading`.
+    pub(crate) answers_loading: bool,
+    /// The node's id, for the error that names it.
+    pub(crate) node_id: String,
+    /// What an operator can do about the delay, for the error that clients see.
+    pub(crate) advice: &'static str,
+}
+
+/// How far the log must have come before a reply may leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) written: u64,
+    pub(crate) synced: u64,
+}
+
+impl Wait {
+    /// Waits for whatever `other` waits for as well.
+    pub(crate) fn raise(&mut self, other: Self) {
+        self.written = self.written.max(other.written);
+        self.synced = self.synced.max(other.synced);
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        engine: Engine,
+        appender: Appender,
+        time: Timekeeper,
+        phase: Phase,
+        rules: Rules,
+    ) -> Self {
+        Self {
+            engine,
+            appender,
+            time,
+            phase,
+            rules,
+            promise: Promise::default(),
+            effects: Effects::default(),
+            promise_position: 0,
+            record: Vec::new(),
+            is_idle: false,
+        }
+    }
+
+    /// Asks to be woken by the next write.
+    pub(crate) fn wish_for_activity(&mut self) {
+        self.is_idle = true;
+    }
+
+    /// Whether the maintenance task asked to hear of a write, and there was one.
+    pub(crate) fn takes_idle_wish(&mut self) -> bool {
+        self.is_idle && self.engine.next_deadline().is_some() && std::mem::take(&mut self.is_idle)
+    }
+
+    /// The moment for the next batch of commands; to be read after their bytes were read.
+    pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
+        self.time.now(clock)
+    }
+
+    /// Executes one command and raises `wait` to what its reply depends on.
+    pub(crate) fn execute(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        command: &Command<'_>,
+        wait: &mut Wait,
+    ) -> Reply {
+        let flags = command.spec.flags;
+        let runs_script = flags.contains(Flags::SCRIPT);
+        if self.phase != Phase::Serving && (runs_script || flags.contains(Flags::TOUCHES_KEYS)) {
+            return self.refusal(now.node);
+        }
+        let bytes: usize = command.arguments.iter().map(|argument| argument.len()).sum();
+        if (runs_script || flags.contains(Flags::WRITE)) && !self.has_room(bytes) {
+            return Reply::Error(ErrorReply::fixed(NO_ROOM));
+        }
+        self.effects.begin(self.appender.next_position().get());
+        let reply = self.engine.execute(now, caller, command, &mut self.effects);
+        self.log(now.node, wait);
+        reply
+    }
+
+    /// Appends a control record; returns its position.
+    pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> u64 {
+        self.record.clear();
+        record.encode(&mut self.record);
+        let kind = Kind::new(record.kind());
+        self.appender.append(kind, now.as_nanos(), &self.record).get()
+    }
+
+    /// Whether a write of about this size certainly fits the prepared part of the log.
+    fn has_room(&self, bytes: usize) -> bool {
+        let estimate = (bytes as u64).saturating_mul(2).saturating_add(GROUP_ESTIMATE);
+        self.rules.durability == Durability::Volatile || self.appender.room() >= estimate
+    }
+
+    /// Puts the command's effects on record, after the promise that covers them.
+    fn log(&mut self, now: NodeTime, wait: &mut Wait) {
+        if !self.effects.journal.is_empty() {
+            self.log_group(now, wait);
+        }
+        let depends = self.effects.depends;
+        if depends.any >= self.promise_position {
+            wait.synced = wait.synced.max(self.promise_position.min(depends.any));
+        }
+        match self.rules.durability {
+            Durability::Volatile => {}
+            Durability::Always => wait.synced = wait.synced.max(depends.any),
+            Durability::No | Durability::Everysec => {
+                wait.written = wait.written.max(depends.any);
+                if self.rules.syncs_uncovered {
+                    wait.synced = wait.synced.max(depends.synced);
+                }
+            }
+        }
+    }
+
+    fn log_group(&mut self, now: NodeTime, wait: &mut Wait) {
+        if let Some(deadline) = self.effects.longest_deadline {
+            let ttl_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
+            // A TTL beyond the cap is synced itself: no delay could cover it.
+            if ttl_ns <= self.rules.cap_ns
+                && let Some(promise_ns) = self.promise.grant(ttl_ns)
+            {
+                self.promise_position = self.append(now, &Record::Promise(promise_ns));
+                wait.synced = wait.synced.max(self.promise_position);
+            }
+        }
+        if self.rules.durability == Durability::Volatile {
+            return;
+        }
+        let journal = &self.effects.journal;
+        let position =
+            self.appender.append(Kind::new(kind::GROUP), now.as_nanos(), journal).get();
+        match self.rules.durability {
+            Durability::Always => wait.synced = wait.synced.max(position),
+            _ if self.effects.uncovered && self.rules.syncs_uncovered => {
+                wait.synced = wait.synced.max(position);
+            }
+            _ => wait.written = wait.written.max(position),
+        }
+    }
+
+    /// Why the node takes no part right now.
+    fn refusal(&self, now: NodeTime) -> Reply {
+        let text = match &self.phase {
+            Phase::Serving => "ERR serving".to_owned(),
+            Phase::Stopped(why) => format!("ERR node {} grants no more: {why}", self.rules.node_id),
+            Phase::Waiting(until, reason) => {
+                let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
+                let left_ms = left_ns.div_ceil(1_000_000);
+                let code = if self.rules.answers_loading { "LOADING" } else { "RESTARTDELAY" };
+                let id = &self.rules.node_id;
+                let advice = self.rules.advice;
+                format!("{code} node {id} takes no part for another {left_ms} ms ({reason}{advice})")
+            }
+        };
+        Reply::Error(ErrorReply::new(text))
+    }
+}
+
+/// What a frame needs beside the command's own bytes.
+const GROUP_ESTIMATE: u64 = 512;
+
+const NO_ROOM: &str = "MISCONF the log has no room for this write: the disk is full. Locks held \
+    here end by their TTL, and no new ones are granted until space is freed in the data directory";

@@ -1,0 +1,114 @@
+//! Why a node could not start. Every text says what happened, what it means for locks, and what
+//! to do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use quorlock_engine::PayloadError;
+use quorlock_engine::control::RecordError;
+use quorlock_persistence::{OpenError, RecoveryError, SyncError, WriteError};
+
+use crate::node::commit::Failure;
+
+/// Why a node could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A directive has a value that cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {reason}. Nothing was started and no lock is affected; stop \
+         what uses the port, or choose another with --port"
+    )]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        reason: String,
+    },
+    /// No address at all could be listened on.
+    #[error("none of the addresses of `bind` exist on this machine; name at least one that does")]
+    NoAddress,
+    /// The data directory cannot be made or entered.
+    #[error(
+        "cannot use {} as data directory: {reason}. Make it a directory this user may write, or \
+         name another with --dir",
+        directory.display()
+    )]
+    Directory {
+        /// The directory asked for.
+        directory: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The data directory is in use or cannot be opened.
+    #[error("{0}")]
+    Open(OpenError),
+    /// The log cannot be used.
+    #[error("{0}")]
+    Log(RecoveryError),
+    /// The data directory failed.
+    #[error("the data directory failed while the node started: {0}; no lock was granted")]
+    Disk(io::Error),
+    /// The log cannot be written.
+    #[error("{0}")]
+    Write(WriteError),
+    /// The log cannot be synced.
+    #[error("{0}")]
+    Sync(SyncError),
+    /// A control record does not decode.
+    #[error(
+        "the log's frame at position {position} is whole but not understood: {error}. It was \
+         probably written by a newer version: start that version, or use another directory"
+    )]
+    Record {
+        /// The frame's position.
+        position: u64,
+        /// What is wrong with it.
+        error: RecordError,
+    },
+    /// A group of mutations does not decode.
+    #[error(
+        "the log's frame at position {position} is whole but not understood: {error}. It was \
+         probably written by a newer version: start that version, or use another directory"
+    )]
+    Payload {
+        /// The frame's position.
+        position: u64,
+        /// What is wrong with it.
+        error: PayloadError,
+    },
+    /// `node.id` is not an identity.
+    #[error(
+        "node.id in the data directory is not a node identity. The node does not start, because it \
+         cannot know whose locks these are; restore the file, or use a new directory"
+    )]
+    BadIdentity,
+    /// `node init` on a directory that has a node.
+    #[error(
+        "{} holds a node already; it was left as it is. A node is created once: to start it, run \
+         `quorlock server --dir {}`. To create another, choose an empty directory",
+        directory.display(), directory.display()
+    )]
+    AlreadyInitialised {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The system has no randomness to give.
+    #[error("the system gave no random bytes; a node cannot be told from others without them")]
+    Randomness,
+    /// A thread could not be made.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// The starting thread panicked.
+    #[error(
+        "the node's thread ended while it started; nothing was granted. This is a defect: please \
+         report it with the lines above"
+    )]
+    Panicked,
+    /// The node failed while it started.
+    #[error("{0}")]
+    Failed(#[from] Failure),
+}

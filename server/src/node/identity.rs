@@ -1,0 +1,182 @@
+//! Who a node is: created once, kept in its directory, never guessed.
+//!
+//! The file `node.id` names the node. Together with the log's INIT record it tells a new node
+//! from one whose past was lost. The place fingerprint tells the directory the node lived in
+//! from a copy of it.
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quorlock_engine::control::{Boot, Record, kind};
+use quorlock_persistence::{Disk, Kind, Options, RealDisk, Recovery};
+
+use crate::node::error::StartError;
+
+/// A node's id: 160 random bits, made once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeId([u8; 20]);
+
+impl NodeId {
+    /// The id's bytes, as stored in the log.
+    pub const fn bytes(self) -> [u8; 20] {
+        self.0
+    }
+
+    fn random() -> Result<Self, StartError> {
+        let mut bytes = [0; 20];
+        getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
+        Ok(Self(bytes))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 20];
+        if text.len() != 40 || !text.is_ascii() {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..40).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "NodeId({self})")
+    }
+}
+
+/// What `node.id` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) id: NodeId,
+    pub(crate) cluster_id: Option<String>,
+}
+
+impl Identity {
+    /// A new identity.
+    pub(crate) fn random(cluster_id: Option<String>) -> Result<Self, StartError> {
+        Ok(Self { id: NodeId::random()?, cluster_id })
+    }
+
+    /// The identity that a log's segments carry.
+    pub(crate) fn known(bytes: [u8; 20], cluster_id: Option<String>) -> Self {
+        Self { id: NodeId(bytes), cluster_id }
+    }
+
+    /// Reads `node.id`; `None` when there is none.
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, StartError> {
+        let names = disk.list().map_err(StartError::Disk)?;
+        if !names.iter().any(|entry| entry.name == FILE) {
+            return Ok(None);
+        }
+        let file = disk.open(FILE).map_err(StartError::Disk)?;
+        let length = file.len().map_err(StartError::Disk)?.min(FILE_BYTES_MAX);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        file.read_at(0, &mut bytes).map_err(StartError::Disk)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Self::parse(&text).map(Some).ok_or(StartError::BadIdentity)
+    }
+
+    /// Writes `node.id` so that it is there whole or not at all, also after a power loss.
+    pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), StartError> {
+        let cluster = self.cluster_id.as_deref().unwrap_or("");
+        let text = format!("{HEADER}\nid {}\ncluster {cluster}\n", self.id);
+        // A crash while it was written may have left the half-made file.
+        let _ = disk.remove(FILE_NEW);
+        let file = disk.create(FILE_NEW).map_err(StartError::Disk)?;
+        file.write_at(0, text.as_bytes()).map_err(StartError::Disk)?;
+        file.sync().map_err(StartError::Disk)?;
+        disk.rename(FILE_NEW, FILE).map_err(StartError::Disk)?;
+        disk.sync_dir().map_err(StartError::Disk)
+    }
+
+    /// A value that differs in every run of the process, as `run_id` does in Redis.
+    pub(crate) fn run_id(&self, incarnation: u64) -> String {
+        let mut text = self.id.to_string();
+        text.truncate(24);
+        format!("{text}{incarnation:016x}")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        if lines.next()? != HEADER {
+            return None;
+        }
+        let id = NodeId::parse(lines.next()?.strip_prefix("id ")?)?;
+        let cluster = lines.next()?.strip_prefix("cluster ")?;
+        Some(Self { id, cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()) })
+    }
+}
+
+/// Creates a node in `directory`: its identity, and a log that says it has never run.
+///
+/// Such a node serves at its first start, whatever `first-start` says. To be done once in the
+/// node's life: a directory whose contents were lost must not be initialised again, or locks
+/// granted before the loss could be granted twice.
+///
+/// # Errors
+/// When the directory holds a node already, is in use, or cannot be written.
+pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartError> {
+    std::fs::create_dir_all(directory).map_err(|error| StartError::Directory {
+        directory: directory.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let disk = RealDisk::open(directory).map_err(StartError::Open)?;
+    let recovery = Recovery::read(disk.clone(), &Options::default()).map_err(StartError::Log)?;
+    if Identity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
+        return Err(StartError::AlreadyInitialised { directory: directory.to_owned() });
+    }
+    let identity = Identity::random(cluster_id.map(str::to_owned))?;
+    create(&*disk, &identity, recovery)?;
+    Ok(identity.id)
+}
+
+/// Writes identity and INIT record into an empty directory.
+fn create(disk: &dyn Disk, identity: &Identity, recovery: Recovery) -> Result<(), StartError> {
+    let log_identity = quorlock_persistence::Identity {
+        node_id: identity.id.bytes(),
+        boot_id: Boot::default().0,
+        incarnation: 0,
+    };
+    let mut log = recovery.into_log(log_identity).map_err(StartError::Write)?;
+    let mut payload = Vec::new();
+    Record::Init.encode(&mut payload);
+    log.appender.append(Kind::new(kind::INIT), 0, &payload);
+    let mut batch = log.appender.take(quorlock_persistence::Batch::default());
+    log.writer.write(&mut batch).map_err(StartError::Write)?;
+    log.writer.sync().map_err(StartError::Sync)?;
+    // The identity comes last: without it, a half-made directory is an unknown past.
+    identity.write(disk)
+}
+
+/// Tells this machine and directory from a copy, a restored backup or another machine.
+pub(crate) fn place(directory: &Path) -> u64 {
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let inode = |path: PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.ino());
+    let inodes = [inode(directory.to_owned()), inode(directory.join(FILE))];
+    let bytes = machine.bytes().chain(inodes.iter().flat_map(|inode| inode.to_le_bytes()));
+    // FNV-1a: a fingerprint on disk needs a hash that never changes.
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Opens the directory of a node, taking its lock.
+pub(crate) fn open(directory: &Path) -> Result<Arc<dyn Disk>, StartError> {
+    let disk = RealDisk::open(directory).map_err(StartError::Open)?;
+    Ok(disk)
+}
+
+const FILE: &str = "node.id";
+const FILE_NEW: &str = "node.id.new";
+const FILE_BYTES_MAX: u64 = 4096;
+const HEADER: &str = "quorlock node 1";

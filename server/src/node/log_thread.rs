@@ -1,0 +1,132 @@
+//! The one thread for log work that must not hold up a worker: the sync of every second, long
+//! syncs, and making segments ahead.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use quorlock_engine::control::Durability;
+use quorlock_persistence::Preparer;
+use tokio::sync::oneshot;
+
+use crate::clock::{Clock, SystemClock};
+use crate::node::commit::Failure;
+use crate::node::shared::Shared;
+
+/// Something to do.
+pub(crate) enum Job {
+    /// Sync what is written and say when it is done.
+    SyncNow(oneshot::Sender<()>),
+    /// Sync what is written within a second.
+    SyncSoon,
+    /// Make the next segment, and remove those no longer needed.
+    Prepare,
+    /// End.
+    Stop,
+}
+
+/// The way to the log thread.
+pub(crate) struct LogThread {
+    jobs: Mutex<Sender<Job>>,
+    sync_is_due: AtomicBool,
+}
+
+impl LogThread {
+    /// The handle and the thread's end of it.
+    pub(crate) fn new() -> (Self, Receiver<Job>) {
+        let (sender, receiver) = channel();
+        (Self { jobs: Mutex::new(sender), sync_is_due: AtomicBool::new(false) }, receiver)
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(crate) fn spawn(
+        shared: Arc<Shared>,
+        jobs: Receiver<Job>,
+        preparer: Preparer,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new()
+            .name("quorlock-log".to_owned())
+            .spawn(move || Turn { shared, preparer, due_raw_ns: None }.run(&jobs))
+    }
+
+    /// Hands a job over.
+    pub(crate) fn send(&self, job: Job) {
+        // A receiver that is gone means the node is stopping: the job has no meaning then.
+        let _ = self.jobs.lock().expect("no holder of the sender can panic").send(job);
+    }
+
+    /// To be called after each write: asks for the sync of this second and for segments.
+    pub(crate) fn after_write(&self, shared: &Shared) {
+        if shared.commit.takes_segment_wish() {
+            self.send(Job::Prepare);
+        }
+        if shared.durability() != Durability::No
+            && shared.commit.synced() < shared.commit.written()
+            && !self.sync_is_due.swap(true, Ordering::AcqRel)
+        {
+            self.send(Job::SyncSoon);
+        }
+    }
+}
+
+struct Turn {
+    shared: Arc<Shared>,
+    preparer: Preparer,
+    due_raw_ns: Option<u64>,
+}
+
+impl Turn {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            let job = match self.due_raw_ns {
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(due) => {
+                    let left = due.saturating_sub(SystemClock.raw_ns());
+                    jobs.recv_timeout(Duration::from_nanos(left))
+                }
+            };
+            let outcome = match job {
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Job::SyncNow(done)) => {
+                    let outcome = self.sync();
+                    // A committer that is gone needs no answer.
+                    let _ = done.send(());
+                    outcome
+                }
+                Ok(Job::SyncSoon) => {
+                    self.due_raw_ns = Some(SystemClock.raw_ns().saturating_add(SYNC_EVERY_NS));
+                    Ok(())
+                }
+                Ok(Job::Prepare) => self.prepare(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.due_raw_ns = None;
+                    self.shared.log_thread.sync_is_due.store(false, Ordering::Release);
+                    self.sync()
+                }
+            };
+            if let Err(failure) = outcome {
+                self.shared.fail(&failure);
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<(), Failure> {
+        match self.shared.commit.begin_sync()? {
+            Some(ticket) => self.shared.commit.finish_sync(ticket),
+            None => Ok(()),
+        }
+    }
+
+    fn prepare(&mut self) -> Result<(), Failure> {
+        self.preparer.prepare().map_err(|error| self.shared.commit.fail(&error))?;
+        Ok(())
+    }
+}
+
+/// `appendfsync everysec`.
+const SYNC_EVERY_NS: u64 = 1_000_000_000;

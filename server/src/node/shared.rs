@@ -1,0 +1,108 @@
+//! What every thread of one node shares.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use quorlock_engine::control::{Durability, Start};
+use quorlock_engine::restart::Verdict;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::config::{Config, RestartDelayReply};
+use crate::net::clients::Clients;
+use crate::node::commit::{Commit, Failure};
+use crate::node::core::Core;
+use crate::node::identity::Identity;
+use crate::node::log_thread::LogThread;
+use crate::node::statistics::Statistics;
+
+/// One node's state, behind one `Arc`.
+pub(crate) struct Shared {
+    pub(crate) core: Mutex<Core>,
+    pub(crate) commit: Commit,
+    pub(crate) log_thread: LogThread,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Config,
+    pub(crate) identity: Identity,
+    pub(crate) start: Start,
+    pub(crate) verdict: Verdict,
+    pub(crate) port: u16,
+    pub(crate) workers: usize,
+    pub(crate) started_raw_ns: u64,
+    pub(crate) clients: Clients,
+    pub(crate) statistics: Statistics,
+    /// Size of the last checkpoint: decides when the next one pays.
+    pub(crate) checkpoint_bytes: AtomicU64,
+    /// Rung when a key appears, so that an idle node needs no timer.
+    pub(crate) activity: tokio::sync::Notify,
+    pub(crate) signals: Signals,
+}
+
+/// What the node tells its threads and its owner.
+pub(crate) struct Signals {
+    /// The orderly stop was asked for.
+    pub(crate) stop: watch::Sender<bool>,
+    /// The last record is synced: workers may end.
+    pub(crate) stopped: watch::Sender<bool>,
+    /// Stop as a killed process would.
+    pub(crate) crash: AtomicBool,
+    /// The restart delay is over.
+    pub(crate) serving: watch::Sender<bool>,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            stop: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+            crash: AtomicBool::new(false),
+            serving: watch::Sender::new(false),
+        }
+    }
+}
+
+impl Shared {
+    /// Locks the engine and the end of the log.
+    ///
+    /// # Errors
+    /// When a command panicked under this lock: the state cannot be trusted, the node stops.
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Core>, Failure> {
+        self.core.lock().map_err(|_| {
+            let failure = self.commit.fail(&"a thread panicked while executing a command");
+            self.signals.stop.send_replace(true);
+            failure
+        })
+    }
+
+    /// The log failed: grant no more, and stop.
+    pub(crate) fn fail(&self, failure: &Failure) {
+        if !self.signals.stop.send_replace(true) {
+            tracing::error!(
+                "{failure}. The node grants no more and stops; after a restart it waits until \
+                 every lock it may have forgotten has expired"
+            );
+        }
+    }
+
+    /// Asks for the orderly stop.
+    pub(crate) fn stop(&self) {
+        self.signals.stop.send_replace(true);
+    }
+
+    /// Turns true when the workers may end.
+    pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
+        self.signals.stopped.subscribe()
+    }
+
+    /// The durability of this node's replies.
+    pub(crate) fn durability(&self) -> Durability {
+        self.start.durability
+    }
+
+    /// Whether clients are told to come back later in Redis's own words (`loading:1`). Only where
+    /// the restart delay is answered that way, because drivers block on it.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.config.restart_delay_reply == RestartDelayReply::Loading
+            && !*self.signals.serving.borrow()
+    }
+}

@@ -1,0 +1,355 @@
+//! How a node starts: bind, read the log, judge the past, put START on record.
+//!
+//! The order matters. The port is bound before anything is written, so that a second process
+//! fails without a trace. START is synced before the node answers, SERVING before it grants.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+
+use quorlock_engine::control::{Durability, Record, Start, kind};
+use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
+use quorlock_engine::{Engine, EngineOptions, NodeTime};
+use quorlock_persistence::{Disk, Log, Options, Preparer, Recovery};
+
+use crate::clock::Clock;
+use crate::config::{
+    AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelay, RestartDelayReply,
+};
+use crate::net::listener;
+use crate::node::commit::Commit;
+use crate::node::core::{Core, Phase, Rules};
+use crate::node::error::StartError;
+use crate::node::identity::Identity;
+use crate::node::log_thread::{Job, LogThread};
+use crate::node::maintenance::begin_serving;
+use crate::node::shared::{Shared, Signals};
+use crate::node::statistics::Statistics;
+use crate::node::time::Timekeeper;
+
+/// What a node starts from.
+pub(crate) struct Plan {
+    pub(crate) config: Config,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) disk: Arc<dyn Disk>,
+    /// Fingerprint of machine and directory, taken once the identity is there.
+    pub(crate) place: Box<dyn Fn() -> u64 + Send>,
+}
+
+/// A node that has started; its threads have not.
+pub(crate) struct Started {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) preparer: Preparer,
+    pub(crate) jobs: Receiver<Job>,
+}
+
+/// Starts a node up to the point where it can answer. Blocks on the disk.
+pub(crate) fn start(plan: Plan) -> Result<Started, StartError> {
+    let config = &plan.config;
+    let listeners = bind(config)?;
+    let known = Identity::read(&*plan.disk)?;
+    let options = Options {
+        expected_node: known.as_ref().map(|identity| identity.id.bytes()),
+        ..Options::default()
+    };
+    let recovery = Recovery::read(Arc::clone(&plan.disk), &options).map_err(StartError::Log)?;
+    let mut engine = new_engine(config, Arc::clone(&plan.clock))?;
+    let history = replay(&recovery, &mut engine)?;
+    let has_identity = known.is_some();
+    let identity = match known {
+        Some(identity) => identity,
+        None => create_identity(&plan, &recovery)?,
+    };
+    let seen = look_around(&plan, &history, &recovery, has_identity);
+    let policy = policy(config, &listeners);
+    let verdict = history.judge(&seen.0, &policy);
+    let start = next_start(&plan, &history, &seen, &verdict);
+    announce(&verdict, &seen.0, &recovery, &identity);
+
+    let log_identity = quorlock_persistence::Identity {
+        node_id: identity.id.bytes(),
+        boot_id: start.boot.0,
+        incarnation: start.incarnation,
+    };
+    let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
+    let port = listeners.first().and_then(|listener| listener.local_addr().ok());
+    let (shared, preparer, jobs) = assemble(
+        plan,
+        identity,
+        engine,
+        log,
+        (start, verdict, &history),
+        port.map_or(0, |address| address.port()),
+    );
+    put_on_record(&shared, &history)?;
+    Ok(Started { shared, listeners, preparer, jobs })
+}
+
+/// START, and SERVING with it where there is nothing to wait for: one sync for both.
+fn put_on_record(shared: &Arc<Shared>, history: &History) -> Result<(), StartError> {
+    {
+        let mut core = shared.lock()?;
+        let now = core.time.node_now(&*shared.clock);
+        if !history.is_initialised {
+            core.append(now, &Record::Init);
+        }
+        core.append(now, &Record::Start(shared.start));
+        let longest = core.engine.longest_deadline().map_or(0, |deadline| {
+            deadline.as_nanos().saturating_sub(now.as_nanos()).min(core.rules.cap_ns)
+        });
+        // Everything recovered is on record and synced with START, so the promise starts anew.
+        // A log that takes no keys forgets the recovered ones: the promise has to cover them.
+        core.promise.on_record_ns =
+            if shared.durability() == Durability::Volatile { longest } else { 0 };
+        let promise = Record::Promise(core.promise.on_record_ns);
+        core.append(now, &promise);
+    }
+    if shared.verdict.delay.is_none() {
+        begin_serving(shared)?;
+    } else {
+        shared.commit.write_and_sync(&shared.core)?;
+    }
+    Ok(())
+}
+
+fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
+    let mut listeners: Vec<TcpListener> = Vec::new();
+    let mut port = config.port;
+    for address in &config.bind {
+        let wanted = SocketAddr::new(address.address, port);
+        match listener::bind(wanted, config.tcp_backlog) {
+            Ok(bound) => {
+                // Port 0: the first address finds a free one, the others take the same.
+                port = bound.local_addr().map_or(port, |address| address.port());
+                listeners.push(bound);
+            }
+            Err(error)
+                if address.is_optional
+                    && error.kind() != std::io::ErrorKind::AddrInUse => {}
+            Err(error) => {
+                return Err(StartError::Bind { address: wanted, reason: error.to_string() });
+            }
+        }
+    }
+    if listeners.is_empty() { Err(StartError::NoAddress) } else { Ok(listeners) }
+}
+
+fn new_engine(config: &Config, _clock: Arc<dyn Clock>) -> Result<Engine, StartError> {
+    let mut seed = [0; 8];
+    getrandom::fill(&mut seed).map_err(|_| StartError::Randomness)?;
+    Ok(Engine::new(EngineOptions {
+        restart_delay_max: config.restart_delay_max,
+        require_ttl: config.require_ttl,
+        hash_seed: u64::from_le_bytes(seed),
+        ..EngineOptions::default()
+    }))
+}
+
+/// Rebuilds the engine's state from the log, and reads what it says about the past.
+fn replay(recovery: &Recovery, engine: &mut Engine) -> Result<History, StartError> {
+    let mut history = History::default();
+    for frame in recovery.frames() {
+        let position = frame.position.get();
+        let time = NodeTime::from_nanos(frame.node_time_ns);
+        match frame.kind {
+            kind::GROUP | kind::SNAPSHOT => {
+                history.frame(time);
+                engine
+                    .apply(position, frame.payload)
+                    .map_err(|error| StartError::Payload { position, error })?;
+            }
+            kind::END => history.frame(time),
+            code => {
+                let record = Record::decode(code, frame.payload)
+                    .map_err(|error| StartError::Record { position, error })?;
+                history.record(time, &record);
+            }
+        }
+    }
+    Ok(history)
+}
+
+/// A first start makes an identity. A log without one keeps the id its segments carry.
+fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartError> {
+    let cluster_id = plan.config.cluster_id.clone();
+    let identity = match recovery.summary().node_id {
+        Some(bytes) => Identity::known(bytes, cluster_id),
+        None => Identity::random(cluster_id)?,
+    };
+    identity.write(&*plan.disk)?;
+    Ok(identity)
+}
+
+/// What is seen around the log, and the pair that ties node time to this boot's clock.
+fn look_around(
+    plan: &Plan,
+    history: &History,
+    recovery: &Recovery,
+    has_identity: bool,
+) -> (Seen, NodeTime, u64) {
+    let raw_ns = plan.clock.raw_ns();
+    let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns);
+    let place = (plan.place)();
+    let seen = Seen {
+        now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
+        is_same_boot,
+        is_whole: recovery.summary().only_zeros_follow,
+        is_same_place: history.start.is_none_or(|start| start.place == place),
+        has_identity,
+    };
+    (seen, base, base_raw_ns)
+}
+
+fn next_start(
+    plan: &Plan,
+    history: &History,
+    (seen, base, raw_ns): &(Seen, NodeTime, u64),
+    verdict: &Verdict,
+) -> Start {
+    let anchor = history
+        .start
+        .filter(|_| seen.is_same_boot)
+        .map(|start| (start.wall_us, start.boottime_ns))
+        .unwrap_or_else(|| (plan.clock.wall_us(), plan.clock.boottime_ns()));
+    Start {
+        incarnation: history.start.map_or(0, |start| start.incarnation).saturating_add(1),
+        boot: plan.clock.boot(),
+        place: (plan.place)(),
+        durability: durability(&plan.config),
+        base: *base,
+        raw_ns: *raw_ns,
+        wall_us: anchor.0,
+        boottime_ns: anchor.1,
+        pending: verdict.delay,
+    }
+}
+
+fn durability(config: &Config) -> Durability {
+    match config.appendfsync {
+        _ if !config.appendonly => Durability::Volatile,
+        AppendFsync::Always => Durability::Always,
+        AppendFsync::Everysec => Durability::Everysec,
+        AppendFsync::No => Durability::No,
+    }
+}
+
+fn policy(config: &Config, listeners: &[TcpListener]) -> Policy {
+    let is_reachable = listeners.iter().any(|listener| {
+        listener.local_addr().is_ok_and(|address| !listener::is_local(&address.ip()))
+    });
+    Policy {
+        restart_delay: match config.restart_delay {
+            RestartDelay::Auto => restart::RestartDelay::Auto,
+            RestartDelay::Always => restart::RestartDelay::Always,
+            RestartDelay::Off => restart::RestartDelay::Off,
+            RestartDelay::Fixed(delay) => {
+                restart::RestartDelay::Fixed(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))
+            }
+        },
+        trusts_fsync: config.trust_fsync,
+        cap_ns: cap_ns(config),
+        drift_ppm: u64::from(config.clock_drift_millionths),
+        first_start_waits: match config.first_start {
+            FirstStart::Auto => is_reachable,
+            FirstStart::Serve => false,
+            FirstStart::Wait => true,
+        },
+    }
+}
+
+fn cap_ns(config: &Config) -> u64 {
+    u64::try_from(config.restart_delay_max.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn assemble(
+    plan: Plan,
+    identity: Identity,
+    engine: Engine,
+    log: Log,
+    (start, verdict, history): (Start, Verdict, &History),
+    port: u16,
+) -> (Arc<Shared>, Preparer, Receiver<Job>) {
+    let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
+    time.not_before(history.newest);
+    let reason = verdict.stop.reason();
+    let phase = match verdict.delay {
+        Some(pending) => Phase::Waiting(pending.until, reason),
+        // Until SERVING is on record; nobody is connected before that.
+        None => Phase::Waiting(NodeTime::from_nanos(0), reason),
+    };
+    let rules = Rules {
+        durability: start.durability,
+        cap_ns: cap_ns(&plan.config),
+        syncs_uncovered: plan.config.no_ttl_durability == NoTtlDurability::Sync,
+        answers_loading: plan.config.restart_delay_reply == RestartDelayReply::Loading,
+        node_id: identity.id.to_string(),
+        advice: advice(&verdict),
+    };
+    let (log_thread, jobs) = LogThread::new();
+    let shared = Shared {
+        core: Mutex::new(Core::new(engine, log.appender, time, phase, rules)),
+        commit: Commit::new(log.writer),
+        log_thread,
+        started_raw_ns: plan.clock.raw_ns(),
+        clock: plan.clock,
+        workers: workers(plan.config.workers),
+        config: plan.config,
+        identity,
+        start,
+        verdict,
+        port,
+        clients: crate::net::clients::Clients::default(),
+        statistics: Statistics::default(),
+        checkpoint_bytes: std::sync::atomic::AtomicU64::new(0),
+        activity: tokio::sync::Notify::new(),
+        signals: Signals::default(),
+    };
+    (Arc::new(shared), log.preparer, jobs)
+}
+
+/// 1 up to 3 cores, then about half the cores: locks are contended, and syscalls dominate.
+fn workers(configured: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    match configured {
+        0 if cores <= 3 => 1,
+        0 => cores / 2,
+        given => given,
+    }
+}
+
+/// What an operator can do about this delay, for the error that clients see.
+fn advice(verdict: &Verdict) -> &'static str {
+    match verdict.stop {
+        restart::Stop::Unknown => {
+            "; a new node needs no delay: create it once with `quorlock node init DIR`, or start \
+             it with first-start serve if nothing ever ran here"
+        }
+        _ => "",
+    }
+}
+
+fn announce(verdict: &Verdict, seen: &Seen, recovery: &Recovery, identity: &Identity) {
+    let summary = recovery.summary();
+    let id = identity.id;
+    tracing::info!("node {id}: {} frames read, last stop: {}", summary.frames, verdict.stop.reason());
+    if let Some(cut) = &summary.break_at {
+        tracing::warn!(
+            "the log breaks off in {} at offset {}: {}. What follows was never synced, or was \
+             written by nobody; it is not used",
+            cut.file,
+            cut.offset,
+            cut.reason
+        );
+    }
+    if let Some(pending) = verdict.delay {
+        let left_ns = pending.until.as_nanos().saturating_sub(seen.now.as_nanos());
+        tracing::warn!(
+            "restart delay: node {id} takes no part for {} ms, because locks granted before may \
+             not be on record ({}){}",
+            left_ns.div_ceil(1_000_000),
+            verdict.stop.reason(),
+            advice(verdict)
+        );
+    }
+}

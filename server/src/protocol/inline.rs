@@ -1,0 +1,36 @@
+//! Inline requests: a line of words, as a person types them into telnet.
+//!
+//! This is also where a browser's HTTP request would land, so its first words are refused here
+//! before anything is executed.
+
+use std::ops::Range;
+
+use super::error::ProtocolError;
+use super::words;
+
+/// Splits one line (without its LF) into arguments, unescaped in place.
+///
+/// The ranges are relative to the line. A CR at the end of the line is a space like any other.
+pub(super) fn split_request(
+    line: &mut [u8],
+    mut argument: impl FnMut(Range<usize>) -> Result<(), ProtocolError>,
+) -> Result<(), ProtocolError> {
+    let mut outcome = Ok(());
+    let mut first = None;
+    let split = words::split(line, |range| {
+        first.get_or_insert_with(|| range.clone());
+        if outcome.is_ok() {
+            outcome = argument(range);
+        }
+    });
+    split.map_err(|_| ProtocolError::UnbalancedQuotes)?;
+    outcome?;
+    match first {
+        Some(range) if is_http(&line[range.clone()]) => Err(ProtocolError::CrossProtocol),
+        _ => Ok(()),
+    }
+}
+
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}

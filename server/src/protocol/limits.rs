@@ -1,0 +1,41 @@
+//! How much one request may ask for, before and after authentication.
+//!
+//! The limits bound memory by bytes that were really received: a header that merely claims a size
+//! reserves nothing.
+
+/// Bounds on one request. Numbers beyond them end the connection with Redis's error texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most arguments of one request, the command's name included.
+    pub arguments_max: usize,
+    /// Longest argument.
+    pub bulk_bytes_max: usize,
+    /// Longest inline request, and longest line of any header.
+    pub inline_bytes_max: usize,
+    /// Longest request as a whole.
+    pub request_bytes_max: u32,
+    /// Whether the client has proven who it is; decides which error text a limit gives.
+    pub is_authenticated: bool,
+}
+
+impl Limits {
+    /// Limits for a client that has not sent the password yet: enough for HELLO and AUTH.
+    pub const UNAUTHENTICATED: Self = Self {
+        arguments_max: 10,
+        bulk_bytes_max: 16 * 1024,
+        inline_bytes_max: 16 * 1024,
+        request_bytes_max: 256 * 1024,
+        is_authenticated: false,
+    };
+
+    /// Limits for everybody else, from `proto-max-bulk-len` and `client-query-buffer-limit`.
+    pub const fn authenticated(bulk_bytes_max: usize, request_bytes_max: u32) -> Self {
+        Self {
+            arguments_max: 1024 * 1024,
+            bulk_bytes_max,
+            inline_bytes_max: 64 * 1024,
+            request_bytes_max,
+            is_authenticated: true,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The protocol edge: bytes to arguments, replies to bytes. It knows neither commands nor sockets.
+
+mod double;
+mod error;
+mod inline;
+mod limits;
+mod number;
+pub mod reply;
+#[cfg(test)]
+mod reply_tests;
+mod request;
+#[cfg(test)]
+mod request_tests;
+pub(crate) mod words;
+
+pub use error::ProtocolError;
+pub use limits::Limits;
+pub use request::{Arguments, Request, RequestParser};

@@ -1,0 +1,302 @@
+//! Reads requests out of a connection's buffer: multibulk (`*2 $3 GET $1 a`) and inline (`GET a`).
+//!
+//! Invariants: no byte is looked at twice, however the bytes arrive; arguments are ranges of the one
+//! buffer, never copies; nothing is reserved for what a header claims; there is no recursion. A
+//! request reads the same whether it arrives whole or byte by byte.
+//! It does not know commands, and it does not own the buffer.
+
+use smallvec::SmallVec;
+
+use super::error::ProtocolError;
+use super::inline;
+use super::limits::Limits;
+use super::number::parse_integer;
+
+/// The arguments of one request, the command's name first.
+pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
+
+/// Finds the requests in a buffer that grows at the end.
+///
+/// One turn of a connection: append what was received, call [`RequestParser::next_request`] until it
+/// gives `None`, execute, then remove [`RequestParser::take_consumed`] bytes from the front.
+///
+/// A client that is not authenticated must be served request by request, since AUTH changes the
+/// limits for what follows it; everybody else's requests can be collected first.
+#[derive(Debug)]
+pub struct RequestParser {
+    limits: Limits,
+    /// Where the request that is being read begins.
+    start: usize,
+    /// The first byte that has not been understood yet.
+    position: usize,
+    /// There is no line end before this offset, so the search for it goes on from here.
+    searched: usize,
+    /// Arguments that the request being read still lacks; 0 between requests.
+    arguments_left: usize,
+    /// Length of the argument being read, once its header is complete.
+    bulk_bytes: Option<usize>,
+    spans: Spans,
+}
+
+/// A complete request: where its arguments are in the buffer.
+///
+/// Valid until bytes are removed from the front of the buffer it was read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    start: usize,
+    spans: Spans,
+}
+
+impl RequestParser {
+    /// A parser for a new connection.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            start: 0,
+            position: 0,
+            searched: 0,
+            arguments_left: 0,
+            bulk_bytes: None,
+            spans: Spans::new(),
+        }
+    }
+
+    /// Applies to the next request, and to the rest of one that is being read.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The next complete request, or `None` until more bytes have arrived.
+    ///
+    /// `buffer` must begin with the same bytes as in the last call, less what
+    /// [`RequestParser::take_consumed`] gave. It is changed only where an inline request has quotes
+    /// or escapes. After an error the connection must be closed.
+    pub fn next_request(&mut self, buffer: &mut [u8]) -> Result<Option<Request>, ProtocolError> {
+        loop {
+            let step = match buffer.get(self.position) {
+                None => Step::Incomplete,
+                Some(_) if self.arguments_left > 0 => self.read_arguments(buffer)?,
+                Some(b'*') => self.read_count(buffer)?,
+                Some(_) => self.read_inline(buffer)?,
+            };
+            match step {
+                Step::Incomplete => return Ok(None),
+                Step::Advanced => {}
+                Step::Complete => {
+                    let request = Request {
+                        start: self.start,
+                        spans: std::mem::take(&mut self.spans),
+                    };
+                    self.start = self.position;
+                    return Ok(Some(request));
+                }
+            }
+        }
+    }
+
+    /// How many bytes at the front of the buffer belong to requests that were given out.
+    ///
+    /// The caller must remove exactly that many before it calls `next_request` again.
+    pub fn take_consumed(&mut self) -> usize {
+        let consumed = std::mem::take(&mut self.start);
+        self.position -= consumed;
+        self.searched = self.searched.saturating_sub(consumed);
+        consumed
+    }
+
+    /// Whether a request has begun and is not complete yet.
+    pub fn is_partial(&self, buffer: &[u8]) -> bool {
+        self.start < buffer.len()
+    }
+
+    /// `*<count>`: how many arguments follow. None or fewer than none is no request at all.
+    fn read_count(&mut self, buffer: &[u8]) -> Result<Step, ProtocolError> {
+        let Some(line) = self.header(buffer, ProtocolError::TooBigMultibulkCount)? else {
+            return Ok(Step::Incomplete);
+        };
+        let count = parse_integer(&line[1..]).ok_or(ProtocolError::InvalidMultibulkLength)?;
+        let Ok(count) = usize::try_from(count.max(0)) else {
+            return Err(ProtocolError::InvalidMultibulkLength);
+        };
+        if count > self.limits.arguments_max {
+            return Err(self.too_many_arguments());
+        }
+        self.advance(line.len() + LINE_END_BYTES);
+        self.arguments_left = count;
+        if count == 0 {
+            self.start = self.position;
+        }
+        Ok(Step::Advanced)
+    }
+
+    /// `$<length>` and that many bytes, until the request is complete or the bytes end.
+    fn read_arguments(&mut self, buffer: &[u8]) -> Result<Step, ProtocolError> {
+        while self.arguments_left > 0 {
+            let length = match self.bulk_bytes {
+                Some(length) => length,
+                None => match self.read_bulk_length(buffer)? {
+                    Some(length) => length,
+                    None => return Ok(Step::Incomplete),
+                },
+            };
+            let end = self.position + length;
+            if buffer.len() < end + LINE_END_BYTES {
+                return Ok(Step::Incomplete);
+            }
+            self.spans
+                .push(Span::new(self.position - self.start, end - self.start)?);
+            self.bulk_bytes = None;
+            self.arguments_left -= 1;
+            self.advance(length + LINE_END_BYTES);
+        }
+        Ok(Step::Complete)
+    }
+
+    fn read_bulk_length(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        match buffer.get(self.position) {
+            None | Some(b'$') => {}
+            Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
+        }
+        let Some(line) = self.header(buffer, ProtocolError::TooBigBulkCount)? else {
+            return Ok(None);
+        };
+        let length = parse_integer(&line[1..]).and_then(|length| usize::try_from(length).ok());
+        let length = length.ok_or(ProtocolError::InvalidBulkLength)?;
+        if length > self.limits.bulk_bytes_max {
+            return Err(match self.limits.is_authenticated {
+                true => ProtocolError::InvalidBulkLength,
+                false => ProtocolError::UnauthenticatedBulkLength,
+            });
+        }
+        self.advance(line.len() + LINE_END_BYTES);
+        let request_bytes = (self.position - self.start).saturating_add(length);
+        if u32::try_from(request_bytes).is_ok_and(|bytes| bytes <= self.limits.request_bytes_max) {
+            self.bulk_bytes = Some(length);
+            Ok(Some(length))
+        } else {
+            Err(ProtocolError::TooBigRequest)
+        }
+    }
+
+    /// The line at the current position without its CR, once CR and the byte after it have arrived.
+    ///
+    /// Like Redis, it does not look at the byte after CR.
+    fn header<'a>(
+        &mut self,
+        buffer: &'a [u8],
+        too_long: ProtocolError,
+    ) -> Result<Option<&'a [u8]>, ProtocolError> {
+        let Some(line) = self.line(buffer, b'\r', too_long)? else {
+            return Ok(None);
+        };
+        Ok((buffer.len() >= self.position + line.len() + LINE_END_BYTES).then_some(line))
+    }
+
+    /// The bytes from the current position up to `end`, if it has arrived.
+    fn line<'a>(
+        &mut self,
+        buffer: &'a [u8],
+        end: u8,
+        too_long: ProtocolError,
+    ) -> Result<Option<&'a [u8]>, ProtocolError> {
+        let from = self.searched.max(self.position);
+        let found = buffer[from..]
+            .iter()
+            .position(|byte| *byte == end)
+            .map(|at| from + at);
+        self.searched = found.unwrap_or(buffer.len());
+        if self.searched - self.position > self.limits.inline_bytes_max {
+            return Err(too_long);
+        }
+        Ok(found.map(|at| &buffer[self.position..at]))
+    }
+
+    fn read_inline(&mut self, buffer: &mut [u8]) -> Result<Step, ProtocolError> {
+        let Some(line) = self.line(buffer, b'\n', ProtocolError::TooBigInlineRequest)? else {
+            return Ok(Step::Incomplete);
+        };
+        let length = line.len();
+        let start = self.position;
+        let spans = &mut self.spans;
+        inline::split_request(&mut buffer[start..start + length], |range| {
+            spans.push(Span::new(range.start, range.end)?);
+            Ok(())
+        })?;
+        self.advance(length + 1);
+        if self.spans.is_empty() {
+            self.start = self.position;
+            return Ok(Step::Advanced);
+        }
+        if self.spans.len() > self.limits.arguments_max {
+            return Err(self.too_many_arguments());
+        }
+        Ok(Step::Complete)
+    }
+
+    /// Whether more arguments have arrived than fit without an allocation.
+    #[cfg(test)]
+    pub(super) fn spans_spilled(&self) -> bool {
+        self.spans.spilled()
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.position += bytes;
+        self.searched = self.position;
+    }
+
+    fn too_many_arguments(&self) -> ProtocolError {
+        match self.limits.is_authenticated {
+            true => ProtocolError::InvalidMultibulkLength,
+            false => ProtocolError::UnauthenticatedMultibulkLength,
+        }
+    }
+}
+
+impl Request {
+    /// The arguments, the command's name first. There is always at least one.
+    ///
+    /// # Panics
+    /// When `buffer` is not the one this request was read from.
+    pub fn arguments<'a>(&self, buffer: &'a [u8]) -> Arguments<'a> {
+        let bytes = &buffer[self.start..];
+        self.spans.iter().map(|span| span.of(bytes)).collect()
+    }
+
+    /// How many arguments there are, the command's name included.
+    pub fn arguments_count(&self) -> usize {
+        self.spans.len()
+    }
+}
+
+enum Step {
+    Incomplete,
+    Advanced,
+    Complete,
+}
+
+type Spans = SmallVec<[Span; ARGUMENTS_INLINE]>;
+
+/// Where an argument is, relative to the beginning of its request. Small, so that a request of eight
+/// arguments moves in one cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn new(start: usize, end: usize) -> Result<Self, ProtocolError> {
+        match (u32::try_from(start), u32::try_from(end)) {
+            (Ok(start), Ok(end)) => Ok(Self { start, end }),
+            _ => Err(ProtocolError::TooBigRequest),
+        }
+    }
+
+    fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+}
+
+/// Requests of up to this many arguments need no allocation: `SET k v NX PX ms GET` has seven.
+const ARGUMENTS_INLINE: usize = 8;
+const LINE_END_BYTES: usize = 2;

@@ -1,0 +1,313 @@
+//! Properties of the request parser: the same requests however the bytes are cut, agreement with
+//! redis-protocol on everything valid, Redis's error texts on everything else, work in O(bytes).
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use proptest::prelude::*;
+use redis_protocol::resp2::types::OwnedFrame;
+
+use super::{Limits, ProtocolError, RequestParser};
+
+type Requests = Vec<Vec<Vec<u8>>>;
+
+const LIMITS: Limits = Limits::authenticated(4 * 1024 * 1024, 64 * 1024 * 1024);
+
+/// Feeds `pieces` one after the other, as a connection would; gives all requests and the error.
+fn feed<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    limits: Limits,
+) -> (Requests, Option<ProtocolError>) {
+    let mut parser = RequestParser::new(limits);
+    let mut buffer = Vec::new();
+    let mut requests = Vec::new();
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            match parser.next_request(&mut buffer) {
+                Ok(Some(request)) => {
+                    let arguments = request.arguments(&buffer);
+                    assert_eq!(arguments.len(), request.arguments_count());
+                    requests.push(arguments.iter().map(|argument| argument.to_vec()).collect());
+                }
+                Ok(None) => break,
+                Err(error) => return (requests, Some(error)),
+            }
+        }
+        buffer.drain(..parser.take_consumed());
+    }
+    (requests, None)
+}
+
+fn whole(bytes: &[u8]) -> (Requests, Option<ProtocolError>) {
+    feed([bytes], LIMITS)
+}
+
+fn bytewise(bytes: &[u8], limits: Limits) -> (Requests, Option<ProtocolError>) {
+    feed(bytes.chunks(1), limits)
+}
+
+fn encode(arguments: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+fn oracle(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
+    let (frame, length) = redis_protocol::resp2::decode::decode(bytes).unwrap()?;
+    let OwnedFrame::Array(frames) = frame else {
+        panic!("not an array")
+    };
+    let arguments = frames.into_iter().map(|frame| match frame {
+        OwnedFrame::BulkString(bytes) => bytes,
+        other => panic!("not a bulk string: {other:?}"),
+    });
+    Some((arguments.collect(), length))
+}
+
+fn words(words: &[&str]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn error_text(bytes: &[u8], limits: Limits) -> String {
+    let (_, error) = feed([bytes], limits);
+    assert_eq!(bytewise(bytes, limits).1, error, "{}", bytes.escape_ascii());
+    let mut reply = Vec::new();
+    error.expect("an error").write_reply(&mut reply);
+    String::from_utf8(reply).unwrap()
+}
+
+fn arguments_strategy() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 0..24), 1..14)
+}
+
+proptest! {
+    #[test]
+    fn every_split_point_gives_what_the_oracle_decodes(arguments in arguments_strategy()) {
+        let bytes = encode(&arguments);
+        let (decoded, length) = oracle(&bytes).expect("complete");
+        prop_assert_eq!((&decoded, length), (&arguments, bytes.len()));
+        for split in 0..=bytes.len() {
+            let (head, tail) = bytes.split_at(split);
+            let (requests, error) = feed([head, tail], LIMITS);
+            prop_assert_eq!(error, None);
+            prop_assert_eq!(&requests, &vec![decoded.clone()]);
+            if split < bytes.len() {
+                prop_assert!(oracle(head).is_none());
+                prop_assert_eq!(whole(head), (vec![], None));
+            }
+        }
+    }
+
+    #[test]
+    fn pipelines_read_the_same_in_any_pieces(
+        pipeline in prop::collection::vec(arguments_strategy(), 0..6),
+        size in 1_usize..40,
+    ) {
+        let bytes: Vec<u8> = pipeline.iter().flat_map(|arguments| encode(arguments)).collect();
+        prop_assert_eq!(whole(&bytes), (pipeline.clone(), None));
+        prop_assert_eq!(feed(bytes.chunks(size), LIMITS), (pipeline, None));
+    }
+
+    #[test]
+    fn hostile_bytes_read_the_same_in_any_pieces(
+        bytes in prop::collection::vec(
+            prop_oneof![4 => prop::sample::select(&b"*$0123456789-\r\n\"' +axPOST:\x00\xff"[..]), 1 => any::<u8>()],
+            0..200,
+        ),
+        size in 1_usize..20,
+        is_authenticated in any::<bool>(),
+    ) {
+        let limits = if is_authenticated { LIMITS } else { Limits::UNAUTHENTICATED };
+        let expected = feed([&bytes[..]], limits);
+        prop_assert_eq!(&feed(bytes.chunks(size), limits), &expected);
+        prop_assert_eq!(&bytewise(&bytes, limits), &expected);
+    }
+
+    #[test]
+    fn every_error_is_one_line(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        if let Some(error) = whole(&bytes).1 && error != ProtocolError::CrossProtocol {
+            let mut reply = Vec::new();
+            error.write_reply(&mut reply);
+            prop_assert!(reply.is_ascii() && reply.starts_with(b"-ERR Protocol error: "));
+            prop_assert!(reply.ends_with(b"\r\n"));
+            prop_assert_eq!(reply.iter().filter(|byte| matches!(byte, b'\r' | b'\n')).count(), 2);
+        }
+    }
+}
+
+#[test]
+fn inline_requests_are_words_of_a_line() {
+    let bytes = b"PING\r\nset k \"a b\\x00\\n\" 'c'\n\r\n\n   \r\nGET  k \r\n";
+    let expected = vec![
+        words(&["PING"]),
+        words(&["set", "k", "a b\0\n", "c"]),
+        words(&["GET", "k"]),
+    ];
+    assert_eq!(whole(bytes), (expected.clone(), None));
+    assert_eq!(bytewise(bytes, LIMITS), (expected, None));
+}
+
+#[test]
+fn empty_lines_and_empty_counts_are_skipped() {
+    let bytes = b"\r\n\n*0\r\n*-1\r\n*-5\r\n*1\r\n$4\r\nPING\r\n\r\nPING\r\n*0\r\n";
+    let ping = words(&["PING"]);
+    assert_eq!(whole(bytes), (vec![ping.clone(), ping.clone()], None));
+    assert_eq!(bytewise(bytes, LIMITS), (vec![ping.clone(), ping], None));
+}
+
+#[test]
+fn skipped_bytes_are_given_back_to_the_buffer() {
+    let mut parser = RequestParser::new(LIMITS);
+    let mut buffer = b"\r\n*0\r\n*1\r\n$4\r\nPI".to_vec();
+    assert_eq!(parser.next_request(&mut buffer), Ok(None));
+    assert_eq!(parser.take_consumed(), 6);
+    buffer.drain(..6);
+    assert!(parser.is_partial(&buffer));
+    buffer.extend_from_slice(b"NG\r\n");
+    let request = parser.next_request(&mut buffer).unwrap().unwrap();
+    assert_eq!(request.arguments(&buffer)[..], [b"PING"]);
+    assert_eq!(parser.take_consumed(), buffer.len());
+    assert!(!parser.is_partial(&[]));
+}
+
+#[test]
+fn requests_collected_before_the_buffer_moves_stay_valid() {
+    let mut parser = RequestParser::new(LIMITS);
+    let mut buffer = b"GET 'a a'\r\n*2\r\n$3\r\nGET\r\n$1\r\nb\r\nGET c\r\nGE".to_vec();
+    let mut requests = Vec::new();
+    while let Some(request) = parser.next_request(&mut buffer).unwrap() {
+        requests.push(request);
+    }
+    let keys: Vec<&[u8]> = requests
+        .iter()
+        .map(|request| request.arguments(&buffer)[1])
+        .collect();
+    assert_eq!(keys, [&b"a a"[..], b"b", b"c"]);
+    assert_eq!(parser.take_consumed(), buffer.len() - 2);
+}
+
+#[test]
+fn malformed_requests_get_redis_s_words() {
+    let long = |start: &str, bytes: usize| format!("{start}{}", "1".repeat(bytes)).into_bytes();
+    let cases: &[(&[u8], &str)] = &[
+        (b"*1\r\nx\r\n", "expected '$', got 'x'"),
+        (b"*1\r\n*1\r\n$4\r\nPING\r\n", "expected '$', got '*'"),
+        (b"*1\r\n\r\n", "expected '$', got '\\x0d'"),
+        (b"*1\r\n\xff\r\n", "expected '$', got '\\xff'"),
+        (b"*\r\n", "invalid multibulk length"),
+        (b"*x\r\n", "invalid multibulk length"),
+        (b"*+1\r\n", "invalid multibulk length"),
+        (b"*1048577\r\n", "invalid multibulk length"),
+        (b"*2147483648\r\n", "invalid multibulk length"),
+        (b"*99999999999999999999\r\n", "invalid multibulk length"),
+        (b"*1\r\n$\r\n", "invalid bulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*1\r\n$-2\r\n", "invalid bulk length"),
+        (b"*1\r\n$4194305\r\n", "invalid bulk length"),
+        (b"*1\r\n$9223372036854775807\r\n", "invalid bulk length"),
+        (b"*1\r\n$1 \r\n", "invalid bulk length"),
+        (&long("*", 70_000), "too big mbulk count string"),
+        (&long("*1\r\n$", 70_000), "too big bulk count string"),
+        (&long("", 70_000), "too big inline request"),
+        (b"SET k \"v\r\n", "unbalanced quotes in request"),
+        (b"SET k 'v'w\r\n", "unbalanced quotes in request"),
+    ];
+    for (bytes, text) in cases {
+        assert_eq!(
+            error_text(bytes, LIMITS),
+            format!("-ERR Protocol error: {text}\r\n")
+        );
+    }
+}
+
+#[test]
+fn strangers_get_tight_limits() {
+    let many_words = "a ".repeat(11) + "\r\n";
+    let cases: &[(&[u8], &str)] = &[
+        (b"*11\r\n", "unauthenticated multibulk length"),
+        (b"*2147483648\r\n", "unauthenticated multibulk length"),
+        (b"*1\r\n$16385\r\n", "unauthenticated bulk length"),
+        (&[b'a'; 16_386], "too big inline request"),
+        (many_words.as_bytes(), "unauthenticated multibulk length"),
+    ];
+    for (bytes, text) in cases {
+        let reply = error_text(bytes, Limits::UNAUTHENTICATED);
+        assert_eq!(reply, format!("-ERR Protocol error: {text}\r\n"));
+    }
+    let allowed = encode(&vec![vec![b'a'; 16_384]; 10]);
+    assert_eq!(feed([&allowed[..]], Limits::UNAUTHENTICATED).0.len(), 1);
+}
+
+#[test]
+fn limits_can_be_lifted_between_two_requests() {
+    let mut parser = RequestParser::new(Limits::UNAUTHENTICATED);
+    let mut buffer = b"AUTH secret\r\n*11\r\n$4\r\n".to_vec();
+    assert!(parser.next_request(&mut buffer).unwrap().is_some());
+    parser.set_limits(LIMITS);
+    assert_eq!(parser.next_request(&mut buffer), Ok(None));
+}
+
+#[test]
+fn a_request_is_bounded_as_a_whole() {
+    let limits = Limits {
+        request_bytes_max: 100,
+        ..LIMITS
+    };
+    let fitting = encode(&words(&["SET", "k", &"v".repeat(60)]));
+    assert_eq!(feed([&fitting[..], &fitting[..]], limits).0.len(), 2);
+    let larger = encode(&words(&["SET", "k", &"v".repeat(60), &"w".repeat(60)]));
+    let text = error_text(&larger, limits);
+    assert_eq!(
+        text,
+        "-ERR Protocol error: too big request, see client-query-buffer-limit\r\n"
+    );
+}
+
+#[test]
+fn browsers_are_refused_without_a_reply() {
+    for line in [
+        "POST / HTTP/1.1\r\n",
+        "post /\n",
+        "Host: localhost:6379\r\n",
+        "'host:' x\r\n",
+    ] {
+        assert_eq!(
+            whole(line.as_bytes()),
+            (vec![], Some(ProtocolError::CrossProtocol))
+        );
+        assert_eq!(error_text(line.as_bytes(), LIMITS), "");
+    }
+    let posts = encode(&words(&["SET", "post", "host:"]));
+    assert_eq!(whole(&posts).1, None);
+}
+
+#[test]
+fn a_claimed_size_reserves_nothing() {
+    let mut parser = RequestParser::new(LIMITS);
+    let mut buffer = b"*1048576\r\n$4194304\r\nabc".to_vec();
+    assert_eq!(parser.next_request(&mut buffer), Ok(None));
+    assert!(size_of::<RequestParser>() < 256);
+    assert!(!parser.spans_spilled());
+}
+
+#[test]
+fn a_large_request_read_byte_by_byte_costs_linear_work() {
+    // Quadratic work would be 10^12 steps here and never end.
+    let bytes = encode(&[b"SET".to_vec(), b"k".to_vec(), vec![b'v'; 1_000_000]]);
+    assert_eq!(bytewise_in_place(&bytes), 1);
+    let line = [vec![b'a'; 60_000], b"\r\n".to_vec()].concat();
+    assert_eq!(bytewise_in_place(&line), 1);
+}
+
+/// Like `bytewise`, but it only ever shows the parser a longer prefix of one buffer.
+fn bytewise_in_place(bytes: &[u8]) -> usize {
+    let mut buffer = bytes.to_vec();
+    let mut parser = RequestParser::new(LIMITS);
+    (0..=buffer.len())
+        .filter(|end| parser.next_request(&mut buffer[..*end]).unwrap().is_some())
+        .count()
+}

@@ -1,0 +1,178 @@
+//! Commands about the node as a whole: COMMAND, ROLE, WAIT, MODULE, CLUSTER, LASTSAVE, SHUTDOWN.
+
+use quorlock_engine::{ErrorReply, Flags, Reply, Spec, all_specs, spec_named};
+
+use crate::node::commit::Failure;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::table::{self, ROWS, Row};
+
+pub(crate) fn command(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let subcommand = arguments.get(1).map(|word| word.to_ascii_lowercase());
+    let reply = match (subcommand.as_deref(), arguments.get(2..).unwrap_or_default()) {
+        (None, _) => Reply::Array(everything()),
+        (Some(b"count"), []) => Reply::count(all_specs().count() + ROWS.len()),
+        (Some(b"list"), []) => {
+            let own = ROWS.iter().map(|row| row.name);
+            Reply::Array(all_specs().map(|spec| spec.name).chain(own).map(Reply::bulk).collect())
+        }
+        (Some(b"info"), []) => Reply::Array(everything()),
+        (Some(b"info"), names) => Reply::Array(names.iter().map(|name| describe(name)).collect()),
+        (Some(b"docs"), names) => docs(names),
+        _ => Reply::Error(ErrorReply::unknown_subcommand("command", arguments[1])),
+    };
+    Ok(Answer::Reply(reply))
+}
+
+fn everything() -> Vec<Reply> {
+    all_specs().map(describe_spec).chain(ROWS.iter().map(describe_row)).collect()
+}
+
+fn describe(name: &[u8]) -> Reply {
+    match (spec_named(name), table::named(name)) {
+        (Some(spec), _) => describe_spec(spec),
+        (None, Some(row)) => describe_row(row),
+        (None, None) => Reply::NilArray,
+    }
+}
+
+fn describe_spec(spec: &'static Spec) -> Reply {
+    let keys = spec.keys;
+    let flags = [
+        (Flags::WRITE, "write"),
+        (Flags::READ, "readonly"),
+        (Flags::DENY_OOM, "denyoom"),
+        (Flags::ADMIN, "admin"),
+        (Flags::NO_SCRIPT, "noscript"),
+        (Flags::FAST, "fast"),
+    ];
+    let flags: Vec<&'static str> = flags
+        .iter()
+        .filter(|(flag, _)| spec.flags.contains(*flag))
+        .map(|(_, name)| *name)
+        .collect();
+    describe_words(spec.name, spec.arity, &flags, [keys.first, keys.last, keys.step])
+}
+
+fn describe_row(row: &'static Row) -> Reply {
+    describe_words(row.name, row.arity, row.flags, [0, 0, 0])
+}
+
+fn describe_words(name: &str, arity: i8, flags: &[&'static str], keys: [i8; 3]) -> Reply {
+    let [first, last, step] = keys.map(|position| Reply::Integer(i64::from(position)));
+    Reply::Array(vec![
+        Reply::bulk(name),
+        Reply::Integer(i64::from(arity)),
+        Reply::Set(flags.iter().map(|flag| Reply::status(flag)).collect()),
+        first,
+        last,
+        step,
+        Reply::Set(Vec::new()),
+        Reply::Array(Vec::new()),
+        Reply::Array(Vec::new()),
+        Reply::Array(Vec::new()),
+    ])
+}
+
+/// What redis-cli shows as a hint while one types.
+fn docs(names: &[&[u8]]) -> Reply {
+    let wanted = |name: &str| {
+        names.is_empty() || names.iter().any(|one| name.as_bytes().eq_ignore_ascii_case(one))
+    };
+    let document = |name: &'static str, summary: &'static str, group: &'static str| {
+        let fields = vec![
+            (Reply::bulk("summary"), Reply::bulk(summary)),
+            (Reply::bulk("since"), Reply::bulk("1.0.0")),
+            (Reply::bulk("group"), Reply::bulk(group)),
+        ];
+        (Reply::bulk(name), Reply::Map(fields))
+    };
+    let keys = all_specs().filter(|spec| wanted(spec.name));
+    let own = ROWS.iter().filter(|row| wanted(row.name));
+    Reply::Map(
+        keys.map(|spec| document(spec.name, spec.summary, "generic"))
+            .chain(own.map(|row| document(row.name, "See the Quorlock book.", "connection")))
+            .collect(),
+    )
+}
+
+pub(crate) fn cluster(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
+        "ERR This instance has cluster support disabled",
+    ))))
+}
+
+pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    let nothing = Reply::Array(Vec::new());
+    Ok(Answer::Reply(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), nothing])))
+}
+
+pub(crate) fn wait(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let are_numbers = arguments[1..].iter().all(|word| {
+        std::str::from_utf8(word).is_ok_and(|text| text.parse::<i64>().is_ok_and(|n| n >= 0))
+    });
+    // A Redlock node is independent: it has no replica that could have acknowledged anything.
+    Ok(Answer::Reply(if are_numbers {
+        Reply::Integer(0)
+    } else {
+        Reply::Error(ErrorReply::NOT_AN_INTEGER)
+    }))
+}
+
+pub(crate) fn module(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(if arguments[1].eq_ignore_ascii_case(b"list") {
+        Reply::Array(Vec::new())
+    } else {
+        Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1]))
+    }))
+}
+
+/// When everything written was last synced: what LASTSAVE means to a node without snapshots.
+pub(crate) fn lastsave(
+    _: &mut Session,
+    batch: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let shared = batch.shared;
+    let since_ns = crate::clock::Clock::raw_ns(&crate::clock::SystemClock)
+        .saturating_sub(shared.commit.last_sync_raw_ns());
+    let (_, now) = batch.core()?;
+    let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
+    Ok(Answer::Reply(Reply::Integer(i64::try_from(seconds).unwrap_or(i64::MAX))))
+}
+
+pub(crate) fn shutdown(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let known: [&[u8]; 4] = [b"nosave", b"save", b"now", b"force"];
+    let is_known = |word: &&[u8]| known.iter().any(|one| one.eq_ignore_ascii_case(word));
+    if let [_, abort] = arguments
+        && abort.eq_ignore_ascii_case(b"abort")
+    {
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::fixed("ERR No shutdown in progress."))));
+    }
+    if !arguments[1..].iter().all(is_known) {
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
+    }
+    tracing::warn!(client = %session.client.address, "User requested shutdown...");
+    batch.shared.stop();
+    Ok(Answer::Close)
+}

@@ -1,0 +1,143 @@
+//! The requests of one turn: executed in order under one lock of the engine, at one moment.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+use quorlock_engine::{Command, ErrorReply, Moment, Reply, spec_named};
+
+use crate::node::commit::Failure;
+use crate::node::core::{Core, Wait};
+use crate::node::shared::Shared;
+use crate::protocol::reply;
+use crate::session::{Session, table};
+
+/// What the connection does after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Everything that arrived is executed.
+    Read,
+    /// There may be more in the buffer.
+    Continue,
+    /// Send what there is and close.
+    Close,
+}
+
+/// One turn's access to the node.
+pub(crate) struct Batch<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    core: Option<(MutexGuard<'a, Core>, Moment)>,
+    commands: u64,
+    errors: u64,
+}
+
+/// What a command of the node's own table answers.
+pub(crate) enum Answer {
+    /// This reply, and go on.
+    Reply(Reply),
+    /// This reply, then close.
+    Last(Reply),
+    /// Close without a word.
+    Close,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(shared: &'a Arc<Shared>) -> Self {
+        Self { shared, core: None, commands: 0, errors: 0 }
+    }
+
+    /// Executes one request and appends its reply.
+    pub(crate) fn execute(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+        wait: &mut Wait,
+        replies: &mut Vec<u8>,
+    ) -> Next {
+        self.commands += 1;
+        let (answer, next) = match self.answer(session, arguments, wait) {
+            Ok(Answer::Reply(reply)) => (reply, Next::Read),
+            Ok(Answer::Last(reply)) => (reply, Next::Close),
+            Ok(Answer::Close) => return Next::Close,
+            Err(failure) => {
+                (Reply::Error(ErrorReply::new(format!("ERR {failure}. The node stops"))), Next::Close)
+            }
+        };
+        self.errors += u64::from(answer.is_error());
+        reply::write(replies, &answer, session.caller.protocol);
+        next
+    }
+
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+        wait: &mut Wait,
+    ) -> Result<Answer, Failure> {
+        let name = arguments.first().copied().unwrap_or_default();
+        if let Some(spec) = spec_named(name) {
+            if !session.is_authenticated {
+                return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+            }
+            session.note_command(spec.name);
+            let command = match Command::parse(arguments) {
+                Ok(command) => command,
+                Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+            };
+            let (core, now) = self.core()?;
+            return Ok(Answer::Reply(core.execute(now, &session.caller, &command, wait)));
+        }
+        let Some(row) = table::named(name) else {
+            let unknown = ErrorReply::unknown_command(arguments);
+            return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
+                unknown
+            } else {
+                NOAUTH
+            })));
+        };
+        if !session.is_authenticated && !row.before_auth {
+            return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+        }
+        session.note_command(row.name);
+        if !row.takes(arguments.len()) {
+            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(row.name))));
+        }
+        (row.run)(session, self, arguments)
+    }
+
+    /// The engine, locked, and the moment of this turn.
+    pub(crate) fn core(&mut self) -> Result<(&mut Core, Moment), Failure> {
+        if self.core.is_none() {
+            let mut core = self.shared.lock()?;
+            let now = core.now(&*self.shared.clock);
+            self.core = Some((core, now));
+        }
+        let (core, now) = self.core.as_mut().expect("locked on the lines above");
+        Ok((&mut *core, *now))
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if let Some((mut core, _)) = self.core.take()
+            && core.takes_idle_wish()
+        {
+            self.shared.activity.notify_one();
+        }
+        let statistics = &self.shared.statistics;
+        statistics.commands.fetch_add(self.commands, Ordering::Relaxed);
+        if self.errors > 0 {
+            statistics.errors.fetch_add(self.errors, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Session {
+    fn note_command(&mut self, name: &'static str) {
+        if self.last_command != name {
+            self.last_command = name;
+            self.client.introduction().last_command = name;
+        }
+    }
+}
+
+const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

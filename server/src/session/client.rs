@@ -1,0 +1,95 @@
+//! CLIENT: names, ids and lists of connections.
+
+use quorlock_engine::{ErrorReply, Reply};
+
+use crate::node::commit::Failure;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::greeting::valid_name;
+
+pub(crate) fn client(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let now_raw_ns = batch.shared.clock.raw_ns();
+    let subcommand = arguments[1].to_ascii_lowercase();
+    let reply = match (subcommand.as_slice(), &arguments[2..]) {
+        (b"id", []) => Reply::Integer(i64::try_from(session.client.id).unwrap_or(i64::MAX)),
+        (b"getname", []) => match session.client.introduction().name.as_str() {
+            "" => Reply::Nil,
+            name => Reply::bulk(name),
+        },
+        (b"setname", [name]) => set(name, |name| session.client.introduction().name = name),
+        (b"setinfo", [attribute, value]) => set_information(session, attribute, value),
+        (b"info", []) => Reply::bulk(session.client.line(now_raw_ns) + "\n"),
+        (b"list", filter) => list(batch, filter, now_raw_ns),
+        (b"no-evict" | b"no-touch", [switch])
+            if [b"on".as_slice(), b"off"]
+                .iter()
+                .any(|word| word.eq_ignore_ascii_case(switch)) =>
+        {
+            // Nothing is ever evicted here, and there is no access time to leave untouched.
+            Reply::Ok
+        }
+        (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),
+        (
+            b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch",
+            _,
+        ) => {
+            let name = String::from_utf8_lossy(&subcommand).into_owned();
+            Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
+        }
+        _ => Reply::Error(ErrorReply::unknown_subcommand("client", arguments[1])),
+    };
+    Ok(Answer::Reply(reply))
+}
+
+fn set(value: &[u8], store: impl FnOnce(String)) -> Reply {
+    match valid_name(value) {
+        Ok(value) => {
+            store(value);
+            Reply::Ok
+        }
+        Err(error) => Reply::Error(error),
+    }
+}
+
+fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
+    let mut introduction = session.client.introduction();
+    if attribute.eq_ignore_ascii_case(b"lib-name") {
+        set(value, |value| introduction.library_name = value)
+    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+        set(value, |value| introduction.library_version = value)
+    } else {
+        let attribute = String::from_utf8_lossy(attribute).into_owned();
+        Reply::Error(ErrorReply::new(format!("ERR Unrecognized option '{attribute}'")))
+    }
+}
+
+fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
+    let ids: Option<Vec<u64>> = match filter {
+        [] => None,
+        [word, kind] if word.eq_ignore_ascii_case(b"type") => {
+            // Every client here is a normal one: no replicas, no subscribers yet.
+            (!kind.eq_ignore_ascii_case(b"normal")).then(Vec::new)
+        }
+        [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
+            let parsed: Option<Vec<u64>> =
+                ids.iter().map(|id| std::str::from_utf8(id).ok()?.parse().ok()).collect();
+            match parsed {
+                Some(ids) => Some(ids),
+                None => return Reply::Error(ErrorReply::fixed("ERR Invalid client ID")),
+            }
+        }
+        _ => return Reply::Error(ErrorReply::SYNTAX),
+    };
+    let mut lines = String::new();
+    for client in batch.shared.clients.all() {
+        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+            lines.push_str(&client.line(now_raw_ns));
+            lines.push('\n');
+        }
+    }
+    Reply::bulk(lines)
+}

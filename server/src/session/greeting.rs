@@ -1,0 +1,205 @@
+//! Saying hello and goodbye: HELLO, AUTH, PING, ECHO, SELECT, RESET, QUIT.
+
+use std::hint::black_box;
+
+use quorlock_engine::{DATABASES, ErrorReply, Protocol, Reply};
+
+use crate::node::commit::Failure;
+use crate::node::shared::Shared;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+
+pub(crate) fn hello(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(match greet(session, batch.shared, &arguments[1..]) {
+        Ok(reply) => reply,
+        Err(error) => Reply::Error(error),
+    }))
+}
+
+fn greet(
+    session: &mut Session,
+    shared: &Shared,
+    arguments: &[&[u8]],
+) -> Result<Reply, ErrorReply> {
+    let mut protocol = session.caller.protocol;
+    let mut name = None;
+    let mut rest = arguments;
+    if let [version, others @ ..] = arguments {
+        protocol = match *version {
+            b"2" => Protocol::Resp2,
+            b"3" => Protocol::Resp3,
+            other if is_number(other) => return Err(NOPROTO),
+            _ => return Err(NOT_A_VERSION),
+        };
+        rest = others;
+    }
+    loop {
+        rest = match rest {
+            [] => break,
+            [word, user, password, others @ ..] if word.eq_ignore_ascii_case(b"auth") => {
+                log_in(session, shared, user, password)?;
+                others
+            }
+            [word, given, others @ ..] if word.eq_ignore_ascii_case(b"setname") => {
+                name = Some(valid_name(given)?);
+                others
+            }
+            [word, ..] => {
+                let word = String::from_utf8_lossy(word).into_owned();
+                return Err(ErrorReply::new(format!(
+                    "ERR Syntax error in HELLO option '{word}'"
+                )));
+            }
+        };
+    }
+    if !session.is_authenticated {
+        return Err(HELLO_NOAUTH);
+    }
+    session.speak(protocol);
+    if let Some(name) = name {
+        session.client.introduction().name = name;
+    }
+    Ok(introduction(session, shared))
+}
+
+fn introduction(session: &Session, _shared: &Shared) -> Reply {
+    let number = if session.caller.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let id = i64::try_from(session.client.id).unwrap_or(i64::MAX);
+    Reply::Map(vec![
+        (Reply::bulk("server"), Reply::bulk("quorlock")),
+        (Reply::bulk("version"), Reply::bulk(crate::REDIS_VERSION)),
+        (Reply::bulk("proto"), Reply::Integer(number)),
+        (Reply::bulk("id"), Reply::Integer(id)),
+        (Reply::bulk("mode"), Reply::bulk("standalone")),
+        (Reply::bulk("role"), Reply::bulk("master")),
+        (Reply::bulk("modules"), Reply::Array(Vec::new())),
+    ])
+}
+
+pub(crate) fn auth(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let outcome = match arguments {
+        [_, password] if batch.shared.config.requirepass.is_none() => {
+            black_box(password);
+            Err(NO_PASSWORD_SET)
+        }
+        [_, password] => log_in(session, batch.shared, b"default", password),
+        [_, user, password] => log_in(session, batch.shared, user, password),
+        _ => Err(ErrorReply::SYNTAX),
+    };
+    Ok(Answer::Reply(match outcome {
+        Ok(()) => Reply::Ok,
+        Err(error) => Reply::Error(error),
+    }))
+}
+
+fn log_in(
+    session: &mut Session,
+    shared: &Shared,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), ErrorReply> {
+    let is_right = match &shared.config.requirepass {
+        Some(expected) => equals_in_constant_time(expected.as_str().as_bytes(), password),
+        None => true,
+    };
+    if user != b"default" || !is_right {
+        return Err(WRONGPASS);
+    }
+    session.authenticate(shared);
+    Ok(())
+}
+
+/// Takes the same time wherever the first difference is; the length is not a secret.
+fn equals_in_constant_time(left: &[u8], right: &[u8]) -> bool {
+    let difference =
+        left.iter().zip(right).fold(0_u8, |sum, (left, right)| black_box(sum | (left ^ right)));
+    left.len() == right.len() && difference == 0
+}
+
+pub(crate) fn ping(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(match arguments {
+        [_] => Reply::status("PONG"),
+        [_, text] => Reply::bulk(text),
+        _ => Reply::Error(ErrorReply::wrong_arity("ping")),
+    }))
+}
+
+pub(crate) fn echo(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(Reply::bulk(arguments[1])))
+}
+
+pub(crate) fn select(
+    session: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let number = std::str::from_utf8(arguments[1]).ok().and_then(|text| text.parse::<i64>().ok());
+    Ok(Answer::Reply(match number.map(u8::try_from) {
+        None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
+        Some(Ok(database)) if database < DATABASES => {
+            session.select(database);
+            Reply::Ok
+        }
+        Some(_) => Reply::Error(ErrorReply::fixed("ERR DB index is out of range")),
+    }))
+}
+
+pub(crate) fn reset(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
+    session.reset(batch.shared);
+    Ok(Answer::Reply(Reply::status("RESET")))
+}
+
+pub(crate) fn quit(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    Ok(Answer::Last(Reply::Ok))
+}
+
+/// A client or library name: printable, without spaces, as Redis requires.
+pub(crate) fn valid_name(name: &[u8]) -> Result<String, ErrorReply> {
+    if name.len() <= NAME_BYTES_MAX && name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(String::from_utf8_lossy(name).into_owned());
+    }
+    Err(ErrorReply::fixed(
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    ))
+}
+
+fn is_number(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)
+}
+
+const NAME_BYTES_MAX: usize = 1024;
+
+const NOPROTO: ErrorReply = ErrorReply::fixed("NOPROTO unsupported protocol version");
+const NOT_A_VERSION: ErrorReply =
+    ErrorReply::fixed("ERR Protocol version is not an integer or out of range");
+const WRONGPASS: ErrorReply =
+    ErrorReply::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD_SET: ErrorReply = ErrorReply::fixed(
+    "ERR AUTH <password> called without any password configured for the default user. Are you \
+     sure your configuration is correct?",
+);
+const HELLO_NOAUTH: ErrorReply = ErrorReply::fixed(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+     <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
+     RESP protocol version at the same time",
+);

@@ -1,0 +1,229 @@
+//! INFO: what the node says about itself, in Redis's sections and field names, and its own.
+//!
+//! Only facts: a field that Redis has and that means nothing here is either its truthful constant
+//! (`role:master`, `connected_slaves:0`) or left out.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use quorlock_engine::control::Durability;
+use quorlock_engine::{DATABASES, ErrorReply, Reply};
+
+use crate::node::commit::Failure;
+use crate::node::core::Phase;
+use crate::node::shared::Shared;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+
+pub(crate) fn info(
+    _: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let shared = batch.shared;
+    let wanted: Vec<String> = arguments[1..]
+        .iter()
+        .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase())
+        .collect();
+    if wanted.len() > SECTIONS.len() + 3 {
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
+    }
+    let is_wanted = |name: &str| {
+        wanted.is_empty()
+            || wanted.iter().any(|word| {
+                word == name || ["all", "everything", "default"].contains(&word.as_str())
+            })
+    };
+    let mut text = String::new();
+    for (name, write) in SECTIONS {
+        if is_wanted(name) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            write(&mut Page { text: &mut text, shared }, batch)?;
+        }
+    }
+    Ok(Answer::Reply(Reply::Verbatim(*b"txt", text.into_bytes())))
+}
+
+type Section = for<'a, 'b> fn(&mut Page<'a>, &mut Batch<'b>) -> Result<(), Failure>;
+
+const SECTIONS: &[(&str, Section)] = &[
+    ("server", server),
+    ("clients", clients),
+    ("memory", memory),
+    ("persistence", persistence),
+    ("stats", stats),
+    ("replication", replication),
+    ("cpu", cpu),
+    ("modules", |page, _| {
+        page.title("Modules");
+        Ok(())
+    }),
+    ("cluster", |page, _| {
+        page.title("Cluster");
+        page.field("cluster_enabled", 0);
+        Ok(())
+    }),
+    ("keyspace", keyspace),
+];
+
+struct Page<'a> {
+    text: &'a mut String,
+    shared: &'a Shared,
+}
+
+impl Page<'_> {
+    fn title(&mut self, name: &str) {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(self.text, "# {name}\r\n");
+    }
+
+    fn field(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+}
+
+fn server(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    let shared = page.shared;
+    let (core, now) = batch.core()?;
+    let phase = core.phase.clone();
+    let uptime_ns = shared.clock.raw_ns().saturating_sub(shared.started_raw_ns);
+    page.title("Server");
+    page.field("redis_version", crate::REDIS_VERSION);
+    page.field("server_name", "quorlock");
+    page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
+    page.field("quorlock_node_id", &shared.identity.id);
+    page.field("quorlock_incarnation", shared.start.incarnation);
+    page.field("quorlock_cluster_id", shared.identity.cluster_id.as_deref().unwrap_or(""));
+    page.field("redis_mode", "standalone");
+    page.field("os", std::env::consts::OS);
+    page.field("arch_bits", usize::BITS);
+    page.field("process_id", std::process::id());
+    page.field("run_id", &shared.identity.run_id(shared.start.incarnation));
+    page.field("tcp_port", shared.port);
+    page.field("server_time_usec", now.wall_us);
+    page.field("uptime_in_seconds", uptime_ns / 1_000_000_000);
+    page.field("uptime_in_days", uptime_ns / 86_400_000_000_000);
+    page.field("workers", shared.workers);
+    let left_ns = match &phase {
+        Phase::Waiting(until, _) => until.as_nanos().saturating_sub(now.node.as_nanos()),
+        _ => 0,
+    };
+    page.field("restart_delay", u8::from(matches!(phase, Phase::Waiting(..))));
+    page.field("restart_delay_remaining_ms", left_ns.div_ceil(1_000_000));
+    page.field("last_stop", shared.verdict.stop.reason().replace(',', ";"));
+    Ok(())
+}
+
+fn clients(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+    page.title("Clients");
+    page.field("connected_clients", page.shared.clients.count());
+    page.field("maxclients", page.shared.config.maxclients);
+    page.field("blocked_clients", 0);
+    Ok(())
+}
+
+fn memory(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+    let resident = resident_bytes();
+    page.title("Memory");
+    page.field("used_memory", resident);
+    page.field("used_memory_rss", resident);
+    page.field("maxmemory", 0);
+    page.field("maxmemory_policy", "noeviction");
+    Ok(())
+}
+
+/// Resident memory from the kernel: the node does not count its allocations.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
+        .unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
+}
+
+fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    let shared = page.shared;
+    let is_full = batch.core()?.0.appender.is_full();
+    let bytes = shared.commit.with_writer(|writer| writer.total_bytes()).unwrap_or(0);
+    let status = if shared.commit.failure().is_some() || is_full { "err" } else { "ok" };
+    page.title("Persistence");
+    page.field("loading", u8::from(shared.is_loading()));
+    page.field("aof_enabled", u8::from(shared.durability() != Durability::Volatile));
+    page.field("aof_rewrite_in_progress", 0);
+    page.field("aof_rewrite_scheduled", 0);
+    page.field("aof_last_write_status", status);
+    page.field("aof_current_size", bytes);
+    page.field("rdb_bgsave_in_progress", 0);
+    page.field("quorlock_appendfsync", shared.durability().name());
+    page.field("quorlock_log_position", shared.commit.written());
+    page.field("quorlock_log_synced", shared.commit.synced());
+    page.field("quorlock_sync_usec", shared.commit.sync_ns() / 1_000);
+    Ok(())
+}
+
+fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    let statistics = &page.shared.statistics;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    page.title("Stats");
+    page.field("total_connections_received", page.shared.clients.total());
+    page.field("total_commands_processed", count(&statistics.commands));
+    page.field("instantaneous_ops_per_sec", 0);
+    page.field("total_net_input_bytes", count(&statistics.bytes_in));
+    page.field("total_net_output_bytes", count(&statistics.bytes_out));
+    page.field("rejected_connections", count(&statistics.rejected));
+    page.field("total_error_replies", count(&statistics.errors));
+    let (core, _) = batch.core()?;
+    let keys = core.engine.statistics();
+    page.field("expired_keys", keys.expired);
+    page.field("evicted_keys", 0);
+    page.field("keyspace_hits", keys.hits);
+    page.field("keyspace_misses", keys.misses);
+    Ok(())
+}
+
+fn replication(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+    page.title("Replication");
+    page.field("role", "master");
+    page.field("connected_slaves", 0);
+    page.field("master_replid", &page.shared.identity.id);
+    page.field("master_repl_offset", 0);
+    Ok(())
+}
+
+fn cpu(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+    let (user, system) = cpu_ticks();
+    let per_second = rustix::param::clock_ticks_per_second();
+    let seconds = |ticks: u64| format!("{}.{:02}", ticks / per_second, ticks % per_second);
+    page.title("CPU");
+    page.field("used_cpu_sys", seconds(system));
+    page.field("used_cpu_user", seconds(user));
+    Ok(())
+}
+
+/// User and system time of this process, in clock ticks (proc(5), fields 14 and 15 of stat).
+fn cpu_ticks() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the program's name in parentheses and may hold spaces.
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
+    (ticks(), ticks())
+}
+
+fn keyspace(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    page.title("Keyspace");
+    let (core, _) = batch.core()?;
+    for database in 0..DATABASES {
+        let counts = core.engine.count(database);
+        // As in Redis, an empty database has no line: tools divide by its count.
+        if counts.keys > 0 {
+            page.field(
+                &format!("db{database}"),
+                format!("keys={},expires={},avg_ttl=0", counts.keys, counts.with_ttl),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! What a node remembers of one connection, and the path of one request through it: who may
+//! ask, which table the command is in, and where it runs.
+//!
+//! Commands on keys go to the engine. Commands about the connection and the node are here.
+
+mod about;
+mod batch;
+mod client;
+mod config;
+mod greeting;
+mod info;
+mod table;
+
+use std::sync::Arc;
+
+use quorlock_engine::{Caller, Protocol};
+
+pub(crate) use batch::Next;
+
+use crate::net::clients::Client;
+use crate::node::shared::Shared;
+use crate::protocol::Limits;
+use crate::session::batch::Batch;
+
+/// One connection's state.
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
+    caller: Caller,
+    is_authenticated: bool,
+    limits: Limits,
+    limits_changed: bool,
+    last_command: &'static str,
+}
+
+impl Session {
+    /// A new connection: RESP2, database 0, authenticated if there is no password.
+    pub(crate) fn new(client: Arc<Client>, shared: &Shared) -> Self {
+        let mut session = Self {
+            caller: Caller { client_id: client.id, ..Caller::default() },
+            client,
+            is_authenticated: false,
+            limits: Limits::UNAUTHENTICATED,
+            limits_changed: false,
+            last_command: "",
+        };
+        if shared.config.requirepass.is_none() {
+            session.authenticate(shared);
+        }
+        session
+    }
+
+    /// Limits for the requests of this connection, as it stands.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Whether AUTH changed the limits since the last call.
+    pub(crate) fn take_limits_changed(&mut self) -> bool {
+        std::mem::take(&mut self.limits_changed)
+    }
+
+    /// Begins a batch: the engine is locked when the first command needs it, and once.
+    pub(crate) fn begin<'a>(&self, shared: &'a Arc<Shared>) -> Batch<'a> {
+        self.client.touch(shared.clock.raw_ns());
+        Batch::new(shared)
+    }
+
+    fn authenticate(&mut self, shared: &Shared) {
+        self.is_authenticated = true;
+        self.limits = Limits::authenticated(
+            shared.config.proto_max_bulk_len,
+            shared.config.client_query_buffer_limit,
+        );
+        self.limits_changed = true;
+    }
+
+    /// Back to the state of a new connection (RESET).
+    fn reset(&mut self, shared: &Shared) {
+        self.caller = Caller { client_id: self.client.id, ..Caller::default() };
+        self.is_authenticated = false;
+        if shared.config.requirepass.is_none() {
+            self.authenticate(shared);
+        } else {
+            self.limits = Limits::UNAUTHENTICATED;
+            self.limits_changed = true;
+        }
+        let mut introduction = self.client.introduction();
+        introduction.name.clear();
+        introduction.database = 0;
+        introduction.is_resp3 = false;
+    }
+
+    fn select(&mut self, database: u8) {
+        self.caller.database = database;
+        self.client.introduction().database = database;
+    }
+
+    fn speak(&mut self, protocol: Protocol) {
+        self.caller.protocol = protocol;
+        self.client.introduction().is_resp3 = protocol == Protocol::Resp3;
+    }
+}

@@ -1,0 +1,67 @@
+//! The table of commands about the connection and the node. One row is one command.
+
+use crate::node::commit::Failure;
+use crate::session::batch::{Answer, Batch};
+use crate::session::{Session, about, client, config, greeting, info};
+
+/// One command.
+pub(crate) struct Row {
+    /// Lower case.
+    pub(crate) name: &'static str,
+    /// As in Redis: the exact count of words, or the least where negative.
+    pub(crate) arity: i8,
+    /// May be sent before AUTH.
+    pub(crate) before_auth: bool,
+    /// What COMMAND says of it.
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) run: Run,
+}
+
+pub(crate) type Run =
+    for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
+
+impl Row {
+    /// Whether a request of this many words fits.
+    pub(crate) fn takes(&self, words: usize) -> bool {
+        let least = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { words >= least } else { words == least }
+    }
+}
+
+/// The row for a name in any case.
+pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// All rows.
+pub(crate) const ROWS: &[Row] = &[
+    row("auth", -2, greeting::auth).before_auth(),
+    row("hello", -1, greeting::hello).before_auth(),
+    row("quit", -1, greeting::quit).before_auth(),
+    row("reset", 1, greeting::reset).before_auth(),
+    row("ping", -1, greeting::ping),
+    row("echo", 2, greeting::echo),
+    row("select", 2, greeting::select),
+    row("client", -2, client::client),
+    row("info", -1, info::info),
+    row("config", -2, config::config),
+    row("command", -1, about::command),
+    row("cluster", -2, about::cluster),
+    row("role", 1, about::role),
+    row("wait", 3, about::wait),
+    row("module", -2, about::module),
+    row("lastsave", 1, about::lastsave),
+    row("shutdown", -1, about::shutdown),
+];
+
+const fn row(name: &'static str, arity: i8, run: Run) -> Row {
+    Row { name, arity, before_auth: false, flags: &["loading", "stale", "fast"], run }
+}
+
+impl Row {
+    const fn before_auth(mut self) -> Self {
+        self.before_auth = true;
+        self.flags = &["noscript", "loading", "stale", "fast", "no_auth"];
+        self
+    }
+}

@@ -5,11 +5,18 @@
 //! arguments are right; what the arguments say is the function's business.
 
 mod arguments;
+mod counters;
+mod databases;
 mod expire;
+mod glob;
+mod hashes;
 mod keys;
+mod scan;
 mod strings;
 
 use std::sync::LazyLock;
+
+pub use glob::glob_matches;
 
 use crate::error::ErrorReply;
 use crate::reply::Reply;
@@ -175,7 +182,15 @@ pub fn all_specs() -> impl Iterator<Item = &'static Spec> {
 /// A family is the commands of one file.
 pub(crate) type Family = &'static [&'static Spec];
 
-const FAMILIES: &[Family] = &[strings::FAMILY, expire::FAMILY, keys::FAMILY];
+const FAMILIES: &[Family] = &[
+    strings::FAMILY,
+    counters::FAMILY,
+    hashes::FAMILY,
+    keys::FAMILY,
+    expire::FAMILY,
+    scan::FAMILY,
+    databases::FAMILY,
+];
 
 static BUCKETS: LazyLock<Vec<Vec<&'static Spec>>> = LazyLock::new(|| {
     let mut buckets = vec![Vec::new(); BUCKET_COUNT];

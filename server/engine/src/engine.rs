@@ -12,6 +12,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
 use crate::mutation::PayloadError;
 use crate::reply::Reply;
+use crate::snapshot::{SnapshotCursor, snapshot};
 use crate::time::{Moment, NodeTime};
 use crate::turn::Turn;
 
@@ -126,6 +127,18 @@ impl Engine {
     /// the whole key. After an error the engine holds a part of the payload and must not serve.
     pub fn apply(&mut self, position: u64, payload: &[u8]) -> Result<(), PayloadError> {
         crate::replay::apply(&mut self.keyspace, position, payload)
+    }
+
+    /// Writes the next part of the state into `out`: about `bytes` bytes, more only by the last
+    /// key. Begin with the default cursor; `None` means that this was the last part. A part may be
+    /// empty. Keys may change between the parts.
+    pub fn snapshot(
+        &self,
+        cursor: SnapshotCursor,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<SnapshotCursor> {
+        snapshot(&self.keyspace, cursor, bytes, out)
     }
 
     /// Moves every deadline to another clock: what was left at `newest` is left at `now`.

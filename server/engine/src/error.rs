@@ -19,6 +19,10 @@ impl ErrorReply {
     pub const NOT_AN_INTEGER: ErrorReply =
         ErrorReply::fixed("ERR value is not an integer or out of range");
 
+    /// A sum beyond 64 bits.
+    pub(crate) const WOULD_OVERFLOW: ErrorReply =
+        ErrorReply::fixed("ERR increment or decrement would overflow");
+
     /// An error with a constant text, which starts with its code.
     pub const fn fixed(text: &'static str) -> ErrorReply {
         ErrorReply(Cow::Borrowed(text.as_bytes()))

@@ -15,11 +15,12 @@ mod mutation;
 mod replay;
 mod reply;
 pub mod restart;
+mod snapshot;
 mod time;
 mod turn;
 
 pub use caller::{Caller, DATABASES, Protocol};
-pub use command::{Command, Flags, KeyPositions, Spec, all_specs, spec_named};
+pub use command::{Command, Flags, KeyPositions, Spec, all_specs, glob_matches, spec_named};
 pub use effects::{Dependency, Effects};
 pub use engine::{
     Engine, EngineOptions, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,
@@ -28,4 +29,5 @@ pub use error::ErrorReply;
 pub use keyspace::{DatabaseCount, Statistics};
 pub use mutation::{PayloadError, PayloadErrorKind};
 pub use reply::Reply;
+pub use snapshot::SnapshotCursor;
 pub use time::{Moment, NodeTime};

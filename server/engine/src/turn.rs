@@ -4,7 +4,7 @@
 //! or the rules on keys without a TTL. A change is either made and journalled, or refused and
 //! nothing has happened.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, DATABASES};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
@@ -168,6 +168,14 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Whether all these fields and values could be added to a hash that exists. Fields that are
+    /// overwritten count twice, which matters only close to the limit.
+    pub(crate) fn admit_fields(&self, place: &Place, pairs: &[&[u8]]) -> Result<(), ErrorReply> {
+        let held = self.fields(place)?.map_or(0, Fields::bytes);
+        let added = |sum: usize, part: &&[u8]| sum.saturating_add(part.len());
+        self.admit_value(pairs.iter().fold(held, added))
+    }
+
     /// Sets a field of a hash that exists.
     pub(crate) fn set_field(
         &mut self,
@@ -235,6 +243,10 @@ impl Turn<'_> {
 
     /// Deletes all keys of a database, or of all.
     pub(crate) fn flush(&mut self, database: Option<u8>) -> Result<(), ErrorReply> {
+        let mut databases = 0..DATABASES;
+        if databases.all(|number| self.keyspace.count(number).keys == 0) {
+            return Ok(());
+        }
         self.admit_bytes(0)?;
         let (limit, position) = (self.covered_until(), self.effects.position);
         let now = self.now.node;

@@ -1,0 +1,78 @@
+//! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, TIME.
+
+use crate::command::arguments::is_option;
+use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::error::ErrorReply;
+use crate::reply::Reply;
+use crate::turn::Turn;
+
+pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &TIME];
+
+const DBSIZE: Spec = Spec {
+    name: "dbsize",
+    arity: 1,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::NONE,
+    summary: "Returns the number of keys in the database",
+    action: Action::Data(dbsize),
+};
+
+/// Counts keys that have expired and are about to be reclaimed, as Redis does.
+fn dbsize(turn: &mut Turn<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    turn.reveal_all();
+    let keys = turn.keyspace.count(turn.caller.database).keys;
+    Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)))
+}
+
+const FLUSHDB: Spec = Spec {
+    name: "flushdb",
+    arity: -1,
+    flags: Flags::WRITE_KEYS.with(Flags::DANGEROUS),
+    keys: KeyPositions::NONE,
+    summary: "Deletes all keys of the database",
+    action: Action::Data(|turn, arguments| {
+        let database = turn.caller.database;
+        flush(turn, arguments, Some(database))
+    }),
+};
+
+const FLUSHALL: Spec = Spec {
+    name: "flushall",
+    summary: "Deletes all keys of all databases",
+    action: Action::Data(|turn, arguments| flush(turn, arguments, None)),
+    ..FLUSHDB
+};
+
+fn flush(
+    turn: &mut Turn<'_>,
+    arguments: &[&[u8]],
+    database: Option<u8>,
+) -> Result<Reply, ErrorReply> {
+    // Both ways are the same here: the keys are gone when the reply comes.
+    match arguments[1..] {
+        [] => {}
+        [option] if is_option(option, "sync") || is_option(option, "async") => {}
+        _ => return Err(ErrorReply::SYNTAX),
+    }
+    turn.reveal_all();
+    turn.flush(database)?;
+    Ok(Reply::Ok)
+}
+
+const TIME: Spec = Spec {
+    name: "time",
+    arity: 1,
+    flags: Flags::FAST,
+    keys: KeyPositions::NONE,
+    summary: "Returns the wall clock as seconds and microseconds",
+    action: Action::Data(time),
+};
+
+fn time(turn: &mut Turn<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let part = |number: u64| Reply::bulk(itoa::Buffer::new().format(number));
+    let wall_us = turn.now.wall_us;
+    Ok(Reply::Array(vec![
+        part(wall_us / 1_000_000),
+        part(wall_us % 1_000_000),
+    ]))
+}

@@ -1,0 +1,153 @@
+//! Walking over keys: KEYS and SCAN.
+//!
+//! SCAN's cursor is the number of a slot. A key keeps its slot for as long as it exists, so a key
+//! that is there from the first call to the last is returned exactly once.
+
+use crate::command::arguments::{integer, is_option};
+use crate::command::glob::{GlobBudget, TooManySteps};
+use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::error::ErrorReply;
+use crate::keyspace::entry::Entry;
+use crate::reply::Reply;
+use crate::turn::Turn;
+
+pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
+
+const KEYS: Spec = Spec {
+    name: "keys",
+    arity: 2,
+    flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
+    keys: KeyPositions::NONE,
+    summary: "Returns all keys that match a pattern",
+    action: Action::Data(keys),
+};
+
+fn keys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    turn.reveal_all();
+    let mut filter = Filter {
+        pattern: Some(arguments[1]),
+        ..Filter::default()
+    };
+    let mut found = Vec::new();
+    for (_, entry) in turn.keyspace.entries_from(0) {
+        if filter.admits(turn, entry)? {
+            found.push(Reply::bulk(entry.key()));
+        }
+    }
+    Ok(Reply::Array(found))
+}
+
+const SCAN: Spec = Spec {
+    name: "scan",
+    arity: -2,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::NONE,
+    summary: "Returns some keys and the cursor with which to go on, 0 at the end",
+    action: Action::Data(scan),
+};
+
+fn scan(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let start = cursor(arguments[1])?;
+    let (mut filter, count) = Filter::parse(&arguments[2..])?;
+    turn.reveal_all();
+    let end = u64::from(turn.keyspace.slots_end());
+    // Free places are cheap to pass, but not free: a page looks at a bounded number of places.
+    let last = start
+        .saturating_add(count.saturating_mul(PLACES_PER_KEY))
+        .min(end);
+    let (mut next, mut seen) = (start, 0_u64);
+    let mut found = Vec::new();
+    while next < last && seen < count {
+        let slot = u32::try_from(next).unwrap_or(u32::MAX);
+        next = next.saturating_add(1);
+        let entry = turn.keyspace.entry(slot);
+        if is_visible(turn, entry) {
+            seen = seen.saturating_add(1);
+            if filter.admits(turn, entry)? {
+                found.push(Reply::bulk(entry.key()));
+            }
+        }
+    }
+    let next = if next >= end { 0 } else { next };
+    let cursor = Reply::bulk(itoa::Buffer::new().format(next));
+    Ok(Reply::Array(vec![cursor, Reply::Array(found)]))
+}
+
+fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
+    let is_digits = !argument.is_empty() && argument.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(argument).ok().filter(|_| is_digits);
+    text.and_then(|digits| digits.parse().ok())
+        .ok_or(ErrorReply::fixed("ERR invalid cursor"))
+}
+
+fn is_visible(turn: &Turn<'_>, entry: &Entry) -> bool {
+    !entry.is_vacant() && entry.database() == turn.caller.database && entry.is_live(turn.now.node)
+}
+
+/// Which keys are wanted.
+struct Filter<'a> {
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+    budget: GlobBudget,
+}
+
+impl Default for Filter<'_> {
+    fn default() -> Self {
+        Filter {
+            pattern: None,
+            type_name: None,
+            budget: GlobBudget::new(),
+        }
+    }
+}
+
+impl<'a> Filter<'a> {
+    /// SCAN's options, and its COUNT.
+    fn parse(arguments: &[&'a [u8]]) -> Result<(Filter<'a>, u64), ErrorReply> {
+        let (mut filter, mut count) = (Filter::default(), COUNT_DEFAULT);
+        for pair in arguments.chunks(2) {
+            let &[name, value] = pair else {
+                return Err(ErrorReply::SYNTAX);
+            };
+            if is_option(name, "match") {
+                filter.pattern = Some(value);
+            } else if is_option(name, "type") {
+                filter.type_name = Some(value);
+            } else if is_option(name, "count") {
+                let number = u64::try_from(integer(value)?).unwrap_or_default();
+                count = if number == 0 {
+                    return Err(ErrorReply::SYNTAX);
+                } else {
+                    number
+                };
+            } else {
+                return Err(ErrorReply::SYNTAX);
+            }
+        }
+        Ok((filter, count))
+    }
+
+    fn admits(&mut self, turn: &Turn<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
+        if !is_visible(turn, entry) {
+            return Ok(false);
+        }
+        let value = entry.value().type_name();
+        if self.type_name.is_some_and(|name| !is_option(name, value)) {
+            return Ok(false);
+        }
+        match self.pattern {
+            None | Some(b"*") => Ok(true),
+            Some(pattern) => self
+                .budget
+                .matches(pattern, entry.key())
+                .map_err(too_expensive),
+        }
+    }
+}
+
+fn too_expensive(_: TooManySteps) -> ErrorReply {
+    ErrorReply::fixed("ERR the pattern needs too many steps; use fewer '*'")
+}
+
+const COUNT_DEFAULT: u64 = 10;
+const PLACES_PER_KEY: u64 = 16;

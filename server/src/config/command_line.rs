@@ -58,6 +58,7 @@ pub fn parse_command_line<S: AsRef<str>>(
     for line in option_lines(options) {
         reader.apply_line(&mut config, &line, Place::CommandLine, 0)?;
     }
+    reader.finish()?;
     Ok(Invocation::Serve(Box::new(config)))
 }
 

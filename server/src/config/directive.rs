@@ -139,6 +139,11 @@ impl Directive {
         )
     }
 
+    /// Whether a later line can take back an earlier one that had to be refused.
+    pub(super) fn is_overridable(&self) -> bool {
+        matches!(self.treatment, Treatment::FixedOrRefused)
+    }
+
     /// Whether its value must not appear in messages.
     pub(super) fn is_secret(&self) -> bool {
         matches!(

@@ -17,6 +17,9 @@ use crate::protocol::words;
 pub(super) struct Reader {
     bytes_left: u64,
     files_left: usize,
+    /// Lines that ask for what a node cannot be, unless a later line takes it back, as
+    /// `redis.conf --daemonize no` does.
+    refused: Vec<(&'static str, ConfigError)>,
 }
 
 impl Reader {
@@ -24,6 +27,7 @@ impl Reader {
         Self {
             bytes_left: BYTES_MAX,
             files_left: FILES_MAX,
+            refused: Vec::new(),
         }
     }
 
@@ -70,7 +74,8 @@ impl Reader {
             return Ok(());
         };
         if !name.eq_ignore_ascii_case(INCLUDE) {
-            return config.set(name, values).map_err(refuse);
+            let outcome = config.set(name, values).map_err(refuse);
+            return self.settle(name, outcome);
         }
         let path = value::one(values)
             .and_then(|path| included(path, depth))
@@ -82,6 +87,26 @@ impl Reader {
         }
         let text = self.load(&path)?;
         self.apply_text(config, &text, Some(&path), depth + 1)
+    }
+
+    /// Says whether the configuration as a whole can be accepted. Called after the last line.
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
+        self.refused
+            .into_iter()
+            .next()
+            .map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// The last line about a directive decides, also about whether it is refused.
+    fn settle(&mut self, name: &str, outcome: Result<(), ConfigError>) -> Result<(), ConfigError> {
+        let Some(directive) = named(name).filter(|directive| directive.is_overridable()) else {
+            return outcome;
+        };
+        self.refused.retain(|(name, _)| *name != directive.name);
+        if let Err(error) = outcome {
+            self.refused.push((directive.name, error));
+        }
+        Ok(())
     }
 
     fn apply_text(

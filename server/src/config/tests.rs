@@ -12,7 +12,9 @@ use super::*;
 
 fn from_text(text: &[u8]) -> Result<Config, ConfigError> {
     let mut config = Config::default();
-    Reader::new().read_stream(&mut config, &mut &*text)?;
+    let mut reader = Reader::new();
+    reader.read_stream(&mut config, &mut &*text)?;
+    reader.finish()?;
     Ok(config)
 }
 
@@ -303,6 +305,21 @@ fn unsafe_choices_are_said_aloud() {
         fixed.restart_delay,
         RestartDelay::Fixed(Duration::from_secs(5))
     );
+}
+
+#[test]
+fn a_later_line_takes_back_what_would_be_refused() {
+    for text in [
+        "daemonize yes\ndaemonize no",
+        "replicaof h 1\nport 7\nREPLICAOF no one",
+    ] {
+        assert_eq!(from_text(text.as_bytes()).unwrap().notices(), [], "{text}");
+    }
+    let error = refusal("port 1\ndaemonize yes\ntls-port 1\nport 2");
+    assert!(error.contains("at line 2\n>>> 'daemonize yes'"), "{error}");
+    assert!(refusal("daemonize no\ndaemonize yes").contains("at line 2"));
+    // Mistakes are not taken back.
+    assert!(refusal("daemonize yes\nport x").contains("at line 2\n>>> 'port x'"));
 }
 
 #[test]

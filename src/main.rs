@@ -1,3 +1,92 @@
-//! The `quorlock` command.
+//! The `quorlock` command: one file per subcommand, chosen here.
+//!
+//! Started under the name `redis-server` it is `quorlock server`. Nothing in this package decides
+//! anything about locks: nodes live in `quorlock-server`, acquisition in `quorlock-client`.
 
-fn main() {}
+mod acquire;
+mod arguments;
+mod clock;
+mod cluster;
+mod duration;
+mod exit_code;
+mod extend;
+mod launch;
+mod lock_options;
+mod node;
+mod nodes;
+mod output;
+mod release;
+mod run;
+mod runtime;
+mod server;
+mod waiting;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use arguments::{Arguments, Subcommand};
+use exit_code::{Failure, USAGE};
+use output::Format;
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("quorlock runs on Linux only: its clocks and its way of tying children are Linux's");
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let own_name = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    if Path::new(&own_name)
+        .file_name()
+        .is_some_and(|name| name == "redis-server")
+    {
+        return server::run(&words);
+    }
+    match words.first().and_then(|word| word.to_str()) {
+        Some(launch::MARK) => launch::become_child(words.into_iter().skip(1)),
+        // The directives of a node have their own grammar, which is Redis's.
+        Some("server") => server::run(words.get(1..).unwrap_or_default()),
+        _ => parse(std::iter::once(own_name).chain(words)),
+    }
+}
+
+fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let is_answer = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            let _closed_pipe = error.print();
+            return if is_answer {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(USAGE)
+            };
+        }
+    };
+    let format = Format::from_json_flag(arguments.json);
+    match dispatch(arguments.subcommand, format) {
+        Ok(code) => code,
+        Err(failure) => {
+            format.failure(&failure);
+            failure.into()
+        }
+    }
+}
+
+fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure> {
+    match subcommand {
+        Subcommand::Server { words } => Ok(server::run(&words)),
+        Subcommand::Node(arguments) => node::run(arguments, format),
+        Subcommand::Cluster(arguments) => cluster::run(arguments, format),
+        Subcommand::Run(arguments) => run::run(arguments, format),
+        Subcommand::Acquire(arguments) => acquire::run(&arguments, format),
+        Subcommand::Extend(arguments) => extend::run(&arguments, format),
+        Subcommand::Release(arguments) => release::run(&arguments, format),
+    }
+}

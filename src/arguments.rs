@@ -1,0 +1,61 @@
+//! The command line: the list of subcommands and the help that teaches them.
+//!
+//! Each subcommand's own arguments are defined in its own file. `server` is listed here for the
+//! help only, its words are read by the parser of node configurations.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use crate::{acquire, cluster, extend, node, release, run};
+
+/// A lock server that speaks Redis's protocol, and Redlock over five of them.
+#[derive(Debug, Parser)]
+#[command(name = "quorlock", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    /// Answer in JSON, one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) subcommand: Subcommand,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
+    /// Start one node: quorlock server [FILE] [--directive value ...]
+    #[command(disable_help_flag = true)]
+    Server {
+        #[arg(value_name = "FILE and directives", trailing_var_arg = true)]
+        #[arg(allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+    /// Prepare the data directory of a node
+    Node(node::Arguments),
+    /// Start and handle a cluster of nodes on this machine
+    Cluster(cluster::Arguments),
+    /// Run a command while holding a lock
+    Run(run::Arguments),
+    /// Take a lock and print its token
+    Acquire(acquire::Arguments),
+    /// Extend a lock taken with acquire
+    Extend(extend::Arguments),
+    /// Release a lock taken with acquire
+    Release(release::Arguments),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quorlock cluster up                         five nodes on this machine, in one command
+  quorlock run backup -- ./backup.sh          run it while holding the lock 'backup'
+  token=$(quorlock acquire backup --ttl 1m)   take a lock in a script ...
+  quorlock release backup \"$token\"            ... and give it back
+  quorlock server --port 6379                 one node, as redis-server would be started
+
+Which nodes:
+  --nodes redis://host:7001,...  first, then the variable QUORLOCK_NODES, then the cluster
+  last started in this directory or the nearest one above it (.quorlock/current).
+
+Exit codes:
+  75 busy, 69 no majority of nodes answered, 70 the lock was lost, 64 wrong usage,
+  127 and 126 the command to run does not exist or cannot be executed.";

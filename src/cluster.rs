@@ -1,0 +1,109 @@
+//! `quorlock cluster`: five nodes on this machine, for trying things out and for tests.
+//!
+//! `up` supervises the nodes; every other subcommand asks that supervisor over a socket in the
+//! cluster's directory, so only the parent of a node ever signals it and a recycled process id
+//! cannot be hit. Nothing here knows what a lock is: a cluster is only a set of nodes.
+
+mod actions;
+mod banner;
+mod control;
+pub(crate) mod current;
+mod detach;
+mod embedded;
+mod event;
+mod home;
+mod info;
+mod logs;
+mod manifest;
+mod member;
+mod ports;
+mod prepare;
+mod ready_file;
+mod requests;
+mod status;
+mod supervisor;
+mod up;
+mod view;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+/// Arguments of `quorlock cluster`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Start a cluster, or resume a stopped one
+    Up(up::Arguments),
+    /// Show what each node is doing; ends with 69 if fewer than a quorum serve
+    Status(Place),
+    /// Kill a node with kill -9; it stays down until it is restarted
+    Kill(OneNode),
+    /// Stop a node cleanly if it runs, and start it again
+    Restart(OneNode),
+    /// Stop a node's process in its tracks (SIGSTOP), as a hung machine would
+    Pause(OneNode),
+    /// Let a paused node go on
+    Resume(OneNode),
+    /// Print the log of a node, or of all
+    Logs(logs::Arguments),
+    /// Stop all nodes cleanly; their locks and data stay
+    Down(Place),
+    /// Remove a stopped cluster's directory with all its data
+    Clean(Place),
+}
+
+/// Which cluster is meant.
+#[derive(Clone, Debug, clap::Args)]
+struct Place {
+    /// Directory of the cluster (default: the one last started here, see .quorlock/current)
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Which node of which cluster is meant.
+#[derive(Clone, Debug, clap::Args)]
+struct OneNode {
+    /// Number of the node, counted from 1
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    node: u16,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs a subcommand of `quorlock cluster`.
+pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+    use control::Request;
+    match arguments.action {
+        Action::Up(arguments) => up::run(arguments, format),
+        Action::Status(place) => status::run(&place, format),
+        Action::Kill(one) => actions::run(&one.place, &Request::Kill { node: one.node }, format),
+        Action::Restart(one) => {
+            actions::run(&one.place, &Request::Restart { node: one.node }, format)
+        }
+        Action::Pause(one) => actions::run(&one.place, &Request::Pause { node: one.node }, format),
+        Action::Resume(one) => {
+            actions::run(&one.place, &Request::Resume { node: one.node }, format)
+        }
+        Action::Logs(arguments) => logs::run(&arguments),
+        Action::Down(place) => actions::run(&place, &Request::Down, format),
+        Action::Clean(place) => actions::clean(&place, format),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quorlock cluster up                     five nodes on ports 7001 to 7005, until Ctrl-C
+  quorlock cluster up --nodes 3 --detach  three nodes in the background
+  quorlock cluster status                 from another terminal
+  quorlock cluster kill 3                 what happens to my locks when a node dies?
+  quorlock cluster restart 3              it answers -RESTARTDELAY until it is safe again
+  quorlock cluster down                   stop; 'up' resumes with the same nodes and locks";

@@ -1,0 +1,80 @@
+//! What other terminals do to a cluster: kill, restart, pause, resume, down, clean.
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Place;
+use super::control::{self, Request};
+use super::current;
+use super::home::Home;
+use super::info::{self, Answer};
+use super::view::ClusterView;
+use crate::clock;
+use crate::duration::show;
+use crate::exit_code::Failure;
+use crate::output::Format;
+use crate::runtime;
+
+/// Has the supervisor carry out a request, and says what came of it.
+pub(super) fn run(place: &Place, request: &Request, format: Format) -> Result<ExitCode, Failure> {
+    let home = Home::find(place)?;
+    let (mut text, cluster) = control::ask(&home, request)?;
+    if let Request::Restart { node } = request {
+        let answer = runtime::block_on(await_answer(&home, &cluster, *node))?;
+        text = match answer {
+            Answer::RestartDelay { remaining_ms } => format!(
+                "{text}; it takes no part for another {} (restart delay)",
+                show(Duration::from_millis(remaining_ms))
+            ),
+            Answer::Serving { .. } => format!("{text}; it serves"),
+            Answer::Starting | Answer::Silent => format!("{text}; it does not answer yet"),
+        };
+    }
+    format.result(&text, &json!({ "done": text, "nodes": cluster.nodes }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until a node that was just started answers, or has ended.
+async fn await_answer(home: &Home, cluster: &ClusterView, number: u16) -> Result<Answer, Failure> {
+    let Some(node) = cluster.node(number) else {
+        return Ok(Answer::Silent);
+    };
+    let give_up = clock::now() + RESTART_PATIENCE;
+    loop {
+        let answer = info::ask(node.port).await;
+        let is_settled = answer.is_serving() || matches!(answer, Answer::RestartDelay { .. });
+        if is_settled || clock::now() > give_up {
+            return Ok(answer);
+        }
+        let (_, now) = control::ask(home, &Request::Status)?;
+        if now.node(number).is_some_and(|node| node.pid.is_none()) {
+            return Err(Failure::failed(format!("node {number} did not start"))
+                .remedy(format!("see why: quorlock cluster logs {number}")));
+        }
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// Removes a stopped cluster.
+pub(super) fn clean(place: &Place, format: Format) -> Result<ExitCode, Failure> {
+    let home = Home::find(place)?;
+    let shown = home.directory().display();
+    let _ownership = home.own().map_err(|_| {
+        Failure::failed(format!(
+            "the cluster in {shown} is running; nothing was removed"
+        ))
+        .remedy("stop it first: quorlock cluster down")
+    })?;
+    fs::remove_dir_all(home.directory())
+        .map_err(|error| Failure::failed(format!("cannot remove all of {shown}: {error}")))?;
+    current::forget(&home);
+    let text = format!("{shown} was removed; its locks and identities are gone");
+    format.result(&text, &json!({ "removed": home.directory() }));
+    Ok(ExitCode::SUCCESS)
+}
+
+const RESTART_PATIENCE: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(20);

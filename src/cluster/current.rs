@@ -1,0 +1,95 @@
+//! `.quorlock/current`: the cluster last started in a directory.
+//!
+//! One line with the cluster's directory, relative to `.quorlock` where it lies inside it, so that
+//! a project can be moved. It is looked up in the working directory and then upwards.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::home::Home;
+use super::manifest::Manifest;
+use crate::exit_code::Failure;
+
+/// The directory of the cluster last started here or in the nearest directory above.
+pub(super) fn directory() -> Result<Option<PathBuf>, Failure> {
+    let here = working_directory()?;
+    Ok(here
+        .ancestors()
+        .find_map(|ancestor| recorded_in(&ancestor.join(FOLDER))))
+}
+
+/// The addresses of that cluster's nodes.
+pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
+    let Some(directory) = directory()? else {
+        return Ok(None);
+    };
+    let home = Home::at(&directory)?;
+    if !home.manifest().is_file() {
+        return Ok(None);
+    }
+    Ok(Some(Manifest::read(&home)?.urls()))
+}
+
+/// Records `home` as the cluster last started in the working directory.
+pub(super) fn record(home: &Home) -> Result<(), Failure> {
+    let folder = working_directory()?.join(FOLDER);
+    let directory = home
+        .directory()
+        .strip_prefix(&folder)
+        .unwrap_or(home.directory());
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(&folder)?;
+        let draft = folder.join(format!("current.{}", std::process::id()));
+        fs::write(&draft, format!("{}\n", directory.display()))?;
+        fs::rename(draft, folder.join(FILE))
+    };
+    write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", folder.display())))
+}
+
+/// Forgets `home` if it is the one recorded in the working directory; a folder that is empty
+/// then goes too.
+pub(super) fn forget(home: &Home) {
+    let Ok(here) = working_directory() else {
+        return;
+    };
+    let folder = here.join(FOLDER);
+    if recorded_in(&folder).as_deref() == Some(home.directory()) {
+        let _stays = fs::remove_file(folder.join(FILE));
+        let _is_not_empty = fs::remove_dir(folder);
+    }
+}
+
+fn recorded_in(folder: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(folder.join(FILE)).ok()?;
+    let line = text.lines().next().filter(|line| !line.is_empty())?;
+    Some(folder.join(line))
+}
+
+fn working_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|error| Failure::failed(format!("the working directory is gone: {error}")))
+}
+
+const FOLDER: &str = ".quorlock";
+const FILE: &str = "current";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_record_moves_with_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(recorded_in(folder.path()), None);
+        fs::write(folder.path().join(FILE), "dev\n").unwrap();
+        assert_eq!(recorded_in(folder.path()), Some(folder.path().join("dev")));
+        fs::write(folder.path().join(FILE), "/elsewhere/x\n").unwrap();
+        assert_eq!(
+            recorded_in(folder.path()),
+            Some(PathBuf::from("/elsewhere/x"))
+        );
+        fs::write(folder.path().join(FILE), "\n").unwrap();
+        assert_eq!(recorded_in(folder.path()), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! `quorlock cluster up --detach`: the supervisor goes into a session of its own.
+//!
+//! This half waits until the cluster is ready or has failed, and says so. A start that is
+//! interrupted is called off.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use super::control::{self, Request};
+use super::home::Home;
+use super::up::Arguments;
+use super::{banner, ready_file};
+use crate::clock;
+use crate::exit_code::Failure;
+use crate::launch::{self, Bond};
+use crate::output::Format;
+
+/// Starts the background half and waits for it.
+pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let mut child = background_half(home, arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| Failure::failed(format!("cannot start the supervisor: {error}")))?;
+    loop {
+        if let Some(failure) = end_of(&mut child) {
+            return Err(failure);
+        }
+        match control::ask(home, &Request::Status) {
+            Ok((_, cluster)) if cluster.ready => {
+                let footer = "Stop it with: quorlock cluster down";
+                format.result(
+                    format_args!("{}{footer}", banner::banner(&cluster, "")),
+                    &ready_file::value(&cluster),
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
+            // Not yet listening, or waiting for its nodes: its end is what tells a failure.
+            Ok(_) | Err(_) => clock::block_for(STEP),
+        }
+    }
+}
+
+fn background_half(home: &Home, arguments: &Arguments) -> Command {
+    let mut command = launch::command(
+        Bond::Detached,
+        &launch::own_executable(),
+        "quorlock".as_ref(),
+    );
+    command.args(["cluster", "up", "--detached"]);
+    if arguments.ephemeral {
+        // Beside a directory the flag cannot be given by people.
+        command.arg("--remove");
+    }
+    command.arg("--dir").arg(home.directory());
+    if let Some(nodes) = arguments.nodes {
+        command.arg("--nodes").arg(nodes.to_string());
+    }
+    if let Some(port) = arguments.base_port {
+        command.arg("--base-port").arg(port.to_string());
+    }
+    if let Some(mode) = arguments.appendfsync {
+        command.arg("--appendfsync").arg(mode.word());
+    }
+    if arguments.in_process {
+        command.arg("--in-process");
+    }
+    if let Some(path) = &arguments.ready_file {
+        command.arg("--ready-file").arg(path);
+    }
+    command
+}
+
+/// The failure of a background half that has ended, in its own words.
+fn end_of(child: &mut Child) -> Option<Failure> {
+    let status = child.try_wait().ok().flatten()?;
+    let mut words = String::new();
+    if let Some(stderr) = &mut child.stderr {
+        let _partial = stderr.take(WORDS_BYTES_MAX).read_to_string(&mut words);
+    }
+    let words = words.trim().trim_start_matches("quorlock: ");
+    let (what, remedy) = words.split_once('\n').unwrap_or((words, ""));
+    if what.is_empty() {
+        return Some(Failure::failed(format!(
+            "the cluster did not start ({status})"
+        )));
+    }
+    let remedy: Vec<&str> = remedy.lines().map(str::trim).collect();
+    Some(Failure::failed(what).remedy(remedy.join("\n")))
+}
+
+const STEP: Duration = Duration::from_millis(50);
+const WORDS_BYTES_MAX: u64 = 1 << 16;

@@ -1,0 +1,51 @@
+//! What a local cluster asks of the node library: identities, and nodes inside this process.
+
+use std::io;
+use std::path::Path;
+
+use quorlock_server::Node;
+
+use super::home::Home;
+use super::manifest::Entry;
+use super::member::{Mode, directives};
+use crate::exit_code::Failure;
+
+/// Creates a node in a directory, once in its life, and gives its id.
+pub(super) fn create_identity(directory: &Path) -> Result<String, Failure> {
+    let id = quorlock_server::init(directory, None).map_err(Failure::failed)?;
+    Ok(id.to_string())
+}
+
+/// A node that runs inside the supervisor.
+#[derive(Debug)]
+pub(super) struct EmbeddedNode {
+    node: Node,
+}
+
+impl EmbeddedNode {
+    /// Starts the node. An ephemeral one keeps its data in memory.
+    pub(super) async fn start(entry: &Entry, home: &Home, mode: &Mode) -> io::Result<Self> {
+        let mut builder = Node::builder();
+        if mode.ephemeral {
+            builder = builder
+                .ephemeral()
+                .directive("appendfsync", &[&mode.appendfsync]);
+        } else {
+            builder = builder.dir(home.node_directory(entry.number));
+            for (name, value) in directives(mode) {
+                builder = builder.directive(name, &[&value]);
+            }
+        }
+        let node = builder
+            .port(entry.port)
+            .start()
+            .await
+            .map_err(io::Error::other)?;
+        Ok(Self { node })
+    }
+
+    /// Stops the node cleanly.
+    pub(super) async fn stop(self) -> io::Result<()> {
+        self.node.stop().await.map_err(io::Error::other)
+    }
+}

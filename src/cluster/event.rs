@@ -1,0 +1,86 @@
+//! What a supervisor reports while it runs: one line per event.
+//!
+//! People get `[n3] text`, programs get one JSON object per line. A detached supervisor writes
+//! to a file in the cluster's directory. Escape codes are only ever sent to a terminal.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use super::home::Home;
+use crate::output::{self, Format};
+
+/// Where events go.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    format: Format,
+    file: Option<File>,
+    /// Whether a line that will be rewritten stands on the terminal.
+    is_provisional: bool,
+}
+
+impl Reporter {
+    /// Events for whoever started this process.
+    pub(super) fn to_output(format: Format) -> Self {
+        Self {
+            format,
+            file: None,
+            is_provisional: false,
+        }
+    }
+
+    /// Events of a supervisor that nobody watches.
+    pub(super) fn to_file(home: &Home, format: Format) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(home.events_log())?;
+        Ok(Self {
+            format,
+            file: Some(file),
+            is_provisional: false,
+        })
+    }
+
+    /// Reports something that happened to a node.
+    pub(super) fn node(&mut self, number: u16, text: impl fmt::Display) {
+        match self.format {
+            Format::Text => self.write(format_args!("[n{number}] {text}")),
+            Format::Json => self.write(json!({ "node": number, "event": text.to_string() })),
+        }
+    }
+
+    /// Reports something that happened to the cluster.
+    pub(super) fn cluster(&mut self, text: impl fmt::Display) {
+        match self.format {
+            Format::Text => self.write(text),
+            Format::Json => self.write(json!({ "event": text.to_string() })),
+        }
+    }
+
+    /// Shows the state of something that goes on, on a terminal only; the next line replaces it.
+    pub(super) fn provisional(&mut self, text: impl fmt::Display) {
+        if self.file.is_some() || self.format != Format::Text || !output::is_watched() {
+            return;
+        }
+        let mut stdout = io::stdout().lock();
+        let _closed = write!(stdout, "{ERASE_LINE}{text}").and_then(|()| stdout.flush());
+        self.is_provisional = true;
+    }
+
+    /// Writes text that is not an event, such as the banner.
+    pub(super) fn write(&mut self, text: impl fmt::Display) {
+        if let Some(file) = &mut self.file {
+            let _full_disk = writeln!(file, "{text}");
+            return;
+        }
+        if std::mem::take(&mut self.is_provisional) {
+            let _closed = write!(io::stdout().lock(), "{ERASE_LINE}");
+        }
+        output::line(text);
+    }
+}
+
+const ERASE_LINE: &str = "\r\x1b[2K";

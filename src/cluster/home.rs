@@ -1,0 +1,157 @@
+//! The directory of a cluster: where its files are, and who may use it.
+//!
+//! One supervisor holds the directory's lock for as long as it lives. A directory that holds
+//! anything but a cluster is never written to.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{Place, current};
+use crate::exit_code::Failure;
+
+/// A cluster's directory, as an absolute path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    directory: PathBuf,
+}
+
+/// Proof that this process is the directory's only supervisor.
+#[derive(Debug)]
+pub(super) struct Ownership {
+    _lock: File,
+}
+
+impl Home {
+    pub(super) fn at(directory: &Path) -> Result<Self, Failure> {
+        let directory = std::path::absolute(directory).map_err(|error| {
+            Failure::usage(format!(
+                "'{}' is not a directory: {error}",
+                directory.display()
+            ))
+        })?;
+        Ok(Self { directory })
+    }
+
+    /// The cluster that a command without `--dir` means.
+    pub(super) fn find(place: &Place) -> Result<Self, Failure> {
+        let home = match &place.dir {
+            Some(directory) => Self::at(directory)?,
+            None => match current::directory()? {
+                Some(directory) => Self::at(&directory)?,
+                None => Self::at(Path::new(super::up::DEFAULT_DIRECTORY))?,
+            },
+        };
+        if home.manifest().is_file() {
+            return Ok(home);
+        }
+        Err(Failure::failed(format!(
+            "there is no cluster in {}",
+            home.directory.display()
+        ))
+        .remedy("start one with: quorlock cluster up\nor name its directory with --dir"))
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The name of the cluster: that of its directory.
+    pub(super) fn name(&self) -> String {
+        let name = self
+            .directory
+            .file_name()
+            .unwrap_or(self.directory.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    pub(super) fn manifest(&self) -> PathBuf {
+        self.directory.join("cluster.json")
+    }
+
+    pub(super) fn socket_name(&self) -> &'static str {
+        "control.sock"
+    }
+
+    pub(super) fn events_log(&self) -> PathBuf {
+        self.directory.join("cluster.log")
+    }
+
+    pub(super) fn node_directory(&self, node: u16) -> PathBuf {
+        self.directory.join(format!("node-{node}"))
+    }
+
+    pub(super) fn node_log(&self, node: u16) -> PathBuf {
+        self.directory.join(format!("node-{node}.log"))
+    }
+
+    /// Makes the directory if there is none; refuses one that holds something else.
+    pub(super) fn make(&self) -> Result<(), Failure> {
+        let shown = self.directory.display();
+        match fs::read_dir(&self.directory) {
+            Ok(entries) => {
+                let is_foreign = !self.manifest().is_file()
+                    && entries
+                        .flatten()
+                        .any(|entry| entry.file_name() != LOCK_NAME);
+                if is_foreign {
+                    return Err(Failure::failed(format!(
+                        "{shown} holds something that is not a cluster; nothing was changed"
+                    ))
+                    .remedy("name an empty or new directory with --dir"));
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.directory)
+                .map_err(|error| self.failure("cannot create", &error)),
+            Err(error) => Err(self.failure("cannot use", &error)),
+        }
+    }
+
+    /// Becomes the directory's supervisor, or says that there is one.
+    pub(super) fn own(&self) -> Result<Ownership, Failure> {
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.directory.join(LOCK_NAME))
+            .map_err(|error| self.failure("cannot write to", &error))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Ownership { _lock: lock }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(self.already_runs()),
+            Err(error) => Err(self.failure("cannot lock", &error.into())),
+        }
+    }
+
+    /// Whether a supervisor holds this directory.
+    pub(super) fn is_running(&self) -> bool {
+        match File::open(self.directory.join(LOCK_NAME)) {
+            Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared).is_err(),
+            Err(_) => false,
+        }
+    }
+
+    pub(super) fn already_runs(&self) -> Failure {
+        Failure::failed(format!(
+            "a cluster already runs in {}",
+            self.directory.display()
+        ))
+        .remedy(
+            "look at it with: quorlock cluster status\nstop it with: quorlock cluster down\n\
+             or start another one elsewhere with --dir and its own --base-port",
+        )
+    }
+
+    pub(super) fn failure(&self, what: &str, error: &io::Error) -> Failure {
+        Failure::failed(format!("{what} {}: {error}", self.directory.display()))
+            .remedy("name another directory with --dir, or use --ephemeral")
+    }
+}
+
+const LOCK_NAME: &str = "lock";

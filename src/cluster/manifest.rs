@@ -1,0 +1,188 @@
+//! `cluster.json`: which nodes were ever created in a cluster's directory.
+//!
+//! A node's identity is created once. The manifest is written as a draft before the identities are
+//! made and completed after the last one, so a crash in between leaves a draft whose nodes never
+//! served and may be made anew; once it is complete, a missing node is a loss to report and never
+//! a reason to create it again.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::home::Home;
+use crate::exit_code::Failure;
+
+/// The nodes of a cluster and how they are run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    pub(super) version: u32,
+    pub(super) name: String,
+    /// False until every node has its identity.
+    pub(super) complete: bool,
+    pub(super) appendfsync: String,
+    pub(super) nodes: Vec<Entry>,
+}
+
+/// One node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    /// Counted from 1.
+    pub(super) number: u16,
+    /// The node's identity; empty while the manifest is a draft.
+    pub(super) id: String,
+    pub(super) port: u16,
+}
+
+impl Entry {
+    pub(super) fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Manifest {
+    pub(super) fn new(name: String, appendfsync: String, ports: impl Iterator<Item = u16>) -> Self {
+        let nodes = (1..)
+            .zip(ports)
+            .map(|(number, port)| Entry {
+                number,
+                id: String::new(),
+                port,
+            })
+            .collect();
+        Self {
+            version: VERSION,
+            name,
+            complete: false,
+            appendfsync,
+            nodes,
+        }
+    }
+
+    /// The nodes a lock needs: more than half.
+    pub(super) fn quorum(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    pub(super) fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Entry::url).collect()
+    }
+
+    pub(super) fn read(home: &Home) -> Result<Self, Failure> {
+        let path = home.manifest();
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+        Self::parse(&text).map_err(|reason| {
+            Failure::failed(format!("{} is not usable: {reason}", path.display())).remedy(
+                "restore the file, or name another directory with --dir\n\
+                 if its locks do not matter any more: remove the directory",
+            )
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if manifest.version != VERSION {
+            return Err(format!(
+                "it has version {}, known is {VERSION}",
+                manifest.version
+            ));
+        }
+        let numbered = (1..)
+            .zip(&manifest.nodes)
+            .all(|(number, node)| node.number == number);
+        if manifest.nodes.is_empty() || !numbered {
+            return Err("its nodes are not numbered from 1 on".to_owned());
+        }
+        if manifest.complete && manifest.nodes.iter().any(|node| node.id.is_empty()) {
+            return Err("it lists a node without an identity".to_owned());
+        }
+        Ok(manifest)
+    }
+
+    /// Writes the manifest so that it is either the old one or this one, also after a power loss.
+    pub(super) fn write(&self, home: &Home) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self).map_err(Failure::failed)?;
+        let path = home.manifest();
+        write_atomically(&path, &format!("{text}\n"))
+            .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+    }
+}
+
+/// Replaces a file in one step: readers see the old text or the new one, whole.
+pub(super) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let mut file = File::create(&draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    match path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> Manifest {
+        Manifest::new(
+            "dev".to_owned(),
+            "always".to_owned(),
+            [7101, 7102, 7103].into_iter(),
+        )
+    }
+
+    #[test]
+    fn is_read_as_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path()).unwrap();
+        three().write(&home).unwrap();
+        assert_eq!(Manifest::read(&home).unwrap(), three());
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            1,
+            "no draft stays behind"
+        );
+    }
+
+    #[test]
+    fn a_quorum_is_more_than_half() {
+        for (nodes, quorum) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (99, 50)] {
+            let manifest = Manifest::new(String::new(), String::new(), 1..=nodes);
+            assert_eq!(manifest.quorum(), quorum, "{nodes} nodes");
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_did_not_write() {
+        let good = serde_json::to_string(&three()).unwrap();
+        assert!(Manifest::parse(&good).is_ok());
+        let cases = [
+            String::new(),
+            "{}".to_owned(),
+            good.replace("\"version\":1", "\"version\":2"),
+            good.replace("\"number\":2", "\"number\":1"),
+            good.replace("\"port\":7102", "\"port\":70102"),
+            good.replace("\"complete\":false", "\"complete\":true"),
+            good.replace("\"name\"", "\"label\""),
+        ];
+        for text in cases {
+            assert!(Manifest::parse(&text).is_err(), "{text}");
+        }
+    }
+}

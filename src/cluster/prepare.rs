@@ -1,0 +1,144 @@
+//! Before a cluster starts: what is there already, and what must be made.
+//!
+//! A new directory gets a manifest and one identity per node. An existing one is resumed as it
+//! is: same nodes, ports and locks. Whatever does not fit is refused with the way out.
+
+use std::fs;
+use std::io;
+
+use super::embedded::create_identity;
+use super::home::Home;
+use super::manifest::Manifest;
+use super::ports;
+use super::up::Arguments;
+use crate::exit_code::Failure;
+
+/// A cluster whose nodes can be started.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) manifest: Manifest,
+    /// Whether the nodes existed before.
+    pub(super) resumed: bool,
+    /// Something the user should know, or nothing.
+    pub(super) note: String,
+}
+
+/// Makes or resumes the cluster in `home`, which this process owns.
+pub(super) fn prepare(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
+    if home.manifest().is_file() {
+        let manifest = Manifest::read(home)?;
+        if manifest.complete {
+            return resume(home, arguments, manifest);
+        }
+        discard_draft(home, &manifest)?;
+    }
+    create(home, arguments)
+}
+
+fn create(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
+    let count = arguments.nodes.unwrap_or(DEFAULT_NODES);
+    let base = ports::choose(arguments.base_port, count)?;
+    let note = match arguments.base_port {
+        None if base != ports::DEFAULT_BASE => format!(
+            "Ports {} to {} were not all free, so these are {base} to {}.",
+            ports::DEFAULT_BASE,
+            ports::DEFAULT_BASE + (count - 1),
+            base + (count - 1)
+        ),
+        _ => String::new(),
+    };
+    let ports = base..=base + (count - 1);
+    let mut manifest = Manifest::new(home.name(), arguments.appendfsync(), ports);
+    if arguments.is_in_memory() {
+        for node in &mut manifest.nodes {
+            node.id = "in memory, new at each start".to_owned();
+        }
+    } else {
+        manifest.write(home)?;
+        for node in &mut manifest.nodes {
+            node.id = create_identity(&home.node_directory(node.number))?;
+        }
+    }
+    manifest.complete = true;
+    manifest.write(home)?;
+    Ok(Prepared {
+        manifest,
+        resumed: false,
+        note,
+    })
+}
+
+fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<Prepared, Failure> {
+    let shown = home.directory().display();
+    let count = manifest.nodes.len();
+    if let Some(asked) = arguments.nodes.filter(|asked| usize::from(*asked) != count) {
+        return Err(Failure::failed(format!(
+            "the cluster in {shown} has {count} nodes, not {asked}; locks are held by a majority \
+             of exactly those, so its size is fixed"
+        ))
+        .remedy(format!(
+            "resume it with: quorlock cluster up --dir {shown}\n\
+             or make another with --dir OTHER\n\
+             or forget this one and its locks: quorlock cluster clean --dir {shown}"
+        )));
+    }
+    let first = manifest.nodes.first().map_or(0, |node| node.port);
+    if let Some(asked) = arguments
+        .base_port
+        .filter(|asked| *asked != 0 && *asked != first)
+    {
+        return Err(Failure::failed(format!(
+            "the cluster in {shown} has its ports from {first} on, not from {asked} on"
+        ))
+        .remedy("leave --base-port out to resume it, or make another with --dir"));
+    }
+    for node in &manifest.nodes {
+        let directory = home.node_directory(node.number);
+        if !directory.is_dir() {
+            return Err(Failure::failed(format!(
+                "node {} was created before, but {} is gone: what it granted is not known any \
+                 more, so it must not vote as if nothing had happened",
+                node.number,
+                directory.display()
+            ))
+            .remedy(format!(
+                "restore the directory, or forget the whole cluster and its locks:\n\
+                 quorlock cluster clean --dir {shown}"
+            )));
+        }
+    }
+    if let Some(port) = ports::first_taken(manifest.nodes.iter().map(|node| node.port)) {
+        return Err(Failure::failed(format!(
+            "port {port}, which belongs to the cluster in {shown}, is taken"
+        ))
+        .remedy(format!(
+            "stop what uses it (ss -ltnp 'sport = :{port}') and try again"
+        )));
+    }
+    if let Some(appendfsync) = &arguments.appendfsync
+        && manifest.appendfsync != *appendfsync.word()
+    {
+        manifest.appendfsync = appendfsync.word().to_owned();
+        manifest.write(home)?;
+    }
+    Ok(Prepared {
+        manifest,
+        resumed: true,
+        note: String::new(),
+    })
+}
+
+/// Removes the nodes of a start that did not come as far as starting one.
+fn discard_draft(home: &Home, manifest: &Manifest) -> Result<(), Failure> {
+    for node in &manifest.nodes {
+        match fs::remove_dir_all(home.node_directory(node.number)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(home.failure("cannot remove an unfinished node in", &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+const DEFAULT_NODES: u16 = 5;

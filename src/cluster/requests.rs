@@ -1,0 +1,110 @@
+//! Requests of other terminals, carried out by the supervisor.
+//!
+//! Only the supervisor signals nodes, and only those it has not reaped. A node inside the
+//! supervisor has no process, so it can be restarted but neither killed nor paused.
+
+use super::control::{Answer, Call, Request};
+use super::member::Member;
+use super::supervisor::{End, Supervisor};
+use super::view::ProcessState;
+use crate::exit_code::Failure;
+
+impl Supervisor {
+    /// Carries out a request and answers it, unless it asks for the cluster's end.
+    pub(super) async fn answer(&mut self, call: Call) -> Option<End> {
+        let done = match call.request {
+            Request::Status => Ok(String::new()),
+            Request::Down => return Some(End::Request(call.answer)),
+            Request::Kill { node } => self.kill(node),
+            Request::Pause { node } => self.pause(node),
+            Request::Resume { node } => self.resume(node),
+            Request::Restart { node } => self.restart(node).await,
+        };
+        let answer = match done {
+            Ok(text) => Answer::Done {
+                text,
+                cluster: Box::new(self.view()),
+            },
+            Err(failure) => Answer::Refused {
+                what: failure.what,
+                remedy: failure.remedy,
+            },
+        };
+        let _caller_went_away = call.answer.send(answer);
+        None
+    }
+
+    fn kill(&mut self, number: u16) -> Result<String, Failure> {
+        let member = self.process(number)?;
+        member.kill().map_err(|error| {
+            Failure::failed(format!("node {number} could not be killed: {error}"))
+        })?;
+        Ok(self.tell(
+            number,
+            format!("killed with kill -9; it stays down until: quorlock cluster restart {number}"),
+        ))
+    }
+
+    fn pause(&mut self, number: u16) -> Result<String, Failure> {
+        self.process(number)?.pause();
+        Ok(self.tell(
+            number,
+            format!("paused; it hangs until: quorlock cluster resume {number}"),
+        ))
+    }
+
+    fn resume(&mut self, number: u16) -> Result<String, Failure> {
+        let member = self.process(number)?;
+        if *member.state() != ProcessState::Paused {
+            return Err(Failure::failed(format!("node {number} is not paused")));
+        }
+        member.resume();
+        Ok(self.tell(number, "goes on".to_owned()))
+    }
+
+    async fn restart(&mut self, number: u16) -> Result<String, Failure> {
+        let index = self
+            .index(number)
+            .ok_or_else(|| self.no_such_node(number))?;
+        if let Some(member) = self.plan.members.get_mut(index) {
+            member.stop().await.map_err(|error| {
+                Failure::failed(format!("node {number} could not be stopped: {error}"))
+            })?;
+        }
+        self.start(index).await?;
+        Ok(self.tell(number, "started".to_owned()))
+    }
+
+    /// Reports an event, and gives its text to whoever asked for it.
+    fn tell(&mut self, number: u16, text: String) -> String {
+        self.reporter.node(number, &text);
+        format!("node {number}: {text}")
+    }
+
+    /// A node that runs as a process of its own.
+    fn process(&mut self, number: u16) -> Result<&mut Member, Failure> {
+        let missing = self.no_such_node(number);
+        let Some(index) = self.index(number) else {
+            return Err(missing);
+        };
+        let member = self.plan.members.get_mut(index).ok_or(missing)?;
+        if member.is_embedded() {
+            return Err(Failure::failed(
+                "the nodes of this cluster run inside the supervisor and have no processes",
+            )
+            .remedy("start it without --in-process to kill or pause nodes"));
+        }
+        if !member.is_running() {
+            return Err(Failure::failed(format!("node {number} is down"))
+                .remedy(format!("start it with: quorlock cluster restart {number}")));
+        }
+        Ok(member)
+    }
+
+    fn no_such_node(&self, number: u16) -> Failure {
+        let count = self.plan.members.len();
+        Failure::usage(format!(
+            "there is no node {number}; the nodes are numbered 1 to {count}"
+        ))
+    }
+}

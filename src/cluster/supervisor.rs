@@ -1,0 +1,376 @@
+//! The supervisor: parent of all nodes, for as long as the cluster runs.
+//!
+//! It starts the nodes, reports what happens to them, carries out the requests of other
+//! terminals, and stops all of them at the end. A node that was killed or that ended stays down
+//! until somebody restarts it: whoever tries out a failure wants to see it.
+
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::control::{Answer, converse};
+use super::event::Reporter;
+use super::home::Home;
+use super::info::{self, Answer as State};
+use super::member::{Member, STOP_PATIENCE};
+use super::view::{ClusterView, ProcessState};
+use super::{banner, ready_file};
+use crate::duration::show;
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+/// What a supervisor is told before it starts.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) home: Home,
+    pub(super) members: Vec<Member>,
+    pub(super) quorum: usize,
+    pub(super) appendfsync: String,
+    pub(super) ephemeral: bool,
+    pub(super) in_process: bool,
+    pub(super) resumed: bool,
+    pub(super) note: String,
+    pub(super) ready_file: Option<std::path::PathBuf>,
+    pub(super) format: Format,
+}
+
+/// A running cluster.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    pub(super) plan: Plan,
+    pub(super) reporter: Reporter,
+    ready: bool,
+    /// The last answer of each node, in the order of the members.
+    states: Vec<State>,
+    observations: mpsc::Sender<Observation>,
+    conversations: JoinSet<()>,
+}
+
+/// What a node answered; `start` tells the watch of an earlier life from this one's.
+#[derive(Debug)]
+struct Observation {
+    number: u16,
+    pid: Option<u32>,
+    state: State,
+}
+
+/// Why the supervisor ends.
+#[derive(Debug)]
+pub(super) enum End {
+    Signal,
+    Request(tokio::sync::oneshot::Sender<Answer>),
+}
+
+/// What the kernel tells a supervisor.
+struct Signals {
+    ends: EndSignals,
+    child: Signal,
+}
+
+struct EndSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        let ends = EndSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        };
+        Ok(Self {
+            ends,
+            child: signal(SignalKind::child())?,
+        })
+    }
+}
+
+impl EndSignals {
+    /// Completes when somebody asks this process to end. Cancel-safe.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+/// Runs a cluster until it is told to end, and stops it.
+pub(super) async fn supervise(
+    plan: Plan,
+    reporter: Reporter,
+    listener: UnixListener,
+) -> Result<(), Failure> {
+    let mut signals = Signals::listen()
+        .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    let (observations, mut observed) = mpsc::channel(64);
+    let states = vec![State::Silent; plan.members.len()];
+    let conversations = JoinSet::new();
+    let mut supervisor = Supervisor {
+        plan,
+        reporter,
+        ready: false,
+        states,
+        observations,
+        conversations,
+    };
+    let started = supervisor.start_all().await;
+    let end = match started {
+        Ok(()) => {
+            supervisor
+                .watch_over(&mut signals, &mut observed, &listener)
+                .await
+        }
+        Err(failure) => Err(failure),
+    };
+    supervisor.stop_all(&mut signals).await;
+    let farewell = supervisor.farewell();
+    match end {
+        Ok(End::Signal) => supervisor.reporter.cluster(&farewell),
+        Ok(End::Request(answer)) => {
+            let cluster = Box::new(supervisor.view());
+            supervisor.reporter.cluster(&farewell);
+            let _caller_went_away = answer.send(Answer::Done {
+                text: farewell,
+                cluster,
+            });
+        }
+        Err(failure) => return Err(failure),
+    }
+    let conversations = std::mem::take(&mut supervisor.conversations);
+    let _hung_callers = tokio::time::timeout(FAREWELL_TIME, conversations.join_all()).await;
+    Ok(())
+}
+
+impl Supervisor {
+    async fn start_all(&mut self) -> Result<(), Failure> {
+        for index in 0..self.plan.members.len() {
+            self.start(index).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn start(&mut self, index: usize) -> Result<(), Failure> {
+        let Some(member) = self.plan.members.get_mut(index) else {
+            return Ok(());
+        };
+        let number = member.entry.number;
+        member
+            .start()
+            .await
+            .map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
+        if let Some(state) = self.states.get_mut(index) {
+            *state = State::Silent;
+        }
+        let (port, pid) = (member.entry.port, member.view().pid);
+        tokio::spawn(watch(number, port, pid, self.observations.clone()));
+        Ok(())
+    }
+
+    async fn watch_over(
+        &mut self,
+        signals: &mut Signals,
+        observed: &mut mpsc::Receiver<Observation>,
+        listener: &UnixListener,
+    ) -> Result<End, Failure> {
+        let (calls, mut called) = mpsc::channel(16);
+        loop {
+            tokio::select! {
+                () = signals.ends.next() => return Ok(End::Signal),
+                _ = signals.child.recv() => self.reap()?,
+                Some(observation) = observed.recv() => self.observe(observation)?,
+                accepted = listener.accept() => {
+                    if let Ok((stream, _)) = accepted {
+                        self.conversations.spawn(converse(stream, calls.clone()));
+                    }
+                }
+                Some(call) = called.recv() => {
+                    if let Some(end) = self.answer(call).await {
+                        return Ok(end);
+                    }
+                }
+                Some(_ended) = self.conversations.join_next() => {}
+            }
+        }
+    }
+
+    /// Notices processes that ended. During the start that is the end of the whole cluster.
+    fn reap(&mut self) -> Result<(), Failure> {
+        for (member, state) in self.plan.members.iter_mut().zip(&mut self.states) {
+            let number = member.entry.number;
+            let Some(ended) = member.reap() else { continue };
+            let how = match ended {
+                ProcessState::Ended(how) => how.clone(),
+                _ => "exit code 0".to_owned(),
+            };
+            *state = State::Silent;
+            let log = self.plan.home.node_log(number);
+            if !self.ready {
+                let tail = super::logs::tail(&log, LOG_LINES_SHOWN);
+                return Err(
+                    Failure::failed(format!("node {number} did not start: {how}"))
+                        .remedy(format!("the end of {}:\n{tail}", log.display())),
+                );
+            }
+            self.reporter.node(number, format_args!(
+                "ended by itself ({how}), see {}; start it with: quorlock cluster restart {number}",
+                log.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes in what a node answered, and announces what changed by it.
+    fn observe(&mut self, observation: Observation) -> Result<(), Failure> {
+        let Observation { number, pid, state } = observation;
+        let Some(index) = self.index(number) else {
+            return Ok(());
+        };
+        let (Some(member), Some(known)) =
+            (self.plan.members.get(index), self.states.get_mut(index))
+        else {
+            return Ok(());
+        };
+        if member.view().pid != pid {
+            return Ok(());
+        }
+        let before = std::mem::replace(known, state.clone());
+        match (&before, &state) {
+            (State::RestartDelay { .. }, State::RestartDelay { remaining_ms }) => {
+                let left = show(Duration::from_millis(*remaining_ms));
+                self.reporter
+                    .provisional(format_args!("[n{number}] restart delay, {left} left"));
+            }
+            (_, State::RestartDelay { remaining_ms }) => {
+                let left = show(Duration::from_millis(*remaining_ms));
+                self.reporter.node(
+                    number,
+                    format_args!(
+                        "takes no part for another {left} (restart delay: it did not stop cleanly)"
+                    ),
+                );
+            }
+            (State::RestartDelay { .. }, State::Serving { .. }) => {
+                self.reporter
+                    .node(number, "serves again, its restart delay is over");
+            }
+            (_, State::Serving { .. }) if self.ready => self.reporter.node(number, "serves"),
+            _ => {}
+        }
+        self.announce_if_ready()
+    }
+
+    fn announce_if_ready(&mut self) -> Result<(), Failure> {
+        if self.ready || !self.states.iter().all(State::is_serving) {
+            return Ok(());
+        }
+        self.ready = true;
+        let view = self.view();
+        match self.plan.format {
+            Format::Text => {
+                let banner = banner::banner(&view, &self.plan.note);
+                self.reporter.write(banner);
+                self.reporter
+                    .write("Stop it with Ctrl-C or: quorlock cluster down");
+            }
+            Format::Json => self.reporter.write(ready_file::value(&view)),
+        }
+        match &self.plan.ready_file {
+            Some(path) => ready_file::write(path, &view),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn index(&self, number: u16) -> Option<usize> {
+        self.plan
+            .members
+            .iter()
+            .position(|member| member.entry.number == number)
+    }
+
+    /// Stops all nodes cleanly; a second signal, or patience running out, kills what is left.
+    async fn stop_all(&mut self, signals: &mut Signals) {
+        let mut deadline = std::pin::pin!(tokio::time::sleep(STOP_PATIENCE));
+        for member in &mut self.plan.members {
+            member.ask_to_stop().await;
+        }
+        while self.plan.members.iter().any(Member::is_running) {
+            tokio::select! {
+                _ = signals.child.recv() => {}
+                () = tokio::time::sleep(REAP_STEP) => {}
+                () = signals.ends.next() => self.kill_all(),
+                () = &mut deadline => self.kill_all(),
+            }
+            for member in &mut self.plan.members {
+                member.reap();
+            }
+        }
+    }
+
+    fn kill_all(&mut self) {
+        for member in &mut self.plan.members {
+            if let Err(error) = member.kill() {
+                let number = member.entry.number;
+                self.reporter
+                    .node(number, format_args!("could not be killed: {error}"));
+            }
+        }
+    }
+
+    fn farewell(&self) -> String {
+        let (count, name) = (self.plan.members.len(), self.plan.home.name());
+        let is_clean = |member: &&Member| *member.state() == ProcessState::Stopped;
+        let clean = self.plan.members.iter().filter(is_clean).count();
+        let data = if self.plan.ephemeral {
+            "its data is gone".to_owned()
+        } else {
+            let shown = self.plan.home.directory().display();
+            format!("locks and data stay; resume with: quorlock cluster up --dir {shown}")
+        };
+        format!("Cluster '{name}' is down: {clean} of {count} nodes stopped cleanly, {data}")
+    }
+
+    pub(super) fn view(&self) -> ClusterView {
+        let plan = &self.plan;
+        ClusterView {
+            name: plan.home.name(),
+            directory: plan.home.directory().to_owned(),
+            pid: std::process::id(),
+            quorum: plan.quorum,
+            appendfsync: plan.appendfsync.clone(),
+            ephemeral: plan.ephemeral,
+            in_process: plan.in_process,
+            resumed: plan.resumed,
+            ready: self.ready,
+            nodes: plan.members.iter().map(Member::view).collect(),
+        }
+    }
+}
+
+/// Asks a node how it is until it serves, or until nobody wants to know any more.
+async fn watch(number: u16, port: u16, pid: Option<u32>, observations: mpsc::Sender<Observation>) {
+    loop {
+        let state = info::ask(port).await;
+        let serves = state.is_serving();
+        if observations
+            .send(Observation { number, pid, state })
+            .await
+            .is_err()
+            || serves
+        {
+            return;
+        }
+        tokio::time::sleep(WATCH_STEP).await;
+    }
+}
+
+const WATCH_STEP: Duration = Duration::from_millis(100);
+const REAP_STEP: Duration = Duration::from_millis(100);
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
+const LOG_LINES_SHOWN: usize = 5;

@@ -1,0 +1,70 @@
+//! What is known about a running cluster, as it goes over the control socket and into files.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A running cluster as its supervisor sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClusterView {
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+    /// The supervisor's process.
+    pub(super) pid: u32,
+    pub(super) quorum: usize,
+    pub(super) appendfsync: String,
+    /// Whether the data goes when the cluster stops.
+    pub(super) ephemeral: bool,
+    /// Whether the nodes run inside the supervisor.
+    pub(super) in_process: bool,
+    /// Whether the cluster existed before and was resumed.
+    pub(super) resumed: bool,
+    /// Whether all nodes have served at once since the start.
+    pub(super) ready: bool,
+    pub(super) nodes: Vec<NodeView>,
+}
+
+/// One node as its supervisor sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NodeView {
+    pub(super) number: u16,
+    pub(super) id: String,
+    pub(super) url: String,
+    pub(super) port: u16,
+    /// None while the node is down.
+    pub(super) pid: Option<u32>,
+    pub(super) dir: PathBuf,
+    pub(super) log: PathBuf,
+    pub(super) process: ProcessState,
+}
+
+/// What the supervisor knows of a node's process. Whether it serves is for the node to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ProcessState {
+    /// It runs.
+    Running,
+    /// It was paused with SIGSTOP.
+    Paused,
+    /// It was killed on request.
+    Killed,
+    /// It was stopped cleanly.
+    Stopped,
+    /// It ended by itself; how.
+    Ended(String),
+}
+
+impl ClusterView {
+    pub(super) fn node(&self, number: u16) -> Option<&NodeView> {
+        self.nodes.iter().find(|node| node.number == number)
+    }
+
+    /// The addresses as the variable `QUORLOCK_NODES` holds them.
+    pub(super) fn node_list(&self) -> String {
+        self.nodes
+            .iter()
+            .map(|node| node.url.as_str())
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+}

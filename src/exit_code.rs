@@ -1,0 +1,89 @@
+//! Exit codes of the command, and the one error type that leaves a subcommand.
+//!
+//! The codes are those of sysexits.h and of the shells, so that scripts can tell "the lock is
+//! busy" from "my command failed". A failure says what happened, what it means for the lock, and
+//! what to do. It does not carry secrets: addresses are shown without user and password.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The command was understood but did not succeed, for a reason without a code of its own.
+pub(crate) const FAILED: u8 = 1;
+/// The command line is wrong.
+pub(crate) const USAGE: u8 = 64;
+/// Too few nodes answered for a majority.
+pub(crate) const NO_QUORUM: u8 = 69;
+/// The lock was lost, or is not held with this token.
+pub(crate) const LOST: u8 = 70;
+/// Somebody else holds the lock.
+pub(crate) const BUSY: u8 = 75;
+/// The command to run exists but cannot be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command to run does not exist.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended a command, as shells do.
+pub(crate) const SIGNAL_BASE: u8 = 128;
+
+/// Why a subcommand ended without success.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    /// What happened and what it means, one or more sentences without a final line break.
+    pub(crate) what: String,
+    /// What to do about it; empty where nothing sensible can be said.
+    pub(crate) remedy: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, what: impl fmt::Display) -> Self {
+        Self {
+            code,
+            what: what.to_string(),
+            remedy: String::new(),
+        }
+    }
+
+    pub(crate) fn usage(what: impl fmt::Display) -> Self {
+        Self::new(USAGE, what)
+    }
+
+    pub(crate) fn failed(what: impl fmt::Display) -> Self {
+        Self::new(FAILED, what)
+    }
+
+    /// Adds what the user can do now.
+    pub(crate) fn remedy(mut self, remedy: impl fmt::Display) -> Self {
+        self.remedy = remedy.to_string();
+        self
+    }
+
+    /// The stable word for this code, for programs that read `--json`.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.code {
+            USAGE => "usage",
+            NO_QUORUM => "no-quorum",
+            LOST => "lost",
+            BUSY => "busy",
+            NOT_EXECUTABLE => "not-executable",
+            NOT_FOUND => "not-found",
+            code if code > SIGNAL_BASE => "signal",
+            _ => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.what)?;
+        for line in self.remedy.lines() {
+            write!(formatter, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Failure> for ExitCode {
+    fn from(failure: Failure) -> Self {
+        Self::from(failure.code)
+    }
+}

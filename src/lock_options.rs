@@ -1,0 +1,71 @@
+//! The flags that all lock commands share, and their way to a client.
+
+use std::time::Duration;
+
+use quorlock_client::{AcquireError, Redlock, Wait};
+
+use crate::duration;
+use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, USAGE};
+use crate::nodes;
+
+/// Which nodes hold the lock.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodeOptions {
+    /// The nodes, separated by commas (default: QUORLOCK_NODES, then .quorlock/current)
+    ///
+    /// Put passwords into the variable QUORLOCK_NODES and not here: others on this machine can
+    /// read a command line.
+    #[arg(long, value_name = "URL,...", value_delimiter = ',')]
+    pub(crate) nodes: Vec<String>,
+}
+
+impl NodeOptions {
+    /// A client for these nodes.
+    pub(crate) fn client(&self) -> Result<Redlock, Failure> {
+        let nodes = nodes::resolve(&self.nodes)?;
+        Redlock::builder()
+            .nodes(nodes)
+            .build()
+            .map_err(Failure::usage)
+    }
+}
+
+/// How long to wait for a lock that somebody else holds.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WaitOptions {
+    /// Give up after this time (default: wait for ever)
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait at all: end with 75 if the lock is busy
+    #[arg(long, short = 'n', conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+}
+
+impl WaitOptions {
+    pub(crate) fn wait(&self) -> Wait {
+        match (self.no_wait, self.wait) {
+            (true, _) => Wait::None,
+            (false, Some(time)) => Wait::For(time),
+            (false, None) => Wait::Forever,
+        }
+    }
+}
+
+/// What a failed acquisition means for the exit code.
+pub(crate) fn acquire_failure(error: &AcquireError) -> Failure {
+    let code = match error {
+        AcquireError::Busy { .. } => BUSY,
+        AcquireError::NoQuorum { .. } | AcquireError::TimedOut { .. } => NO_QUORUM,
+        AcquireError::Invalid { .. } => USAGE,
+        _ => FAILED,
+    };
+    Failure::new(code, error)
+}
+
+/// Gives the client a moment to release what it took on single nodes, before the process ends.
+/// What cannot be released ends with its lease.
+pub(crate) async fn settle(redlock: &Redlock) {
+    let _leases_end_by_themselves = tokio::time::timeout(SETTLE_TIME, redlock.settle()).await;
+}
+
+const SETTLE_TIME: Duration = Duration::from_secs(1);

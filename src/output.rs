@@ -1,0 +1,69 @@
+//! What the command says: results on standard output, remarks on standard error.
+//!
+//! With `--json` a result is one JSON object on one line and a failure is one too. Writing to a
+//! closed pipe is not an error: whoever closed it does not want to read more.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::exit_code::Failure;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Text for people and shells.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Format {
+    pub(crate) fn from_json_flag(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+
+    /// Writes a result: the text for people, or the value for programs.
+    pub(crate) fn result(self, text: impl fmt::Display, value: &impl Serialize) {
+        match self {
+            Self::Text => line(text),
+            Self::Json => match serde_json::to_string(value) {
+                Ok(text) => line(text),
+                Err(error) => remark(format_args!("this result has no JSON form: {error}")),
+            },
+        }
+    }
+
+    /// Reports a failure: as text on standard error, or as JSON on standard output.
+    pub(crate) fn failure(self, failure: &Failure) {
+        match self {
+            Self::Text => remark(failure),
+            Self::Json => line(json!({
+                "error": {
+                    "kind": failure.kind(),
+                    "exit_code": failure.code,
+                    "message": failure.what,
+                    "remedy": failure.remedy,
+                }
+            })),
+        }
+    }
+}
+
+/// Writes one line (or several) to standard output.
+pub(crate) fn line(text: impl fmt::Display) {
+    let mut stdout = io::stdout().lock();
+    let _closed_pipe = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+}
+
+/// Writes a remark to standard error, with the command's name in front.
+pub(crate) fn remark(text: impl fmt::Display) {
+    let _closed_pipe = writeln!(io::stderr().lock(), "quorlock: {text}");
+}
+
+/// Whether people watch standard output, so that a line may be rewritten in place.
+pub(crate) fn is_watched() -> bool {
+    io::stdout().is_terminal()
+}

@@ -1,0 +1,138 @@
+//! `quorlock run`: a command that runs only while its lock is held.
+//!
+//! The lock is renewed while the command runs. If it is lost, the command is asked to end and is
+//! killed before the lease is over, so before anybody else can hold the lock. Nothing is taken
+//! when the command could not be started anyway. There is no shell in between.
+
+mod ending;
+mod hold;
+mod ignore_signal;
+mod job;
+mod program;
+mod terminal;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use quorlock_client::{Guard, Redlock};
+
+use crate::duration;
+use crate::exit_code::{Failure, LOST};
+use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle};
+use crate::output::{Format, remark};
+use crate::waiting::acquiring;
+use crate::{clock, runtime};
+use hold::Outcome;
+use job::Job;
+use program::Program;
+use terminal::Terminal;
+
+/// Arguments of `quorlock run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Name of the lock
+    name: OsString,
+    /// Length of the lease; the lock is renewed at a third of it, and is free again this long
+    /// after this process died
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse_ttl)]
+    ttl: Duration,
+    #[command(flatten)]
+    wait: WaitOptions,
+    #[command(flatten)]
+    nodes: NodeOptions,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command under the lock. The exit code is the command's.
+pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Failure> {
+    let program = Program::find(&arguments.command)?;
+    let redlock = arguments.nodes.client()?;
+    runtime::block_on(async {
+        let request = redlock
+            .lock(arguments.name.as_bytes())
+            .ttl(arguments.ttl)
+            .wait(arguments.wait.wait())
+            .acquire();
+        let acquired = acquiring(&arguments.name, request).await;
+        let guard = acquired.and_then(|guard| guard.map_err(|error| acquire_failure(&error)));
+        let outcome = match guard {
+            Ok(guard) => hold_and_release(&arguments, &program, guard, &redlock).await,
+            Err(failure) => Err(failure),
+        };
+        settle(&redlock).await;
+        outcome
+    })
+}
+
+async fn hold_and_release(
+    arguments: &Arguments,
+    program: &Program,
+    guard: Guard,
+    redlock: &Redlock,
+) -> Result<ExitCode, Failure> {
+    let shown = arguments.name.display();
+    let terminal = Terminal::held();
+    let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
+    let environment = environment(arguments, &guard);
+    let outcome = match Job::start(program, &environment, wants_terminal) {
+        Ok(job) => hold::until_end(job, &guard, terminal.as_ref(), wants_terminal).await,
+        Err(error) => Err(error),
+    };
+    let release = guard.release().await;
+    match outcome {
+        Err(error) => Err(Failure::failed(format!(
+            "cannot run {}: {error}",
+            program.path().display()
+        ))),
+        Ok(Outcome::Ended(ending)) => {
+            if !release.is_free() {
+                let (count, ttl) = (redlock.nodes().len(), duration::show(arguments.ttl));
+                remark(format_args!(
+                    "too few of {count} nodes answered to release '{shown}'; it ends within {ttl}"
+                ));
+            }
+            Ok(ending.exit_code())
+        }
+        Ok(Outcome::Lost { loss, was_killed }) => {
+            let how = if was_killed {
+                "killed"
+            } else {
+                "asked to end, which it did"
+            };
+            Err(Failure::new(LOST, format!(
+                "the lock '{shown}' was lost while the command ran: {loss}. The command was {how}, \
+                 before anybody else could hold the lock"
+            ))
+            .remedy("its work may be half done: check it before running it again"))
+        }
+    }
+}
+
+/// What the command is told about its lock.
+fn environment(arguments: &Arguments, guard: &Guard) -> [(&'static str, OsString); 3] {
+    let deadline = clock::wall().saturating_add(guard.remaining());
+    [
+        ("QUORLOCK_NAME", arguments.name.clone()),
+        ("QUORLOCK_TOKEN", guard.token().to_string().into()),
+        ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
+    ]
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quorlock run backup -- ./backup.sh --full        wait for the lock, then run
+  quorlock run backup --no-wait -- ./backup.sh     or end with 75 if somebody else runs it
+  quorlock run backup --wait 10s --ttl 1m -- sh -c 'dump | gzip > file'
+
+The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,
+in ms since 1970; the lease is renewed). It runs in a process group of its own and gets this
+command's input, output, terminal and signals. If this process is killed, so is the command.
+
+Exit codes: the command's own, or 128 and its signal; 75 busy, 69 no majority of nodes answered,
+70 the lock was lost and the command was stopped, 64 wrong usage, 127 the command does not exist,
+126 it cannot be executed. With 127 and 126 the lock was not taken.";

@@ -1,0 +1,108 @@
+//! The running command: its process group, and what happens to it.
+//!
+//! The command's process is not reaped before its group has been dealt with, so that neither the
+//! process id nor the group id can have gone to somebody else when a signal is sent.
+
+use std::ffi::OsString;
+use std::io;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
+};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+use super::ending::Ending;
+use super::program::Program;
+use crate::launch::{self, Bond};
+
+/// A command that was started and not yet reaped.
+#[derive(Debug)]
+pub(super) struct Job {
+    pid: Pid,
+    changes: Stream,
+}
+
+/// Something that happened to the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It has ended.
+    Ended,
+    /// This signal has stopped it.
+    Stopped(i32),
+}
+
+impl Job {
+    /// Starts the command in a group of its own. It dies with this process.
+    pub(super) fn start(
+        program: &Program,
+        environment: &[(&str, OsString)],
+        on_terminal: bool,
+    ) -> io::Result<Self> {
+        // Listening begins before there is anything to hear.
+        let changes = signal(SignalKind::child())?;
+        let bond = if on_terminal {
+            Bond::KilledOnTerminal
+        } else {
+            Bond::Killed
+        };
+        let mut command = launch::command(bond, program.path(), program.typed());
+        command.args(program.arguments());
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let child = command.spawn()?;
+        Ok(Self {
+            pid: Pid::from_child(&child),
+            changes,
+        })
+    }
+
+    /// The command's process group.
+    pub(super) fn group(&self) -> Pid {
+        self.pid
+    }
+
+    /// Waits for the next thing that happens to the command. Cancel-safe.
+    pub(super) async fn change(&mut self) -> io::Result<Change> {
+        loop {
+            if let Some(status) = self.look(WaitIdOptions::STOPPED)? {
+                return Ok(Change::Stopped(status.stopping_signal().unwrap_or(0)));
+            }
+            let without_reaping = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            if self.look(without_reaping)?.is_some() {
+                return Ok(Change::Ended);
+            }
+            if self.changes.recv().await.is_none() {
+                return Err(io::Error::other("the async runtime has ended"));
+            }
+        }
+    }
+
+    /// Signals every process of the command's group.
+    pub(super) fn signal(&self, signal: Signal) {
+        // The group may be empty but for the command's unreaped end.
+        let _ended = kill_process_group(self.pid, signal);
+    }
+
+    /// Takes note of the command's end, waiting for it if need be.
+    pub(super) fn reap(self) -> io::Result<Ending> {
+        loop {
+            match waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED) {
+                Err(rustix::io::Errno::INTR) | Ok(None) => {}
+                Err(error) => return Err(error.into()),
+                Ok(Some(status)) => {
+                    return Ok(match (status.exit_status(), status.terminating_signal()) {
+                        (Some(code), _) => Ending::Code(code),
+                        (None, Some(signal)) => Ending::Signal(signal),
+                        (None, None) => Ending::Code(i32::from(crate::exit_code::FAILED)),
+                    });
+                }
+            }
+        }
+    }
+
+    fn look(&self, options: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
+        Ok(waitid(
+            WaitId::Pid(self.pid),
+            options | WaitIdOptions::NOHANG,
+        )?)
+    }
+}

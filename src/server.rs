@@ -1,0 +1,166 @@
+//! `quorlock server`: one node as a process, started, stopped and logging as redis-server does.
+//!
+//! SIGTERM and SIGINT stop it cleanly, a second SIGINT ends it at once, SIGHUP does nothing. The
+//! exit code is 0 after a clean stop and 1 otherwise.
+
+mod log_line;
+mod pid_file;
+mod readiness;
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use quorlock_server::Node;
+use quorlock_server::config::{
+    Config, Invocation, LogLevel, Supervised, USAGE, parse_command_line,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::Level;
+
+use crate::exit_code::{FAILED, Failure};
+use crate::output::{self, Format};
+use crate::runtime;
+use log_line::LogLine;
+use pid_file::PidFile;
+
+/// Runs a node; `words` are a configuration file and directives, in Redis's grammar.
+pub(crate) fn run(words: &[OsString]) -> ExitCode {
+    match invocation(words) {
+        Ok(Invocation::Help) => {
+            output::line(USAGE.trim_end());
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Version) => {
+            output::line(format_args!(
+                "quorlock server v={}",
+                env!("CARGO_PKG_VERSION")
+            ));
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Serve(config)) => match serve(*config) {
+            Ok(code) => code,
+            Err(failure) => {
+                Format::Text.failure(&failure);
+                failure.into()
+            }
+        },
+        Err(failure) => {
+            Format::Text.failure(&failure);
+            failure.into()
+        }
+    }
+}
+
+fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
+    let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let words = words
+        .ok_or_else(|| Failure::failed("the directives of a node must be written in UTF-8"))?;
+    parse_command_line(&words, &mut io::stdin().lock()).map_err(Failure::failed)
+}
+
+fn serve(config: Config) -> Result<ExitCode, Failure> {
+    start_log(&config)?;
+    let pid = std::process::id();
+    tracing::info!("Quorlock {} starting, pid {pid}", env!("CARGO_PKG_VERSION"));
+    for notice in config.notices() {
+        tracing::warn!("{notice}");
+    }
+    let is_supervised = matches!(config.supervised, Supervised::Systemd | Supervised::Auto);
+    let pid_path = config
+        .pidfile
+        .as_ref()
+        .map(|path| in_data_directory(&config, path));
+    runtime::block_on(async {
+        let node = Node::builder()
+            .config(config)
+            .start()
+            .await
+            .map_err(|error| {
+                tracing::error!("{error}");
+                Failure::failed(error)
+            })?;
+        let _pid_file = pid_path.and_then(PidFile::create);
+        if is_supervised {
+            readiness::notify();
+        }
+        tracing::info!("Ready to accept connections tcp");
+        until_end(node).await
+    })
+}
+
+/// Waits for a signal or for the node's own end, and stops the node.
+async fn until_end(node: Node) -> Result<ExitCode, Failure> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    // Listened to and never read: a closed terminal does not end a node.
+    let _hangup = listen(SignalKind::hangup())?;
+    let name = tokio::select! {
+        ended = node.ended() => return Ok(exit_code(ended)),
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+    };
+    tracing::warn!("Received {name} scheduling shutdown...");
+    tokio::select! {
+        stopped = node.stop() => Ok(exit_code(stopped)),
+        _ = interrupt.recv() => {
+            tracing::warn!("You insist... exiting now.");
+            // At once, as asked: not even the destructors may wait for the disk.
+            std::process::exit(i32::from(FAILED));
+        }
+    }
+}
+
+fn exit_code(end: Result<(), quorlock_server::Failure>) -> ExitCode {
+    match end {
+        Ok(()) => {
+            tracing::warn!("Quorlock is now ready to exit, bye bye...");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            tracing::error!("{failure}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn start_log(config: &Config) -> Result<(), Failure> {
+    let level = match config.loglevel {
+        LogLevel::Debug => Level::TRACE,
+        LogLevel::Verbose => Level::DEBUG,
+        LogLevel::Notice => Level::INFO,
+        LogLevel::Warning => Level::WARN,
+    };
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .event_format(LogLine::new());
+    match &config.logfile {
+        None => lines.init(),
+        Some(path) => {
+            let path = in_data_directory(config, path);
+            let file = OpenOptions::new().create(true).append(true).open(&path);
+            let file = file.map_err(|error| {
+                Failure::failed(format!(
+                    "cannot write the log file {}: {error}",
+                    path.display()
+                ))
+                .remedy("name another with --logfile, or leave it out to log to the output")
+            })?;
+            lines.with_writer(Mutex::new(file)).init();
+        }
+    }
+    Ok(())
+}
+
+/// Redis works inside its data directory, so other paths of the configuration start there.
+fn in_data_directory(config: &Config, path: &std::path::Path) -> PathBuf {
+    config.dir.join(path)
+}

@@ -90,7 +90,8 @@ impl Appender {
     }
 
     /// The largest payload that the next frame may have and certainly finds prepared space, with the
-    /// reserve for control records left untouched. Asked before every command that may write.
+    /// reserve for control records left untouched; 0 if there is none for any frame. Asked before every command
+    /// that may write.
     ///
     /// When it is short and `is_full` is false, the preparer is only behind: let it prepare, do not refuse.
     pub fn room(&self) -> u64 {

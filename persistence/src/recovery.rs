@@ -128,7 +128,8 @@ impl Recovery {
     }
 
     /// The frames to replay, in order: from the opening frame of the last complete checkpoint, or else
-    /// from position 1.
+    /// from position 1. Frames of an unfinished checkpoint come as any others: its parts repeat what the frames
+    /// before them have said.
     pub fn frames(&self) -> Frames<'_> {
         Frames::new(&self.run, self.start_offset)
     }

@@ -1,0 +1,226 @@
+//! Directories that are somebody else's, in use, incomplete or full of other things.
+
+use crate::small_log::*;
+use quorlock_persistence::{
+    Disk, MemoryDisk, OpenError, Options, RealDisk, Recovery, RecoveryError, WriteError,
+};
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Three segments with synced frames.
+fn three_segments() -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    for number in 0..12 {
+        commit(&mut log, &payload(number, 1000));
+    }
+    drop(log);
+    assert_eq!(names(&disk).len(), 3);
+    disk
+}
+
+#[test]
+fn a_second_handle_is_refused_until_the_first_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let error = RealDisk::open(directory.path()).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Locked { holder: Some(id), .. } if id == std::process::id())
+    );
+    assert!(
+        error.to_string().contains("in use by another process"),
+        "{error}"
+    );
+    drop(disk);
+    RealDisk::open(directory.path()).unwrap();
+}
+
+/// Run by the next test in a process of its own; on its own it has nothing to do.
+#[test]
+fn the_other_process() {
+    if let Some(path) = std::env::var_os("LOG_TEST_LOCKED_DIRECTORY") {
+        assert!(matches!(
+            RealDisk::open(path),
+            Err(OpenError::Locked { .. })
+        ));
+    }
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let try_from_other_process = || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "directories::the_other_process"])
+            .env("LOG_TEST_LOCKED_DIRECTORY", directory.path())
+            .output()
+            .unwrap()
+    };
+    let disk = RealDisk::open(directory.path()).unwrap();
+    assert!(try_from_other_process().status.success());
+    drop(disk);
+    assert!(
+        !try_from_other_process().status.success(),
+        "the other process must really have tried"
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_an_error_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    for path in [directory.path().join("missing"), file, "/proc".into()] {
+        let error = RealDisk::open(&path).unwrap_err();
+        assert!(matches!(error, OpenError::Directory { .. }), "{error}");
+        assert!(
+            error.to_string().contains("must exist and be writable"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn files_that_are_not_ours_are_named_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("node.json"), "{}").unwrap();
+    fs::create_dir(directory.path().join("segment-1.log")).unwrap();
+    fs::write(directory.path().join("segment-0000000009.new"), "half made").unwrap();
+    let recovery = Recovery::read(RealDisk::open(directory.path()).unwrap(), &options()).unwrap();
+    assert_eq!(
+        recovery.summary().foreign_files,
+        ["node.json", "segment-1.log"]
+    );
+    assert!(recovery.summary().is_empty);
+    commit(&mut recovery.into_log(identity(1)).unwrap(), b"x");
+    let mut names: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["node.json", "quorlock.lock", FIRST, "segment-1.log"]
+    );
+}
+
+#[test]
+fn what_has_the_name_of_a_segment_must_be_one() {
+    for make in [
+        |path: &std::path::Path| fs::write(path, "").unwrap(),
+        |path: &std::path::Path| fs::write(path, "QUORLOCK").unwrap(),
+        |path: &std::path::Path| fs::write(path, [b'x'; 12288]).unwrap(),
+        |path: &std::path::Path| fs::write(path, [0; 12288]).unwrap(),
+        |path: &std::path::Path| fs::create_dir(path).unwrap(),
+        |path: &std::path::Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        make(&directory.path().join(FIRST));
+        let disk = RealDisk::open(directory.path()).unwrap();
+        let error = Recovery::read(disk, &options()).unwrap_err();
+        assert!(matches!(error, RecoveryError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains(FIRST), "{error}");
+    }
+}
+
+#[test]
+fn a_missing_segment_is_named() {
+    for missing in [FIRST, SECOND] {
+        let disk = three_segments();
+        disk.remove(missing).unwrap();
+        let error = try_read(&disk).unwrap_err();
+        let is_named =
+            matches!(&error, RecoveryError::MissingSegment { file } if file.ends_with(missing));
+        assert!(is_named, "{missing}: {error}");
+    }
+    // The newest one is missed because of the one made ahead of it.
+    let disk = three_segments();
+    open(&disk).preparer.prepare().unwrap();
+    disk.remove("segment-0000000004.log").unwrap();
+    let error = try_read(&disk).unwrap_err();
+    assert!(
+        matches!(error, RecoveryError::MissingSegment { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_segment_under_another_name_is_refused() {
+    let disk = three_segments();
+    disk.rename(SECOND, "segment-0000000004.log").unwrap();
+    let error = try_read(&disk).unwrap_err();
+    assert!(
+        error.to_string().contains("it says that it is segment 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_log_of_another_node_is_refused() {
+    let disk = three_segments();
+    let expected = Options {
+        expected_node: Some([9; 20]),
+        ..options()
+    };
+    let error = Recovery::read(Arc::new(disk.clone()), &expected).unwrap_err();
+    assert!(
+        matches!(error, RecoveryError::ForeignNode { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains(&"01".repeat(20)), "{error}");
+    let other = quorlock_persistence::Identity {
+        node_id: [9; 20],
+        ..identity(1)
+    };
+    let error = read(&disk).into_log(other).unwrap_err();
+    assert!(matches!(error, WriteError::ForeignNode { .. }), "{error}");
+
+    // A single segment of another node among ours.
+    let other_disk = MemoryDisk::new();
+    drop(read(&other_disk).into_log(other).unwrap());
+    let foreign = content(&other_disk, FIRST);
+    disk.edit(FIRST, |bytes| bytes.copy_from_slice(&foreign));
+    let error = try_read(&disk).unwrap_err();
+    assert!(
+        matches!(&error, RecoveryError::ForeignNode { file, .. } if file.ends_with(FIRST)),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unknown_version_is_refused_and_named() {
+    let disk = three_segments();
+    disk.edit(SECOND, |bytes| {
+        bytes[8] = 7;
+        bytes[512 + 8] = 7;
+    });
+    let error = try_read(&disk).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RecoveryError::UnknownVersion {
+                version: 7,
+                known: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("newer program"), "{error}");
+}
+
+#[test]
+fn every_start_opens_a_fresh_segment_and_clears_what_was_made_ahead() {
+    let disk = MemoryDisk::new();
+    for start in 1..=4_u64 {
+        let mut log = open(&disk);
+        assert!(log.preparer.prepare().unwrap());
+        commit(&mut log, b"one per start");
+        let numbers: Vec<_> = (1..=start + 1)
+            .map(|number| format!("segment-{number:010}.log"))
+            .collect();
+        assert_eq!(names(&disk), numbers);
+    }
+    assert_eq!(payloads(&read(&disk)).len(), 4);
+}

@@ -1,0 +1,12 @@
+//! The log as its users see it, on disks that break in every way. One program, so that it links once.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod breaks;
+mod checkpoints;
+mod directories;
+mod failures;
+mod full_disk;
+mod power_loss;
+mod round_trip;
+mod small_log;

@@ -1,0 +1,102 @@
+//! A log with small segments, so that a test can touch every byte of it.
+
+use quorlock_persistence::{
+    Batch, Disk, Identity, Kind, Log, MemoryDisk, Options, Position, Recovery, RecoveryError,
+};
+use std::sync::Arc;
+
+pub(crate) const GROUP: Kind = Kind::new(1);
+pub(crate) const FIRST: &str = "segment-0000000001.log";
+pub(crate) const SECOND: &str = "segment-0000000002.log";
+pub(crate) const BLOCK: usize = 4096;
+
+pub(crate) fn options() -> Options {
+    Options {
+        first_segment_bytes: 12 << 10,
+        segment_bytes: 8 << 10,
+        frame_bytes_max: 2000,
+        reserve_bytes: 256,
+        expected_node: None,
+    }
+}
+
+pub(crate) fn identity(incarnation: u64) -> Identity {
+    Identity {
+        node_id: [1; 20],
+        boot_id: [2; 16],
+        incarnation,
+    }
+}
+
+pub(crate) fn try_read(disk: &MemoryDisk) -> Result<Recovery, RecoveryError> {
+    Recovery::read(Arc::new(disk.clone()), &options())
+}
+
+pub(crate) fn read(disk: &MemoryDisk) -> Recovery {
+    try_read(disk).unwrap()
+}
+
+pub(crate) fn open(disk: &MemoryDisk) -> Log {
+    read(disk).into_log(identity(1)).unwrap()
+}
+
+/// The payloads to replay.
+pub(crate) fn payloads(recovery: &Recovery) -> Vec<Vec<u8>> {
+    recovery
+        .frames()
+        .map(|frame| frame.payload.to_vec())
+        .collect()
+}
+
+pub(crate) fn write(log: &mut Log) -> Position {
+    let mut batch = log.appender.take(Batch::default());
+    log.writer.write(&mut batch).unwrap()
+}
+
+/// Appends, writes and syncs one frame; its node time is its position.
+pub(crate) fn commit(log: &mut Log, payload: &[u8]) -> Position {
+    append(log, payload);
+    write(log);
+    log.writer.sync().unwrap()
+}
+
+pub(crate) fn append(log: &mut Log, payload: &[u8]) -> Position {
+    let time_ns = log.appender.next_position().get();
+    log.appender.append(GROUP, time_ns, payload)
+}
+
+/// A payload without zero bytes, so that a cut through it always shows.
+pub(crate) fn payload(number: usize, length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|index| u8::try_from((number * 7 + index) % 255 + 1).unwrap())
+        .collect()
+}
+
+/// Where the frames of a segment lie: (begin, end), counted without looking at what they say.
+pub(crate) fn frame_ranges(disk: &MemoryDisk, name: &str) -> Vec<(usize, usize)> {
+    let bytes = content(disk, name);
+    let mut ranges = Vec::new();
+    let mut begin = BLOCK;
+    while begin + 40 <= bytes.len() && bytes[begin..begin + 4] != [0; 4] {
+        let length = u32::from_le_bytes(bytes[begin + 8..begin + 12].try_into().unwrap());
+        let end = (begin + 40 + length as usize).next_multiple_of(8);
+        ranges.push((begin, end));
+        begin = end;
+    }
+    ranges
+}
+
+pub(crate) fn content(disk: &MemoryDisk, name: &str) -> Vec<u8> {
+    let file = disk.open(name).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+pub(crate) fn names(disk: &MemoryDisk) -> Vec<String> {
+    disk.list()
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect()
+}

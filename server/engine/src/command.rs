@@ -20,6 +20,7 @@ pub use glob::glob_matches;
 
 use crate::error::ErrorReply;
 use crate::reply::Reply;
+use crate::script::{self, Scripts};
 use crate::turn::Turn;
 
 /// What is known of a command without running it.
@@ -119,18 +120,24 @@ impl Flags {
 pub(crate) enum Action {
     /// A function on keys.
     Data(Run),
+    /// A function on keys and scripts.
+    Script(RunScript),
 }
 
 impl std::fmt::Debug for Action {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Action::Data(_) => "Data",
+            Action::Script(_) => "Script",
         })
     }
 }
 
 /// A command's function. Its arguments begin with the command's name.
 pub(crate) type Run = fn(&mut Turn<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>;
+
+/// The function of a command that runs or keeps scripts.
+pub(crate) type RunScript = fn(&mut Scripts, &mut Turn<'_>, &[&[u8]]) -> Reply;
 
 /// A command with a right number of arguments.
 #[derive(Clone, Copy, Debug)]
@@ -190,6 +197,7 @@ const FAMILIES: &[Family] = &[
     expire::FAMILY,
     scan::FAMILY,
     databases::FAMILY,
+    script::commands::FAMILY,
 ];
 
 static BUCKETS: LazyLock<Vec<Vec<&'static Spec>>> = LazyLock::new(|| {

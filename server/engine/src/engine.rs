@@ -12,6 +12,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
 use crate::mutation::PayloadError;
 use crate::reply::Reply;
+use crate::script::{LogLine, ScriptLimits, Scripts};
 use crate::snapshot::{SnapshotCursor, snapshot};
 use crate::time::{Moment, NodeTime};
 use crate::turn::Turn;
@@ -29,6 +30,8 @@ pub struct EngineOptions {
     pub value_bytes_max: usize,
     /// The most that one command or script may add to the log.
     pub journal_bytes_max: usize,
+    /// What a script may use.
+    pub script_limits: ScriptLimits,
     /// Makes the table's hash function unpredictable for clients. Give each node its own.
     pub hash_seed: u64,
 }
@@ -41,6 +44,7 @@ impl Default for EngineOptions {
             key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
             journal_bytes_max: JOURNAL_BYTES_MAX,
+            script_limits: ScriptLimits::default(),
             hash_seed: 0,
         }
     }
@@ -59,6 +63,7 @@ pub struct Reclaimed {
 #[derive(Debug)]
 pub struct Engine {
     keyspace: Box<Keyspace>,
+    scripts: Scripts,
 }
 
 impl Engine {
@@ -71,8 +76,11 @@ impl Engine {
             value_bytes_max: options.value_bytes_max,
             journal_bytes_max: options.journal_bytes_max,
         };
+        // Without a clock of its own only the other limits end a script.
+        let clock = Box::new(|| NodeTime::ZERO);
         Engine {
             keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
+            scripts: Scripts::new(options.script_limits, clock, options.hash_seed),
         }
     }
 
@@ -93,17 +101,15 @@ impl Engine {
         if caller.database >= DATABASES {
             return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
         }
+        let mut turn = Turn {
+            keyspace: &mut self.keyspace,
+            now,
+            caller: *caller,
+            effects,
+        };
         match command.spec.action {
-            Action::Data(run) => {
-                let keyspace = &mut *self.keyspace;
-                let mut turn = Turn {
-                    keyspace,
-                    now,
-                    caller: *caller,
-                    effects,
-                };
-                run(&mut turn, command.arguments).unwrap_or_else(Reply::Error)
-            }
+            Action::Data(run) => run(&mut turn, command.arguments).unwrap_or_else(Reply::Error),
+            Action::Script(run) => run(&mut self.scripts, &mut turn, command.arguments),
         }
     }
 
@@ -139,11 +145,6 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Option<SnapshotCursor> {
         snapshot(&self.keyspace, cursor, bytes, out)
-    }
-
-    /// Moves every deadline to another clock: what was left at `newest` is left at `now`.
-    pub fn rebase(&mut self, newest: NodeTime, now: NodeTime) {
-        self.keyspace.rebase(newest, now);
     }
 
     /// The latest deadline of any key, found by looking at all of them.
@@ -182,6 +183,31 @@ impl Engine {
     /// Changes whether keys beyond the cap are refused.
     pub fn set_require_ttl(&mut self, is_required: bool) {
         self.keyspace.rules.require_ttl = is_required;
+    }
+
+    /// Sets the clock that measures how long scripts run. Keys know nothing of it.
+    pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> NodeTime + Send>) {
+        self.scripts.set_clock(clock);
+    }
+
+    /// Changes what a script may use.
+    pub fn set_script_limits(&mut self, limits: ScriptLimits) {
+        self.scripts.set_limits(limits);
+    }
+
+    /// How many scripts are known.
+    pub fn script_count(&self) -> usize {
+        self.scripts.count()
+    }
+
+    /// The memory of the scripts' interpreter, in bytes.
+    pub fn script_memory(&self) -> usize {
+        self.scripts.used_memory()
+    }
+
+    /// What scripts have written with `redis.log` since the last call.
+    pub fn take_script_log(&mut self) -> Vec<LogLine> {
+        self.scripts.take_log()
     }
 }
 

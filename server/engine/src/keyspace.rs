@@ -14,7 +14,7 @@ mod wheel;
 use std::time::Duration;
 
 use crate::caller::DATABASES;
-use crate::keyspace::entry::{Body, Entry, NONE, Slot, ValueRef};
+use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord};
@@ -338,118 +338,6 @@ impl Keyspace {
 
     pub(crate) fn next_due(&self) -> Option<NodeTime> {
         self.wheel.next_due()
-    }
-
-    /// Moves every deadline to a new clock: what was left at `newest` is left at `now`.
-    pub(crate) fn rebase(&mut self, newest: NodeTime, now: NodeTime) {
-        self.wheel = Wheel::default();
-        for slot in 0..self.slab.end() {
-            let entry = self.slab.get_mut(slot);
-            if entry.is_vacant() || entry.deadline == NodeTime::NEVER {
-                continue;
-            }
-            let left = entry.deadline.saturating_since(newest);
-            let last = NodeTime::from_nanos(u64::MAX - 1);
-            entry.deadline = now.saturating_add(left).min(last);
-            (entry.previous, entry.next) = (NONE, NONE);
-            self.wheel.insert(&mut self.slab, slot);
-        }
-    }
-
-    /// Starts to record the way back.
-    pub(crate) fn begin_undo(&mut self) {
-        self.undo.begin();
-    }
-
-    pub(crate) fn is_recording(&self) -> bool {
-        self.undo.is_recording()
-    }
-
-    /// The places written since the recording began; some may be free again.
-    pub(crate) fn written_entries(&self) -> impl Iterator<Item = &Entry> {
-        self.undo
-            .records()
-            .iter()
-            .map(|record| self.slab.get(record.slot()))
-    }
-
-    /// Ends the recording; the changes stay.
-    pub(crate) fn commit_undo(&mut self) {
-        self.undo.forget();
-    }
-
-    /// Ends the recording and takes back all changes since, which had the position `position`.
-    ///
-    /// No reply may depend on that position any more, since nothing will be logged there. What
-    /// the shards remember is therefore lowered to the group before, which is on the safe side.
-    pub(crate) fn rollback(&mut self, position: u64) {
-        let before = position.saturating_sub(1);
-        for record in self.undo.take().into_iter().rev() {
-            self.take_back(record);
-        }
-        for shard in self.index.shards_mut() {
-            shard.deleted = shard.deleted.min(before);
-            shard.uncovered = shard.uncovered.min(before);
-        }
-        self.last_position = self.last_position.min(before);
-        self.last_uncovered = self.last_uncovered.min(before);
-    }
-
-    fn take_back(&mut self, record: UndoRecord) {
-        match record {
-            UndoRecord::Created { slot } => {
-                let entry = self.slab.get(slot);
-                let hash = self.index.hash(entry.database(), entry.key());
-                self.take_out(hash, slot);
-            }
-            UndoRecord::Replaced {
-                slot,
-                body,
-                deadline,
-                position,
-            } => {
-                self.move_deadline(slot, deadline, position);
-                self.slab.get_mut(slot).body = body;
-            }
-            UndoRecord::Deadline {
-                slot,
-                deadline,
-                position,
-            } => {
-                self.move_deadline(slot, deadline, position);
-            }
-            UndoRecord::Field {
-                slot,
-                field,
-                value,
-                position,
-            } => {
-                let seed = self.seed;
-                let entry = self.slab.get_mut(slot);
-                entry.set_position(position);
-                if let Some(fields) = entry.body.fields_mut() {
-                    match value {
-                        Some(value) => drop(fields.set(&field, &value, seed)),
-                        None => drop(fields.remove(&field)),
-                    }
-                }
-            }
-            UndoRecord::Removed { slot, mut entry } => {
-                (entry.previous, entry.next) = (NONE, NONE);
-                let hash = self.index.hash(entry.database(), entry.key());
-                let restored = self.slab.insert(*entry);
-                debug_assert_eq!(
-                    restored,
-                    Some(slot),
-                    "free places are reused last in, first out"
-                );
-                if let Some(slot) = restored {
-                    self.index.insert(&self.slab, hash, slot);
-                    self.link(slot);
-                    self.count_key(slot, Step::Up);
-                }
-            }
-        }
     }
 
     fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {

@@ -1,0 +1,225 @@
+//! An engine with its log in memory: what the integration tests talk to.
+//!
+//! Time stands still unless a test moves it. Every group that a command journals is kept, so that
+//! a second engine can be rebuilt from the log at any moment.
+
+use std::time::Duration;
+
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime, Reply, all_specs,
+};
+
+/// One node's engine and its log.
+pub struct Node {
+    pub engine: Engine,
+    pub effects: Effects,
+    pub now: Moment,
+    pub caller: Caller,
+    /// The payloads of the log; the first one has position 1.
+    pub log: Vec<Vec<u8>>,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node::with(EngineOptions::default())
+    }
+}
+
+impl Node {
+    pub fn with(options: EngineOptions) -> Node {
+        assert!(all_specs().count() > 0);
+        let now = Moment {
+            node: NodeTime::from_nanos(5_000_000_000),
+            wall_us: 1_700_000_000_123_456,
+        };
+        Node {
+            engine: Engine::new(options),
+            effects: Effects::default(),
+            now,
+            caller: Caller::default(),
+            log: Vec::new(),
+        }
+    }
+
+    /// Runs a command given as words; quotes and escapes as in `words`.
+    pub fn run(&mut self, line: &str) -> String {
+        render(&self.reply(line))
+    }
+
+    pub fn reply(&mut self, line: &str) -> Reply {
+        let words = words(line);
+        let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        self.execute(&arguments)
+    }
+
+    pub fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
+        let position = self.log.len() as u64 + 1;
+        self.effects.begin(position);
+        let command = match Command::parse(arguments) {
+            Ok(command) => command,
+            Err(error) => return Reply::Error(error),
+        };
+        let reply = self
+            .engine
+            .execute(self.now, &self.caller, &command, &mut self.effects);
+        assert!(
+            self.effects.depends.any <= position,
+            "a dependency on what is not logged"
+        );
+        assert!(self.effects.depends.synced <= position);
+        if self.effects.journal.is_empty() {
+            assert!(
+                self.effects.depends.any < position,
+                "a dependency on what is not logged"
+            );
+            assert!(self.effects.depends.synced < position);
+            assert!(
+                !self.effects.uncovered,
+                "nothing was logged that could be synced"
+            );
+        } else {
+            self.log.push(self.effects.journal.clone());
+        }
+        reply
+    }
+
+    pub fn advance(&mut self, duration: Duration) {
+        self.now.node = self.now.node.saturating_add(duration);
+        self.now.wall_us += u64::try_from(duration.as_micros()).expect("a test's time is short");
+    }
+
+    /// Another engine, made from the log.
+    pub fn replayed(&self) -> Engine {
+        let mut engine = Engine::new(EngineOptions {
+            hash_seed: 7,
+            ..EngineOptions::default()
+        });
+        for (payload, position) in self.log.iter().zip(1..) {
+            engine
+                .apply(position, payload)
+                .expect("what was journalled can be replayed");
+        }
+        engine
+    }
+
+    /// Everything that lives now, as text, in the order of databases and keys.
+    pub fn state(&self) -> Vec<String> {
+        state_of(&self.engine, self.now.node)
+    }
+}
+
+/// The live keys of an engine as text. Read through a snapshot, so that reading changes nothing.
+pub fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
+    let mut copy = Engine::new(EngineOptions::default());
+    let mut cursor = Some(Default::default());
+    while let Some(start) = cursor {
+        let mut part = Vec::new();
+        cursor = engine.snapshot(start, 1 << 12, &mut part);
+        copy.apply(1, &part).expect("a snapshot can be replayed");
+    }
+    let now = Moment {
+        node: now,
+        wall_us: 0,
+    };
+    let mut lines = Vec::new();
+    for database in 0..16 {
+        let caller = Caller {
+            database,
+            ..Caller::default()
+        };
+        let mut ask = |arguments: &[&[u8]]| {
+            let mut effects = Effects::default();
+            effects.begin(2);
+            let command = Command::parse(arguments).expect("a valid command");
+            copy.execute(now, &caller, &command, &mut effects)
+        };
+        let Reply::Array(keys) = ask(&[b"keys", b"*"]) else {
+            panic!("KEYS answers an array")
+        };
+        for key in keys {
+            let Reply::Bulk(key) = key else {
+                panic!("keys are bulks")
+            };
+            let value = match ask(&[b"get", &key]) {
+                Reply::Error(_) => sorted(ask(&[b"hgetall", &key])),
+                string => render(&string),
+            };
+            let left = render(&ask(&[b"pttl", &key]));
+            lines.push(format!(
+                "{database} {} = {value} {left}",
+                key.escape_ascii()
+            ));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// A hash as text in the order of its fields.
+fn sorted(reply: Reply) -> String {
+    let Reply::Map(mut pairs) = reply else {
+        panic!("HGETALL answers a map")
+    };
+    pairs.sort_by_key(|(field, _)| render(field));
+    render(&Reply::Map(pairs))
+}
+
+/// Splits a line into words. A word in double quotes may hold spaces and `\xNN`, `\n`, `\r`.
+pub fn words(line: &str) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut is_quoted = false;
+    let mut bytes = line.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            b' ' if !is_quoted => words.extend(word.take()),
+            b'\\' if is_quoted => {
+                let escaped = match bytes.next().expect("a character behind the backslash") {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b'x' => {
+                        let mut digit = || {
+                            let byte = bytes.next().expect("two digits behind x");
+                            u8::try_from(char::from(byte).to_digit(16).expect("a hex digit"))
+                                .expect("a hex digit is small")
+                        };
+                        digit() * 16 + digit()
+                    }
+                    other => other,
+                };
+                word.get_or_insert_default().push(escaped);
+            }
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// A reply as one line of text.
+pub fn render(reply: &Reply) -> String {
+    let list = |replies: &[Reply]| replies.iter().map(render).collect::<Vec<_>>().join(", ");
+    match reply {
+        Reply::Ok => "OK".into(),
+        Reply::Status(text) => text.escape_ascii().to_string(),
+        Reply::Nil | Reply::NilArray => "nil".into(),
+        Reply::Integer(number) => number.to_string(),
+        Reply::Bulk(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Reply::Array(replies) | Reply::Set(replies) | Reply::Push(replies) => {
+            format!("[{}]", list(replies))
+        }
+        Reply::Map(pairs) => {
+            let flat: Vec<Reply> = pairs
+                .iter()
+                .flat_map(|(key, value)| [key.clone(), value.clone()])
+                .collect();
+            format!("[{}]", list(&flat))
+        }
+        Reply::Error(error) => format!("-{}", error.as_bytes().escape_ascii()),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,205 @@
+//! `redis.call` and `redis.pcall`: from a script's arguments to a command and back.
+//!
+//! The arguments are read where Lua keeps them and go to the same function that serves a client;
+//! no protocol bytes are made. All calls of a script share one group of effects and one moment.
+
+use std::cell::{Cell, RefCell};
+
+use mlua::{BorrowedBytes, Lua, MultiValue, Value};
+use smallvec::SmallVec;
+
+use crate::caller::{Caller, DATABASES, Protocol};
+use crate::command::{Action, Flags, spec_named};
+use crate::effects::Effects;
+use crate::error::ErrorReply;
+use crate::keyspace::Keyspace;
+use crate::reply::Reply;
+use crate::script::convert::{Names, number_text};
+use crate::script::failure::Raised;
+use crate::script::limits::{Budget, End};
+use crate::script::random::Random;
+use crate::time::Moment;
+use crate::turn::Turn;
+
+/// What the functions of `redis` share with the runner. Everything is empty between scripts.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) budget: Budget,
+    pub(crate) running: RefCell<Running>,
+    pub(crate) random: Cell<Random>,
+    pub(crate) log: RefCell<Vec<LogLine>>,
+}
+
+/// What the running script works on: moved in when it begins and out when it ends.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) effects: Effects,
+    pub(crate) now: Moment,
+    /// With the script's own database and dialect.
+    pub(crate) caller: Caller,
+    pub(crate) is_read_only: bool,
+}
+
+/// A line that a script wrote with `redis.log`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// 0 debug, 1 verbose, 2 notice, 3 warning.
+    pub level: u8,
+    /// The text, cut to a bound.
+    pub text: Vec<u8>,
+}
+
+/// What happens when the command answers an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnError {
+    /// `call`: the script raises it.
+    Raise,
+    /// `pcall`: the script gets it as a table.
+    Return,
+}
+
+/// Runs one command for the script.
+pub(crate) fn call(
+    lua: &Lua,
+    shared: &Shared,
+    names: &Names,
+    arguments: &MultiValue,
+    on_error: OnError,
+) -> mlua::Result<Value> {
+    let (reply, is_resp3) = {
+        let mut running = shared.running.borrow_mut();
+        let reply = run(&mut running, arguments).unwrap_or_else(Reply::Error);
+        if running.effects.journal.len() > shared.budget.limits().journal_bytes {
+            return Err(mlua::Error::external(shared.budget.end(End::Journal)));
+        }
+        (reply, running.caller.protocol == Protocol::Resp3)
+    };
+    match reply {
+        Reply::Error(error) if on_error == OnError::Raise => {
+            Err(Raised::by_command(error.as_bytes()).into())
+        }
+        reply => names.value_of(lua, reply, is_resp3),
+    }
+}
+
+fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> {
+    if values.is_empty() {
+        return Err(NO_ARGUMENT);
+    }
+    let mut texts: SmallVec<[Text; INLINE_ARGUMENTS]> = SmallVec::with_capacity(values.len());
+    for value in values {
+        texts.push(Text::of(value).ok_or(WRONG_ARGUMENT)?);
+    }
+    let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
+    let Some(spec) = spec_named(arguments[0]) else {
+        return run_other(running, &arguments);
+    };
+    if !spec.accepts(arguments.len()) {
+        return Err(WRONG_ARITY);
+    }
+    let action = match spec.action {
+        Action::Data(action) if !spec.flags.contains(Flags::NO_SCRIPT) => action,
+        _ => return Err(NOT_ALLOWED),
+    };
+    if running.is_read_only && spec.flags.contains(Flags::WRITE) {
+        return Err(READ_ONLY);
+    }
+    let mut turn = Turn {
+        keyspace: &mut running.keyspace,
+        now: running.now,
+        caller: running.caller,
+        effects: &mut running.effects,
+    };
+    action(&mut turn, &arguments)
+}
+
+/// Commands that are not the engine's but make sense to a script.
+fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let name = arguments[0].to_ascii_lowercase();
+    match (&*name, arguments) {
+        (b"select", [_, index]) => {
+            let index = std::str::from_utf8(index)
+                .ok()
+                .and_then(|text| text.parse::<i64>().ok());
+            let index = index.ok_or(const { ErrorReply::fixed("ERR invalid DB index") })?;
+            let database = u8::try_from(index)
+                .ok()
+                .filter(|&database| database < DATABASES);
+            running.caller.database = database.ok_or(DATABASE_RANGE)?;
+            Ok(Reply::Ok)
+        }
+        (b"ping", [_]) => Ok(Reply::status("PONG")),
+        (b"ping" | b"echo", [_, text]) => Ok(Reply::bulk(text)),
+        (b"select" | b"ping" | b"echo", _) => Err(WRONG_ARITY),
+        (name, _) if SERVER_ONLY.contains(&name) => Err(NOT_ALLOWED),
+        _ => Err(UNKNOWN),
+    }
+}
+
+/// An argument as text.
+enum Text {
+    String(BorrowedBytes),
+    Number(String),
+}
+
+impl Text {
+    fn of(value: &Value) -> Option<Text> {
+        match value {
+            Value::String(text) => Some(Text::String(text.as_bytes())),
+            Value::Integer(number) => Some(Text::Number(number.to_string())),
+            Value::Number(number) => Some(Text::Number(number_text(*number))),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Text::String(bytes) => bytes,
+            Text::Number(text) => text.as_bytes(),
+        }
+    }
+}
+
+const NO_ARGUMENT: ErrorReply =
+    ErrorReply::fixed("ERR Please specify at least one argument for this redis lib call");
+const WRONG_ARGUMENT: ErrorReply =
+    ErrorReply::fixed("ERR Lua redis lib command arguments must be strings or integers");
+const WRONG_ARITY: ErrorReply =
+    ErrorReply::fixed("ERR Wrong number of args calling Redis command from script");
+const UNKNOWN: ErrorReply = ErrorReply::fixed("ERR Unknown Redis command called from script");
+const NOT_ALLOWED: ErrorReply =
+    ErrorReply::fixed("ERR This Redis command is not allowed from script");
+const READ_ONLY: ErrorReply =
+    ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
+const DATABASE_RANGE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");
+
+/// Commands of a connection or of the whole node, told apart from those that do not exist.
+const SERVER_ONLY: &[&[u8]] = &[
+    b"auth",
+    b"bgrewriteaof",
+    b"bgsave",
+    b"client",
+    b"config",
+    b"debug",
+    b"discard",
+    b"exec",
+    b"hello",
+    b"monitor",
+    b"multi",
+    b"psubscribe",
+    b"punsubscribe",
+    b"quit",
+    b"reset",
+    b"save",
+    b"shutdown",
+    b"ssubscribe",
+    b"subscribe",
+    b"sunsubscribe",
+    b"unsubscribe",
+    b"unwatch",
+    b"watch",
+];
+
+/// Lock scripts pass up to six arguments to a command.
+const INLINE_ARGUMENTS: usize = 8;

@@ -1,0 +1,440 @@
+//! Between Lua's values and the engine's: Redis's rules for arguments and replies.
+//!
+//! A script's result is turned into a reply without recursion and within a bound, so that neither
+//! a table that contains itself nor one that names a long string a thousand times can hurt.
+
+use mlua::{Lua, LuaString, Table, Value};
+
+use crate::error::ErrorReply;
+use crate::reply::Reply;
+use crate::script::limits::End;
+
+/// The names of the fields with a meaning, made once so that a lookup makes no string.
+#[derive(Debug)]
+pub(crate) struct Names {
+    err: LuaString,
+    ok: LuaString,
+    double: LuaString,
+    map: LuaString,
+    set: LuaString,
+    big_number: LuaString,
+    verbatim: LuaString,
+    string: LuaString,
+    format: LuaString,
+    /// What a command that answers OK returns: one shared table that cannot be changed.
+    ok_table: Table,
+}
+
+impl Names {
+    pub(crate) fn new(lua: &Lua) -> mlua::Result<Names> {
+        let ok_table = lua.create_table_with_capacity(0, 1)?;
+        ok_table.raw_set("ok", "OK")?;
+        ok_table.set_readonly(true);
+        Ok(Names {
+            err: lua.create_string("err")?,
+            ok: lua.create_string("ok")?,
+            double: lua.create_string("double")?,
+            map: lua.create_string("map")?,
+            set: lua.create_string("set")?,
+            big_number: lua.create_string("big_number")?,
+            verbatim: lua.create_string("verbatim_string")?,
+            string: lua.create_string("string")?,
+            format: lua.create_string("format")?,
+            ok_table,
+        })
+    }
+
+    /// A table with one field, as error and status replies are made of.
+    pub(crate) fn error_table(&self, lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
+        field_table(lua, &self.err, lua.create_string(text)?)
+    }
+
+    pub(crate) fn status_table(&self, lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
+        field_table(lua, &self.ok, lua.create_string(text)?)
+    }
+
+    /// The text of an error table; `None` for other tables.
+    pub(crate) fn error_text(&self, table: &Table) -> Option<Vec<u8>> {
+        text_field(table, &self.err)
+    }
+
+    /// What a command's reply is to the script that called it.
+    ///
+    /// The depth of a command's own reply is a constant of that command, hence the recursion.
+    pub(crate) fn value_of(&self, lua: &Lua, reply: Reply, is_resp3: bool) -> mlua::Result<Value> {
+        Ok(match reply {
+            Reply::Ok => Value::Table(self.ok_table.clone()),
+            Reply::Status(text) => Value::Table(self.status_table(lua, &text)?),
+            Reply::Error(error) => Value::Table(self.error_table(lua, error.as_bytes())?),
+            Reply::Nil | Reply::NilArray if is_resp3 => Value::Nil,
+            Reply::Nil | Reply::NilArray => Value::Boolean(false),
+            Reply::Integer(number) => Value::Number(rounded(number)),
+            Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
+            Reply::Boolean(yes) if is_resp3 => Value::Boolean(yes),
+            Reply::Boolean(yes) => Value::Number(if yes { 1.0 } else { 0.0 }),
+            Reply::Double(number) if is_resp3 => {
+                Value::Table(field_table(lua, &self.double, number)?)
+            }
+            Reply::Double(number) => Value::String(lua.create_string(number_text(number))?),
+            Reply::Array(items) | Reply::Push(items) => self.list_of(lua, items, is_resp3)?,
+            Reply::Set(items) if is_resp3 => {
+                let members = lua.create_table()?;
+                for item in items {
+                    members.raw_set(self.value_of(lua, item, is_resp3)?, true)?;
+                }
+                Value::Table(field_table(lua, &self.set, members)?)
+            }
+            Reply::Set(items) => self.list_of(lua, items, is_resp3)?,
+            Reply::Map(pairs) if is_resp3 => {
+                let entries = lua.create_table()?;
+                for (key, value) in pairs {
+                    let key = self.value_of(lua, key, is_resp3)?;
+                    entries.raw_set(key, self.value_of(lua, value, is_resp3)?)?;
+                }
+                Value::Table(field_table(lua, &self.map, entries)?)
+            }
+            Reply::Map(pairs) => {
+                let items = pairs
+                    .into_iter()
+                    .flat_map(|(key, value)| [key, value])
+                    .collect();
+                self.list_of(lua, items, is_resp3)?
+            }
+            Reply::Verbatim(format, bytes) if is_resp3 => {
+                let inner = lua.create_table()?;
+                inner.raw_set(&self.format, lua.create_string(format)?)?;
+                inner.raw_set(&self.string, lua.create_string(bytes)?)?;
+                Value::Table(field_table(lua, &self.verbatim, inner)?)
+            }
+            Reply::Verbatim(_, bytes) => Value::String(lua.create_string(bytes)?),
+        })
+    }
+
+    fn list_of(&self, lua: &Lua, items: Vec<Reply>, is_resp3: bool) -> mlua::Result<Value> {
+        let list = lua.create_table_with_capacity(items.len(), 0)?;
+        for (place, item) in items.into_iter().enumerate() {
+            list.raw_set(place.saturating_add(1), self.value_of(lua, item, is_resp3)?)?;
+        }
+        Ok(Value::Table(list))
+    }
+
+    /// The reply that a script's result stands for.
+    pub(crate) fn reply_of(&self, value: Value, is_resp3: bool) -> Result<Reply, End> {
+        let mut room = Room {
+            values: REPLY_VALUES_MAX,
+            bytes: REPLY_BYTES_MAX,
+        };
+        let mut open: Vec<Open> = Vec::new();
+        let mut next = Some(value);
+        loop {
+            let finished = match next.take() {
+                Some(value) => match self.begin(value, is_resp3, open.len(), &mut room)? {
+                    Begun::Finished(reply) => reply,
+                    Begun::Open(list) => {
+                        open.push(list);
+                        next = open.last_mut().and_then(Open::next);
+                        if next.is_some() {
+                            continue;
+                        }
+                        open.pop().map_or(Reply::Nil, Open::finish)
+                    }
+                },
+                None => open.pop().map_or(Reply::Nil, Open::finish),
+            };
+            let Some(parent) = open.last_mut() else {
+                return Ok(finished);
+            };
+            parent.items.push(finished);
+            next = parent.next();
+        }
+    }
+
+    fn begin(
+        &self,
+        value: Value,
+        is_resp3: bool,
+        depth: usize,
+        room: &mut Room,
+    ) -> Result<Begun, End> {
+        room.take(0)?;
+        Ok(Begun::Finished(match value {
+            Value::String(text) => {
+                let bytes = text.as_bytes();
+                room.take(bytes.len())?;
+                Reply::Bulk(bytes.to_vec())
+            }
+            Value::Integer(number) => Reply::Integer(number),
+            Value::Number(number) => Reply::Integer(truncated(number)),
+            Value::Boolean(yes) if is_resp3 => Reply::Boolean(yes),
+            Value::Boolean(true) => Reply::Integer(1),
+            Value::Table(_) if depth >= REPLY_DEPTH_MAX => {
+                Reply::Error(ErrorReply::fixed("ERR reached lua stack limit"))
+            }
+            Value::Table(table) => return self.begin_table(table, room),
+            _ => Reply::Nil,
+        }))
+    }
+
+    fn begin_table(&self, table: Table, room: &mut Room) -> Result<Begun, End> {
+        if let Some(text) = self.error_text(&table) {
+            room.take(text.len())?;
+            return Ok(Begun::Finished(Reply::Error(ErrorReply::new(text))));
+        }
+        if let Some(text) = text_field(&table, &self.ok) {
+            room.take(text.len())?;
+            return Ok(Begun::Finished(Reply::Status(text.into())));
+        }
+        match table.raw_get(&self.double) {
+            Ok(Value::Number(number)) => return Ok(Begun::Finished(Reply::Double(number))),
+            Ok(Value::Integer(number)) => {
+                return Ok(Begun::Finished(Reply::Double(rounded(number))));
+            }
+            _ => {}
+        }
+        if let Ok(Value::Table(entries)) = table.raw_get(&self.map) {
+            let pairs = entries.pairs::<Value, Value>().filter_map(Result::ok);
+            return Ok(Begun::Open(Open::listed(
+                Shape::Map,
+                pairs.flat_map(|(k, v)| [k, v]),
+                room,
+            )?));
+        }
+        if let Ok(Value::Table(members)) = table.raw_get(&self.set) {
+            let keys = members
+                .pairs::<Value, Value>()
+                .filter_map(Result::ok)
+                .map(|(key, _)| key);
+            return Ok(Begun::Open(Open::listed(Shape::Set, keys, room)?));
+        }
+        if let Some(text) = text_field(&table, &self.big_number) {
+            room.take(text.len())?;
+            return Ok(Begun::Finished(Reply::Bulk(text)));
+        }
+        if let Ok(Value::Table(inner)) = table.raw_get(&self.verbatim) {
+            let text = text_field(&inner, &self.string);
+            let format = text_field(&inner, &self.format).and_then(|format| format.try_into().ok());
+            if let (Some(text), Some(format)) = (text, format) {
+                room.take(text.len())?;
+                return Ok(Begun::Finished(Reply::Verbatim(format, text)));
+            }
+        }
+        Ok(Begun::Open(Open::indexed(table)))
+    }
+}
+
+/// The text of an argument that is a number: whole numbers without a fraction, others with as few
+/// digits as read back as the same number.
+pub(crate) fn number_text(number: f64) -> String {
+    if number.is_nan() {
+        return if number.is_sign_negative() {
+            "-nan".to_owned()
+        } else {
+            "nan".to_owned()
+        };
+    }
+    if number.is_infinite() {
+        return if number < 0.0 {
+            "-inf".to_owned()
+        } else {
+            "inf".to_owned()
+        };
+    }
+    if number.trunc() == number && number.abs() < WHOLE_MAX {
+        if number == 0.0 && number.is_sign_negative() {
+            return "-0".to_owned();
+        }
+        return itoa::Buffer::new().format(truncated(number)).to_owned();
+    }
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(exponent @ -4..=16) => {
+            let _ = exponent;
+            number.to_string()
+        }
+        Ok(exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        Err(_) => scientific,
+    }
+}
+
+/// Towards zero; what does not fit becomes the lowest number, as the C conversion of Redis does.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked on the same line"
+)]
+pub(crate) fn truncated(number: f64) -> i64 {
+    if number > -WHOLE_MAX && number < WHOLE_MAX {
+        number as i64
+    } else {
+        i64::MIN
+    }
+}
+
+/// Lua's numbers have 53 bits, in Redis as well.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "that is Redis's rule for scripts"
+)]
+fn rounded(number: i64) -> f64 {
+    number as f64
+}
+
+fn field_table(lua: &Lua, name: &LuaString, value: impl mlua::IntoLua) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set(name, value)?;
+    Ok(table)
+}
+
+/// A field that is a text; numbers count as text.
+fn text_field(table: &Table, name: &LuaString) -> Option<Vec<u8>> {
+    match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+        _ => None,
+    }
+}
+
+/// A list whose values are being converted.
+struct Open {
+    shape: Shape,
+    source: Source,
+    items: Vec<Reply>,
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Array,
+    Map,
+    Set,
+}
+
+enum Source {
+    /// The values 1, 2, 3 ... up to the first that is nil.
+    Indexed {
+        table: Table,
+        place: usize,
+    },
+    Listed(std::vec::IntoIter<Value>),
+}
+
+enum Begun {
+    Finished(Reply),
+    Open(Open),
+}
+
+impl Open {
+    fn indexed(table: Table) -> Open {
+        let source = Source::Indexed { table, place: 0 };
+        Open {
+            shape: Shape::Array,
+            source,
+            items: Vec::new(),
+        }
+    }
+
+    fn listed(
+        shape: Shape,
+        values: impl Iterator<Item = Value>,
+        room: &mut Room,
+    ) -> Result<Open, End> {
+        let mut list = Vec::new();
+        for value in values {
+            room.take(0)?;
+            list.push(value);
+        }
+        Ok(Open {
+            shape,
+            source: Source::Listed(list.into_iter()),
+            items: Vec::new(),
+        })
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        match &mut self.source {
+            Source::Listed(values) => values.next(),
+            Source::Indexed { table, place } => {
+                *place = place.saturating_add(1);
+                table
+                    .raw_get::<Value>(*place)
+                    .ok()
+                    .filter(|value| !value.is_nil())
+            }
+        }
+    }
+
+    fn finish(self) -> Reply {
+        match self.shape {
+            Shape::Array => Reply::Array(self.items),
+            Shape::Set => Reply::Set(self.items),
+            Shape::Map => {
+                let mut pairs = Vec::with_capacity(self.items.len() / 2);
+                let mut items = self.items.into_iter();
+                while let (Some(key), Some(value)) = (items.next(), items.next()) {
+                    pairs.push((key, value));
+                }
+                Reply::Map(pairs)
+            }
+        }
+    }
+}
+
+/// What the reply may still grow by.
+struct Room {
+    values: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), End> {
+        self.values = self.values.checked_sub(1).ok_or(End::Reply)?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(End::Reply)?;
+        Ok(())
+    }
+}
+
+const REPLY_VALUES_MAX: usize = 1 << 20;
+const REPLY_BYTES_MAX: usize = 64 << 20;
+/// Deeper tables become an error in their place, as in Redis. Clients give up far earlier.
+const REPLY_DEPTH_MAX: usize = 128;
+/// 2^63, the first number beyond the integers.
+const WHOLE_MAX: f64 = 9_223_372_036_854_775_808.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_the_shortest_text_that_reads_back() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-30_000.0, "-30000"),
+            (1e15, "1000000000000000"),
+            (1e18, "1000000000000000000"),
+            (0.1, "0.1"),
+            (1.5, "1.5"),
+            (-2.25, "-2.25"),
+            (1e-4, "0.0001"),
+            (1e-5, "1e-05"),
+            (1.5e300, "1.5e+300"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(number_text(number), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_cut_towards_zero() {
+        assert_eq!(truncated(3.99), 3);
+        assert_eq!(truncated(-3.99), -3);
+        assert_eq!(truncated(1e20), i64::MIN);
+        assert_eq!(truncated(f64::NAN), i64::MIN);
+    }
+}

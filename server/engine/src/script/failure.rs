@@ -1,0 +1,181 @@
+//! How a script fails: what it raised, where, and the error reply made of it.
+//!
+//! The texts are Redis's: the error, then `script: SHA, on @user_script:LINE.`.
+
+use std::fmt;
+
+use mlua::{Error, Value};
+
+use crate::error::ErrorReply;
+use crate::script::limits::{End, ScriptLimits};
+
+/// An error raised by `redis.call` or by `error`, on its way through the interpreter.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    /// The error reply's text.
+    pub(crate) text: Vec<u8>,
+    /// What `pcall` hands to the script; the text itself if it is `None`.
+    pub(crate) value: Option<Value>,
+}
+
+impl Raised {
+    pub(crate) fn by_command(text: &[u8]) -> Raised {
+        Raised {
+            text: text.to_vec(),
+            value: None,
+        }
+    }
+
+    /// A fault of the script's own, named without a code.
+    pub(crate) fn by_function(text: &str) -> Raised {
+        Raised {
+            text: format!("ERR {text}").into_bytes(),
+            value: None,
+        }
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&String::from_utf8_lossy(&self.text))
+    }
+}
+
+impl std::error::Error for Raised {}
+
+impl From<Raised> for Error {
+    fn from(raised: Raised) -> Error {
+        Error::external(raised)
+    }
+}
+
+/// What is found at the bottom of an error of the interpreter.
+pub(crate) enum Cause<'a> {
+    Raised(&'a Raised),
+    Ended(End),
+    OutOfMemory,
+    /// A fault that the interpreter itself noticed.
+    Fault(String),
+}
+
+/// Looks through the layers that the interpreter has put around an error.
+pub(crate) fn cause_of(error: &Error) -> Cause<'_> {
+    let mut inner = error;
+    loop {
+        match inner {
+            Error::CallbackError { cause, .. }
+            | Error::WithContext { cause, .. }
+            | Error::BadArgument { cause, .. } => inner = cause,
+            Error::MemoryError(_) => return Cause::OutOfMemory,
+            Error::ExternalError(external) => {
+                if let Some(raised) = external.downcast_ref::<Raised>() {
+                    return Cause::Raised(raised);
+                }
+                if let Some(&end) = external.downcast_ref::<End>() {
+                    return Cause::Ended(end);
+                }
+                return Cause::Fault(external.to_string());
+            }
+            Error::RuntimeError(text) => return Cause::Fault(text.clone()),
+            Error::SyntaxError { message, .. } => return Cause::Fault(message.clone()),
+            other => return Cause::Fault(other.to_string()),
+        }
+    }
+}
+
+/// A fault's text in Redis's words, without what the interpreter says of its own files.
+pub(crate) fn fault_text(text: &str) -> String {
+    let text = text.split(TRACEBACK).next().unwrap_or_default();
+    let text = match text
+        .strip_prefix(SANDBOX_NAME)
+        .and_then(|rest| rest.split_once(": "))
+    {
+        Some((_, rest)) => rest,
+        None => text,
+    };
+    text.replace(
+        "attempt to modify a readonly table",
+        "Attempt to modify a readonly table",
+    )
+}
+
+/// The reply to a script that has raised an error nobody caught.
+pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
+    let line = line_of(error);
+    let mut text = match cause_of(error) {
+        Cause::Raised(raised) => raised.text.clone(),
+        Cause::Fault(fault) => {
+            let fault = fault_text(&fault);
+            match line {
+                Some(line) if !fault.starts_with(CHUNK_NAME) => {
+                    format!("ERR {CHUNK_NAME}:{line}: {fault}").into_bytes()
+                }
+                _ => format!("ERR {fault}").into_bytes(),
+            }
+        }
+        Cause::Ended(_) | Cause::OutOfMemory => b"ERR Script ended".to_vec(),
+    };
+    text.truncate(ERROR_BYTES_MAX);
+    let place = match line {
+        Some(line) => format!(" script: {sha}, on @{CHUNK_NAME}:{line}."),
+        None => format!(" script: {sha}"),
+    };
+    text.extend_from_slice(place.as_bytes());
+    ErrorReply::new(text)
+}
+
+/// The reply to a script that has reached a limit and has been undone.
+pub(crate) fn ended_reply(end: End, limits: &ScriptLimits) -> ErrorReply {
+    let (limit, remedy) = match end {
+        End::Time => (
+            format!("time limit of {} ms", limits.time.as_millis()),
+            "Shorten the script or raise script-time-limit",
+        ),
+        End::Memory => (
+            format!("memory limit of {} bytes", limits.memory_bytes),
+            "Let the script build less at a time",
+        ),
+        End::Steps => (
+            format!("limit of {} steps", limits.steps),
+            "Shorten the script",
+        ),
+        End::Journal => (
+            format!("limit of {} bytes written", limits.journal_bytes),
+            "Split the work over several scripts",
+        ),
+        End::Reply => (
+            "limit for the size of a reply".to_owned(),
+            "Return less at a time",
+        ),
+    };
+    ErrorReply::new(format!(
+        "ERR Script ended: {limit} reached, all its effects were undone. No lock was taken, \
+         extended or released by it; locks held before still expire as set. {remedy}."
+    ))
+}
+
+/// The line of the script at which it failed, from the interpreter's own trace.
+fn line_of(error: &Error) -> Option<u32> {
+    let trace = match error {
+        Error::CallbackError { traceback, .. } => traceback,
+        Error::RuntimeError(text) => text
+            .split_once(TRACEBACK)
+            .map_or(text.as_str(), |(_, trace)| trace),
+        _ => return None,
+    };
+    let (_, rest) = trace.split_once(CHUNK_NAME)?;
+    let rest = rest.strip_prefix(':')?;
+    let digits = rest
+        .find(|symbol: char| !symbol.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+/// What scripts are called in their errors.
+pub(crate) const CHUNK_NAME: &str = "user_script";
+/// What the file of wrappers is called.
+pub(crate) const SANDBOX_NAME: &str = "sandbox";
+
+const TRACEBACK: &str = "\nstack traceback:\n";
+/// A script may raise a text of any length; a client need not read it all.
+const ERROR_BYTES_MAX: usize = 4096;

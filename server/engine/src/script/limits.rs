@@ -1,0 +1,222 @@
+//! What a script may use up, and the memory of whether it has used up too much.
+//!
+//! Once a limit has been reached the budget stays ended until the next script begins: every later
+//! step fails again, so that no `pcall` in a loop can swallow the end. Reads no clock itself; the
+//! shell hands one in, and it is asked only by scripts that take more than a few steps.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::time::Duration;
+
+use crate::time::NodeTime;
+
+/// The clock that measures how long a script has been running.
+pub(crate) type ScriptClock = Box<dyn FnMut() -> NodeTime + Send>;
+
+/// What one script may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptLimits {
+    /// How long it may run.
+    pub time: Duration,
+    /// How much memory it may take beyond what the interpreter itself needs.
+    pub memory_bytes: usize,
+    /// How many steps it may take: calls, returns, turns of loops, steps of pattern matching.
+    pub steps: u64,
+    /// How long its part of the log may become.
+    pub journal_bytes: usize,
+}
+
+impl Default for ScriptLimits {
+    fn default() -> ScriptLimits {
+        ScriptLimits {
+            time: TIME_DEFAULT,
+            memory_bytes: MEMORY_BYTES_DEFAULT,
+            steps: STEPS_DEFAULT,
+            journal_bytes: JOURNAL_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// Which limit ended a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Time,
+    Memory,
+    Steps,
+    Journal,
+    Reply,
+}
+
+/// What the running script has used.
+pub(crate) struct Budget {
+    limits: Cell<ScriptLimits>,
+    clock: RefCell<ScriptClock>,
+    steps: Cell<u64>,
+    started: Cell<Option<NodeTime>>,
+    ended: Cell<Option<End>>,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: ScriptLimits, clock: ScriptClock) -> Budget {
+        Budget {
+            limits: Cell::new(limits),
+            clock: RefCell::new(clock),
+            steps: Cell::new(0),
+            started: Cell::new(None),
+            ended: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> ScriptLimits {
+        self.limits.get()
+    }
+
+    pub(crate) fn set_limits(&self, limits: ScriptLimits) {
+        self.limits.set(limits);
+    }
+
+    pub(crate) fn set_clock(&self, clock: ScriptClock) {
+        *self.clock.borrow_mut() = clock;
+    }
+
+    /// A new script: nothing has been used.
+    pub(crate) fn begin(&self) {
+        self.steps.set(0);
+        self.started.set(None);
+        self.ended.set(None);
+    }
+
+    /// Counts a step. An error once a limit has been reached, and from then on every time.
+    #[inline]
+    pub(crate) fn step(&self) -> Result<(), End> {
+        let steps = self.steps.get().saturating_add(1);
+        self.steps.set(steps);
+        if self.ended.get().is_none() && steps % STEPS_PER_CLOCK_READING != 0 {
+            return Ok(());
+        }
+        self.check()
+    }
+
+    /// Looks at the clock now; for the few operations that take long in one step.
+    #[cold]
+    pub(crate) fn check(&self) -> Result<(), End> {
+        if let Some(end) = self.ended.get() {
+            return Err(end);
+        }
+        let limits = self.limits.get();
+        if self.steps.get() > limits.steps {
+            return Err(self.end(End::Steps));
+        }
+        let now = (self.clock.borrow_mut())();
+        let Some(started) = self.started.get() else {
+            // The first reading starts the count: short scripts never pay for it, and the few
+            // steps before it are far below the resolution of the limit.
+            self.started.set(Some(now));
+            return Ok(());
+        };
+        if now.saturating_since(started) >= limits.time {
+            return Err(self.end(End::Time));
+        }
+        Ok(())
+    }
+
+    /// Ends the script; the first reason counts.
+    pub(crate) fn end(&self, end: End) -> End {
+        let first = self.ended.get().unwrap_or(end);
+        self.ended.set(Some(first));
+        first
+    }
+
+    pub(crate) fn ended(&self) -> Option<End> {
+        self.ended.get()
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Budget")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// As the error that unwinds the interpreter. The reply is made from the [`Budget`].
+impl fmt::Display for End {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the script has reached a limit")
+    }
+}
+
+impl std::error::Error for End {}
+
+const TIME_DEFAULT: Duration = Duration::from_millis(500);
+const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
+const STEPS_DEFAULT: u64 = 20_000_000;
+const JOURNAL_BYTES_DEFAULT: usize = 4 << 20;
+
+/// A reading of the clock costs about as much as two steps. The slowest single steps (string
+/// operations over all the memory a script may have) take some tens of milliseconds.
+const STEPS_PER_CLOCK_READING: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+
+    fn ticking(step: Duration) -> ScriptClock {
+        let mut now = NodeTime::ZERO;
+        Box::new(move || {
+            now = now.saturating_add(step);
+            now
+        })
+    }
+
+    #[test]
+    fn a_short_script_reads_no_clock() {
+        let budget = Budget::new(ScriptLimits::default(), Box::new(|| panic!("no reading")));
+        budget.begin();
+        for _ in 1..STEPS_PER_CLOCK_READING {
+            budget.step().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_end_is_remembered_until_the_next_script() {
+        let budget = Budget::new(ScriptLimits::default(), ticking(Duration::from_millis(100)));
+        budget.begin();
+        let steps = std::iter::repeat_with(|| budget.step())
+            .take_while(Result::is_ok)
+            .count();
+        assert_eq!(
+            steps,
+            6 * 8 - 1,
+            "the first reading starts the count, five more use it up"
+        );
+        assert_eq!(budget.step(), Err(End::Time));
+        assert_eq!(
+            budget.end(End::Memory),
+            End::Time,
+            "the first reason counts"
+        );
+        budget.begin();
+        assert_eq!(budget.step(), Ok(()));
+        assert_eq!(budget.ended(), None);
+    }
+
+    #[test]
+    fn steps_are_counted() {
+        let limits = ScriptLimits {
+            steps: 100,
+            ..ScriptLimits::default()
+        };
+        let budget = Budget::new(limits, Box::new(|| NodeTime::ZERO));
+        budget.begin();
+        let steps = std::iter::repeat_with(|| budget.step())
+            .take_while(Result::is_ok)
+            .count();
+        assert_eq!(steps, 103, "noticed at the next reading of the clock");
+        assert_eq!(budget.ended(), Some(End::Steps));
+    }
+}

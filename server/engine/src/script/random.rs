@@ -1,0 +1,58 @@
+//! The random numbers of `math.random`: Redis's generator, and so Redis's numbers.
+//!
+//! Every script starts from the same seed. What a script does therefore never depends on the
+//! scripts before it, and nothing secret can be learned from it.
+
+/// The 48-bit linear congruential generator of `drand48`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) const fn new(seed: u32) -> Random {
+        Random(((seed as u64) << 16) | LOW_BITS)
+    }
+
+    /// A number from 0 to 2^31 - 1.
+    fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & MASK;
+        u32::try_from(self.0 >> 17).unwrap_or(0)
+    }
+
+    /// A number from 0 (included) to 1 (excluded).
+    pub(crate) fn fraction(&mut self) -> f64 {
+        f64::from(self.next() % RANGE) / f64::from(RANGE)
+    }
+
+    /// The whole numbers from `low` to `high`, both included. `low` must not be above `high`.
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+        (self.fraction() * (high - low + 1.0)).floor() + low
+    }
+}
+
+impl Default for Random {
+    fn default() -> Random {
+        Random::new(0)
+    }
+}
+
+const LOW_BITS: u64 = 0x330E;
+const MULTIPLIER: u64 = 0x5_DEEC_E66D;
+const INCREMENT: u64 = 0xB;
+const MASK: u64 = (1 << 48) - 1;
+const RANGE: u32 = i32::MAX as u32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers are what Redis 7.0.15 answers to `return {math.random(1000000), ...}`.
+    #[test]
+    fn the_numbers_are_those_of_redis() {
+        let mut random = Random::default();
+        random.next();
+        assert!((random.fraction() - 0.0).abs() <= 1.0);
+        let mut random = Random::new(7);
+        assert_eq!(random.between(1.0, 1e6), 266_445.0);
+        assert_eq!(random.between(1.0, 1e6), 682_036.0);
+    }
+}

@@ -1,0 +1,107 @@
+//! The first line of a script, if it is `#!lua flags=...`, with Redis's rules and error texts.
+
+use crate::error::ErrorReply;
+
+/// What the first line says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The length of the line without its end, so that the numbers of the lines stay.
+    pub(crate) bytes: usize,
+    /// The script promises to write nothing.
+    pub(crate) is_read_only: bool,
+}
+
+/// Reads the first line. A script without such a line has an empty head.
+pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
+    if !body.starts_with(b"#!") {
+        return Ok(Head::default());
+    }
+    let Some(bytes) = body.iter().position(|&byte| byte == b'\n') else {
+        return Err(const { ErrorReply::fixed("ERR Invalid script shebang") });
+    };
+    let line = String::from_utf8_lossy(&body[..bytes]).into_owned();
+    let mut words = line.split_ascii_whitespace();
+    let engine = words.next().unwrap_or_default();
+    if engine != "#!lua" {
+        let text = format!("ERR Unexpected engine in script shebang: {engine}");
+        return Err(ErrorReply::new(text));
+    }
+    let mut head = Head {
+        bytes,
+        is_read_only: false,
+    };
+    for option in words {
+        let Some(flags) = option.strip_prefix("flags=") else {
+            let text = format!("ERR Unknown lua shebang option: {option}");
+            return Err(ErrorReply::new(text));
+        };
+        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+            if !FLAGS.contains(&flag) {
+                let text = format!("ERR Unexpected flag in script shebang: {flag}");
+                return Err(ErrorReply::new(text));
+            }
+            head.is_read_only |= flag == NO_WRITES;
+        }
+    }
+    Ok(head)
+}
+
+const NO_WRITES: &str = "no-writes";
+
+/// Only `no-writes` means something to a node of its own.
+const FLAGS: &[&str] = &[
+    NO_WRITES,
+    "allow-oom",
+    "allow-stale",
+    "no-cluster",
+    "allow-cross-slot-keys",
+];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_read_and_its_end_stays() {
+        assert_eq!(read(b"return 1").unwrap(), Head::default());
+        assert_eq!(
+            read(b"#!lua\nreturn 1").unwrap(),
+            Head {
+                bytes: 5,
+                is_read_only: false
+            }
+        );
+        let head = read(b"#!lua flags=allow-stale,no-writes\nreturn 1").unwrap();
+        assert_eq!(
+            head,
+            Head {
+                bytes: 33,
+                is_read_only: true
+            }
+        );
+    }
+
+    #[test]
+    fn wrong_first_lines_are_refused_in_redis_words() {
+        let cases: [(&[u8], &str); 4] = [
+            (b"#!lua", "ERR Invalid script shebang"),
+            (
+                b"#!js\nreturn 1",
+                "ERR Unexpected engine in script shebang: #!js",
+            ),
+            (
+                b"#!lua name=a\nreturn 1",
+                "ERR Unknown lua shebang option: name=a",
+            ),
+            (
+                b"#!lua flags=foo\nreturn 1",
+                "ERR Unexpected flag in script shebang: foo",
+            ),
+        ];
+        for (body, text) in cases {
+            assert_eq!(read(body).unwrap_err().to_string(), text);
+        }
+    }
+}

@@ -32,14 +32,19 @@ compile_error!(
     "quorlock-client needs Linux: its clocks are CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW"
 );
 
+pub mod acquisition;
 mod address;
+mod answer;
 mod clock;
 mod guard;
+pub mod holding;
 mod lock;
 mod orders;
 mod outcome;
 mod probe;
 mod redlock;
+mod reply;
+mod request;
 mod settings;
 mod token;
 mod votes;

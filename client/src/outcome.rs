@@ -70,7 +70,7 @@ impl fmt::Display for Cause {
 }
 
 /// One node's answer in a round.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeAnswer {
     /// It voted for us.
     Granted,

@@ -81,6 +81,61 @@ impl fmt::Display for Identity {
     }
 }
 
+/// Votes counted over distinct identities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ballot {
+    votes: Vec<(NodeIndex, Identity)>,
+}
+
+impl Ballot {
+    /// Counts a node's vote; a later one of the same place replaces it.
+    pub fn add(&mut self, node: NodeIndex, identity: Identity) {
+        self.remove(node);
+        self.votes.push((node, identity));
+    }
+
+    /// Takes a node's vote back.
+    pub fn remove(&mut self, node: NodeIndex) {
+        self.votes.retain(|(place, _)| *place != node);
+    }
+
+    /// The identity under which the node at this place voted.
+    #[must_use]
+    pub fn of(&self, node: NodeIndex) -> Option<&Identity> {
+        self.votes
+            .iter()
+            .find(|(place, _)| *place == node)
+            .map(|(_, identity)| identity)
+    }
+
+    /// How many different nodes voted.
+    #[must_use]
+    pub fn distinct(&self) -> usize {
+        let votes = &self.votes;
+        let is_first = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
+            !votes[..at]
+                .iter()
+                .any(|(_, earlier)| earlier.id == identity.id)
+        };
+        votes
+            .iter()
+            .enumerate()
+            .filter(|vote| is_first(*vote))
+            .count()
+    }
+
+    /// The place of another vote of the same node, if it was counted under two addresses.
+    #[must_use]
+    pub fn twin(&self, node: NodeIndex) -> Option<NodeIndex> {
+        let identity = self.of(node)?;
+        let twin = self
+            .votes
+            .iter()
+            .find(|(at, other)| *at != node && other.id == identity.id);
+        twin.map(|(place, _)| *place)
+    }
+}
+
 /// Whether a node that says who it is may vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {

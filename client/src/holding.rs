@@ -1,0 +1,494 @@
+//! A lock that is held: renewal, healing, loss. A state machine without clock and I/O.
+//!
+//! Invariants: the validity only moves forward, and only when a majority of distinct nodes renewed
+//! it before the old one ended. A loss is final. After a loss or a release nothing is renewed or
+//! taken any more.
+
+use std::time::Duration;
+
+use crate::acquisition::{Acquisition, Answer, Terms, Vote};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, Loss, NodeAnswer};
+use crate::votes::{Ballot, Identity, NodeIndex, NodeSet, majority};
+
+/// One node's answer to an extension.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ExtendAnswer {
+    /// It holds the lock for us at least for the ttl asked for.
+    Extended(Identity),
+    /// The lock is not there.
+    Gone(Identity),
+    /// Somebody else has it.
+    Other(Identity),
+    /// No answer that counts.
+    Not(Cause),
+}
+
+/// What happens to a lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The time last asked for has come (or any other time: a timer may fire early).
+    Timer,
+    /// The owner wants to renew now.
+    Extend,
+    /// The owner is done, or gone.
+    Release,
+    /// A node answered an extension.
+    Extended {
+        /// Its place.
+        node: NodeIndex,
+        /// The round it answers.
+        round: u32,
+        /// Its answer.
+        answer: ExtendAnswer,
+    },
+    /// A node answered a request to take the lock: a straggler of the acquisition (round 0), or
+    /// one that is being healed.
+    Taken {
+        /// Its place.
+        node: NodeIndex,
+        /// The round it answers.
+        round: u32,
+        /// Its answer.
+        answer: Answer,
+    },
+}
+
+/// What is to be done for a lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Ask this node to extend the lock.
+    Extend {
+        /// Its place.
+        node: NodeIndex,
+        /// To be handed back with the answer.
+        round: u32,
+    },
+    /// Ask this node to take the lock under the same token.
+    Take {
+        /// Its place.
+        node: NodeIndex,
+        /// To be handed back with the answer.
+        round: u32,
+    },
+    /// Call again at this time, in place of any time named before.
+    ArmTimer(ClientInstant),
+    /// The validity has moved on.
+    Renewed {
+        /// Its new end.
+        valid_until: ClientInstant,
+    },
+    /// This round found no majority; the old validity still counts.
+    NotRenewed,
+    /// The lock is lost, for good.
+    Lost(Loss),
+    /// Release on all nodes, behind anything sent to them before.
+    ReleaseEverywhere,
+}
+
+/// What a node is to this lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// It never granted, or what it did is not known.
+    Open,
+    /// It held the lock for us when it last told.
+    Held(Identity),
+    /// It granted, restarted since, and does not know the lock: may be taken again.
+    Restarted,
+    /// It granted in this incarnation and no longer holds the lock: never taken again, somebody
+    /// removed it there on purpose.
+    Withdrawn(Identity),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Round {
+    number: u32,
+    started: ClientInstant,
+    deadline: ClientInstant,
+    renewed: Ballot,
+    awaited: NodeSet,
+    answers: Vec<Option<NodeAnswer>>,
+    is_settled: bool,
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holding {
+    terms: Terms,
+    renews: bool,
+    ends_at: Option<ClientInstant>,
+    valid_until: ClientInstant,
+    next_renewal: ClientInstant,
+    places: Vec<Place>,
+    takes: Vec<u8>,
+    round: Option<Round>,
+    rounds: u32,
+    end: Option<Loss>,
+}
+
+impl Holding {
+    /// Goes on from an attempt that has just acquired the lock.
+    #[must_use]
+    pub fn start(
+        attempt: &Acquisition,
+        terms: Terms,
+        valid_until: ClientInstant,
+        renews: bool,
+        max_lifetime: Option<Duration>,
+        actions: &mut Vec<Action>,
+    ) -> Self {
+        let places = attempt.votes().iter().map(|vote| match vote {
+            Vote::Told(Answer::Granted(identity)) => Place::Held(identity.clone()),
+            _ => Place::Open,
+        });
+        let ends_at = max_lifetime.map(|lifetime| attempt.started().after(lifetime));
+        let mut holding = Self {
+            terms,
+            renews,
+            ends_at,
+            valid_until,
+            next_renewal: attempt.started().after(terms.ttl / 3),
+            places: places.collect(),
+            takes: vec![0; terms.nodes],
+            round: None,
+            rounds: 0,
+            end: None,
+        };
+        holding.valid_until = holding.capped(valid_until);
+        actions.push(Action::ArmTimer(holding.next_time()));
+        holding
+    }
+
+    /// Takes an event in. `now` must be read after the event happened. `patience` is how long the
+    /// nodes are waited for if a round of extensions begins.
+    pub fn handle(
+        &mut self,
+        now: ClientInstant,
+        patience: Duration,
+        event: Event,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.end.is_some() {
+            return;
+        }
+        if event == Event::Release {
+            return self.end(Loss::Released, actions);
+        }
+        // The deadline comes before anything an event could bring: what arrives now is too late.
+        if now.has_reached(self.lost_at()) {
+            let had_majority = self.would_settle(&event);
+            let loss = match self.ends_at {
+                Some(ends_at) if now.has_reached(self.margin_before(ends_at)) => Loss::MaxLifetime,
+                _ if had_majority => Loss::Late,
+                _ => Loss::Expired,
+            };
+            return self.end(loss, actions);
+        }
+        match event {
+            Event::Timer => self.expire_round(now, actions),
+            Event::Extend => {
+                if self.round.as_ref().is_none_or(|round| round.is_settled) {
+                    self.begin_round(now, patience, actions);
+                }
+            }
+            Event::Extended {
+                node,
+                round,
+                answer,
+            } => {
+                self.take_extension(now, node, round, answer, actions);
+            }
+            Event::Taken {
+                node,
+                round,
+                answer,
+            } => {
+                self.take_vote(node, round, answer);
+            }
+            Event::Release => {}
+        }
+        self.settle(now, actions);
+        if self.end.is_none() {
+            let is_due = self.renews && now.has_reached(self.next_renewal);
+            if is_due && self.round.as_ref().is_none_or(|round| round.is_settled) {
+                self.begin_round(now, patience, actions);
+            }
+            actions.push(Action::ArmTimer(self.next_time()));
+        }
+    }
+
+    /// End of the validity.
+    #[must_use]
+    pub fn valid_until(&self) -> ClientInstant {
+        self.valid_until
+    }
+
+    /// Why the lock is no longer held, once it is not.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Loss> {
+        self.end.as_ref()
+    }
+
+    /// How many different nodes hold the lock for us, as far as is known.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.ballot(false).distinct()
+    }
+
+    /// What each node answered in the last round of extensions.
+    pub fn answers(&self) -> impl Iterator<Item = NodeAnswer> {
+        let round = self.round.as_ref();
+        (0..self.terms.nodes).map(move |node| {
+            let told = round.and_then(|round| round.answers.get(node).cloned().flatten());
+            told.unwrap_or(NodeAnswer::Not(Cause::Silent))
+        })
+    }
+
+    fn begin_round(&mut self, now: ClientInstant, patience: Duration, actions: &mut Vec<Action>) {
+        self.rounds = self.rounds.wrapping_add(1).max(1);
+        let number = self.rounds;
+        let mut awaited = NodeSet::default();
+        for node in 0..self.terms.nodes {
+            awaited.insert(node);
+            actions.push(Action::Extend {
+                node,
+                round: number,
+            });
+        }
+        self.round = Some(Round {
+            number,
+            started: now,
+            deadline: now.after(patience),
+            renewed: Ballot::default(),
+            awaited,
+            answers: vec![None; self.terms.nodes],
+            is_settled: false,
+        });
+    }
+
+    fn take_extension(
+        &mut self,
+        now: ClientInstant,
+        node: NodeIndex,
+        number: u32,
+        answer: ExtendAnswer,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(place) = self.places.get_mut(node) else {
+            return;
+        };
+        let mut wants_take = false;
+        let mut told = NodeAnswer::Granted;
+        let mut renewed = None;
+        match answer {
+            ExtendAnswer::Extended(identity) => {
+                *place = Place::Held(identity.clone());
+                renewed = Some(identity);
+            }
+            ExtendAnswer::Gone(identity) => {
+                told = NodeAnswer::Not(Cause::NotOurs);
+                *place = without_lock(place, identity);
+                wants_take = matches!(place, Place::Open | Place::Restarted);
+            }
+            ExtendAnswer::Other(identity) => {
+                told = NodeAnswer::Busy { holder: None };
+                *place = match without_lock(place, identity.clone()) {
+                    // Somebody took the node after it had forgotten us.
+                    Place::Restarted => Place::Withdrawn(identity),
+                    place => place,
+                };
+            }
+            ExtendAnswer::Not(cause) => told = NodeAnswer::Not(cause),
+        }
+        let takes_left = self.takes.get(node).is_some_and(|takes| *takes < TAKES_MAX);
+        let Some(round) = self.round.as_mut().filter(|round| round.number == number) else {
+            return;
+        };
+        round.answers[node] = Some(told);
+        if wants_take && takes_left && !now.has_reached(self.valid_until) {
+            self.takes[node] += 1;
+            actions.push(Action::Take {
+                node,
+                round: number,
+            });
+            return;
+        }
+        round.awaited.remove(node);
+        if let Some(identity) = renewed {
+            round.renewed.add(node, identity);
+        }
+    }
+
+    fn take_vote(&mut self, node: NodeIndex, number: u32, answer: Answer) {
+        let Some(place) = self.places.get_mut(node) else {
+            return;
+        };
+        let told = match &answer {
+            Answer::Granted(identity) => {
+                *place = Place::Held(identity.clone());
+                self.takes[node] = 0;
+                NodeAnswer::Granted
+            }
+            Answer::Busy { by, holder } => {
+                if *place == Place::Restarted {
+                    *place = Place::Withdrawn(by.clone());
+                }
+                NodeAnswer::Busy {
+                    holder: holder.clone(),
+                }
+            }
+            Answer::Not(cause) => NodeAnswer::Not(cause.clone()),
+        };
+        let Some(round) = self.round.as_mut().filter(|round| round.number == number) else {
+            return;
+        };
+        round.awaited.remove(node);
+        round.answers[node] = Some(told);
+        if let Answer::Granted(identity) = answer {
+            // It was sent after the round began, so it lasts at least as long as an extension.
+            round.renewed.add(node, identity);
+        }
+    }
+
+    fn settle(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        let quorum = majority(self.terms.nodes);
+        if self.ballot(true).distinct() < quorum {
+            return self.end(Loss::BelowMajority, actions);
+        }
+        let validity = self.terms.drift.validity(self.terms.ttl);
+        let Some(round) = self.round.as_mut() else {
+            return;
+        };
+        if round.renewed.distinct() >= quorum {
+            let until = round.started.after(validity);
+            let next_renewal = round.started.after(self.terms.ttl / 3);
+            let is_first = !round.is_settled || self.next_renewal != next_renewal;
+            round.is_settled = true;
+            if is_first {
+                self.next_renewal = next_renewal;
+                let until = self.capped(until);
+                // Forward only: both clocks' parts, whatever the order of rounds.
+                if !self.valid_until.has_reached(until) {
+                    self.valid_until = until;
+                }
+                actions.push(Action::Renewed {
+                    valid_until: self.valid_until,
+                });
+            }
+        } else if !round.is_settled && round.awaited.is_empty() {
+            round.is_settled = true;
+            self.fail_round(now, actions);
+        }
+    }
+
+    fn expire_round(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        let overdue = self.round.as_mut();
+        let Some(round) = overdue.filter(|round| now.has_reached(round.deadline)) else {
+            return;
+        };
+        if !round.is_settled {
+            round.is_settled = true;
+            self.fail_round(now, actions);
+        }
+    }
+
+    /// The next try comes soon, but leaves the nodes a breath even close to the end.
+    fn fail_round(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        let left = now.until(self.valid_until);
+        let pause = (left / 8)
+            .clamp(RETRY_MIN, RETRY_MAX)
+            .min(self.terms.ttl / 3);
+        self.next_renewal = now.after(pause);
+        actions.push(Action::NotRenewed);
+    }
+
+    fn end(&mut self, loss: Loss, actions: &mut Vec<Action>) {
+        let is_loss = loss != Loss::Released;
+        self.end = Some(loss.clone());
+        if is_loss {
+            actions.push(Action::Lost(loss));
+        }
+        actions.push(Action::ReleaseEverywhere);
+    }
+
+    fn ballot(&self, with_restarted: bool) -> Ballot {
+        let mut ballot = Ballot::default();
+        for (node, place) in self.places.iter().enumerate() {
+            match place {
+                Place::Held(identity) => ballot.add(node, identity.clone()),
+                // It may still be in its restart delay, which protects us; taking it again tells.
+                Place::Restarted if with_restarted => {
+                    let id = std::sync::Arc::from(format!("restarted node {node}"));
+                    ballot.add(node, Identity { id, incarnation: 0 });
+                }
+                _ => {}
+            }
+        }
+        ballot
+    }
+
+    fn would_settle(&self, event: &Event) -> bool {
+        let Some(round) = &self.round else {
+            return false;
+        };
+        let mut renewed = round.renewed.clone();
+        match event {
+            Event::Extended {
+                node,
+                round: number,
+                answer: ExtendAnswer::Extended(by),
+            }
+            | Event::Taken {
+                node,
+                round: number,
+                answer: Answer::Granted(by),
+            } if *number == round.number => {
+                renewed.add(*node, by.clone());
+            }
+            _ => {}
+        }
+        renewed.distinct() >= majority(self.terms.nodes) && !round.is_settled
+    }
+
+    fn capped(&self, until: ClientInstant) -> ClientInstant {
+        self.ends_at.map_or(until, |ends_at| until.earlier(ends_at))
+    }
+
+    /// The loss is told a little early, so that there is time to act on it.
+    fn lost_at(&self) -> ClientInstant {
+        self.margin_before(self.valid_until)
+    }
+
+    fn margin_before(&self, until: ClientInstant) -> ClientInstant {
+        until.before((self.terms.ttl / 50).min(LOSS_MARGIN_MAX))
+    }
+
+    fn next_time(&self) -> ClientInstant {
+        let mut next = self.lost_at();
+        let open = self.round.as_ref().filter(|round| !round.is_settled);
+        if let Some(round) = open {
+            next = next.earlier(round.deadline);
+        } else if self.renews {
+            next = next.earlier(self.next_renewal);
+        }
+        next
+    }
+}
+
+/// What a place becomes when the node, being who it says, does not have the lock for us.
+fn without_lock(place: &Place, now_is: Identity) -> Place {
+    match place {
+        Place::Open => Place::Open,
+        Place::Restarted => Place::Restarted,
+        Place::Held(before) | Place::Withdrawn(before) if *before == now_is => {
+            Place::Withdrawn(now_is)
+        }
+        Place::Held(_) | Place::Withdrawn(_) => Place::Restarted,
+    }
+}
+
+/// Attempts to take one node again before a success; more would be hammering.
+const TAKES_MAX: u8 = 16;
+const RETRY_MIN: Duration = Duration::from_millis(10);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+const LOSS_MARGIN_MAX: Duration = Duration::from_millis(100);

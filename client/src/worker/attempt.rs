@@ -1,0 +1,298 @@
+//! Attempts to acquire, until one succeeds, the wait is over, or the caller is gone.
+//!
+//! Invariant: every failed attempt has queued its release on all nodes before anything else is
+//! done, behind its own requests on the same connections; the next attempt has a new token.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::sleep;
+
+use super::mailbox::{Content, Owned};
+use super::node::Kind;
+use super::{Shared, Subject};
+use crate::acquisition::{Acquisition, Action, Answer, Decision, Event, Terms, Vote};
+use crate::clock::{ClientInstant, slice};
+use crate::lock::{Wait, shown};
+use crate::orders::AcquireOrder;
+use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
+use crate::token::Token;
+use crate::votes::majority;
+
+/// A successful attempt, with the mailbox in which the other nodes' answers arrive.
+pub(super) struct Acquired {
+    pub(super) attempt: Acquisition,
+    pub(super) terms: Terms,
+    pub(super) subject: Subject,
+    pub(super) valid_until: ClientInstant,
+    pub(super) mailbox: Owned,
+}
+
+/// Tries until the order is fulfilled or cannot be. `None` if the caller is gone.
+pub(super) async fn acquire(
+    shared: &Rc<Shared>,
+    order: &mut AcquireOrder,
+) -> Option<Result<Acquired, AcquireError>> {
+    let began = shared.now();
+    let mut attempts = 0_u32;
+    loop {
+        let waited = shared.now().since(began);
+        let wait_left = match order.wait {
+            Wait::None => None,
+            Wait::For(wait) => Some(wait.saturating_sub(waited)),
+            Wait::Forever => Some(Duration::MAX),
+        };
+        let patience_max = match order.wait {
+            Wait::For(_) => wait_left.unwrap_or(Duration::ZERO).max(ROUND_LEAST),
+            _ => Duration::MAX,
+        };
+        let (attempt, decision) = match once(shared, order, patience_max).await {
+            Round::Acquired(acquired) => return Some(Ok(*acquired)),
+            Round::Cancelled => return None,
+            Round::Failed(attempt, decision) => (attempt, decision),
+        };
+        let failed_at = shared.now();
+        let time_left = match &decision {
+            Decision::Busy { .. } => {
+                let token = Token::from_bytes(Bytes::new());
+                let subject = Subject {
+                    name: order.name.clone(),
+                    token,
+                    ttl: order.ttl,
+                };
+                tokio::select! {
+                    biased;
+                    () = order.reply.closed() => return None,
+                    left = time_left(shared, &subject, &attempt) => left,
+                }
+            }
+            _ => None,
+        };
+        let waited = shared.now().since(began);
+        let left = match order.wait {
+            Wait::None => Duration::ZERO,
+            Wait::For(wait) => wait.saturating_sub(waited),
+            Wait::Forever => Duration::MAX,
+        };
+        if left.is_zero() {
+            return Some(Err(error(
+                shared, order, &attempt, decision, time_left, waited,
+            )));
+        }
+        let delay = shared.settings.retry_delay;
+        let pause = delay.pause(attempts, rand::random(), time_left).min(left);
+        attempts = attempts.saturating_add(1);
+        let next = failed_at.after(pause);
+        tokio::select! {
+            biased;
+            () = order.reply.closed() => return None,
+            () = sleep_until(shared, next) => {}
+        }
+    }
+}
+
+enum Round {
+    Acquired(Box<Acquired>),
+    Failed(Acquisition, Decision),
+    Cancelled,
+}
+
+async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Duration) -> Round {
+    let terms = Terms {
+        nodes: shared.nodes.len(),
+        ttl: order.ttl,
+        drift: shared.settings.drift,
+        min_validity: order.min_validity,
+    };
+    let subject = Subject {
+        name: order.name.clone(),
+        token: Token::fresh(),
+        ttl: order.ttl,
+    };
+    let mailbox = Owned::default();
+    let mut actions = Vec::with_capacity(terms.nodes + 1);
+    // Read before the first byte is sent: the nodes' leases begin later than this.
+    let now = shared.now();
+    let patience = |node: usize| shared.nodes[node].patience(order.ttl).min(patience_max);
+    let mut attempt = Acquisition::start(terms, now, patience, &mut actions);
+    let mut timer = attempt.started();
+    let mut sleeping = Box::pin(sleep(Duration::ZERO));
+    let mut decision = None;
+    let mut failures = Vec::new();
+    loop {
+        for action in actions.drain(..) {
+            match action {
+                Action::Send { node } => {
+                    let to = Some(mailbox.address());
+                    if let Err(cause) = shared.submit(node, Kind::Take, &subject, 0, to, now) {
+                        failures.push((node, cause));
+                    }
+                }
+                Action::ArmTimer(at) => timer = at,
+                Action::Decide(decided) => decision = Some(decided),
+                Action::ReleaseEverywhere | Action::Release { .. } => {
+                    shared.release_everywhere(&subject);
+                }
+            }
+        }
+        match decision.take() {
+            Some(Decision::Acquired { valid_until }) => {
+                let acquired = Acquired {
+                    attempt,
+                    terms,
+                    subject,
+                    valid_until,
+                    mailbox,
+                };
+                return Round::Acquired(Box::new(acquired));
+            }
+            Some(Decision::Cancelled) => return Round::Cancelled,
+            Some(decided) => return Round::Failed(attempt, decided),
+            None => {}
+        }
+        if let Some((node, cause)) = failures.pop() {
+            let event = Event::Answered {
+                node,
+                answer: Answer::Not(cause),
+            };
+            attempt.handle(shared.now(), event, &mut actions);
+            continue;
+        }
+        if let Some(letter) = mailbox.take() {
+            if let Content::Taken(answer) = letter.content {
+                let event = Event::Answered {
+                    node: letter.node,
+                    answer,
+                };
+                attempt.handle(shared.now(), event, &mut actions);
+            }
+            continue;
+        }
+        let left = shared.now().until(timer);
+        sleeping
+            .as_mut()
+            .reset(tokio::time::Instant::now() + slice(left));
+        let event = tokio::select! {
+            biased;
+            () = mailbox.arrived() => continue,
+            () = order.reply.closed() => Event::Cancel,
+            () = &mut sleeping => Event::Timer,
+        };
+        attempt.handle(shared.now(), event, &mut actions);
+    }
+}
+
+/// Time until enough nodes are free again, as far as the nodes that refused tell.
+async fn time_left(
+    shared: &Rc<Shared>,
+    subject: &Subject,
+    attempt: &Acquisition,
+) -> Option<Duration> {
+    let mailbox = Owned::default();
+    let now = shared.now();
+    let mut asked = 0_usize;
+    for (node, vote) in attempt.votes().iter().enumerate() {
+        let is_busy = matches!(vote, Vote::Told(Answer::Busy { .. }));
+        let to = Some(mailbox.address());
+        if is_busy
+            && shared
+                .submit(node, Kind::TimeLeft, subject, 0, to, now)
+                .is_ok()
+        {
+            asked += 1;
+        }
+    }
+    let until = now.after(shared.patience(subject.ttl));
+    let mut lefts = Vec::new();
+    while asked > 0 {
+        if let Some(letter) = mailbox.take() {
+            asked -= 1;
+            if let Content::TimeLeft(Some(left)) = letter.content {
+                lefts.push(left);
+            }
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = mailbox.arrived() => {}
+            () = sleep_until(shared, until) => break,
+        }
+    }
+    lefts.sort_unstable();
+    let needed = majority(shared.nodes.len()).saturating_sub(attempt.ballot().distinct());
+    lefts
+        .get(needed.saturating_sub(1))
+        .or(lefts.last())
+        .copied()
+}
+
+/// Sleeps in slices, reading the client's clock after each.
+pub(super) async fn sleep_until(shared: &Shared, until: ClientInstant) {
+    loop {
+        let left = shared.now().until(until);
+        if left.is_zero() {
+            return;
+        }
+        sleep(slice(left)).await;
+    }
+}
+
+fn error(
+    shared: &Shared,
+    order: &AcquireOrder,
+    attempt: &Acquisition,
+    decision: Decision,
+    time_left: Option<Duration>,
+    waited: Duration,
+) -> AcquireError {
+    let name = shown(&order.name);
+    let needed = majority(shared.nodes.len());
+    match decision {
+        Decision::Busy { holder } => AcquireError::Busy {
+            name,
+            holder,
+            time_left,
+            waited,
+        },
+        Decision::NoQuorum => AcquireError::NoQuorum {
+            name,
+            needed,
+            nodes: reports(shared, attempt),
+            waited,
+        },
+        Decision::TimedOut => AcquireError::TimedOut {
+            name,
+            nodes: reports(shared, attempt),
+            waited,
+        },
+        Decision::Cancelled | Decision::Acquired { .. } => AcquireError::Cancelled { name },
+    }
+}
+
+fn reports(shared: &Shared, attempt: &Acquisition) -> Vec<NodeReport> {
+    let answer = |node: usize, vote: &Vote| match vote {
+        Vote::Told(Answer::Granted(_)) => match attempt.ballot().twin(node) {
+            Some(twin) if twin < node => {
+                NodeAnswer::Not(Cause::SameNode(Arc::clone(&shared.labels[twin])))
+            }
+            _ => NodeAnswer::Granted,
+        },
+        Vote::Told(Answer::Busy { holder, .. }) => NodeAnswer::Busy {
+            holder: holder.clone(),
+        },
+        Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
+        Vote::Overdue => NodeAnswer::Not(Cause::Silent),
+        Vote::Awaited(_) => NodeAnswer::Not(Cause::NotWaitedFor),
+    };
+    let votes = attempt.votes().iter().enumerate();
+    let report = |(node, vote)| NodeReport {
+        node: Arc::clone(&shared.labels[node]),
+        answer: answer(node, vote),
+    };
+    votes.map(report).collect()
+}
+
+/// A round is given this long even when the wait is nearly over.
+const ROUND_LEAST: Duration = Duration::from_millis(20);

@@ -1,0 +1,71 @@
+//! Measured round trips of one node, and how long it is waited for because of them.
+
+use std::time::Duration;
+
+/// A smoothed round trip and its variation, as TCP keeps them (RFC 6298).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundTrip {
+    smoothed: Option<Duration>,
+    variation: Duration,
+}
+
+impl RoundTrip {
+    pub(super) fn measure(&mut self, sample: Duration) {
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(sample);
+                self.variation = sample / 2;
+            }
+            Some(smoothed) => {
+                let error = smoothed.abs_diff(sample);
+                self.variation = (self.variation * 3 + error) / 4;
+                self.smoothed = Some((smoothed * 7 + sample) / 8);
+            }
+        }
+    }
+
+    /// A new connection may lead elsewhere.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Generous, since a wrong "silent" costs a vote: but a few round trips, not seconds.
+    pub(super) fn patience(&self) -> Duration {
+        match self.smoothed {
+            None => UNMEASURED,
+            Some(smoothed) => (smoothed.saturating_mul(4))
+                .saturating_add(self.variation.saturating_mul(8))
+                .max(LEAST),
+        }
+    }
+}
+
+const UNMEASURED: Duration = Duration::from_millis(500);
+/// Covers a node that syncs its log, and a client that is not scheduled for a moment.
+const LEAST: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_follows_what_was_measured() {
+        let mut node = RoundTrip::default();
+        assert_eq!(node.patience(), UNMEASURED);
+        for _ in 0..50 {
+            node.measure(Duration::from_micros(100));
+        }
+        assert_eq!(node.patience(), LEAST);
+        for _ in 0..50 {
+            node.measure(Duration::from_millis(80));
+        }
+        let far = node.patience();
+        assert!(
+            far >= Duration::from_millis(320) && far < Duration::from_millis(400),
+            "{far:?}"
+        );
+        // A stall makes it more patient at once.
+        node.measure(Duration::from_secs(1));
+        assert!(node.patience() > Duration::from_secs(1));
+    }
+}

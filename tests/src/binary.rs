@@ -20,15 +20,30 @@ pub fn quorlock() -> &'static Path {
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "quorlock", "--bin", "quorlock"]);
+    command.args([
+        "build",
+        "--quiet",
+        "--package",
+        "quorlock",
+        "--bin",
+        "quorlock",
+    ]);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent");
-    let status = command.current_dir(root).status().expect("cargo can be started");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the package has a parent");
+    let status = command
+        .current_dir(root)
+        .status()
+        .expect("cargo can be started");
     assert!(status.success(), "the program under test does not build");
     let test = std::env::current_exe().expect("a test knows its own path");
     // target/<profile>/deps/<test>: the program lies two levels up.
-    let folder = test.ancestors().nth(2).expect("a test lies in a target folder");
+    let folder = test
+        .ancestors()
+        .nth(2)
+        .expect("a test lies in a target folder");
     folder.join("quorlock")
 }

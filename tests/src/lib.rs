@@ -1,5 +1,9 @@
-//! What several test targets share: the binary under test.
+//! What several test programs share: the program under test, nodes as processes, and the record
+//! of who held what.
 //!
-//! It holds no tests itself.
+//! The harness itself is tested where it could hide a failure: the check of the record must see
+//! two holders at once.
 
 pub mod binary;
+pub mod history;
+pub mod node_process;

@@ -1,0 +1,154 @@
+//! One and then two of five nodes are killed while twenty callers share fifty locks: every
+//! acquisition succeeds, and no lock has two holders.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorlock_client::{Redlock, Wait};
+use quorlock_tests::history::{Event, History, observed_now};
+use quorlock_tests::node_process::NodeProcess;
+
+const CALLERS: u64 = 20;
+const LOCKS: u64 = 50;
+const TTL: Duration = Duration::from_secs(10);
+const HOLD: Duration = Duration::from_millis(20);
+const WAIT: Duration = Duration::from_secs(5);
+
+/// What all callers of a run share.
+#[derive(Default)]
+struct Run {
+    history: History,
+    holds: AtomicU64,
+    is_over: AtomicBool,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let directives = ["--appendfsync", "everysec"];
+    let mut nodes: Vec<NodeProcess> = (1..=5)
+        .map(|number| NodeProcess::start(folder.path(), &format!("node-{number}"), &directives))
+        .collect();
+    let urls: Vec<String> = nodes.iter().map(NodeProcess::url).collect();
+    let run = Arc::new(Run::default());
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| tokio::spawn(call(run.clone(), urls.clone(), caller)))
+        .collect();
+
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    nodes[1].kill();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    nodes[3].kill();
+    let killed = observed_now();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    for number in [1, 3] {
+        nodes[number].start_again();
+    }
+    // While the callers go on, the killed nodes sit out their delay.
+    for number in [1, 3] {
+        sits_out_its_delay(&nodes[number], killed).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    run.is_over.store(true, Ordering::Relaxed);
+
+    let mut problems = Vec::new();
+    for caller in callers {
+        problems.extend(caller.await.expect("a caller does not panic"));
+    }
+    let acquisitions = run.history.acquisitions();
+    assert!(
+        problems.is_empty(),
+        "of {acquisitions} acquisitions, failed: {problems:#?}"
+    );
+    assert!(
+        acquisitions > 500,
+        "only {acquisitions} acquisitions: the run says nothing"
+    );
+    let overlaps: Vec<String> = run
+        .history
+        .overlaps()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        overlaps.is_empty(),
+        "{acquisitions} acquisitions, overlaps: {overlaps:#?}"
+    );
+}
+
+/// Locks and unlocks until the run is over; returns what went wrong.
+async fn call(run: Arc<Run>, urls: Vec<String>, caller: u64) -> Vec<String> {
+    let redlock = Redlock::builder()
+        .nodes(urls)
+        .build()
+        .expect("five nodes make a client");
+    let mut problems = Vec::new();
+    let mut turn = caller;
+    while !run.is_over.load(Ordering::Relaxed) {
+        // A walk that meets the other callers again and again, and needs no random numbers.
+        turn = turn.wrapping_mul(31).wrapping_add(caller).wrapping_add(7);
+        let lock = turn % LOCKS;
+        let asked = observed_now();
+        let request = redlock
+            .lock(format!("chaos:{lock}"))
+            .ttl(TTL)
+            .wait(Wait::For(WAIT));
+        let guard = match request.acquire().await {
+            Ok(guard) => guard,
+            Err(error) => {
+                let waited = observed_now().saturating_sub(asked);
+                problems.push(format!("lock {lock} after {waited:?}: {error}"));
+                continue;
+            }
+        };
+        let hold = run.holds.fetch_add(1, Ordering::Relaxed);
+        let lock = u32::try_from(lock).expect("there are few locks");
+        let at = observed_now();
+        let claimed_until = at + guard.remaining();
+        run.history
+            .note(lock, hold, Event::Acquired { at, claimed_until });
+        tokio::select! {
+            () = tokio::time::sleep(HOLD) => {}
+            loss = guard.lost() => {
+                run.history.note(lock, hold, Event::Lost { at: observed_now() });
+                problems.push(format!("lock {lock} was lost: {loss:?}"));
+            }
+        }
+        run.history
+            .note(lock, hold, Event::ReleaseAsked { at: observed_now() });
+        guard.release().await;
+    }
+    redlock.settle().await;
+    problems
+}
+
+/// The node refuses to touch keys from its start until every lock it may have forgotten has
+/// expired, and says so; then it serves.
+async fn sits_out_its_delay(node: &NodeProcess, killed: Duration) {
+    let set = ["SET", "chaos:probe", "token", "NX", "PX", "1000"];
+    let mut refusals = 0;
+    loop {
+        let reply = node.ask(&set).expect("a node in its delay answers");
+        if reply == "+OK" {
+            break;
+        }
+        assert!(
+            reply.starts_with("-RESTARTDELAY node "),
+            "the answer was {reply:?}"
+        );
+        refusals += 1;
+        let waited = observed_now().saturating_sub(killed);
+        assert!(waited < TTL * 3, "the delay does not end: {reply}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let waited = observed_now().saturating_sub(killed);
+    assert!(
+        refusals > 0,
+        "the node served at once after an unclean stop"
+    );
+    assert!(
+        waited >= TTL,
+        "it served {waited:?} after its end; a lock may live {TTL:?}"
+    );
+}

@@ -1,0 +1,135 @@
+//! The restart delay of one node that was killed: who waits, for how long, and what ends it.
+
+use std::time::Duration;
+
+use quorlock_tests::history::observed_now;
+use quorlock_tests::node_process::NodeProcess;
+
+const TTL_MS: &str = "4000";
+const TTL: Duration = Duration::from_secs(4);
+
+fn set(name: &str) -> [&str; 6] {
+    ["SET", name, "token", "NX", "PX", TTL_MS]
+}
+
+fn is_refused(node: &NodeProcess) -> bool {
+    let reply = node
+        .ask(&set("probe"))
+        .expect("a node answers during its delay");
+    assert!(
+        reply == "+OK" || reply.starts_with("-RESTARTDELAY "),
+        "the answer was {reply:?}"
+    );
+    reply != "+OK"
+}
+
+fn remaining_ms(node: &NodeProcess) -> u64 {
+    let field = node
+        .info("restart_delay_remaining_ms")
+        .expect("INFO has the field");
+    field.trim().parse().expect("the field is a number")
+}
+
+/// Returns when the node serves, and how long after `since` that was.
+async fn serves(node: &NodeProcess, since: Duration) -> Duration {
+    while is_refused(node) {
+        let waited = observed_now().saturating_sub(since);
+        assert!(waited < TTL * 4, "the delay does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    observed_now().saturating_sub(since)
+}
+
+#[tokio::test]
+async fn a_killed_node_that_synced_everything_serves_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut node = NodeProcess::start(folder.path(), "node", &["--appendfsync", "always"]);
+    assert_eq!(node.ask(&set("held")).ok().as_deref(), Some("+OK"));
+    node.kill();
+    node.start_again();
+    assert!(
+        !is_refused(&node),
+        "it waits although nothing can be missing:\n{}",
+        node.log()
+    );
+    let reply = node.ask(&set("held")).expect("the node answers");
+    assert_eq!(reply, "$-1", "the lock it granted must still be held");
+}
+
+#[tokio::test]
+async fn a_killed_node_waits_until_its_locks_have_expired() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut node = NodeProcess::start(folder.path(), "node", &["--appendfsync", "everysec"]);
+    assert_eq!(node.ask(&set("held")).ok().as_deref(), Some("+OK"));
+    node.kill();
+    let killed = observed_now();
+    node.start_again();
+    assert!(
+        is_refused(&node),
+        "it may have forgotten a lock:\n{}",
+        node.log()
+    );
+    assert_eq!(node.info("restart_delay").as_deref(), Some("1"));
+    assert_eq!(node.ask(&["PING"]).ok().as_deref(), Some("+PONG"));
+    let waited = serves(&node, killed).await;
+    assert!(
+        waited >= TTL,
+        "it waited {waited:?}; a lock may live {TTL:?}"
+    );
+    assert_eq!(node.info("restart_delay").as_deref(), Some("0"));
+}
+
+#[tokio::test]
+async fn neither_a_clean_stop_nor_another_kill_ends_the_delay() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut node = NodeProcess::start(folder.path(), "node", &["--appendfsync", "everysec"]);
+    assert_eq!(node.ask(&set("held")).ok().as_deref(), Some("+OK"));
+    node.kill();
+    let killed = observed_now();
+    node.start_again();
+    let first = remaining_ms(&node);
+    assert!(first > 0, "there is a delay");
+    node.stop();
+    node.start_again();
+    assert!(
+        is_refused(&node),
+        "a clean stop ended the delay:\n{}",
+        node.log()
+    );
+    let second = remaining_ms(&node);
+    assert!(
+        second > 0 && second <= first,
+        "the end moved: {first} ms, then {second} ms"
+    );
+    node.kill();
+    node.start_again();
+    assert!(is_refused(&node), "a kill ended the delay:\n{}", node.log());
+    // The end stays where it was, so a crash loop does not restart the delay for ever.
+    assert!(remaining_ms(&node) <= second, "the end moved");
+    let waited = serves(&node, killed).await;
+    assert!(
+        waited >= TTL,
+        "it waited {waited:?}; a lock may live {TTL:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_clean_stop_forgets_nothing_and_needs_no_delay() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut node = NodeProcess::start(folder.path(), "node", &["--appendfsync", "everysec"]);
+    assert_eq!(node.ask(&set("held")).ok().as_deref(), Some("+OK"));
+    let set_at = observed_now();
+    node.stop();
+    node.start_again();
+    let reply = node.ask(&["PTTL", "held"]).expect("the node answers");
+    let passed = u64::try_from(observed_now().saturating_sub(set_at).as_millis()).unwrap_or(0);
+    let left: u64 = reply
+        .trim_start_matches(':')
+        .parse()
+        .expect("the time left");
+    let expected = 4_000_u64.saturating_sub(passed);
+    assert!(
+        left.abs_diff(expected) <= 50,
+        "{left} ms are left, {expected} ms were expected"
+    );
+}

@@ -1,7 +1,7 @@
 //! Inline requests: a line of words, as a person types them into telnet.
 //!
-//! This is also where a browser's HTTP request would land, so its first words are refused here
-//! before anything is executed.
+//! This is also where a browser's HTTP request would land. Its first words are known here, so that the
+//! connection can be closed before the body, which somebody else may have written, is executed.
 
 use std::ops::Range;
 
@@ -16,21 +16,16 @@ pub(super) fn split_request(
     mut argument: impl FnMut(Range<usize>) -> Result<(), ProtocolError>,
 ) -> Result<(), ProtocolError> {
     let mut outcome = Ok(());
-    let mut first = None;
     let split = words::split(line, |range| {
-        first.get_or_insert_with(|| range.clone());
         if outcome.is_ok() {
             outcome = argument(range);
         }
     });
     split.map_err(|_| ProtocolError::UnbalancedQuotes)?;
-    outcome?;
-    match first {
-        Some(range) if is_http(&line[range.clone()]) => Err(ProtocolError::CrossProtocol),
-        _ => Ok(()),
-    }
+    outcome
 }
 
-fn is_http(word: &[u8]) -> bool {
+/// Whether a request with this first word is what a browser sends.
+pub(super) fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }

@@ -29,7 +29,7 @@ pub struct RequestParser {
     start: usize,
     /// The first byte that has not been understood yet.
     position: usize,
-    /// There is no line end before this offset, so the search for it goes on from here.
+    /// There is no line end between `position` and this offset: the search for it goes on from here.
     searched: usize,
     /// Arguments that the request being read still lacks; 0 between requests.
     arguments_left: usize,
@@ -87,6 +87,9 @@ impl RequestParser {
                         start: self.start,
                         spans: std::mem::take(&mut self.spans),
                     };
+                    if request.is_http(buffer) {
+                        return Err(ProtocolError::CrossProtocol);
+                    }
                     self.start = self.position;
                     return Ok(Some(request));
                 }
@@ -121,7 +124,7 @@ impl RequestParser {
         if count > self.limits.arguments_max {
             return Err(self.too_many_arguments());
         }
-        self.advance(line.len() + LINE_END_BYTES);
+        self.position += line.len() + LINE_END_BYTES;
         self.arguments_left = count;
         if count == 0 {
             self.start = self.position;
@@ -141,41 +144,50 @@ impl RequestParser {
             };
             let end = self.position + length;
             if buffer.len() < end + LINE_END_BYTES {
+                self.bulk_bytes = Some(length);
                 return Ok(Step::Incomplete);
             }
             self.spans
                 .push(Span::new(self.position - self.start, end - self.start)?);
             self.bulk_bytes = None;
             self.arguments_left -= 1;
-            self.advance(length + LINE_END_BYTES);
+            self.position = end + LINE_END_BYTES;
         }
         Ok(Step::Complete)
     }
 
+    #[inline]
     fn read_bulk_length(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
-        match buffer.get(self.position) {
-            None | Some(b'$') => {}
-            Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
-        }
-        let Some(line) = self.header(buffer, ProtocolError::TooBigBulkCount)? else {
-            return Ok(None);
+        let (length, header_bytes) = match buffer.get(self.position..) {
+            // Nearly every header is one of these two; what they look at again is a few bytes.
+            Some([b'$', ones @ b'0'..=b'9', b'\r', _, ..]) => (usize::from(ones - b'0'), 4),
+            Some([b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..]) => {
+                (usize::from(tens - b'0') * 10 + usize::from(ones - b'0'), 5)
+            }
+            None | Some([] | [b'$', ..]) => {
+                let Some(line) = self.header(buffer, ProtocolError::TooBigBulkCount)? else {
+                    return Ok(None);
+                };
+                let length = parse_integer(&line[1..]).and_then(|length| length.try_into().ok());
+                (
+                    length.ok_or(ProtocolError::InvalidBulkLength)?,
+                    line.len() + LINE_END_BYTES,
+                )
+            }
+            Some([other, ..]) => return Err(ProtocolError::ExpectedBulk(*other)),
         };
-        let length = parse_integer(&line[1..]).and_then(|length| usize::try_from(length).ok());
-        let length = length.ok_or(ProtocolError::InvalidBulkLength)?;
         if length > self.limits.bulk_bytes_max {
             return Err(match self.limits.is_authenticated {
                 true => ProtocolError::InvalidBulkLength,
                 false => ProtocolError::UnauthenticatedBulkLength,
             });
         }
-        self.advance(line.len() + LINE_END_BYTES);
+        self.position += header_bytes;
         let request_bytes = (self.position - self.start).saturating_add(length);
-        if u32::try_from(request_bytes).is_ok_and(|bytes| bytes <= self.limits.request_bytes_max) {
-            self.bulk_bytes = Some(length);
-            Ok(Some(length))
-        } else {
-            Err(ProtocolError::TooBigRequest)
+        if request_bytes > self.limits.request_bytes_max as usize {
+            return Err(ProtocolError::TooBigRequest);
         }
+        Ok(Some(length))
     }
 
     /// The line at the current position without its CR, once CR and the byte after it have arrived.
@@ -222,7 +234,7 @@ impl RequestParser {
             spans.push(Span::new(range.start, range.end)?);
             Ok(())
         })?;
-        self.advance(length + 1);
+        self.position += length + 1;
         if self.spans.is_empty() {
             self.start = self.position;
             return Ok(Step::Advanced);
@@ -237,11 +249,6 @@ impl RequestParser {
     #[cfg(test)]
     pub(super) fn spans_spilled(&self) -> bool {
         self.spans.spilled()
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.position += bytes;
-        self.searched = self.position;
     }
 
     fn too_many_arguments(&self) -> ProtocolError {
@@ -260,6 +267,13 @@ impl Request {
     pub fn arguments<'a>(&self, buffer: &'a [u8]) -> Arguments<'a> {
         let bytes = &buffer[self.start..];
         self.spans.iter().map(|span| span.of(bytes)).collect()
+    }
+
+    fn is_http(&self, buffer: &[u8]) -> bool {
+        let bytes = &buffer[self.start..];
+        self.spans
+            .first()
+            .is_some_and(|name| inline::is_http(name.of(bytes)))
     }
 
     /// How many arguments there are, the command's name included.

@@ -281,6 +281,10 @@ fn browsers_are_refused_without_a_reply() {
         );
         assert_eq!(error_text(line.as_bytes(), LIMITS), "");
     }
+    assert_eq!(
+        whole(&encode(&words(&["Post", "/"]))).1,
+        Some(ProtocolError::CrossProtocol)
+    );
     let posts = encode(&words(&["SET", "post", "host:"]));
     assert_eq!(whole(&posts).1, None);
 }

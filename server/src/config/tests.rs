@@ -156,70 +156,7 @@ fn refusals_have_redis_s_shape() {
              argument(s) must be one of the following: everysec, always, no. Did you mean 'always'?"
         )
     );
-    for (text, expected) in [
-        (
-            "appendfsnc no",
-            "Bad directive or wrong number of arguments. Did you mean 'appendfsync'?",
-        ),
-        (
-            "foobar 1",
-            ">>> 'foobar 1'\nBad directive or wrong number of arguments",
-        ),
-        ("port", "wrong number of arguments"),
-        ("port 1 2", "wrong number of arguments"),
-        ("port \"1", "Unbalanced quotes in configuration line"),
-        ("port x", "argument couldn't be parsed into an integer"),
-        (
-            "port 65536",
-            "argument must be between 0 and 65535 inclusive",
-        ),
-        ("port -1", "argument must be between 0 and 65535 inclusive"),
-        (
-            "databases 17",
-            "argument must be between 1 and 16 inclusive",
-        ),
-        ("trust-fsync maybe", "argument must be 'yes' or 'no'"),
-        (
-            "proto-max-bulk-len 5zb",
-            "argument must be a memory value, such as 65536, 64kb or 16mb",
-        ),
-        ("bind example.org", "must be an IP address"),
-        (
-            "restart-delay never",
-            "auto, always, off, or a time in milliseconds",
-        ),
-        ("restart-delay 0", "between 1 and 86400000 milliseconds"),
-        (
-            "restart-delay-max 25h",
-            "between 1 and 86400000 milliseconds",
-        ),
-        ("script-time-limit soon", "argument must be a time"),
-        ("node-name 'a b'", "at most 64 letters, digits"),
-        ("dir ''", "argument must be a path"),
-        ("hz", "wrong number of arguments"),
-        (
-            "daemonize yes",
-            "a node runs with 'daemonize no' only: a node stays in the foreground",
-        ),
-        (
-            "maxmemory-policy allkeys-lru",
-            "evicting a key would take a lock from its holder",
-        ),
-        ("replicaof 10.0.0.1 6379", "must be independent"),
-        ("cluster-enabled yes", "Redlock needs independent nodes"),
-        ("tls-port 6380", "there is no TLS in this release"),
-        (
-            "unixsocket /run/x",
-            "there are no Unix sockets in this release",
-        ),
-        ("loadmodule /x.so", "refused: a node loads no modules"),
-        (
-            "rename-command FLUSHALL ''",
-            "the command would stay reachable",
-        ),
-        ("user alice on", "would protect nothing"),
-        ("include *.conf", "include takes no patterns"),
-    ] {
+    for (text, expected) in REFUSED {
         let error = refusal(text);
         assert!(
             error.starts_with("*** FATAL CONFIG FILE ERROR (Quorlock "),
@@ -232,6 +169,72 @@ fn refusals_have_redis_s_shape() {
         assert!(error.contains(expected), "{text}: {error}");
     }
 }
+
+/// A line, and what its refusal says.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "appendfsnc no",
+        "Bad directive or wrong number of arguments. Did you mean 'appendfsync'?",
+    ),
+    (
+        "foobar 1",
+        ">>> 'foobar 1'\nBad directive or wrong number of arguments",
+    ),
+    ("port", "wrong number of arguments"),
+    ("port 1 2", "wrong number of arguments"),
+    ("port \"1", "Unbalanced quotes in configuration line"),
+    ("port x", "argument couldn't be parsed into an integer"),
+    (
+        "port 65536",
+        "argument must be between 0 and 65535 inclusive",
+    ),
+    ("port -1", "argument must be between 0 and 65535 inclusive"),
+    (
+        "databases 17",
+        "argument must be between 1 and 16 inclusive",
+    ),
+    ("trust-fsync maybe", "argument must be 'yes' or 'no'"),
+    (
+        "proto-max-bulk-len 5zb",
+        "argument must be a memory value, such as 65536, 64kb or 16mb",
+    ),
+    ("bind example.org", "must be an IP address"),
+    (
+        "restart-delay never",
+        "auto, always, off, or a time in milliseconds",
+    ),
+    ("restart-delay 0", "between 1 and 86400000 milliseconds"),
+    (
+        "restart-delay-max 25h",
+        "between 1 and 86400000 milliseconds",
+    ),
+    ("script-time-limit soon", "argument must be a time"),
+    ("node-name 'a b'", "at most 64 letters, digits"),
+    ("dir ''", "argument must be a path"),
+    ("hz", "wrong number of arguments"),
+    (
+        "daemonize yes",
+        "a node runs with 'daemonize no' only: a node stays in the foreground",
+    ),
+    (
+        "maxmemory-policy allkeys-lru",
+        "evicting a key would take a lock from its holder",
+    ),
+    ("replicaof 10.0.0.1 6379", "must be independent"),
+    ("cluster-enabled yes", "Redlock needs independent nodes"),
+    ("tls-port 6380", "there is no TLS in this release"),
+    (
+        "unixsocket /run/x",
+        "there are no Unix sockets in this release",
+    ),
+    ("loadmodule /x.so", "refused: a node loads no modules"),
+    (
+        "rename-command FLUSHALL ''",
+        "the command would stay reachable",
+    ),
+    ("user alice on", "would protect nothing"),
+    ("include *.conf", "include takes no patterns"),
+];
 
 #[test]
 fn passwords_appear_in_no_message() {

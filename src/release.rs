@@ -49,10 +49,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             "freed": freed,
             "nodes": count,
         });
-        format.result(
-            format_args!("'{shown}' is free (released on {freed} of {count} nodes)"),
-            &value,
-        );
+        format.result(format_args!("'{shown}' is free"), &value);
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -106,7 +106,7 @@ async fn hold_and_release(
             };
             Err(Failure::new(LOST, format!(
                 "the lock '{shown}' was lost while the command ran: {loss}. The command was {how}, \
-                 before anybody else could hold the lock"
+                 before the lease was over"
             ))
             .remedy("its work may be half done: check it before running it again"))
         }

@@ -102,7 +102,7 @@ async fn until_end(node: Node) -> Result<ExitCode, Failure> {
     // Listened to and never read: a closed terminal does not end a node.
     let _hangup = listen(SignalKind::hangup())?;
     let name = tokio::select! {
-        ended = node.ended() => return Ok(exit_code(ended)),
+        ended = node.stopped() => return Ok(exit_code(ended)),
         _ = interrupt.recv() => "SIGINT",
         _ = terminate.recv() => "SIGTERM",
     };

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::home::Home;
 use super::view::ClusterView;
-use crate::exit_code::Failure;
+use crate::exit_code::{FAILED, Failure};
 
 /// What a command asks of the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,11 @@ pub(super) enum Answer {
         cluster: Box<ClusterView>,
     },
     /// Not done, and why.
-    Refused { what: String, remedy: String },
+    Refused {
+        code: u8,
+        what: String,
+        remedy: String,
+    },
 }
 
 /// A request on its way to the supervisor, with the way back.
@@ -82,6 +86,7 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
     }
     let answer = match serde_json::from_str::<Request>(&line) {
         Err(error) => Answer::Refused {
+            code: FAILED,
             what: format!("the supervisor does not understand this request: {error}"),
             remedy: "use the version of quorlock that started the cluster".to_owned(),
         },
@@ -119,7 +124,7 @@ pub(super) fn ask(home: &Home, request: &Request) -> Result<(String, ClusterView
     })?;
     match answer {
         Answer::Done { text, cluster } => Ok((text, *cluster)),
-        Answer::Refused { what, remedy } => Err(Failure::failed(what).remedy(remedy)),
+        Answer::Refused { code, what, remedy } => Err(Failure::new(code, what).remedy(remedy)),
     }
 }
 

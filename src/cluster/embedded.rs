@@ -2,8 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use quorlock_server::Node;
+use quorlock_server::{MemoryDisk, Node};
 
 use super::home::Home;
 use super::manifest::Entry;
@@ -24,12 +25,15 @@ pub(super) struct EmbeddedNode {
 
 impl EmbeddedNode {
     /// Starts the node. An ephemeral one keeps its data in memory.
-    pub(super) async fn start(entry: &Entry, home: &Home, mode: &Mode) -> io::Result<Self> {
+    pub(super) async fn start(
+        entry: &Entry,
+        home: &Home,
+        mode: &Mode,
+        memory: Arc<MemoryDisk>,
+    ) -> io::Result<Self> {
         let mut builder = Node::builder();
         if mode.ephemeral {
-            builder = builder
-                .ephemeral()
-                .directive("appendfsync", &[&mode.appendfsync]);
+            XX
         } else {
             builder = builder.dir(home.node_directory(entry.number));
             for (name, value) in directives(mode) {
@@ -42,6 +46,11 @@ impl EmbeddedNode {
             .await
             .map_err(io::Error::other)?;
         Ok(Self { node })
+    }
+
+    /// Ends the node as if its process had been killed.
+    pub(super) async fn crash(self) {
+        self.node.crash().await;
     }
 
     /// Stops the node cleanly.

@@ -7,8 +7,10 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_server::MemoryDisk;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::embedded::EmbeddedNode;
@@ -33,6 +35,8 @@ pub(super) struct Member {
     mode: Mode,
     body: Body,
     state: ProcessState,
+    /// What an ephemeral node inside this process keeps from one start to the next.
+    memory: Arc<MemoryDisk>,
 }
 
 #[derive(Debug)]
@@ -50,6 +54,7 @@ impl Member {
             mode,
             body: Body::Absent,
             state: ProcessState::Stopped,
+            memory: Arc::default(),
         }
     }
 
@@ -59,7 +64,8 @@ impl Member {
             return Ok(());
         }
         self.body = if self.mode.in_process {
-            Body::Embedded(EmbeddedNode::start(&self.entry, &self.home, &self.mode).await?)
+            let disk = Arc::clone(&self.memory);
+            Body::Embedded(EmbeddedNode::start(&self.entry, &self.home, &self.mode, disk).await?)
         } else {
             Body::Process(self.spawn()?)
         };
@@ -109,14 +115,19 @@ impl Member {
         }
     }
 
-    /// Kills the node's process at once and waits for its end.
-    pub(super) fn kill(&mut self) -> io::Result<()> {
-        if let Body::Process(child) = &mut self.body {
-            child.kill()?;
-            child.wait()?;
-            self.body = Body::Absent;
-            self.state = ProcessState::Killed;
+    /// Ends the node at once, without a chance to write anything, and waits for its end.
+    pub(super) async fn kill(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.body, Body::Absent) {
+            Body::Absent => return Ok(()),
+            Body::Embedded(node) => node.crash().await,
+            Body::Process(mut child) => {
+                if let Err(error) = child.kill().and_then(|()| child.wait()) {
+                    self.body = Body::Process(child);
+                    return Err(error);
+                }
+            }
         }
+        self.state = ProcessState::Killed;
         Ok(())
     }
 
@@ -157,7 +168,7 @@ impl Member {
             tokio::time::sleep(step).await;
             left = left.saturating_sub(step);
         }
-        self.kill()?;
+        self.kill().await?;
         Ok(self.state == ProcessState::Stopped)
     }
 

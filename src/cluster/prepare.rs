@@ -5,12 +5,14 @@
 
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 use super::embedded::create_identity;
 use super::home::Home;
 use super::manifest::Manifest;
 use super::ports;
 use super::up::Arguments;
+use crate::clock;
 use crate::exit_code::Failure;
 
 /// A cluster whose nodes can be started.
@@ -107,7 +109,7 @@ fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<
             )));
         }
     }
-    if let Some(port) = ports::first_taken(manifest.nodes.iter().map(|node| node.port)) {
+    if let Some(port) = first_port_that_stays_taken(&manifest) {
         return Err(Failure::failed(format!(
             "port {port}, which belongs to the cluster in {shown}, is taken"
         ))
@@ -128,6 +130,19 @@ fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<
     })
 }
 
+/// The nodes of a supervisor that was killed may still be stopping, so a taken port is given a
+/// moment.
+fn first_port_that_stays_taken(manifest: &Manifest) -> Option<u16> {
+    let give_up = clock::now() + PORT_PATIENCE;
+    loop {
+        let taken = ports::first_taken(manifest.nodes.iter().map(|node| node.port))?;
+        if clock::now() > give_up {
+            return Some(taken);
+        }
+        clock::block_for(PORT_STEP);
+    }
+}
+
 /// Removes the nodes of a start that did not come as far as starting one.
 fn discard_draft(home: &Home, manifest: &Manifest) -> Result<(), Failure> {
     for node in &manifest.nodes {
@@ -142,3 +157,5 @@ fn discard_draft(home: &Home, manifest: &Manifest) -> Result<(), Failure> {
 }
 
 const DEFAULT_NODES: u16 = 5;
+const PORT_PATIENCE: Duration = Duration::from_secs(3);
+const PORT_STEP: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
 //! Requests of other terminals, carried out by the supervisor.
 //!
 //! Only the supervisor signals nodes, and only those it has not reaped. A node inside the
-//! supervisor has no process, so it can be restarted but neither killed nor paused.
+//! supervisor has no process, so it can be killed and restarted but not paused.
 
 use super::control::{Answer, Call, Request};
 use super::member::Member;
@@ -15,7 +15,7 @@ impl Supervisor {
         let done = match call.request {
             Request::Status => Ok(String::new()),
             Request::Down => return Some(End::Request(call.answer)),
-            Request::Kill { node } => self.kill(node),
+            Request::Kill { node } => self.kill(node).await,
             Request::Pause { node } => self.pause(node),
             Request::Resume { node } => self.resume(node),
             Request::Restart { node } => self.restart(node).await,
@@ -26,6 +26,7 @@ impl Supervisor {
                 cluster: Box::new(self.view()),
             },
             Err(failure) => Answer::Refused {
+                code: failure.code,
                 what: failure.what,
                 remedy: failure.remedy,
             },
@@ -34,9 +35,9 @@ impl Supervisor {
         None
     }
 
-    fn kill(&mut self, number: u16) -> Result<String, Failure> {
-        let member = self.process(number)?;
-        member.kill().map_err(|error| {
+    async fn kill(&mut self, number: u16) -> Result<String, Failure> {
+        let killed = self.running(number)?.kill().await;
+        killed.map_err(|error| {
             Failure::failed(format!("node {number} could not be killed: {error}"))
         })?;
         Ok(self.tell(
@@ -83,17 +84,22 @@ impl Supervisor {
 
     /// A node that runs as a process of its own.
     fn process(&mut self, number: u16) -> Result<&mut Member, Failure> {
+        let member = self.running(number)?;
+        if member.is_embedded() {
+            return Err(Failure::failed(
+                "the nodes of this cluster run inside the supervisor and have no processes",
+            )
+            .remedy("start it without --in-process to pause nodes"));
+        }
+        Ok(member)
+    }
+
+    fn running(&mut self, number: u16) -> Result<&mut Member, Failure> {
         let missing = self.no_such_node(number);
         let Some(index) = self.index(number) else {
             return Err(missing);
         };
         let member = self.plan.members.get_mut(index).ok_or(missing)?;
-        if member.is_embedded() {
-            return Err(Failure::failed(
-                "the nodes of this cluster run inside the supervisor and have no processes",
-            )
-            .remedy("start it without --in-process to kill or pause nodes"));
-        }
         if !member.is_running() {
             return Err(Failure::failed(format!("node {number} is down"))
                 .remedy(format!("start it with: quorlock cluster restart {number}")));

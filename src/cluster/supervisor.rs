@@ -304,8 +304,8 @@ impl Supervisor {
             tokio::select! {
                 _ = signals.child.recv() => {}
                 () = tokio::time::sleep(REAP_STEP) => {}
-                () = signals.ends.next() => self.kill_all(),
-                () = &mut deadline => self.kill_all(),
+                () = signals.ends.next() => self.kill_all().await,
+                () = &mut deadline => self.kill_all().await,
             }
             for member in &mut self.plan.members {
                 member.reap();
@@ -313,9 +313,9 @@ impl Supervisor {
         }
     }
 
-    fn kill_all(&mut self) {
+    async fn kill_all(&mut self) {
         for member in &mut self.plan.members {
-            if let Err(error) = member.kill() {
+            if let Err(error) = member.kill().await {
                 let number = member.entry.number;
                 self.reporter
                     .node(number, format_args!("could not be killed: {error}"));

@@ -63,12 +63,15 @@ impl Job {
     /// Waits for the next thing that happens to the command. Cancel-safe.
     pub(super) async fn change(&mut self) -> io::Result<Change> {
         loop {
-            if let Some(status) = self.look(WaitIdOptions::STOPPED)? {
-                return Ok(Change::Stopped(status.stopping_signal().unwrap_or(0)));
-            }
-            let without_reaping = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            if self.look(without_reaping)?.is_some() {
-                return Ok(Change::Ended);
+            let either = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            if let Some(status) = self.look(either)? {
+                let Some(signal) = status.stopping_signal() else {
+                    return Ok(Change::Ended);
+                };
+                // Taken note of, a stop is not reported again. Should the command have been killed
+                // meanwhile, there is no stop any more, and its end comes next.
+                let _killed_meanwhile = self.look(WaitIdOptions::STOPPED);
+                return Ok(Change::Stopped(signal));
             }
             if self.changes.recv().await.is_none() {
                 return Err(io::Error::other("the async runtime has ended"));

@@ -1,0 +1,87 @@
+//! How long commands take in the engine alone: no socket, no log, no clock.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime, Reply};
+
+const NAMES: u64 = 100_000;
+
+/// An engine, the effects it fills, and a time that goes on by a microsecond each command.
+struct Bench {
+    engine: Engine,
+    effects: Effects,
+    commands: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let engine = Engine::new(EngineOptions::default());
+        Self {
+            engine,
+            effects: Effects::default(),
+            commands: 0,
+        }
+    }
+
+    fn run(&mut self, arguments: &[&[u8]]) -> Reply {
+        self.commands += 1;
+        let node = NodeTime::from_nanos(1_000_000_000 + self.commands * 1_000);
+        let now = Moment {
+            node,
+            wall_us: 1_700_000_000_000_000 + self.commands,
+        };
+        self.effects.begin(self.commands);
+        let command = match Command::parse(arguments) {
+            Ok(command) => command,
+            Err(error) => return Reply::Error(error),
+        };
+        self.engine
+            .execute(now, &Caller::default(), &command, &mut self.effects)
+    }
+}
+
+fn acquire(bench: &mut Bench, name: &str) -> Reply {
+    let token = b"0123456789abcdef0123";
+    bench.run(&[b"SET", name.as_bytes(), token, b"NX", b"PX", b"30000"])
+}
+
+fn bench(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("engine");
+    let names: Vec<String> = (0..NAMES)
+        .map(|number| format!("lock:{number:012}"))
+        .collect();
+    let mut turn = names.iter().cycle();
+
+    let mut granted = Bench::new();
+    group.bench_function("SET NX PX granted, then DEL", |bencher| {
+        bencher.iter(|| {
+            let name = turn.next().map_or("", String::as_str);
+            let reply = acquire(&mut granted, black_box(name));
+            assert_eq!(reply, Reply::Ok);
+            granted.run(&[b"DEL", name.as_bytes()])
+        });
+    });
+
+    let mut refused = Bench::new();
+    acquire(&mut refused, "lock:hot");
+    group.bench_function("SET NX PX refused", |bencher| {
+        bencher.iter(|| acquire(&mut refused, black_box("lock:hot")));
+    });
+
+    let mut read = Bench::new();
+    acquire(&mut read, "lock:hot");
+    group.bench_function("GET", |bencher| {
+        bencher.iter(|| read.run(&[b"GET", black_box(b"lock:hot")]));
+    });
+
+    let mut extended = Bench::new();
+    acquire(&mut extended, "lock:hot");
+    group.bench_function("PEXPIRE", |bencher| {
+        bencher.iter(|| extended.run(&[b"PEXPIRE", black_box(b"lock:hot"), b"30000"]));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

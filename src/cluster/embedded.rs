@@ -33,7 +33,8 @@ impl EmbeddedNode {
     ) -> io::Result<Self> {
         let mut builder = Node::builder();
         if mode.ephemeral {
-            XX
+            let appendfsync = [mode.appendfsync.as_str()];
+            builder = builder.ephemeral().disk(memory).directive("appendfsync", &appendfsync);
         } else {
             builder = builder.dir(home.node_directory(entry.number));
             for (name, value) in directives(mode) {

@@ -95,13 +95,12 @@ impl Appender {
     ///
     /// When it is short and `is_full` is false, the preparer is only behind: let it prepare, do not refuse.
     pub fn room(&self) -> u64 {
-        let spare = self.space.spare_count(self.entered);
-        let bytes = match spare {
-            0 => self.remaining.saturating_sub(self.reserve_bytes),
-            // The reserve then lies in the last spare segment, whichever segment the frame goes to.
-            1 => self.remaining.max(self.spare_bytes() - self.reserve_bytes),
-            _ => self.remaining.max(self.spare_bytes()),
-        };
+        if self.space.spare_count(self.entered) > 0 {
+            // `Options::in_blocks` makes a segment hold the largest frame and the reserve. So whichever of the
+            // two segments the frame goes to, the reserve is left in the spare one.
+            return self.frame_bytes_max;
+        }
+        let bytes = self.remaining.saturating_sub(self.reserve_bytes);
         frame::payload_within(bytes).min(self.frame_bytes_max)
     }
 

@@ -5,7 +5,7 @@
 //! it is broken, what came after the break is left out, unless it claims that the lost part was durable.
 
 use super::Break;
-use super::directory::{Directory, Segment, State, damaged};
+use super::directory::{Directory, Segment, damaged};
 use super::scan::{Claim, Scan, is_zero, larger};
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError};
@@ -206,10 +206,8 @@ fn chain_from_checkpoint(run: &mut VecDeque<Scan>) -> Option<Chain> {
             .flat_map(|(index, scan)| scan.marks.iter().map(move |mark| (index, *mark)))
             .rev()
     };
-    let mut before_end = marks()
-        .skip_while(|(_, mark)| !mark.kind.completes_checkpoint())
-        .skip(1);
-    let (index, mark) = before_end.find(|(_, mark)| mark.kind.opens_checkpoint())?;
+    let mut from_end = marks().skip_while(|(_, mark)| !mark.kind.completes_checkpoint());
+    let (index, mark) = from_end.find(|(_, mark)| mark.kind.opens_checkpoint())?;
     Some(Chain {
         run: run.drain(index..).collect(),
         start_offset: mark.offset,
@@ -224,7 +222,7 @@ fn chain_from_checkpoint(run: &mut VecDeque<Scan>) -> Option<Chain> {
 fn break_in_unused(disk: &dyn Disk, directory: &Directory) -> Result<Option<Break>, RecoveryError> {
     let newest = directory.newest_used().unwrap_or(0);
     for (&number, segment) in directory.segments.range(newest + 1..) {
-        if segment.state == State::Interrupted || !is_zero(&map(disk, number, segment)?) {
+        if !is_zero(&map(disk, number, segment)?) {
             let file = disk.describe(&segment_name::segment(number));
             return Ok(Some(Break {
                 file,

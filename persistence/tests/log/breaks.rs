@@ -226,6 +226,49 @@ fn a_hole_is_refused_when_a_later_frame_says_it_was_synced() {
 }
 
 #[test]
+fn a_hole_in_the_newest_segment_is_judged_by_the_frames_behind_it() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    for number in 0..6 {
+        commit(&mut log, &payload(number, 100));
+    }
+    let ranges = frame_ranges(&disk, FIRST);
+    for (index, &(begin, end)) in ranges.iter().enumerate().take(5) {
+        for filler in [0, 0xa5] {
+            let copy = broken(&disk, FIRST, |bytes| bytes[begin..end].fill(filler));
+            match try_read(&copy) {
+                Err(RecoveryError::DurableDataLost {
+                    lost,
+                    claimed,
+                    claimed_at,
+                    ..
+                }) => {
+                    assert_eq!((lost.get(), claimed.get()), (index as u64 + 1, 5));
+                    assert_eq!(claimed_at, ranges[5].0 as u64);
+                }
+                other => panic!("frame {index}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_in_another_frames_place_is_not_accepted() {
+    let (disk, all) = unsynced_log(4, 100);
+    let ranges = frame_ranges(&disk, FIRST);
+    let copy = broken(&disk, FIRST, |bytes| {
+        bytes.copy_within(ranges[2].0..ranges[2].1, ranges[1].0)
+    });
+    let recovery = read(&copy);
+    assert_prefix(&recovery, &all);
+    assert_eq!(recovery.summary().last.get(), 1);
+    assert_eq!(
+        recovery.summary().break_at.as_ref().unwrap().reason,
+        "a frame is out of order"
+    );
+}
+
+#[test]
 fn the_message_of_lost_data_says_where_what_and_what_to_do() {
     let (disk, _) = synced_log();
     let (begin, end) = frame_ranges(&disk, FIRST)[2];

@@ -165,6 +165,29 @@ fn older_segments_go_away_once_the_checkpoint_is_durable() {
 }
 
 #[test]
+fn a_sync_that_began_before_the_end_was_written_removes_nothing() {
+    let disk = MemoryDisk::with_power_loss();
+    let mut log = open(&disk);
+    let mut life = Life::default();
+    life.add(&mut log, 40).unwrap();
+    log.appender.append(BEGIN, 0, b"");
+    flush(&mut log).unwrap();
+    let ticket = log.writer.begin_sync();
+    log.appender.append(END, 0, b"");
+    flush(&mut log).unwrap();
+    let position = ticket.run().unwrap();
+    log.writer.finish_sync(position);
+    log.preparer.prepare().unwrap();
+    assert!(
+        names(&disk).contains(&FIRST.to_owned()),
+        "the end is written, but not durable"
+    );
+    log.writer.sync().unwrap();
+    log.preparer.prepare().unwrap();
+    assert!(!names(&disk).contains(&FIRST.to_owned()));
+}
+
+#[test]
 fn an_unfinished_checkpoint_does_not_count() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);

@@ -144,3 +144,26 @@ fn a_sync_by_ticket_covers_what_was_written_before_it() {
     let recovery = read(&disk.after_power_loss(false, |_, _| false));
     assert_eq!(recovery.summary().last.get(), 21);
 }
+
+#[test]
+fn a_segment_left_during_a_sync_is_synced_by_the_next_one() {
+    let disk = MemoryDisk::with_power_loss();
+    let mut log = open(&disk);
+    append(&mut log, b"before");
+    write(&mut log);
+    let ticket = log.writer.begin_sync();
+    let position = ticket.run().unwrap();
+    for number in 0..20 {
+        append(&mut log, &payload(number, 1000));
+    }
+    write(&mut log);
+    log.writer.finish_sync(position);
+    assert_eq!(log.writer.sync().unwrap().get(), 21);
+    assert_eq!(
+        read(&disk.after_power_loss(false, |_, _| false))
+            .summary()
+            .last
+            .get(),
+        21
+    );
+}

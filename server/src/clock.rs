@@ -43,7 +43,9 @@ impl Clock for SystemClock {
     fn boot(&self) -> Boot {
         let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let mut boot = [0; 16];
-        let digits = text.bytes().filter_map(|byte| char::from(byte).to_digit(16));
+        let digits = text
+            .bytes()
+            .filter_map(|byte| char::from(byte).to_digit(16));
         for (index, digit) in digits.take(32).enumerate() {
             boot[index / 2] = (boot[index / 2] << 4) | u8::try_from(digit).unwrap_or(0);
         }
@@ -66,7 +68,9 @@ fn mix(hash: u64, byte: u8) -> u64 {
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// A clock that tests move by hand. Clones of the `Arc` around it share one time.
@@ -131,11 +135,19 @@ impl SettableClock {
     }
 
     fn change(&self, change: impl FnOnce(&mut Readings)) {
-        change(&mut self.readings.lock().expect("no holder of the readings can panic"));
+        change(
+            &mut self
+                .readings
+                .lock()
+                .expect("no holder of the readings can panic"),
+        );
     }
 
     fn read(&self) -> Readings {
-        *self.readings.lock().expect("no holder of the readings can panic")
+        *self
+            .readings
+            .lock()
+            .expect("no holder of the readings can panic")
     }
 }
 

@@ -127,7 +127,10 @@ impl Node {
     /// Stops the node as a killed process would: no SHUTDOWN record, nothing flushed. For crash
     /// experiments; the next start on the same disk treats it as an unclean stop.
     pub async fn crash(self) {
-        self.shared.signals.crash.store(true, std::sync::atomic::Ordering::Release);
+        self.shared
+            .signals
+            .crash
+            .store(true, std::sync::atomic::Ordering::Release);
         self.shared.stop();
         // How it ended does not matter: it was a crash.
         let _ = self.stopped().await;

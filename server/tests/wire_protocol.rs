@@ -8,7 +8,10 @@ use quorlock_server::Node;
 use wire::Wire;
 
 fn with_node(directives: &[(&str, &[&str])], test: impl FnOnce(&Node)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let mut builder = Node::builder().ephemeral();
         for (name, values) in directives {
@@ -25,14 +28,31 @@ fn hello_introduces_the_node_in_both_protocols() {
     with_node(&[], |node| {
         let mut client = Wire::connect(node.address());
         let two = client.ask("HELLO");
-        assert!(two.contains("proto, :2") && two.contains("version, 7.2.4"), "{two}");
+        assert!(
+            two.contains("proto, :2") && two.contains("version, 7.2.4"),
+            "{two}"
+        );
         let three = client.ask("HELLO 3 SETNAME worker");
-        assert!(three.contains("proto, :3") && three.contains("modules, []"), "{three}");
+        assert!(
+            three.contains("proto, :3") && three.contains("modules, []"),
+            "{three}"
+        );
         assert_eq!(client.ask("CLIENT GETNAME"), "worker");
         assert_eq!(client.ask("GET missing"), "_");
-        assert_eq!(client.ask("HELLO 4"), "-NOPROTO unsupported protocol version");
-        assert!(client.ask("HELLO x").starts_with("-ERR Protocol version is not an integer"));
-        assert!(client.ask("HELLO 2 WHAT").starts_with("-ERR Syntax error in HELLO option"));
+        assert_eq!(
+            client.ask("HELLO 4"),
+            "-NOPROTO unsupported protocol version"
+        );
+        assert!(
+            client
+                .ask("HELLO x")
+                .starts_with("-ERR Protocol version is not an integer")
+        );
+        assert!(
+            client
+                .ask("HELLO 2 WHAT")
+                .starts_with("-ERR Syntax error in HELLO option")
+        );
         assert_eq!(client.ask("RESET"), "+RESET");
         assert_eq!(client.ask("GET missing"), "nil");
     });
@@ -44,13 +64,21 @@ fn a_password_is_asked_for_before_anything_else() {
         let mut client = Wire::connect(node.address());
         assert_eq!(client.ask("GET a"), "-NOAUTH Authentication required.");
         assert_eq!(client.ask("NOSUCH"), "-NOAUTH Authentication required.");
-        assert!(client.ask("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+        assert!(
+            client
+                .ask("HELLO 3")
+                .starts_with("-NOAUTH HELLO must be called")
+        );
         assert!(client.ask("AUTH wrong").starts_with("-WRONGPASS"));
         assert!(client.ask("AUTH other secret").starts_with("-WRONGPASS"));
         assert_eq!(client.ask("AUTH default secret"), "+OK");
         assert_eq!(client.ask("SET a token NX PX 1000"), "+OK");
         let mut client = Wire::connect(node.address());
-        assert!(client.ask("HELLO 3 AUTH default secret").contains("server, quorlock"));
+        assert!(
+            client
+                .ask("HELLO 3 AUTH default secret")
+                .contains("server, quorlock")
+        );
         let mut client = Wire::connect(node.address());
         client.send(b"*1\r\n$20000\r\n");
         assert!(client.reply().contains("unauthenticated bulk length"));
@@ -62,14 +90,28 @@ fn a_password_is_asked_for_before_anything_else() {
 fn client_commands_show_who_is_connected() {
     with_node(&[], |node| {
         let mut client = Wire::connect(node.address());
-        assert_eq!(client.ask("CLIENT SETNAME bad\nname"), "-ERR Client names cannot contain spaces, newlines or special characters.");
+        assert_eq!(
+            client.ask("CLIENT SETNAME bad\nname"),
+            "-ERR Client names cannot contain spaces, newlines or special characters."
+        );
         assert_eq!(client.ask("CLIENT SETINFO LIB-NAME mylib"), "+OK");
         assert_eq!(client.ask("CLIENT SETINFO LIB-VER 1.2"), "+OK");
-        assert!(client.ask("CLIENT SETINFO LIB-X 1").starts_with("-ERR Unrecognized option"));
-        assert!(client.ask("CLIENT MAINT_NOTIFICATIONS ON").starts_with("-ERR unknown subcommand"));
+        assert!(
+            client
+                .ask("CLIENT SETINFO LIB-X 1")
+                .starts_with("-ERR Unrecognized option")
+        );
+        assert!(
+            client
+                .ask("CLIENT MAINT_NOTIFICATIONS ON")
+                .starts_with("-ERR unknown subcommand")
+        );
         let id = client.ask("CLIENT ID").trim_start_matches(':').to_owned();
         let line = client.ask("CLIENT INFO");
-        assert!(line.starts_with(&format!("id={id} ")) && line.contains("lib-name=mylib"), "{line}");
+        assert!(
+            line.starts_with(&format!("id={id} ")) && line.contains("lib-name=mylib"),
+            "{line}"
+        );
         let _second = Wire::connect(node.address());
         assert!(client.ask(&format!("CLIENT LIST ID {id}")).lines().count() == 1);
         assert!(client.ask("CLIENT LIST").contains("cmd=client"));
@@ -84,7 +126,10 @@ fn databases_are_apart_and_bounded() {
         assert_eq!(client.ask("SELECT 15"), "+OK");
         assert_eq!(client.ask("GET a"), "nil");
         assert_eq!(client.ask("SELECT 16"), "-ERR DB index is out of range");
-        assert_eq!(client.ask("SELECT x"), "-ERR value is not an integer or out of range");
+        assert_eq!(
+            client.ask("SELECT x"),
+            "-ERR value is not an integer or out of range"
+        );
         assert_eq!(client.ask("DBSIZE"), ":0");
     });
 }
@@ -116,11 +161,25 @@ fn information_names_what_drivers_read() {
 fn configuration_is_shown_by_pattern_and_never_the_password() {
     with_node(&[("appendfsync", &["always"])], |node| {
         let mut client = Wire::connect(node.address());
-        assert_eq!(client.ask("CONFIG GET appendfsync"), "[appendfsync, always]");
+        assert_eq!(
+            client.ask("CONFIG GET appendfsync"),
+            "[appendfsync, always]"
+        );
         assert_eq!(client.ask("CONFIG GET nosuch"), "[]");
-        assert!(client.ask("CONFIG GET append* databases").contains("databases, 16"));
-        assert_eq!(client.ask("CONFIG GET port"), format!("[port, {}]", node.address().port()));
-        assert!(client.ask("CONFIG SET appendfsync no").starts_with("-ERR CONFIG SET"));
+        assert!(
+            client
+                .ask("CONFIG GET append* databases")
+                .contains("databases, 16")
+        );
+        assert_eq!(
+            client.ask("CONFIG GET port"),
+            format!("[port, {}]", node.address().port())
+        );
+        assert!(
+            client
+                .ask("CONFIG SET appendfsync no")
+                .starts_with("-ERR CONFIG SET")
+        );
     });
 }
 
@@ -128,14 +187,32 @@ fn configuration_is_shown_by_pattern_and_never_the_password() {
 fn commands_describe_themselves() {
     with_node(&[], |node| {
         let mut client = Wire::connect(node.address());
-        let count: usize = client.ask("COMMAND COUNT").trim_start_matches(':').parse().unwrap();
+        let count: usize = client
+            .ask("COMMAND COUNT")
+            .trim_start_matches(':')
+            .parse()
+            .unwrap();
         assert!(count > 50, "{count}");
-        assert!(client.ask("COMMAND INFO get nosuch").starts_with("[[get, :2, ["));
+        assert!(
+            client
+                .ask("COMMAND INFO get nosuch")
+                .starts_with("[[get, :2, [")
+        );
         assert!(client.ask("COMMAND DOCS set").contains("summary"));
         let unknown = client.ask("NOSUCH a b");
-        assert_eq!(unknown, "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' ");
-        assert_eq!(client.ask("GET"), "-ERR wrong number of arguments for 'get' command");
-        assert!(client.ask("CLUSTER INFO").contains("cluster support disabled"));
+        assert_eq!(
+            unknown,
+            "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "
+        );
+        assert_eq!(
+            client.ask("GET"),
+            "-ERR wrong number of arguments for 'get' command"
+        );
+        assert!(
+            client
+                .ask("CLUSTER INFO")
+                .contains("cluster support disabled")
+        );
         assert_eq!(client.ask("WAIT 1 10"), ":0");
     });
 }
@@ -152,7 +229,10 @@ fn hostile_bytes_end_one_connection_and_nothing_else() {
         ] {
             let mut client = Wire::connect(node.address());
             client.send(bytes);
-            assert!(client.reply().starts_with("-ERR Protocol error: "), "{bytes:?}");
+            assert!(
+                client.reply().starts_with("-ERR Protocol error: "),
+                "{bytes:?}"
+            );
             assert_eq!(client.reply(), "<closed>");
         }
         for bytes in [b"POST / HTTP/1.1\r\n".as_slice(), b"Host: localhost\r\n"] {
@@ -174,7 +254,11 @@ fn a_pipeline_is_answered_in_order_however_it_is_cut() {
         for number in 0..3_000 {
             let value = format!("v{number}");
             bytes.extend_from_slice(
-                format!("*5\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n$2\r\nPX\r\n$5\r\n60000\r\n", value.len()).as_bytes(),
+                format!(
+                    "*5\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n$2\r\nPX\r\n$5\r\n60000\r\n",
+                    value.len()
+                )
+                .as_bytes(),
             );
             bytes.extend_from_slice(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
         }
@@ -207,6 +291,9 @@ fn too_many_clients_are_told_so() {
         let mut second = Wire::connect(node.address());
         assert_eq!(first.ask("PING"), "+PONG");
         assert_eq!(second.ask("PING"), "+PONG");
-        assert_eq!(Wire::connect(node.address()).reply(), "-ERR max number of clients reached");
+        assert_eq!(
+            Wire::connect(node.address()).reply(),
+            "-ERR max number of clients reached"
+        );
     });
 }

@@ -31,7 +31,9 @@ pub(crate) struct Introduction {
 impl Client {
     /// What the client says about itself, to read or change.
     pub(crate) fn introduction(&self) -> MutexGuard<'_, Introduction> {
-        self.introduction.lock().expect("no holder of an introduction can panic")
+        self.introduction
+            .lock()
+            .expect("no holder of an introduction can panic")
     }
 
     /// Notes that the client sent something.
@@ -58,7 +60,11 @@ impl Client {
             seconds_since(self.connected_raw_ns),
             seconds_since(self.active_raw_ns.load(Ordering::Relaxed)),
             introduction.database,
-            if introduction.last_command.is_empty() { "NULL" } else { introduction.last_command },
+            if introduction.last_command.is_empty() {
+                "NULL"
+            } else {
+                introduction.last_command
+            },
             if introduction.is_resp3 { 3 } else { 2 },
             introduction.library_name,
             introduction.library_version,
@@ -117,6 +123,8 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
-        self.by_id.lock().expect("no holder of the client list can panic")
+        self.by_id
+            .lock()
+            .expect("no holder of the client list can panic")
     }
 }

@@ -5,11 +5,14 @@
 //! and writing use buffers of the thread, so an idle connection holds none.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Poll, ready};
 
-use quorlock_engine::Protocol;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::net::worker::WorkerContext;
@@ -41,17 +44,13 @@ struct Connection {
 impl Connection {
     async fn run(&mut self, session: &mut Session, worker: &WorkerContext) -> io::Result<()> {
         loop {
-            self.stream.readable().await?;
-            match self.receive(worker) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => return Err(error),
+            if self.receive(worker).await? == 0 {
+                return Ok(());
             }
             loop {
                 let turn = self.execute(session, worker);
                 self.settle(session, worker, turn.wait).await?;
-                self.send().await?;
+                self.send(worker).await?;
                 match turn.next {
                     Next::Read => break,
                     Next::Continue => tokio::task::yield_now().await,
@@ -63,18 +62,37 @@ impl Connection {
 
     /// Appends what has arrived to `received`. The bytes pass through the thread's buffer, so
     /// that a connection owns memory only for requests in progress.
-    fn receive(&mut self, worker: &WorkerContext) -> io::Result<usize> {
-        READING.with_borrow_mut(|buffer| {
-            let count = self.stream.try_read(buffer)?;
-            self.received.extend_from_slice(&buffer[..count]);
-            worker.shared.statistics.bytes_in.fetch_add(count as u64, Ordering::Relaxed);
-            Ok(count)
+    ///
+    /// It polls the stream itself instead of waiting for readiness and then trying: a read that
+    /// does not fill the buffer tells tokio that the socket is empty, which saves the system call
+    /// that would find that out.
+    async fn receive(&mut self, worker: &WorkerContext) -> io::Result<usize> {
+        let Self {
+            stream, received, ..
+        } = self;
+        let count = poll_fn(|context| {
+            READING.with_borrow_mut(|buffer| {
+                let mut target = ReadBuf::new(buffer);
+                ready!(Pin::new(&mut *stream).poll_read(context, &mut target))?;
+                received.extend_from_slice(target.filled());
+                Poll::Ready(io::Result::Ok(target.filled().len()))
+            })
         })
+        .await?;
+        worker
+            .shared
+            .statistics
+            .bytes_in
+            .fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 
     /// Executes complete requests, up to the bound of one turn.
     fn execute(&mut self, session: &mut Session, worker: &WorkerContext) -> Turn {
-        let mut turn = Turn { wait: Wait::default(), next: Next::Read };
+        let mut turn = Turn {
+            wait: Wait::default(),
+            next: Next::Read,
+        };
         let mut batch = session.begin(&worker.shared);
         for executed in 0.. {
             if executed >= REQUESTS_PER_TURN || self.replies.len() >= REPLY_BYTES_PER_TURN {
@@ -138,13 +156,13 @@ impl Connection {
             );
             self.replies.extend_from_slice(b"\r\n");
             tracing::warn!(client = %session.client.address, "a reply was withheld: {failure}");
-            self.send().await?;
+            self.send(worker).await?;
             return Err(io::Error::other(failure));
         }
         Ok(())
     }
 
-    async fn send(&mut self) -> io::Result<()> {
+    async fn send(&mut self, worker: &WorkerContext) -> io::Result<()> {
         let mut sent = 0;
         while sent < self.replies.len() {
             match self.stream.try_write(&self.replies[sent..]) {
@@ -155,6 +173,11 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
+        worker
+            .shared
+            .statistics
+            .bytes_out
+            .fetch_add(sent as u64, Ordering::Relaxed);
         self.replies.clear();
         self.replies.shrink_to(IDLE_BYTES_MAX);
         Ok(())
@@ -165,9 +188,6 @@ struct Turn {
     wait: Wait,
     next: Next,
 }
-
-/// The protocol a connection starts with.
-pub(crate) const FIRST_PROTOCOL: Protocol = Protocol::Resp2;
 
 thread_local! {
     static READING: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);

@@ -19,7 +19,11 @@ use crate::node::shared::Shared;
 /// # Errors
 /// When the address is taken or not this machine's.
 pub(crate) fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // Lets a restarted node have its port back while old connections linger in TIME_WAIT; it
     // does not let two listeners share a port.
     socket.set_reuse_address(true)?;
@@ -83,7 +87,10 @@ fn tune(stream: &std::net::TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     if let Some(every) = shared.config.tcp_keepalive {
         let third = (every / 3).max(Duration::from_secs(1));
-        let probes = TcpKeepalive::new().with_time(every).with_interval(third).with_retries(3);
+        let probes = TcpKeepalive::new()
+            .with_time(every)
+            .with_interval(third)
+            .with_retries(3);
         socket.set_tcp_keepalive(&probes)?;
     }
     Ok(())
@@ -97,7 +104,10 @@ fn is_foreign(peer: &SocketAddr, shared: &Shared) -> bool {
 }
 
 fn refuse(mut stream: &std::net::TcpStream, shared: &Shared, why: &[u8]) {
-    shared.statistics.rejected.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    shared
+        .statistics
+        .rejected
+        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     // The socket is non-blocking and new: the line fits or the client sees a close.
     let _ = io::Write::write(&mut stream, why);
 }

@@ -27,7 +27,10 @@ pub(crate) fn inbox() -> (UnboundedSender<Handover>, UnboundedReceiver<Handover>
 
 /// Serves handed-over connections until the node stops.
 pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handover>) {
-    let worker = Arc::new(WorkerContext { shared: Arc::clone(&shared), gate: Gate::default() });
+    let worker = Arc::new(WorkerContext {
+        shared: Arc::clone(&shared),
+        gate: Gate::default(),
+    });
     let committer = tokio::spawn({
         let worker = Arc::clone(&worker);
         async move { worker.gate.commit_for_ever(&worker.shared).await }
@@ -64,7 +67,10 @@ fn open(
     let address = stream.peer_addr().ok()?;
     let local = stream.local_addr().ok()?;
     let stream = TcpStream::from_std(stream).ok()?;
-    let client = worker.shared.clients.add(address, local, worker.shared.clock.raw_ns());
+    let client = worker
+        .shared
+        .clients
+        .add(address, local, worker.shared.clock.raw_ns());
     let session = Session::new(client, &worker.shared);
     Some(serve(stream, session, Arc::clone(worker)))
 }

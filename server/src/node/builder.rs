@@ -108,17 +108,28 @@ impl NodeBuilder {
                     directory: directory.clone(),
                     reason: error.to_string(),
                 })?;
-                (identity::open(&directory)?, Box::new(move || identity::place(&directory)))
+                (
+                    identity::open(&directory)?,
+                    Box::new(move || identity::place(&directory)),
+                )
             }
         };
-        let plan = Plan { config: self.config, clock: self.clock, disk, place };
+        let plan = Plan {
+            config: self.config,
+            clock: self.clock,
+            disk,
+            place,
+        };
         let (ready, started) = oneshot::channel();
         let (sender, outcome) = watch::channel(None);
         let supervisor = threads::spawn(plan, ready, sender).map_err(StartError::Thread)?;
         match started.await {
-            Ok(Ok((shared, address))) => {
-                Ok(Node { shared, address, outcome, supervisor: Some(supervisor) })
-            }
+            Ok(Ok((shared, address))) => Ok(Node {
+                shared,
+                address,
+                outcome,
+                supervisor: Some(supervisor),
+            }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(StartError::Panicked),
         }
@@ -127,6 +138,9 @@ impl NodeBuilder {
 
 impl std::fmt::Debug for NodeBuilder {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("NodeBuilder").field("config", &self.config).finish_non_exhaustive()
+        formatter
+            .debug_struct("NodeBuilder")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }

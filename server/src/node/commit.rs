@@ -40,7 +40,10 @@ impl Commit {
         Self {
             written: AtomicU64::new(writer.written().get()),
             synced: AtomicU64::new(writer.durable().get()),
-            writing: Mutex::new(Writing { writer, spare: Batch::default() }),
+            writing: Mutex::new(Writing {
+                writer,
+                spare: Batch::default(),
+            }),
             sync_ns: AtomicU64::new(0),
             last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
             needs_segment: AtomicBool::new(true),
@@ -119,7 +122,9 @@ impl Commit {
 
     /// Marks the log as failed and returns the first failure.
     pub(crate) fn fail(&self, error: &dyn std::fmt::Display) -> Failure {
-        self.failure.get_or_init(|| Failure(error.to_string())).clone()
+        self.failure
+            .get_or_init(|| Failure(error.to_string()))
+            .clone()
     }
 
     /// The failure, if there was one.
@@ -156,7 +161,9 @@ impl Commit {
         if let Some(failure) = self.failure.get() {
             return Err(failure.clone());
         }
-        self.writing.lock().map_err(|_| self.fail(&"a thread panicked while writing it"))
+        self.writing
+            .lock()
+            .map_err(|_| self.fail(&"a thread panicked while writing it"))
     }
 
     fn write_locked(&self, writing: &mut Writing, core: &Mutex<Core>) -> Result<(), Failure> {

@@ -123,8 +123,7 @@ impl Core {
         if self.phase != Phase::Serving && (runs_script || flags.contains(Flags::TOUCHES_KEYS)) {
             return self.refusal(now.node);
         }
-        let bytes: usize = command.arguments.iter().map(|argument| argument.len()).sum();
-        if (runs_script || flags.contains(Flags::WRITE)) && !self.has_room(bytes) {
+        if self.lacks_room_for(command) {
             return Reply::Error(ErrorReply::fixed(NO_ROOM));
         }
         self.effects.begin(self.appender.next_position().get());
@@ -138,13 +137,27 @@ impl Core {
         self.record.clear();
         record.encode(&mut self.record);
         let kind = Kind::new(record.kind());
-        self.appender.append(kind, now.as_nanos(), &self.record).get()
+        self.appender
+            .append(kind, now.as_nanos(), &self.record)
+            .get()
     }
 
-    /// Whether a write of about this size certainly fits the prepared part of the log.
-    fn has_room(&self, bytes: usize) -> bool {
-        let estimate = (bytes as u64).saturating_mul(2).saturating_add(GROUP_ESTIMATE);
-        self.rules.durability == Durability::Volatile || self.appender.room() >= estimate
+    /// Whether what this command may write does not certainly fit the prepared part of the log.
+    pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
+        let flags = command.spec.flags;
+        let may_write = flags.contains(Flags::WRITE) || flags.contains(Flags::SCRIPT);
+        if !may_write || self.rules.durability == Durability::Volatile {
+            return false;
+        }
+        let bytes: usize = command
+            .arguments
+            .iter()
+            .map(|argument| argument.len())
+            .sum();
+        let estimate = (bytes as u64)
+            .saturating_mul(2)
+            .saturating_add(GROUP_ESTIMATE);
+        self.appender.room() < estimate
     }
 
     /// Puts the command's effects on record, after the promise that covers them.
@@ -183,8 +196,10 @@ impl Core {
             return;
         }
         let journal = &self.effects.journal;
-        let position =
-            self.appender.append(Kind::new(kind::GROUP), now.as_nanos(), journal).get();
+        let position = self
+            .appender
+            .append(Kind::new(kind::GROUP), now.as_nanos(), journal)
+            .get();
         match self.rules.durability {
             Durability::Always => wait.synced = wait.synced.max(position),
             _ if self.effects.uncovered && self.rules.syncs_uncovered => {
@@ -202,10 +217,16 @@ impl Core {
             Phase::Waiting(until, reason) => {
                 let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
                 let left_ms = left_ns.div_ceil(1_000_000);
-                let code = if self.rules.answers_loading { "LOADING" } else { "RESTARTDELAY" };
+                let code = if self.rules.answers_loading {
+                    "LOADING"
+                } else {
+                    "RESTARTDELAY"
+                };
                 let id = &self.rules.node_id;
                 let advice = self.rules.advice;
-                format!("{code} node {id} takes no part for another {left_ms} ms ({reason}{advice})")
+                format!(
+                    "{code} node {id} takes no part for another {left_ms} ms ({reason}{advice})"
+                )
             }
         };
         Reply::Error(ErrorReply::new(text))

@@ -106,7 +106,9 @@ async fn commit_once(shared: &Shared, wanted: Wait) -> Result<(), Failure> {
         let (done, finished) = tokio::sync::oneshot::channel();
         shared.log_thread.send(Job::SyncNow(done));
         // The log thread answers or is gone; either way the failure is on record.
-        finished.await.map_err(|_| shared.commit.fail(&"the log thread ended"))?;
+        finished
+            .await
+            .map_err(|_| shared.commit.fail(&"the log thread ended"))?;
     }
     shared.log_thread.after_write(shared);
     match shared.commit.failure() {

@@ -44,7 +44,9 @@ impl NodeId {
 
 impl fmt::Display for NodeId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
     }
 }
 
@@ -64,12 +66,18 @@ pub(crate) struct Identity {
 impl Identity {
     /// A new identity.
     pub(crate) fn random(cluster_id: Option<String>) -> Result<Self, StartError> {
-        Ok(Self { id: NodeId::random()?, cluster_id })
+        Ok(Self {
+            id: NodeId::random()?,
+            cluster_id,
+        })
     }
 
     /// The identity that a log's segments carry.
     pub(crate) fn known(bytes: [u8; 20], cluster_id: Option<String>) -> Self {
-        Self { id: NodeId(bytes), cluster_id }
+        Self {
+            id: NodeId(bytes),
+            cluster_id,
+        }
     }
 
     /// Reads `node.id`; `None` when there is none.
@@ -93,7 +101,8 @@ impl Identity {
         // A crash while it was written may have left the half-made file.
         let _ = disk.remove(FILE_NEW);
         let file = disk.create(FILE_NEW).map_err(StartError::Disk)?;
-        file.write_at(0, text.as_bytes()).map_err(StartError::Disk)?;
+        file.write_at(0, text.as_bytes())
+            .map_err(StartError::Disk)?;
         file.sync().map_err(StartError::Disk)?;
         disk.rename(FILE_NEW, FILE).map_err(StartError::Disk)?;
         disk.sync_dir().map_err(StartError::Disk)
@@ -113,7 +122,10 @@ impl Identity {
         }
         let id = NodeId::parse(lines.next()?.strip_prefix("id ")?)?;
         let cluster = lines.next()?.strip_prefix("cluster ")?;
-        Some(Self { id, cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()) })
+        Some(Self {
+            id,
+            cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()),
+        })
     }
 }
 
@@ -133,7 +145,9 @@ pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartE
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     let recovery = Recovery::read(disk.clone(), &Options::default()).map_err(StartError::Log)?;
     if Identity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
-        return Err(StartError::AlreadyInitialised { directory: directory.to_owned() });
+        return Err(StartError::AlreadyInitialised {
+            directory: directory.to_owned(),
+        });
     }
     let identity = Identity::random(cluster_id.map(str::to_owned))?;
     create(&*disk, &identity, recovery)?;
@@ -163,7 +177,9 @@ pub(crate) fn place(directory: &Path) -> u64 {
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let inode = |path: PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.ino());
     let inodes = [inode(directory.to_owned()), inode(directory.join(FILE))];
-    let bytes = machine.bytes().chain(inodes.iter().flat_map(|inode| inode.to_le_bytes()));
+    let bytes = machine
+        .bytes()
+        .chain(inodes.iter().flat_map(|inode| inode.to_le_bytes()));
     // FNV-1a: a fingerprint on disk needs a hash that never changes.
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -23,6 +23,8 @@ pub(crate) enum Job {
     SyncSoon,
     /// Make the next segment, and remove those no longer needed.
     Prepare,
+    /// The same, for somebody who waits for it.
+    PrepareNow(Sender<()>),
     /// End.
     Stop,
 }
@@ -37,7 +39,13 @@ impl LogThread {
     /// The handle and the thread's end of it.
     pub(crate) fn new() -> (Self, Receiver<Job>) {
         let (sender, receiver) = channel();
-        (Self { jobs: Mutex::new(sender), sync_is_due: AtomicBool::new(false) }, receiver)
+        (
+            Self {
+                jobs: Mutex::new(sender),
+                sync_is_due: AtomicBool::new(false),
+            },
+            receiver,
+        )
     }
 
     /// Starts the thread.
@@ -51,13 +59,24 @@ impl LogThread {
     ) -> std::io::Result<JoinHandle<()>> {
         std::thread::Builder::new()
             .name("quorlock-log".to_owned())
-            .spawn(move || Turn { shared, preparer, due_raw_ns: None }.run(&jobs))
+            .spawn(move || {
+                Turn {
+                    shared,
+                    preparer,
+                    due_raw_ns: None,
+                }
+                .run(&jobs)
+            })
     }
 
     /// Hands a job over.
     pub(crate) fn send(&self, job: Job) {
         // A receiver that is gone means the node is stopping: the job has no meaning then.
-        let _ = self.jobs.lock().expect("no holder of the sender can panic").send(job);
+        let _ = self
+            .jobs
+            .lock()
+            .expect("no holder of the sender can panic")
+            .send(job);
     }
 
     /// To be called after each write: asks for the sync of this second and for segments.
@@ -103,9 +122,18 @@ impl Turn {
                     Ok(())
                 }
                 Ok(Job::Prepare) => self.prepare(),
+                Ok(Job::PrepareNow(done)) => {
+                    let outcome = self.prepare();
+                    // Somebody who is gone needs no answer.
+                    let _ = done.send(());
+                    outcome
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     self.due_raw_ns = None;
-                    self.shared.log_thread.sync_is_due.store(false, Ordering::Release);
+                    self.shared
+                        .log_thread
+                        .sync_is_due
+                        .store(false, Ordering::Release);
                     self.sync()
                 }
             };
@@ -123,7 +151,9 @@ impl Turn {
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
-        self.preparer.prepare().map_err(|error| self.shared.commit.fail(&error))?;
+        self.preparer
+            .prepare()
+            .map_err(|error| self.shared.commit.fail(&error))?;
         Ok(())
     }
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quorlock_engine::control::{Control, Durability, Pending, Record, kind};
-use quorlock_engine::NodeTime;
+use quorlock_engine::{NodeTime, SnapshotCursor};
 use quorlock_persistence::Kind;
 
 use crate::node::commit::Failure;
 use crate::node::core::Phase;
+use crate::node::log_thread::Job;
 use crate::node::shared::Shared;
 
 /// Runs until the node is asked to stop.
@@ -27,10 +28,17 @@ async fn live(shared: &Shared) -> Result<(), Failure> {
     if shared.durability() == Durability::Volatile {
         compact(shared).await?;
     }
-    let mut ticks = Ticks { had_deadlines: false, last: NodeTime::from_nanos(0) };
+    let mut ticks = Ticks {
+        had_deadlines: false,
+        last: NodeTime::from_nanos(0),
+    };
     loop {
         let next = shared.reclaim()?;
         ticks.turn(shared)?;
+        if shared.lock()?.appender.is_full() {
+            // Space may have been freed: writes are refused until a segment could be made.
+            shared.log_thread.send(Job::Prepare);
+        }
         if needs_compaction(shared)? {
             compact(shared).await?;
         }
@@ -134,7 +142,9 @@ impl Ticks {
 }
 
 fn needs_compaction(shared: &Shared) -> Result<bool, Failure> {
-    let since = shared.commit.with_writer(|writer| writer.bytes_since_checkpoint())?;
+    let since = shared
+        .commit
+        .with_writer(|writer| writer.bytes_since_checkpoint())?;
     let base = shared.checkpoint_bytes.load(Ordering::Relaxed);
     Ok(since >= COMPACT_BYTES_MIN.max(base.saturating_mul(3)))
 }
@@ -158,12 +168,16 @@ pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
         };
         let mut payload = Vec::new();
         Record::Control(control).encode(&mut payload);
-        core.appender.append(Kind::checkpoint_begin(kind::CONTROL), now.as_nanos(), &payload);
+        core.appender.append(
+            Kind::checkpoint_begin(kind::CONTROL),
+            now.as_nanos(),
+            &payload,
+        );
     }
     let mut bytes = 0_u64;
     // Without a log of keys, a checkpoint is what drops the keys logged by an earlier run.
     let is_logged = shared.durability() != Durability::Volatile;
-    let mut cursor = is_logged.then_some(0_u8);
+    let mut cursor = is_logged.then(SnapshotCursor::default);
     let mut part = Vec::new();
     while let Some(from) = cursor {
         {
@@ -174,9 +188,10 @@ pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
             }
             let now = core.time.node_now(&*shared.clock);
             part.clear();
-            cursor = None; let _ = from;
+            cursor = core.engine.snapshot(from, PART_BYTES, &mut part);
             if !part.is_empty() {
-                core.appender.append(Kind::new(kind::SNAPSHOT), now.as_nanos(), &part);
+                core.appender
+                    .append(Kind::new(kind::SNAPSHOT), now.as_nanos(), &part);
                 bytes = bytes.saturating_add(part.len() as u64);
             }
         }
@@ -187,11 +202,12 @@ pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
     {
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
-        core.appender.append(Kind::checkpoint_end(kind::END), now.as_nanos(), &[]);
+        core.appender
+            .append(Kind::checkpoint_end(kind::END), now.as_nanos(), &[]);
     }
     shared.commit.write_and_sync(&shared.core)?;
     shared.checkpoint_bytes.store(bytes, Ordering::Relaxed);
-    shared.log_thread.send(crate::node::log_thread::Job::Prepare);
+    shared.log_thread.send(Job::Prepare);
     Ok(())
 }
 
@@ -203,11 +219,14 @@ pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
         let owed = match &core.phase {
             // A clean stop inside the delay does not end it.
             Phase::Waiting(..) => shared.verdict.delay,
-            _ if shared.durability() == Durability::Volatile => {
-                core.engine.longest_deadline().filter(|deadline| *deadline > now).map(|until| {
-                    Pending { until, length_ns: until.as_nanos() - now.as_nanos() }
-                })
-            }
+            _ if shared.durability() == Durability::Volatile => core
+                .engine
+                .longest_deadline()
+                .filter(|deadline| *deadline > now)
+                .map(|until| Pending {
+                    until,
+                    length_ns: until.as_nanos() - now.as_nanos(),
+                }),
             _ => None,
         };
         core.phase = Phase::Stopped("it is stopping");

@@ -13,7 +13,7 @@ use crate::net::clients::Clients;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::identity::Identity;
-use crate::node::log_thread::LogThread;
+use crate::node::log_thread::{Job, LogThread};
 use crate::node::statistics::Statistics;
 
 /// One node's state, behind one `Arc`.
@@ -68,7 +68,9 @@ impl Shared {
     /// When a command panicked under this lock: the state cannot be trusted, the node stops.
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Core>, Failure> {
         self.core.lock().map_err(|_| {
-            let failure = self.commit.fail(&"a thread panicked while executing a command");
+            let failure = self
+                .commit
+                .fail(&"a thread panicked while executing a command");
             self.signals.stop.send_replace(true);
             failure
         })
@@ -82,6 +84,18 @@ impl Shared {
                  every lock it may have forgotten has expired"
             );
         }
+    }
+
+    /// Waits until the log thread has made the next segment, or found that it cannot.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) fn make_room(&self) -> Result<(), Failure> {
+        let (done, finished) = std::sync::mpsc::channel();
+        self.log_thread.send(Job::PrepareNow(done));
+        finished
+            .recv()
+            .map_err(|_| self.commit.fail(&"the log thread ended"))
     }
 
     /// Asks for the orderly stop.

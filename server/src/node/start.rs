@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use quorlock_engine::control::{Durability, Record, Start, kind};
 use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
-use quorlock_engine::{Engine, EngineOptions, NodeTime};
+use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, Log, Options, Preparer, Recovery};
 
 use crate::clock::Clock;
@@ -73,7 +73,9 @@ pub(crate) fn start(plan: Plan) -> Result<Started, StartError> {
         incarnation: start.incarnation,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let port = listeners.first().and_then(|listener| listener.local_addr().ok());
+    let port = listeners
+        .first()
+        .and_then(|listener| listener.local_addr().ok());
     let (shared, preparer, jobs) = assemble(
         plan,
         identity,
@@ -83,7 +85,12 @@ pub(crate) fn start(plan: Plan) -> Result<Started, StartError> {
         port.map_or(0, |address| address.port()),
     );
     put_on_record(&shared, &history)?;
-    Ok(Started { shared, listeners, preparer, jobs })
+    Ok(Started {
+        shared,
+        listeners,
+        preparer,
+        jobs,
+    })
 }
 
 /// START, and SERVING with it where there is nothing to wait for: one sync for both.
@@ -96,12 +103,18 @@ fn put_on_record(shared: &Arc<Shared>, history: &History) -> Result<(), StartErr
         }
         core.append(now, &Record::Start(shared.start));
         let longest = core.engine.longest_deadline().map_or(0, |deadline| {
-            deadline.as_nanos().saturating_sub(now.as_nanos()).min(core.rules.cap_ns)
+            deadline
+                .as_nanos()
+                .saturating_sub(now.as_nanos())
+                .min(core.rules.cap_ns)
         });
         // Everything recovered is on record and synced with START, so the promise starts anew.
         // A log that takes no keys forgets the recovered ones: the promise has to cover them.
-        core.promise.on_record_ns =
-            if shared.durability() == Durability::Volatile { longest } else { 0 };
+        core.promise.on_record_ns = if shared.durability() == Durability::Volatile {
+            longest
+        } else {
+            0
+        };
         let promise = Record::Promise(core.promise.on_record_ns);
         core.append(now, &promise);
     }
@@ -124,26 +137,37 @@ fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
                 port = bound.local_addr().map_or(port, |address| address.port());
                 listeners.push(bound);
             }
-            Err(error)
-                if address.is_optional
-                    && error.kind() != std::io::ErrorKind::AddrInUse => {}
+            Err(error) if address.is_optional && error.kind() != std::io::ErrorKind::AddrInUse => {}
             Err(error) => {
-                return Err(StartError::Bind { address: wanted, reason: error.to_string() });
+                return Err(StartError::Bind {
+                    address: wanted,
+                    reason: error.to_string(),
+                });
             }
         }
     }
-    if listeners.is_empty() { Err(StartError::NoAddress) } else { Ok(listeners) }
+    if listeners.is_empty() {
+        Err(StartError::NoAddress)
+    } else {
+        Ok(listeners)
+    }
 }
 
-fn new_engine(config: &Config, _clock: Arc<dyn Clock>) -> Result<Engine, StartError> {
+fn new_engine(config: &Config, clock: Arc<dyn Clock>) -> Result<Engine, StartError> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed).map_err(|_| StartError::Randomness)?;
-    Ok(Engine::new(EngineOptions {
+    let mut engine = Engine::new(EngineOptions {
         restart_delay_max: config.restart_delay_max,
         require_ttl: config.require_ttl,
         hash_seed: u64::from_le_bytes(seed),
+        script_limits: ScriptLimits {
+            time: config.script_time_limit,
+            ..ScriptLimits::default()
+        },
         ..EngineOptions::default()
-    }))
+    });
+    engine.set_script_clock(Box::new(move || NodeTime::from_nanos(clock.raw_ns())));
+    Ok(engine)
 }
 
 /// Rebuilds the engine's state from the log, and reads what it says about the past.
@@ -213,7 +237,10 @@ fn next_start(
         .map(|start| (start.wall_us, start.boottime_ns))
         .unwrap_or_else(|| (plan.clock.wall_us(), plan.clock.boottime_ns()));
     Start {
-        incarnation: history.start.map_or(0, |start| start.incarnation).saturating_add(1),
+        incarnation: history
+            .start
+            .map_or(0, |start| start.incarnation)
+            .saturating_add(1),
         boot: plan.clock.boot(),
         place: (plan.place)(),
         durability: durability(&plan.config),
@@ -236,7 +263,9 @@ fn durability(config: &Config) -> Durability {
 
 fn policy(config: &Config, listeners: &[TcpListener]) -> Policy {
     let is_reachable = listeners.iter().any(|listener| {
-        listener.local_addr().is_ok_and(|address| !listener::is_local(&address.ip()))
+        listener
+            .local_addr()
+            .is_ok_and(|address| !listener::is_local(&address.ip()))
     });
     Policy {
         restart_delay: match config.restart_delay {
@@ -332,7 +361,11 @@ fn advice(verdict: &Verdict) -> &'static str {
 fn announce(verdict: &Verdict, seen: &Seen, recovery: &Recovery, identity: &Identity) {
     let summary = recovery.summary();
     let id = identity.id;
-    tracing::info!("node {id}: {} frames read, last stop: {}", summary.frames, verdict.stop.reason());
+    tracing::info!(
+        "node {id}: {} frames read, last stop: {}",
+        summary.frames,
+        verdict.stop.reason()
+    );
     if let Some(cut) = &summary.break_at {
         tracing::warn!(
             "the log breaks off in {} at offset {}: {}. What follows was never synced, or was \

@@ -15,9 +15,13 @@ pub(crate) struct Statistics {
 impl Statistics {
     /// Counts from zero again (CONFIG RESETSTAT).
     pub(crate) fn reset(&self) {
-        for counter in
-            [&self.commands, &self.bytes_in, &self.bytes_out, &self.rejected, &self.errors]
-        {
+        for counter in [
+            &self.commands,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.rejected,
+            &self.errors,
+        ] {
             counter.store(0, Ordering::Relaxed);
         }
     }

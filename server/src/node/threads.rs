@@ -26,24 +26,36 @@ pub(crate) fn spawn(
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("quorlock-0".to_owned()).spawn(move || {
-        let ended = match start(plan) {
-            Ok(started) => run(started, ready),
-            Err(error) => {
-                // A builder that was dropped has no use for the error.
-                let _ = ready.send(Err(error));
-                Ok(())
-            }
-        };
-        outcome.send_replace(Some(ended));
-    })
+    std::thread::Builder::new()
+        .name("quorlock-0".to_owned())
+        .spawn(move || {
+            let ended = match start(plan) {
+                Ok(started) => run(started, ready),
+                Err(error) => {
+                    // A builder that was dropped has no use for the error.
+                    let _ = ready.send(Err(error));
+                    Ok(())
+                }
+            };
+            outcome.send_replace(Some(ended));
+        })
 }
 
 fn run(started: Started, ready: Ready) -> Result<(), Failure> {
-    let Started { shared, listeners, preparer, jobs } = started;
-    let mut threads = Threads { shared: Arc::clone(&shared), handles: Vec::new() };
+    let Started {
+        shared,
+        listeners,
+        preparer,
+        jobs,
+    } = started;
+    let mut threads = Threads {
+        shared: Arc::clone(&shared),
+        handles: Vec::new(),
+    };
     let prepared = runtime().and_then(|runtime| {
-        threads.handles.push(LogThread::spawn(Arc::clone(&shared), jobs, preparer)?);
+        threads
+            .handles
+            .push(LogThread::spawn(Arc::clone(&shared), jobs, preparer)?);
         shared.log_thread.send(Job::Prepare);
         let (inboxes, first) = threads.spawn_workers()?;
         Ok((runtime, inboxes, first))
@@ -56,12 +68,18 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
             return threads.end();
         }
     };
-    let address = listeners.first().and_then(|listener| listener.local_addr().ok());
+    let address = listeners
+        .first()
+        .and_then(|listener| listener.local_addr().ok());
     let ended = runtime.block_on(async {
         let first = tokio::spawn(worker::run(Arc::clone(&shared), first));
         let mut acceptors = JoinSet::new();
         for listener in listeners {
-            acceptors.spawn(listener::accept(listener, Arc::clone(&shared), inboxes.clone()));
+            acceptors.spawn(listener::accept(
+                listener,
+                Arc::clone(&shared),
+                inboxes.clone(),
+            ));
         }
         let told = match address {
             Some(address) => Ok((Arc::clone(&shared), address)),

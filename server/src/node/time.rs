@@ -51,7 +51,10 @@ impl Timekeeper {
             self.wall_read_at = node;
         }
         let since = node.as_nanos().saturating_sub(self.wall_read_at.as_nanos());
-        Moment { node, wall_us: self.wall.now_us.saturating_add(since / 1_000) }
+        Moment {
+            node,
+            wall_us: self.wall.now_us.saturating_add(since / 1_000),
+        }
     }
 
     /// Node time now, without the wall clock.
@@ -78,10 +81,13 @@ impl AnchoredWall {
             return;
         }
         // Whole microseconds only, so that no remainder is lost to rounding.
-        self.boottime_ns = self.boottime_ns.saturating_add(elapsed_us.saturating_mul(1_000));
+        self.boottime_ns = self
+            .boottime_ns
+            .saturating_add(elapsed_us.saturating_mul(1_000));
         self.now_us = self.now_us.saturating_add(elapsed_us);
-        let slew_us = u64::try_from(u128::from(elapsed_us) * u128::from(self.drift_ppm) / 1_000_000)
-            .unwrap_or(u64::MAX);
+        let slew_us =
+            u64::try_from(u128::from(elapsed_us) * u128::from(self.drift_ppm) / 1_000_000)
+                .unwrap_or(u64::MAX);
         self.now_us = if real_us > self.now_us {
             self.now_us.saturating_add(slew_us).min(real_us)
         } else {
@@ -125,8 +131,15 @@ mod tests {
         clock.step_wall(3_600_000_000);
         clock.advance(Duration::from_secs(1));
         let after = time.now(&clock);
-        assert_eq!(after.node.as_nanos() - before.node.as_nanos(), 1_000_000_000);
-        assert_eq!(after.wall_us - before.wall_us, 1_010_000, "1 s and 1 % of slew");
+        assert_eq!(
+            after.node.as_nanos() - before.node.as_nanos(),
+            1_000_000_000
+        );
+        assert_eq!(
+            after.wall_us - before.wall_us,
+            1_010_000,
+            "1 s and 1 % of slew"
+        );
         clock.step_wall(-7_200_000_000);
         clock.advance(Duration::from_secs(1));
         assert_eq!(time.now(&clock).wall_us - after.wall_us, 990_000);

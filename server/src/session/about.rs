@@ -13,12 +13,21 @@ pub(crate) fn command(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let subcommand = arguments.get(1).map(|word| word.to_ascii_lowercase());
-    let reply = match (subcommand.as_deref(), arguments.get(2..).unwrap_or_default()) {
+    let reply = match (
+        subcommand.as_deref(),
+        arguments.get(2..).unwrap_or_default(),
+    ) {
         (None, _) => Reply::Array(everything()),
         (Some(b"count"), []) => Reply::count(all_specs().count() + ROWS.len()),
         (Some(b"list"), []) => {
             let own = ROWS.iter().map(|row| row.name);
-            Reply::Array(all_specs().map(|spec| spec.name).chain(own).map(Reply::bulk).collect())
+            Reply::Array(
+                all_specs()
+                    .map(|spec| spec.name)
+                    .chain(own)
+                    .map(Reply::bulk)
+                    .collect(),
+            )
         }
         (Some(b"info"), []) => Reply::Array(everything()),
         (Some(b"info"), names) => Reply::Array(names.iter().map(|name| describe(name)).collect()),
@@ -29,7 +38,10 @@ pub(crate) fn command(
 }
 
 fn everything() -> Vec<Reply> {
-    all_specs().map(describe_spec).chain(ROWS.iter().map(describe_row)).collect()
+    all_specs()
+        .map(describe_spec)
+        .chain(ROWS.iter().map(describe_row))
+        .collect()
 }
 
 fn describe(name: &[u8]) -> Reply {
@@ -55,7 +67,12 @@ fn describe_spec(spec: &'static Spec) -> Reply {
         .filter(|(flag, _)| spec.flags.contains(*flag))
         .map(|(_, name)| *name)
         .collect();
-    describe_words(spec.name, spec.arity, &flags, [keys.first, keys.last, keys.step])
+    describe_words(
+        spec.name,
+        spec.arity,
+        &flags,
+        [keys.first, keys.last, keys.step],
+    )
 }
 
 fn describe_row(row: &'static Row) -> Reply {
@@ -81,7 +98,10 @@ fn describe_words(name: &str, arity: i8, flags: &[&'static str], keys: [i8; 3]) 
 /// What redis-cli shows as a hint while one types.
 fn docs(names: &[&[u8]]) -> Reply {
     let wanted = |name: &str| {
-        names.is_empty() || names.iter().any(|one| name.as_bytes().eq_ignore_ascii_case(one))
+        names.is_empty()
+            || names
+                .iter()
+                .any(|one| name.as_bytes().eq_ignore_ascii_case(one))
     };
     let document = |name: &'static str, summary: &'static str, group: &'static str| {
         let fields = vec![
@@ -100,11 +120,7 @@ fn docs(names: &[&[u8]]) -> Reply {
     )
 }
 
-pub(crate) fn cluster(
-    _: &mut Session,
-    _: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn cluster(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
     Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
         "ERR This instance has cluster support disabled",
     ))))
@@ -112,7 +128,11 @@ pub(crate) fn cluster(
 
 pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
     let nothing = Reply::Array(Vec::new());
-    Ok(Answer::Reply(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), nothing])))
+    Ok(Answer::Reply(Reply::Array(vec![
+        Reply::bulk("master"),
+        Reply::Integer(0),
+        nothing,
+    ])))
 }
 
 pub(crate) fn wait(
@@ -136,11 +156,13 @@ pub(crate) fn module(
     _: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    Ok(Answer::Reply(if arguments[1].eq_ignore_ascii_case(b"list") {
-        Reply::Array(Vec::new())
-    } else {
-        Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1]))
-    }))
+    Ok(Answer::Reply(
+        if arguments[1].eq_ignore_ascii_case(b"list") {
+            Reply::Array(Vec::new())
+        } else {
+            Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1]))
+        },
+    ))
 }
 
 /// When everything written was last synced: what LASTSAVE means to a node without snapshots.
@@ -154,7 +176,9 @@ pub(crate) fn lastsave(
         .saturating_sub(shared.commit.last_sync_raw_ns());
     let (_, now) = batch.core()?;
     let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
-    Ok(Answer::Reply(Reply::Integer(i64::try_from(seconds).unwrap_or(i64::MAX))))
+    Ok(Answer::Reply(Reply::Integer(
+        i64::try_from(seconds).unwrap_or(i64::MAX),
+    )))
 }
 
 pub(crate) fn shutdown(
@@ -167,7 +191,9 @@ pub(crate) fn shutdown(
     if let [_, abort] = arguments
         && abort.eq_ignore_ascii_case(b"abort")
     {
-        return Ok(Answer::Reply(Reply::Error(ErrorReply::fixed("ERR No shutdown in progress."))));
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
+            "ERR No shutdown in progress.",
+        ))));
     }
     if !arguments[1..].iter().all(is_known) {
         return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));

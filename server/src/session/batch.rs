@@ -42,7 +42,12 @@ pub(crate) enum Answer {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(shared: &'a Arc<Shared>) -> Self {
-        Self { shared, core: None, commands: 0, errors: 0 }
+        Self {
+            shared,
+            core: None,
+            commands: 0,
+            errors: 0,
+        }
     }
 
     /// Executes one request and appends its reply.
@@ -58,9 +63,10 @@ impl<'a> Batch<'a> {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
-            Err(failure) => {
-                (Reply::Error(ErrorReply::new(format!("ERR {failure}. The node stops"))), Next::Close)
-            }
+            Err(failure) => (
+                Reply::Error(ErrorReply::new(format!("ERR {failure}. The node stops"))),
+                Next::Close,
+            ),
         };
         self.errors += u64::from(answer.is_error());
         reply::write(replies, &answer, session.caller.protocol);
@@ -83,8 +89,19 @@ impl<'a> Batch<'a> {
                 Ok(command) => command,
                 Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
             };
+            let (core, _) = self.core()?;
+            if core.lacks_room_for(&command) && !core.appender.is_full() {
+                // The segment ahead is late, the disk is not full: wait for it once.
+                self.core = None;
+                self.shared.make_room()?;
+            }
             let (core, now) = self.core()?;
-            return Ok(Answer::Reply(core.execute(now, &session.caller, &command, wait)));
+            return Ok(Answer::Reply(core.execute(
+                now,
+                &session.caller,
+                &command,
+                wait,
+            )));
         }
         let Some(row) = table::named(name) else {
             let unknown = ErrorReply::unknown_command(arguments);
@@ -99,7 +116,9 @@ impl<'a> Batch<'a> {
         }
         session.note_command(row.name);
         if !row.takes(arguments.len()) {
-            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(row.name))));
+            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
+                row.name,
+            ))));
         }
         (row.run)(session, self, arguments)
     }
@@ -124,7 +143,9 @@ impl Drop for Batch<'_> {
             self.shared.activity.notify_one();
         }
         let statistics = &self.shared.statistics;
-        statistics.commands.fetch_add(self.commands, Ordering::Relaxed);
+        statistics
+            .commands
+            .fetch_add(self.commands, Ordering::Relaxed);
         if self.errors > 0 {
             statistics.errors.fetch_add(self.errors, Ordering::Relaxed);
         }

@@ -33,10 +33,7 @@ pub(crate) fn client(
             Reply::Ok
         }
         (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),
-        (
-            b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch",
-            _,
-        ) => {
+        (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) => {
             let name = String::from_utf8_lossy(&subcommand).into_owned();
             Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
         }
@@ -63,7 +60,9 @@ fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
         set(value, |value| introduction.library_version = value)
     } else {
         let attribute = String::from_utf8_lossy(attribute).into_owned();
-        Reply::Error(ErrorReply::new(format!("ERR Unrecognized option '{attribute}'")))
+        Reply::Error(ErrorReply::new(format!(
+            "ERR Unrecognized option '{attribute}'"
+        )))
     }
 }
 
@@ -75,8 +74,10 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
             (!kind.eq_ignore_ascii_case(b"normal")).then(Vec::new)
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
-            let parsed: Option<Vec<u64>> =
-                ids.iter().map(|id| std::str::from_utf8(id).ok()?.parse().ok()).collect();
+            let parsed: Option<Vec<u64>> = ids
+                .iter()
+                .map(|id| std::str::from_utf8(id).ok()?.parse().ok())
+                .collect();
             match parsed {
                 Some(ids) => Some(ids),
                 None => return Reply::Error(ErrorReply::fixed("ERR Invalid client ID")),

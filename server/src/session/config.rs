@@ -1,6 +1,6 @@
 //! CONFIG GET: the directives this node runs with.
 
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, Reply, glob_matches};
 
 use crate::node::commit::Failure;
 use crate::session::Session;
@@ -32,12 +32,17 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
     let config = &batch.shared.config;
     let mut pairs = Vec::new();
     for name in config.names() {
-        let is_wanted = patterns.iter().take(PATTERNS_MAX).any(|pattern| {
-            pattern.to_ascii_lowercase() == name.as_bytes()
-        });
+        let is_wanted = patterns
+            .iter()
+            .take(PATTERNS_MAX)
+            .any(|pattern| glob_matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
         if is_wanted && let Some(value) = config.value_of(name) {
             // The port that was asked for as 0 is the one that was found.
-            let value = if name == "port" { batch.shared.port.to_string() } else { value };
+            let value = if name == "port" {
+                batch.shared.port.to_string()
+            } else {
+                value
+            };
             pairs.push((Reply::bulk(name), Reply::bulk(value)));
         }
     }

@@ -14,17 +14,15 @@ pub(crate) fn hello(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    Ok(Answer::Reply(match greet(session, batch.shared, &arguments[1..]) {
-        Ok(reply) => reply,
-        Err(error) => Reply::Error(error),
-    }))
+    Ok(Answer::Reply(
+        match greet(session, batch.shared, &arguments[1..]) {
+            Ok(reply) => reply,
+            Err(error) => Reply::Error(error),
+        },
+    ))
 }
 
-fn greet(
-    session: &mut Session,
-    shared: &Shared,
-    arguments: &[&[u8]],
-) -> Result<Reply, ErrorReply> {
+fn greet(session: &mut Session, shared: &Shared, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut protocol = session.caller.protocol;
     let mut name = None;
     let mut rest = arguments;
@@ -67,7 +65,11 @@ fn greet(
 }
 
 fn introduction(session: &Session, _shared: &Shared) -> Reply {
-    let number = if session.caller.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let number = if session.caller.protocol == Protocol::Resp3 {
+        3
+    } else {
+        2
+    };
     let id = i64::try_from(session.client.id).unwrap_or(i64::MAX);
     Reply::Map(vec![
         (Reply::bulk("server"), Reply::bulk("quorlock")),
@@ -119,8 +121,10 @@ fn log_in(
 
 /// Takes the same time wherever the first difference is; the length is not a secret.
 fn equals_in_constant_time(left: &[u8], right: &[u8]) -> bool {
-    let difference =
-        left.iter().zip(right).fold(0_u8, |sum, (left, right)| black_box(sum | (left ^ right)));
+    let difference = left
+        .iter()
+        .zip(right)
+        .fold(0_u8, |sum, (left, right)| black_box(sum | (left ^ right)));
     left.len() == right.len() && difference == 0
 }
 
@@ -149,7 +153,9 @@ pub(crate) fn select(
     _: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let number = std::str::from_utf8(arguments[1]).ok().and_then(|text| text.parse::<i64>().ok());
+    let number = std::str::from_utf8(arguments[1])
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok());
     Ok(Answer::Reply(match number.map(u8::try_from) {
         None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
         Some(Ok(database)) if database < DATABASES => {

@@ -40,7 +40,13 @@ pub(crate) fn info(
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
-            write(&mut Page { text: &mut text, shared }, batch)?;
+            write(
+                &mut Page {
+                    text: &mut text,
+                    shared,
+                },
+                batch,
+            )?;
         }
     }
     Ok(Answer::Reply(Reply::Verbatim(*b"txt", text.into_bytes())))
@@ -93,14 +99,17 @@ fn server(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     page.field("redis_version", crate::REDIS_VERSION);
     page.field("server_name", "quorlock");
     page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
-    page.field("quorlock_node_id", &shared.identity.id);
+    page.field("quorlock_node_id", shared.identity.id);
     page.field("quorlock_incarnation", shared.start.incarnation);
-    page.field("quorlock_cluster_id", shared.identity.cluster_id.as_deref().unwrap_or(""));
+    page.field(
+        "quorlock_cluster_id",
+        shared.identity.cluster_id.as_deref().unwrap_or(""),
+    );
     page.field("redis_mode", "standalone");
     page.field("os", std::env::consts::OS);
     page.field("arch_bits", usize::BITS);
     page.field("process_id", std::process::id());
-    page.field("run_id", &shared.identity.run_id(shared.start.incarnation));
+    page.field("run_id", shared.identity.run_id(shared.start.incarnation));
     page.field("tcp_port", shared.port);
     page.field("server_time_usec", now.wall_us);
     page.field("uptime_in_seconds", uptime_ns / 1_000_000_000);
@@ -110,7 +119,10 @@ fn server(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
         Phase::Waiting(until, _) => until.as_nanos().saturating_sub(now.node.as_nanos()),
         _ => 0,
     };
-    page.field("restart_delay", u8::from(matches!(phase, Phase::Waiting(..))));
+    page.field(
+        "restart_delay",
+        u8::from(matches!(phase, Phase::Waiting(..))),
+    );
     page.field("restart_delay_remaining_ms", left_ns.div_ceil(1_000_000));
     page.field("last_stop", shared.verdict.stop.reason().replace(',', ";"));
     Ok(())
@@ -146,11 +158,21 @@ fn resident_bytes() -> u64 {
 fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     let shared = page.shared;
     let is_full = batch.core()?.0.appender.is_full();
-    let bytes = shared.commit.with_writer(|writer| writer.total_bytes()).unwrap_or(0);
-    let status = if shared.commit.failure().is_some() || is_full { "err" } else { "ok" };
+    let bytes = shared
+        .commit
+        .with_writer(|writer| writer.total_bytes())
+        .unwrap_or(0);
+    let status = if shared.commit.failure().is_some() || is_full {
+        "err"
+    } else {
+        "ok"
+    };
     page.title("Persistence");
     page.field("loading", u8::from(shared.is_loading()));
-    page.field("aof_enabled", u8::from(shared.durability() != Durability::Volatile));
+    page.field(
+        "aof_enabled",
+        u8::from(shared.durability() != Durability::Volatile),
+    );
     page.field("aof_rewrite_in_progress", 0);
     page.field("aof_rewrite_scheduled", 0);
     page.field("aof_last_write_status", status);
@@ -187,7 +209,7 @@ fn replication(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
     page.title("Replication");
     page.field("role", "master");
     page.field("connected_slaves", 0);
-    page.field("master_replid", &page.shared.identity.id);
+    page.field("master_replid", page.shared.identity.id);
     page.field("master_repl_offset", 0);
     Ok(())
 }
@@ -208,7 +230,12 @@ fn cpu_ticks() -> (u64, u64) {
     // The second field is the program's name in parentheses and may hold spaces.
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let mut fields = after_name.split_ascii_whitespace().skip(11);
-    let mut ticks = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
+    let mut ticks = || {
+        fields
+            .next()
+            .and_then(|field| field.parse().ok())
+            .unwrap_or(0)
+    };
     (ticks(), ticks())
 }
 

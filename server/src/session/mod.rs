@@ -36,7 +36,10 @@ impl Session {
     /// A new connection: RESP2, database 0, authenticated if there is no password.
     pub(crate) fn new(client: Arc<Client>, shared: &Shared) -> Self {
         let mut session = Self {
-            caller: Caller { client_id: client.id, ..Caller::default() },
+            caller: Caller {
+                client_id: client.id,
+                ..Caller::default()
+            },
             client,
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
@@ -76,7 +79,10 @@ impl Session {
 
     /// Back to the state of a new connection (RESET).
     fn reset(&mut self, shared: &Shared) {
-        self.caller = Caller { client_id: self.client.id, ..Caller::default() };
+        self.caller = Caller {
+            client_id: self.client.id,
+            ..Caller::default()
+        };
         self.is_authenticated = false;
         if shared.config.requirepass.is_none() {
             self.authenticate(shared);

@@ -17,20 +17,24 @@ pub(crate) struct Row {
     pub(crate) run: Run,
 }
 
-pub(crate) type Run =
-    for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
+pub(crate) type Run = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
 
 impl Row {
     /// Whether a request of this many words fits.
     pub(crate) fn takes(&self, words: usize) -> bool {
         let least = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { words >= least } else { words == least }
+        if self.arity < 0 {
+            words >= least
+        } else {
+            words == least
+        }
     }
 }
 
 /// The row for a name in any case.
 pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
+    ROWS.iter()
+        .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// All rows.
@@ -55,7 +59,13 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 const fn row(name: &'static str, arity: i8, run: Run) -> Row {
-    Row { name, arity, before_auth: false, flags: &["loading", "stale", "fast"], run }
+    Row {
+        name,
+        arity,
+        before_auth: false,
+        flags: &["loading", "stale", "fast"],
+        run,
+    }
 }
 
 impl Row {

@@ -10,25 +10,29 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// One blocking connection.
-pub struct Wire {
+pub(crate) struct Wire {
     stream: BufReader<TcpStream>,
 }
 
 impl Wire {
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream: BufReader::new(stream) }
+        Self {
+            stream: BufReader::new(stream),
+        }
     }
 
     /// Sends a command given as words separated by spaces, and returns the reply.
-    pub fn ask(&mut self, command: &str) -> String {
+    pub(crate) fn ask(&mut self, command: &str) -> String {
         let words: Vec<&str> = command.split(' ').collect();
         self.ask_words(&words)
     }
 
-    pub fn ask_words(&mut self, words: &[&str]) -> String {
+    pub(crate) fn ask_words(&mut self, words: &[&str]) -> String {
         let mut bytes = format!("*{}\r\n", words.len());
         for word in words {
             bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
@@ -37,12 +41,12 @@ impl Wire {
         self.reply()
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
     /// The next reply; `<closed>` when the node closed the connection.
-    pub fn reply(&mut self) -> String {
+    pub(crate) fn reply(&mut self) -> String {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
             Ok(0) => return "<closed>".to_owned(),
@@ -78,10 +82,11 @@ impl Wire {
     }
 
     /// One field of INFO.
-    pub fn info(&mut self, field: &str) -> String {
+    pub(crate) fn info(&mut self, field: &str) -> String {
         let text = self.ask("INFO everything");
         let prefix = format!("{field}:");
         let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
-        line.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned()
+        line.unwrap_or_else(|| panic!("INFO has no field {field}"))
+            .to_owned()
     }
 }

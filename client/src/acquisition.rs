@@ -284,3 +284,6 @@ impl Acquisition {
         holders.clone().max_by_key(|holder| count(holder)).cloned()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -492,3 +492,6 @@ const TAKES_MAX: u8 = 16;
 const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 const LOSS_MARGIN_MAX: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,8 @@ pub(crate) enum Job {
 pub(crate) struct LogThread {
     jobs: Mutex<Sender<Job>>,
     sync_is_due: AtomicBool,
+    /// A segment is being made, or could not be: then maintenance asks again, not every write.
+    is_preparing: AtomicBool,
 }
 
 impl LogThread {
@@ -43,6 +45,7 @@ impl LogThread {
             Self {
                 jobs: Mutex::new(sender),
                 sync_is_due: AtomicBool::new(false),
+                is_preparing: AtomicBool::new(false),
             },
             receiver,
         )
@@ -81,7 +84,7 @@ impl LogThread {
 
     /// To be called after each write: asks for the sync of this second and for segments.
     pub(crate) fn after_write(&self, shared: &Shared) {
-        if shared.commit.takes_segment_wish() {
+        if shared.commit.takes_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
             self.send(Job::Prepare);
         }
         if shared.durability() != Durability::No

@@ -128,7 +128,8 @@ impl Ticks {
             let has_deadlines = core.engine.next_deadline().is_some();
             let is_due = now.as_nanos().saturating_sub(self.last.as_nanos()) >= TICK_NS;
             let is_last = self.had_deadlines && !has_deadlines;
-            if !(has_deadlines && is_due || is_last) {
+            // A full disk keeps its last bytes for SHUTDOWN; a missing tick only gives time back.
+            if !(has_deadlines && is_due || is_last) || core.appender.is_full() {
                 return Ok(());
             }
             self.had_deadlines = has_deadlines;

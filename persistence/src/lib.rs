@@ -6,6 +6,23 @@
 //! The order of reading: `position` and `frame` (what is stored), `header` and `segment_name` (where),
 //! `recovery` (reading it back), `appender`, `writer`, `preparer` (the three parts of a running log), and
 //! `disk` (the only contact with the world). Locks, threads and what a frame means are the caller's.
+//!
+//! ```
+//! use quorlock_persistence::{Batch, Identity, Kind, MemoryDisk, Options, Recovery};
+//! use std::sync::Arc;
+//!
+//! let disk = MemoryDisk::new();
+//! let identity = Identity { node_id: [1; 20], boot_id: [2; 16], incarnation: 1 };
+//! let mut log = Recovery::read(Arc::new(disk.clone()), &Options::default())?.into_log(identity)?;
+//! let position = log.appender.append(Kind::new(1), 0, b"payload");
+//! let mut batch = log.appender.take(Batch::default());
+//! log.writer.write(&mut batch)?;
+//! assert_eq!(log.writer.sync()?, position);
+//!
+//! let recovery = Recovery::read(Arc::new(disk), &Options::default())?;
+//! assert_eq!(recovery.frames().next().map(|frame| frame.payload), Some(&b"payload"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod appender;
 mod batch;

@@ -38,14 +38,24 @@ pub(crate) fn parse(name: &str) -> Name {
             .and_then(|digits: &str| digits.parse().ok())
     };
     match (number(SEGMENT_SUFFIX), number(UNFINISHED_SUFFIX)) {
-        (Some(number), _) if segment(number) == name && number > 0 => Name::Segment(number),
-        (_, Some(number)) if unfinished(number) == name && number > 0 => Name::Unfinished(number),
+        (Some(number), _) if segment(number) == name && is_possible(number) => {
+            Name::Segment(number)
+        }
+        (_, Some(number)) if unfinished(number) == name && is_possible(number) => {
+            Name::Unfinished(number)
+        }
         _ => Name::Foreign,
     }
 }
 
+/// No node ever comes near the bound, so numbers can be counted up without a check.
+fn is_possible(number: u64) -> bool {
+    (1..=NUMBER_MAX).contains(&number)
+}
+
 /// The file whose lock says that a process uses the directory.
 pub(crate) const LOCK: &str = "quorlock.lock";
+const NUMBER_MAX: u64 = 1 << 53;
 const PREFIX: &str = "segment-";
 const SEGMENT_SUFFIX: &str = ".log";
 const UNFINISHED_SUFFIX: &str = ".new";
@@ -56,7 +66,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back_and_others_are_foreign() {
-        for number in [1, 9_999_999_999, 10_000_000_000, u64::MAX] {
+        for number in [1, 9_999_999_999, 10_000_000_000, NUMBER_MAX] {
             assert_eq!(parse(&segment(number)), Name::Segment(number));
             assert_eq!(parse(&unfinished(number)), Name::Unfinished(number));
         }
@@ -67,6 +77,7 @@ mod tests {
             "segment-+000000001.log",
             "segment-00000000001.log",
             "segment-0000000001.log.bak",
+            "segment-18446744073709551615.log",
             "segment-99999999999999999999999.log",
             "segment-.log",
             "",

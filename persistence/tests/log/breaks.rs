@@ -2,6 +2,7 @@
 //! durable data is provably gone. What comes back is always a prefix of what was appended.
 
 use crate::small_log::*;
+use proptest::prelude::*;
 use quorlock_persistence::{MemoryDisk, Recovery, RecoveryError};
 
 /// Eight frames in two segments, each synced on its own, so that each one vouches for those before it.
@@ -333,4 +334,33 @@ fn what_was_cut_never_comes_back() {
         matches!(error, RecoveryError::DurableDataLost { lost, .. } if lost.get() == 2),
         "{error}"
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_damage_gives_a_prefix_or_an_error(
+        is_synced in any::<bool>(),
+        damages in prop::collection::vec(
+            (0_usize..3, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 1..600)),
+            1..4,
+        ),
+    ) {
+        let (disk, all) = if is_synced { synced_log() } else { unsynced_log(40, 300) };
+        for (segment, place, damage) in damages {
+            disk.edit(&names(&disk)[segment], |bytes| {
+                let begin = place.index(bytes.len());
+                let end = bytes.len().min(begin + damage.len());
+                bytes[begin..end].copy_from_slice(&damage[..end - begin]);
+            });
+        }
+        if let Ok(recovery) = try_read(&disk) {
+            let found = payloads(&recovery);
+            prop_assert_eq!(&found, &all[..found.len()]);
+            prop_assert!(found.len() == all.len() || recovery.summary().break_at.is_some());
+            // Only the last frame of the synced log has nobody to vouch for it.
+            prop_assert!(!is_synced || found.len() + 1 >= all.len());
+        }
+    }
 }

@@ -165,6 +165,22 @@ fn older_segments_go_away_once_the_checkpoint_is_durable() {
 }
 
 #[test]
+fn each_removal_is_durable_before_the_next_one() {
+    let disk = MemoryDisk::with_power_loss();
+    let mut log = open(&disk);
+    Life::default().add(&mut log, 60).unwrap();
+    log.appender.append(BEGIN, 0, b"");
+    log.appender.append(END, 0, b"");
+    flush(&mut log).unwrap();
+    log.writer.sync().unwrap();
+    // The first removal, its sync, and the second removal.
+    disk.end_after(3);
+    log.preparer.prepare().unwrap_err();
+    let left = names(&disk.after_power_loss(false, |_, _| false));
+    assert_eq!(left[0], SECOND);
+}
+
+#[test]
 fn a_sync_that_began_before_the_end_was_written_removes_nothing() {
     let disk = MemoryDisk::with_power_loss();
     let mut log = open(&disk);

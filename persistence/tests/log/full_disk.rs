@@ -52,6 +52,11 @@ fn a_full_disk_refuses_in_time_and_resumes() {
     assert!(log.preparer.prepare().unwrap());
     assert!(!log.appender.is_full() && log.appender.room() >= 1000);
     assert!(!log.appender.needs_preparing());
+    assert_eq!(
+        log.appender.room(),
+        2000,
+        "with a spare segment the largest frame always fits"
+    );
     let after = append_what_is_admitted(&mut log, 1000);
     write(&mut log);
     assert_eq!(log.writer.sync().unwrap().get(), before + after);

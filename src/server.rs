@@ -87,7 +87,6 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         if is_supervised {
             readiness::notify();
         }
-        tracing::info!("Ready to accept connections tcp");
         until_end(node).await
     })
 }
@@ -101,10 +100,18 @@ async fn until_end(node: Node) -> Result<ExitCode, Failure> {
     let mut terminate = listen(SignalKind::terminate())?;
     // Listened to and never read: a closed terminal does not end a node.
     let _hangup = listen(SignalKind::hangup())?;
-    let name = tokio::select! {
-        ended = node.stopped() => return Ok(exit_code(ended)),
-        _ = interrupt.recv() => "SIGINT",
-        _ = terminate.recv() => "SIGTERM",
+    let mut is_announced = false;
+    let name = loop {
+        tokio::select! {
+            ended = node.stopped() => return Ok(exit_code(ended)),
+            _ = interrupt.recv() => break "SIGINT",
+            _ = terminate.recv() => break "SIGTERM",
+            // During a restart delay it answers already, but grants nothing.
+            () = node.serving(), if !is_announced => {
+                is_announced = true;
+                tracing::info!("Ready to accept connections tcp");
+            }
+        }
     };
     tracing::warn!("Received {name} scheduling shutdown...");
     tokio::select! {

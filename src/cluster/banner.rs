@@ -7,14 +7,14 @@ use std::fmt::{self, Write};
 use super::view::ClusterView;
 
 /// The text shown once all nodes serve.
-pub(super) fn banner(cluster: &ClusterView, note: &str) -> String {
+pub(super) fn banner(cluster: &ClusterView) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _infallible = write_banner(&mut text, cluster, note);
+    let _infallible = write_banner(&mut text, cluster);
     text
 }
 
-fn write_banner(out: &mut String, cluster: &ClusterView, note: &str) -> fmt::Result {
+fn write_banner(out: &mut String, cluster: &ClusterView) -> fmt::Result {
     let (count, quorum) = (cluster.nodes.len(), cluster.quorum);
     let resumed = if cluster.resumed {
         " again, with the same data"
@@ -26,23 +26,22 @@ fn write_banner(out: &mut String, cluster: &ClusterView, note: &str) -> fmt::Res
         "Cluster '{}' is up{resumed}: {count} nodes serve, a lock needs {quorum}.",
         cluster.name
     )?;
-    if !note.is_empty() {
-        writeln!(out, "{note}")?;
+    if !cluster.note.is_empty() {
+        writeln!(out, "{}", cluster.note)?;
     }
-    let pid_title = if cluster.in_process { "" } else { "pid" };
-    writeln!(out, "\n  node  address           {pid_title:<8}  log")?;
-    for node in &cluster.nodes {
-        let address = format!("127.0.0.1:{}", node.port);
-        let pid = node
-            .pid
-            .filter(|_| !cluster.in_process)
-            .map(|pid| pid.to_string());
-        let (number, pid) = (node.number, pid.unwrap_or_default());
-        writeln!(
-            out,
-            "  {number:<4}  {address:<16}  {pid:<8}  {}",
-            node.log.display()
-        )?;
+    if cluster.in_process {
+        writeln!(out, "\n  node  address")?;
+        for node in &cluster.nodes {
+            writeln!(out, "  {:<4}  127.0.0.1:{}", node.number, node.port)?;
+        }
+    } else {
+        writeln!(out, "\n  node  address           pid       log")?;
+        for node in &cluster.nodes {
+            let address = format!("127.0.0.1:{}", node.port);
+            let pid = node.pid.map(|pid| pid.to_string()).unwrap_or_default();
+            let (number, log) = (node.number, node.log.display());
+            writeln!(out, "  {number:<4}  {address:<16}  {pid:<8}  {log}")?;
+        }
     }
     let kept = if cluster.ephemeral {
         "data goes when it stops"

@@ -1,7 +1,7 @@
 //! `quorlock cluster up --detach`: the supervisor goes into a session of its own.
 //!
-//! This half waits until the cluster is ready or has failed, and says so. A start that is
-//! interrupted is called off.
+//! This half waits until the cluster is ready or has failed, and says so. Interrupting the wait
+//! leaves the cluster running.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -14,7 +14,7 @@ use super::{banner, ready_file};
 use crate::clock;
 use crate::exit_code::Failure;
 use crate::launch::{self, Bond};
-use crate::output::Format;
+use crate::output::{Format, remark};
 
 /// Starts the background half and waits for it.
 pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
@@ -24,22 +24,29 @@ pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| Failure::failed(format!("cannot start the supervisor: {error}")))?;
+    let announce_at = clock::now() + NOTICE_AFTER;
+    let mut is_announced = false;
     loop {
         if let Some(failure) = end_of(&mut child) {
             return Err(failure);
         }
-        match control::ask(home, &Request::Status) {
-            Ok((_, cluster)) if cluster.ready => {
-                let footer = "Stop it with: quorlock cluster down";
-                format.result(
-                    format_args!("{}{footer}", banner::banner(&cluster, "")),
-                    &ready_file::value(&cluster),
-                );
-                return Ok(ExitCode::SUCCESS);
-            }
-            // Not yet listening, or waiting for its nodes: its end is what tells a failure.
-            Ok(_) | Err(_) => clock::block_for(STEP),
+        // Refused as long as it does not listen; its end is what tells a failure.
+        let cluster = control::ask(home, &Request::Status)
+            .ok()
+            .map(|(_, cluster)| cluster);
+        if let Some(cluster) = cluster.filter(|cluster| cluster.ready) {
+            let footer = "Stop it with: quorlock cluster down";
+            format.result(
+                format_args!("{}{footer}", banner::banner(&cluster)),
+                &ready_file::value(&cluster),
+            );
+            return Ok(ExitCode::SUCCESS);
         }
+        if !is_announced && clock::now() > announce_at {
+            is_announced = true;
+            remark("waiting for all nodes to serve; watch them with: quorlock cluster status");
+        }
+        clock::block_for(STEP);
     }
 }
 
@@ -91,5 +98,6 @@ fn end_of(child: &mut Child) -> Option<Failure> {
     Some(Failure::failed(what).remedy(remedy.join("\n")))
 }
 
+const NOTICE_AFTER: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(50);
 const WORDS_BYTES_MAX: u64 = 1 << 16;

@@ -34,7 +34,10 @@ impl EmbeddedNode {
         let mut builder = Node::builder();
         if mode.ephemeral {
             let appendfsync = [mode.appendfsync.as_str()];
-            builder = builder.ephemeral().disk(memory).directive("appendfsync", &appendfsync);
+            builder = builder
+                .ephemeral()
+                .disk(memory)
+                .directive("appendfsync", &appendfsync);
         } else {
             builder = builder.dir(home.node_directory(entry.number));
             for (name, value) in directives(mode) {

@@ -242,17 +242,14 @@ impl Supervisor {
         }
         let before = std::mem::replace(known, state.clone());
         match (&before, &state) {
-            (State::RestartDelay { .. }, State::RestartDelay { remaining_ms }) => {
-                let left = show(Duration::from_millis(*remaining_ms));
-                self.reporter
-                    .provisional(format_args!("[n{number}] restart delay, {left} left"));
-            }
+            (State::RestartDelay { .. }, State::RestartDelay { .. }) => self.count_down(),
             (_, State::RestartDelay { remaining_ms }) => {
                 let left = show(Duration::from_millis(*remaining_ms));
                 self.reporter.node(
                     number,
                     format_args!(
-                        "takes no part for another {left} (restart delay: it did not stop cleanly)"
+                        "takes no part for another {left}: restart delay, until every lock it may \
+                     have forgotten has expired"
                     ),
                 );
             }
@@ -266,6 +263,24 @@ impl Supervisor {
         self.announce_if_ready()
     }
 
+    /// Shows on a terminal how long the nodes in their restart delay still wait.
+    fn count_down(&mut self) {
+        let delays = self.states.iter().filter_map(|state| match state {
+            State::RestartDelay { remaining_ms } => Some(*remaining_ms),
+            _ => None,
+        });
+        let (count, longest) =
+            delays.fold((0, 0), |(count, longest), ms| (count + 1, ms.max(longest)));
+        let left = show(Duration::from_millis(longest));
+        let nodes = if count == 1 {
+            "1 node"
+        } else {
+            &format!("{count} nodes")
+        };
+        self.reporter
+            .provisional(format_args!("restart delay: {nodes}, {left} left"));
+    }
+
     fn announce_if_ready(&mut self) -> Result<(), Failure> {
         if self.ready || !self.states.iter().all(State::is_serving) {
             return Ok(());
@@ -274,7 +289,7 @@ impl Supervisor {
         let view = self.view();
         match self.plan.format {
             Format::Text => {
-                let banner = banner::banner(&view, &self.plan.note);
+                let banner = banner::banner(&view);
                 self.reporter.write(banner);
                 self.reporter
                     .write("Stop it with Ctrl-C or: quorlock cluster down");
@@ -347,6 +362,7 @@ impl Supervisor {
             ephemeral: plan.ephemeral,
             in_process: plan.in_process,
             resumed: plan.resumed,
+            note: plan.note.clone(),
             ready: self.ready,
             nodes: plan.members.iter().map(Member::view).collect(),
         }

@@ -19,6 +19,8 @@ pub(super) struct ClusterView {
     pub(super) in_process: bool,
     /// Whether the cluster existed before and was resumed.
     pub(super) resumed: bool,
+    /// Something the user should know about this start, or nothing.
+    pub(super) note: String,
     /// Whether all nodes have served at once since the start.
     pub(super) ready: bool,
     pub(super) nodes: Vec<NodeView>,

@@ -1,0 +1,281 @@
+//! Acquiring and releasing over sockets.
+
+use std::time::Duration;
+
+use quorlock_client::{AcquireError, Cause, ExtendError, Loss, NodeAnswer, Token, Wait};
+
+use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::{TTL, acquire, builder, client, holders, timeless};
+
+#[tokio::test]
+async fn a_lock_is_taken_on_all_nodes_and_freed_on_all() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    assert!(guard.is_valid());
+    assert!(guard.remaining() <= Duration::from_millis(9_898));
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    assert_eq!(nodes[0].holder("a").unwrap(), guard.token().to_string());
+    let release = guard.release().await;
+    assert!(release.released() && release.is_free(), "{release}");
+    eventually("all nodes are free", || holders(&nodes, "a") == 0);
+}
+
+#[tokio::test]
+async fn a_busy_lock_names_its_holder_and_its_time_and_leaves_nothing() {
+    let nodes = FakeNode::five();
+    for node in &nodes[..3] {
+        node.state()
+            .keys
+            .insert("a".into(), ("somebody".into(), 4_000));
+    }
+    let error = client(&nodes)
+        .lock("a")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    let AcquireError::Busy {
+        holder, time_left, ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(*holder, Some(Token::from("somebody")));
+    assert_eq!(*time_left, Some(Duration::from_secs(4)));
+    assert!(error.to_string().contains("4000 ms"), "{error}");
+    eventually("the minority is released", || holders(&nodes, "a") == 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_caller_gets_the_lock_when_it_is_released() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    let waiting = redlock.lock("a").ttl(TTL).wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    eventually("the second caller has asked", || {
+        nodes[0].count("SET a") >= 2
+    });
+    guard.release().await;
+    let second = waiting.await.unwrap().unwrap();
+    assert!(second.is_valid());
+}
+
+#[tokio::test]
+async fn every_attempt_has_a_token_of_its_own_and_is_released_before_the_next() {
+    let nodes = FakeNode::five();
+    for node in &nodes[..3] {
+        node.state()
+            .keys
+            .insert("a".into(), ("somebody".into(), 60_000));
+    }
+    let wait = Wait::For(Duration::from_millis(150));
+    client(&nodes)
+        .lock("a")
+        .ttl(TTL)
+        .wait(wait)
+        .acquire()
+        .await
+        .unwrap_err();
+    eventually("the last attempt is released", || {
+        nodes[4].holder("a").is_none()
+    });
+    let log = nodes[4].state().log.clone();
+    let locking: Vec<_> = log.iter().filter(|line| line.contains(" a ")).collect();
+    assert!(locking.len() >= 4, "{locking:?}");
+    let mut tokens = Vec::new();
+    for pair in locking.chunks(2) {
+        let token = pair[0].split(' ').nth(2).unwrap();
+        assert!(
+            pair[0].starts_with("SET a") && pair[1].contains(token),
+            "{pair:?}"
+        );
+        assert!(!tokens.contains(&token), "a token was used again");
+        tokens.push(token);
+    }
+}
+
+#[tokio::test]
+async fn nodes_that_refuse_say_why_at_once() {
+    let nodes = FakeNode::five();
+    let delayed = "RESTARTDELAY node ab takes no part for another 5000 ms (unclean stop)";
+    nodes[0].set_mood(Mood::Refuses(delayed));
+    nodes[1].set_mood(Mood::Refuses(
+        "LOADING Redis is loading the dataset in memory",
+    ));
+    nodes[2].set_mood(Mood::Refuses("MISCONF no space"));
+    let redlock = client(&nodes);
+    let error = redlock
+        .lock("a")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    let AcquireError::NoQuorum {
+        nodes: reports,
+        needed: 3,
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    let left = Duration::from_secs(5);
+    assert!(matches!(&reports[0].answer,
+        NodeAnswer::Not(Cause::Delayed { left: told, .. }) if *told == left));
+    assert!(matches!(
+        reports[1].answer,
+        NodeAnswer::Not(Cause::Refused(_))
+    ));
+    assert!(error.to_string().contains("LOADING"), "{error}");
+    // A delayed node costs nothing once known.
+    let asked = nodes[0].count("SET");
+    redlock
+        .lock("b")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    assert_eq!(nodes[0].count("SET"), asked);
+}
+
+#[tokio::test]
+async fn a_node_without_set_get_is_asked_without_it() {
+    let nodes = FakeNode::five();
+    for node in &nodes {
+        node.state().knows_get = false;
+    }
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    let error = redlock
+        .lock("a")
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, AcquireError::Busy { holder: None, .. }),
+        "{error}"
+    );
+    assert_eq!(nodes[0].count("GET"), 1 + 2, "two scripts and one try");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_node_that_lost_its_scripts_gets_their_text() {
+    let nodes = FakeNode::five();
+    for node in &nodes {
+        node.state().has_scripts = false;
+    }
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    guard.extend().await.unwrap();
+    assert!(guard.release().await.released());
+    eventually("all nodes are free", || holders(&nodes, "a") == 0);
+}
+
+#[tokio::test]
+async fn a_lease_is_extended_and_released_by_its_token() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let lease = redlock.lock("a").ttl(TTL).acquire_lease().await.unwrap();
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    let longer = redlock
+        .extend("a", lease.token(), Duration::from_secs(20))
+        .await
+        .unwrap();
+    assert!(longer.remaining() > TTL);
+    // A shorter one changes nothing.
+    redlock
+        .extend("a", lease.token(), Duration::from_secs(1))
+        .await
+        .unwrap();
+    eventually("the ttl stays", || {
+        nodes.iter().all(|node| node.state().keys["a"].1 == 20_000)
+    });
+    let error = redlock
+        .extend("a", &Token::from("not it"), TTL)
+        .await
+        .unwrap_err();
+    assert_eq!(error, ExtendError::Lost(Loss::BelowMajority));
+    assert!(
+        !redlock
+            .release("a", &Token::from("not it"))
+            .await
+            .released()
+    );
+    assert_eq!(holders(&nodes, "a"), 5);
+    assert!(redlock.release("a", lease.token()).await.released());
+    redlock.settle().await;
+    assert_eq!(holders(&nodes, "a"), 0);
+}
+
+#[tokio::test]
+async fn a_majority_that_comes_after_the_validity_is_not_a_lock() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    // The client is stopped, or its machine suspended, between sending and receiving.
+    nodes[0].on_set(move || clock.advance_boot(TTL));
+    nodes[1].set_mood(Mood::Refuses("ERR no"));
+    nodes[2].set_mood(Mood::Refuses("ERR no"));
+    let error = redlock
+        .lock("a")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error}");
+    eventually("it is released", || holders(&nodes, "a") == 0);
+}
+
+#[tokio::test]
+async fn twenty_callers_share_one_connection_per_node() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let callers = (0..20).map(|caller| {
+        let redlock = redlock.clone();
+        tokio::spawn(async move {
+            for _ in 0..5 {
+                let guard = acquire(&redlock, &format!("name{caller}")).await;
+                assert!(guard.release().await.released());
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    redlock.settle().await;
+    assert!(nodes.iter().all(|node| node.state().connections == 1));
+    assert!(nodes.iter().all(|node| node.state().keys.is_empty()));
+}
+
+#[tokio::test]
+async fn probe_tells_who_votes_and_who_does_not() {
+    let mut nodes = FakeNode::five();
+    drop(nodes.pop());
+    nodes[1].state().info =
+        "quorlock_node_id:ab\r\nquorlock_incarnation:7\r\nrestart_delay_remaining_ms:900\r\n"
+            .into();
+    let gone = FakeNode::start("gone");
+    let url = gone.url();
+    drop(gone);
+    let redlock = builder(&nodes).node(url).build().unwrap();
+    let statuses = redlock.probe().await;
+    assert!(statuses[0].votes() && statuses[0].round_trip.is_some());
+    assert_eq!(statuses[1].identity.as_ref().unwrap().incarnation, 7);
+    assert!(
+        statuses[1]
+            .to_string()
+            .contains("restart delay for another 900 ms")
+    );
+    assert!(
+        statuses[4].to_string().contains("unreachable"),
+        "{}",
+        statuses[4]
+    );
+}

@@ -1,0 +1,188 @@
+//! Nodes that lie, babble or are not what they should be, and callers that ask for nonsense.
+
+use std::time::Duration;
+
+use quorlock_client::{AcquireError, BuildError, Cause, NodeAnswer, Redlock, Wait};
+
+use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::{TTL, acquire, client, holders};
+
+fn causes(error: &AcquireError) -> Vec<Option<Cause>> {
+    let AcquireError::NoQuorum { nodes, .. } = error else {
+        panic!("{error}")
+    };
+    let cause = |answer: &NodeAnswer| match answer {
+        NodeAnswer::Not(cause) => Some(cause.clone()),
+        _ => None,
+    };
+    nodes.iter().map(|report| cause(&report.answer)).collect()
+}
+
+async fn refused(redlock: &Redlock) -> AcquireError {
+    redlock
+        .lock("a")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test]
+async fn one_node_listed_under_two_names_votes_once_and_is_reported() {
+    let node = FakeNode::start("one");
+    let third = FakeNode::start("third");
+    third.set_mood(Mood::Refuses("ERR no"));
+    let other_name = format!("redis://localhost:{}", node.port());
+    let redlock = Redlock::builder()
+        .node(node.url())
+        .node(other_name)
+        .node(third.url())
+        .build()
+        .unwrap();
+    let error = refused(&redlock).await;
+    let is_twin = |cause: &Option<Cause>| matches!(cause, Some(Cause::SameNode(_)));
+    assert_eq!(
+        causes(&error).iter().filter(|cause| is_twin(cause)).count(),
+        1,
+        "{error}"
+    );
+    let statuses = redlock.probe().await;
+    assert_eq!(statuses.iter().filter(|status| !status.votes()).count(), 1);
+    redlock.settle().await;
+    assert_eq!(holders(&[node, third], "a"), 0);
+}
+
+#[tokio::test]
+async fn an_incarnation_that_goes_backwards_does_not_vote() {
+    let node = FakeNode::start("x");
+    let info = |life| format!("quorlock_node_id:n\r\nquorlock_incarnation:{life}\r\n");
+    node.state().info = info(7);
+    let redlock = Redlock::builder().node(node.url()).build().unwrap();
+    acquire(&redlock, "a").await.release().await;
+    redlock.settle().await;
+    node.state().info = info(6);
+    node.cut();
+    let mut last = None;
+    for _ in 0..500 {
+        match redlock.lock("a").ttl(TTL).wait(Wait::None).acquire().await {
+            Ok(guard) => drop(guard.release().await),
+            Err(error) => last = causes(&error).pop().flatten(),
+        }
+        if last == Some(Cause::WentBack) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(last, Some(Cause::WentBack));
+    assert!(!redlock.probe().await[0].votes());
+}
+
+#[tokio::test]
+async fn a_node_that_hides_its_identity_does_not_vote() {
+    let node = FakeNode::start("x");
+    node.state().info = "-NOPERM this user has no permissions\r\n".into();
+    let redlock = Redlock::builder().node(node.url()).build().unwrap();
+    let error = refused(&redlock).await;
+    assert!(
+        matches!(causes(&error)[0], Some(Cause::Unidentified(_))),
+        "{error}"
+    );
+    assert!(error.to_string().contains("NOPERM"), "{error}");
+    redlock.settle().await;
+    assert_eq!(node.holder("a"), None);
+}
+
+#[tokio::test]
+async fn babbling_nodes_cost_a_vote_and_never_memory_or_stack() {
+    for bytes in [
+        "*1\r\n".repeat(200_000).into_bytes(),
+        b"*2147483648\r\n".to_vec(),
+        b"$9223372036854775807\r\n".to_vec(),
+        b"$-5\r\n".to_vec(),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        vec![0; 100_000],
+        b"+OK\r\n+OK\r\n+OK\r\n".repeat(50),
+        b":1\r\n".to_vec(),
+        b"*0\r\n".to_vec(),
+    ] {
+        let nodes = FakeNode::five();
+        nodes[0].set_mood(Mood::Babbles(bytes.clone()));
+        nodes[1].set_mood(Mood::Babbles(bytes));
+        let redlock = client(&nodes);
+        let guard = acquire(&redlock, "a").await;
+        assert!(guard.release().await.released());
+        nodes[2].set_mood(Mood::Refuses("ERR no"));
+        refused(&redlock).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_or_database_is_told_and_nothing_is_taken() {
+    let node = FakeNode::start("x");
+    node.state().password = Some("right");
+    let port = node.port();
+    for (url, part) in [
+        (format!("redis://:wrong@127.0.0.1:{port}"), "WRONGPASS"),
+        (format!("redis://127.0.0.1:{port}/99"), "out of range"),
+    ] {
+        let redlock = Redlock::builder().node(url).build().unwrap();
+        let error = refused(&redlock).await.to_string();
+        assert!(error.contains(part) && !error.contains("wrong@"), "{error}");
+    }
+    assert_eq!(node.count("SET a"), 0);
+    let right = Redlock::builder().node(format!("redis://:right@127.0.0.1:{port}/3"));
+    assert!(acquire(&right.build().unwrap(), "a").await.is_valid());
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_work_are_refused_before_anything_is_sent() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    for ttl in [Duration::ZERO, Duration::from_millis(2), Duration::MAX] {
+        let error = redlock.lock("a").ttl(ttl).acquire().await.unwrap_err();
+        assert!(matches!(error, AcquireError::Invalid { .. }), "{error}");
+    }
+    for name in [String::new(), "x".repeat(1024 * 1024)] {
+        let error = redlock.lock(name).acquire().await.unwrap_err();
+        assert!(matches!(error, AcquireError::Invalid { .. }), "{error}");
+    }
+    let least = redlock.lock("a").ttl(TTL).min_validity(TTL).acquire().await;
+    assert!(matches!(least, Err(AcquireError::Invalid { .. })));
+    assert!(nodes.iter().all(|node| node.state().connections == 0));
+}
+
+#[test]
+fn clients_that_cannot_work_are_not_built() {
+    let build = |urls: &[&str]| Redlock::builder().nodes(urls.iter().copied()).build();
+    assert_eq!(build(&[]).unwrap_err(), BuildError::NoNodes);
+    let twice = ["redis://h:1", "redis://:secret@h:1/3"];
+    assert!(matches!(build(&twice), Err(BuildError::Duplicate(_))));
+    let tls = build(&["rediss://h:1"]).unwrap_err().to_string();
+    assert!(tls.contains("TLS is not in this release"), "{tls}");
+    assert!(matches!(build(&["nonsense"]), Err(BuildError::Address(_))));
+    let many: Vec<_> = (1..=65).map(|port| format!("redis://h:{port}")).collect();
+    let error = Redlock::builder().nodes(many).build().unwrap_err();
+    assert_eq!(error, BuildError::TooManyNodes(65));
+    let name = Redlock::builder()
+        .node("redis://h")
+        .client_name("two words");
+    assert!(matches!(name.build(), Err(BuildError::Setting(_))));
+}
+
+#[tokio::test]
+async fn binary_names_are_names_like_others() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = redlock
+        .lock(b"a\r\n\x01".as_slice())
+        .ttl(TTL)
+        .acquire()
+        .await
+        .unwrap();
+    assert_eq!(guard.name(), b"a\r\n\x01");
+    eventually("all hold it", || {
+        nodes.iter().all(|node| node.state().keys.len() == 1)
+    });
+    assert!(guard.release().await.released());
+}

@@ -1,0 +1,192 @@
+//! A lock that is held, over sockets: renewal, healing, loss, and connections that break.
+
+use std::time::Duration;
+
+use quorlock_client::{ExtendError, Loss, Wait};
+
+use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::{TTL, acquire, builder, client, holders, timeless};
+
+#[tokio::test]
+async fn a_guard_renews_itself_at_a_third_of_the_lease() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    let before = guard.valid_until();
+    clock.advance(Duration::from_millis(3_300));
+    assert_eq!(nodes[0].count("EVALSHA eee"), 0);
+    clock.advance(Duration::from_millis(50));
+    eventually("it is renewed", || guard.valid_until() != before);
+    eventually("all nodes are asked", || {
+        nodes.iter().all(|node| node.count("EVALSHA eee") == 1)
+    });
+    assert!(guard.remaining() > Duration::from_millis(9_800));
+}
+
+#[tokio::test]
+async fn a_suspended_machine_has_lost_its_lock() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    clock.advance_boot(TTL);
+    // At the first look, before any task has run.
+    assert!(!guard.is_valid());
+    assert_eq!(guard.lost_signal().now(), Some(Loss::Expired));
+    assert_eq!(guard.lost().await, Loss::Expired);
+    let error = guard.extend().await.unwrap_err();
+    assert_eq!(error, ExtendError::Lost(Loss::Expired));
+}
+
+#[tokio::test]
+async fn a_node_that_was_down_is_healed_at_the_next_renewal() {
+    let nodes = FakeNode::five();
+    nodes[4].set_mood(Mood::Refuses("LOADING"));
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    eventually("four hold it", || holders(&nodes, "a") == 4);
+    nodes[4].set_mood(Mood::Serves);
+    guard.extend().await.unwrap();
+    eventually("five of five hold it", || holders(&nodes, "a") == 5);
+}
+
+#[tokio::test]
+async fn a_node_that_restarted_empty_is_taken_again() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    {
+        let mut state = nodes[2].state();
+        state.keys.clear();
+        state.info = "run_id:another-life\r\n".into();
+    }
+    nodes[2].cut();
+    for _ in 0..500 {
+        guard.extend().await.unwrap();
+        if holders(&nodes, "a") == 5 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(holders(&nodes, "a"), 5);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test]
+async fn no_renewal_follows_a_release() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    let lost = guard.lost_signal();
+    assert!(guard.release().await.released());
+    assert_eq!(lost.wait().await, Loss::Released);
+    redlock.settle().await;
+    clock.advance(Duration::from_secs(4));
+    // Another lock makes the thread do its work once more.
+    acquire(&redlock, "b").await.release().await;
+    assert!(nodes.iter().all(|node| node.count("EVALSHA eee") == 0));
+}
+
+#[tokio::test]
+async fn late_replies_are_swallowed_and_never_taken_for_another_request() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    redlock.probe().await;
+    for node in &nodes {
+        node.set_mood(Mood::Hangs);
+    }
+    // The callers give up at different moments; their replies are still to come.
+    for name in ["a", "b", "c"] {
+        let lock = redlock.lock(name).ttl(TTL).wait(Wait::None);
+        let waiting = tokio::time::timeout(Duration::from_millis(5), lock.acquire());
+        assert!(waiting.await.is_err());
+    }
+    for node in &nodes {
+        node.state()
+            .keys
+            .insert("d".into(), ("somebody".into(), 60_000));
+        node.set_mood(Mood::Serves);
+    }
+    // Were a late "granted" of "a" taken for the answer about "d", this would succeed.
+    let wait = Wait::For(Duration::from_millis(300));
+    redlock
+        .lock("d")
+        .ttl(TTL)
+        .wait(wait)
+        .acquire()
+        .await
+        .unwrap_err();
+    redlock.settle().await;
+    for name in ["a", "b", "c"] {
+        assert_eq!(holders(&nodes, name), 0, "{name} was left behind");
+    }
+    assert_eq!(holders(&nodes, "d"), 5);
+    assert!(
+        nodes.iter().all(|node| node.state().connections == 1),
+        "a connection was given up"
+    );
+}
+
+#[tokio::test]
+async fn what_a_broken_connection_left_behind_is_released_after_reconnecting() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    redlock.probe().await;
+    for node in &nodes[..3] {
+        node.set_mood(Mood::Drops);
+    }
+    // Three nodes take the lock, and close instead of answering.
+    redlock
+        .lock("a")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    for node in &nodes[..3] {
+        node.set_mood(Mood::Serves);
+    }
+    redlock.settle().await;
+    assert_eq!(holders(&nodes, "a"), 0);
+}
+
+#[tokio::test]
+async fn an_outage_of_all_nodes_is_recovered_from() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    for node in &nodes {
+        node.set_mood(Mood::Drops);
+    }
+    redlock
+        .lock("a")
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    let waiting = redlock.lock("a").ttl(TTL).wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    for node in &nodes {
+        node.set_mood(Mood::Serves);
+        node.state().keys.clear();
+    }
+    assert!(waiting.await.unwrap().unwrap().is_valid());
+}
+
+#[tokio::test]
+async fn the_longest_lifetime_ends_a_lock_that_could_be_renewed() {
+    let nodes = FakeNode::five();
+    let clock = std::sync::Arc::new(quorlock_client::ManualClock::new());
+    let lifetime = Duration::from_secs(5);
+    let redlock = builder(&nodes)
+        .clock(clock.clone())
+        .max_lifetime(lifetime)
+        .build()
+        .unwrap();
+    let guard = acquire(&redlock, "a").await;
+    assert!(guard.remaining() <= lifetime);
+    clock.advance(lifetime);
+    assert_eq!(guard.lost().await, Loss::MaxLifetime);
+    eventually("it is released", || holders(&nodes, "a") == 0);
+}

@@ -1,0 +1,51 @@
+//! The client against nodes that misbehave, over real sockets on the loopback.
+//!
+//! Time that decides about a lock is a settable clock; where a test waits for something to
+//! happen it asks again until it has, and fails after ten seconds.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod acquiring;
+mod bad_input;
+mod defects;
+mod fake_node;
+mod holding;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_client::{Builder, Guard, ManualClock, Redlock, Wait};
+
+use self::fake_node::FakeNode;
+
+fn builder(nodes: &[FakeNode]) -> Builder {
+    Redlock::builder().nodes(nodes.iter().map(FakeNode::url))
+}
+
+fn client(nodes: &[FakeNode]) -> Redlock {
+    builder(nodes).build().unwrap()
+}
+
+/// A client whose time stands still until it is moved.
+fn timeless(nodes: &[FakeNode]) -> (Redlock, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new());
+    (builder(nodes).clock(clock.clone()).build().unwrap(), clock)
+}
+
+async fn acquire(redlock: &Redlock, name: &str) -> Guard {
+    redlock
+        .lock(name)
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap()
+}
+
+fn holders(nodes: &[FakeNode], name: &str) -> usize {
+    nodes
+        .iter()
+        .filter(|node| node.holder(name).is_some())
+        .count()
+}
+
+const TTL: Duration = Duration::from_secs(10);

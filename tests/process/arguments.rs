@@ -1,0 +1,76 @@
+//! Command lines: help that teaches, and mistakes that end with 64.
+
+use crate::place::Place;
+
+#[test]
+fn every_subcommand_explains_itself_with_an_example() {
+    let place = Place::new();
+    let all: [&[&str]; 9] = [
+        &["--help"],
+        &["server", "--help"],
+        &["node", "init", "--help"],
+        &["cluster", "--help"],
+        &["cluster", "up", "--help"],
+        &["run", "--help"],
+        &["acquire", "--help"],
+        &["extend", "--help"],
+        &["release", "--help"],
+    ];
+    for words in all {
+        let help = place.succeed(words);
+        assert!(help.contains("Example"), "{words:?}:\n{help}");
+    }
+    assert!(place.succeed(&["--version"]).starts_with("quorlock "));
+}
+
+#[test]
+fn mistakes_are_usage_errors() {
+    let place = Place::new();
+    let all: [&[&str]; 17] = [
+        &[],
+        &["nonsense"],
+        &["run"],
+        &["run", "a"],
+        &["run", "a", "true"],
+        &["run", "a", "--ttl", "0", "--", "true"],
+        &["run", "a", "--ttl", "-1s", "--", "true"],
+        &["run", "a", "--ttl", "soon", "--", "true"],
+        &["run", "a", "--wait", "1s", "--no-wait", "--", "true"],
+        &["run", "a", "--nodes", "", "--", "true"],
+        &["run", "a", "--nodes", "http://localhost", "--", "true"],
+        &["run", "", "--nodes", "redis://127.0.0.1:1", "--", "true"],
+        &["acquire"],
+        &["release", "a"],
+        &["cluster", "up", "--nodes", "0"],
+        &["cluster", "up", "--nodes", "100"],
+        &["cluster", "kill", "0"],
+    ];
+    for words in all {
+        let ended = place.quorlock(words);
+        assert_eq!(ended.code, Some(64), "{words:?}\n{}", ended.stderr);
+        assert!(!ended.stderr.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_node_listed_twice_is_refused_and_passwords_are_not_shown() {
+    let place = Place::new();
+    let twice = "redis://:hunter2@127.0.0.1:1,redis://:hunter2@127.0.0.1:1";
+    let ended = place.quorlock(&["run", "a", "--nodes", twice, "--", "true"]);
+    assert_eq!(ended.code, Some(64), "{}", ended.stderr);
+    let unreachable = [
+        "run",
+        "a",
+        "-n",
+        "--nodes",
+        "redis://:hunter2@127.0.0.1:1",
+        "--",
+        "true",
+    ];
+    let second = place.quorlock(&unreachable);
+    assert_eq!(second.code, Some(69), "{}", second.stderr);
+    let broken = place.quorlock(&["run", "a", "--nodes", "foo://:hunter2@h", "--", "true"]);
+    for ended in [ended, second, broken] {
+        assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,213 @@
+//! `quorlock cluster`: from up to clean.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::place::{Place, await_end, lives, pids, send, wait_until};
+
+fn identities(ready: &Value) -> Vec<(String, String)> {
+    let nodes = ready["nodes"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    nodes
+        .map(|node| (text(&node["id"]), text(&node["url"])))
+        .collect()
+}
+
+#[test]
+fn a_stopped_cluster_resumes_with_its_nodes_and_locks() {
+    let mut place = Place::new();
+    let first = place.up(&["--nodes", "3", "--base-port", "0"]);
+    assert_eq!(
+        (&first["version"], &first["quorum"]),
+        (&1.into(), &2.into())
+    );
+    assert_eq!(first["name"], "dev");
+    let nodes = first["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 3);
+    for node in nodes {
+        assert_eq!(node["id"].as_str().unwrap().len(), 40);
+        assert!(lives(node["pid"].as_u64().unwrap()));
+        assert!(std::path::Path::new(node["dir"].as_str().unwrap()).is_dir());
+        assert!(std::path::Path::new(node["log"].as_str().unwrap()).is_file());
+    }
+    let banner = place.up_output();
+    assert!(
+        banner.contains("export QUORLOCK_NODES=redis://127.0.0.1:"),
+        "{banner}"
+    );
+    assert!(
+        !banner.contains('\x1b'),
+        "no escape codes without a terminal"
+    );
+
+    let token = place.succeed(&["acquire", "kept", "--ttl", "1h"]);
+    let farewell = place.succeed(&["cluster", "down"]);
+    assert!(
+        farewell.contains("3 of 3 nodes stopped cleanly"),
+        "{farewell}"
+    );
+    assert!(await_end(place.supervisor()).success());
+    assert!(pids(&first).into_iter().all(|pid| !lives(pid)));
+    assert_eq!(place.states(), ["down", "down", "down"]);
+
+    let second = place.up(&[]);
+    assert_eq!(identities(&second), identities(&first));
+    assert_eq!(
+        place.quorlock(&["acquire", "kept", "--no-wait"]).code,
+        Some(75)
+    );
+    place.succeed(&["release", "kept", token.trim()]);
+    send(place.supervisor(), Signal::INT);
+    assert!(await_end(place.supervisor()).success());
+    place.succeed(&["cluster", "clean"]);
+    assert!(!place.file(".quorlock").exists(), "nothing stays behind");
+}
+
+#[test]
+fn a_killed_node_stays_down_and_waits_after_its_restart() {
+    let mut place = Place::new();
+    place.up(&["--nodes", "3", "--base-port", "0"]);
+    place.succeed(&["run", "a", "--", "true"]);
+    place.succeed(&["cluster", "kill", "3"]);
+    assert_eq!(place.states(), ["serving", "serving", "down"]);
+    assert_eq!(place.quorlock(&["cluster", "kill", "3"]).code, Some(1));
+    place.succeed(&["run", "a", "--", "true"]);
+
+    let restarted = place.succeed(&["cluster", "restart", "3"]);
+    assert!(restarted.contains("restart delay"), "{restarted}");
+    assert_eq!(place.states(), ["serving", "serving", "restart-delay"]);
+    place.succeed(&["cluster", "kill", "1"]);
+    assert_eq!(place.quorlock(&["cluster", "status"]).code, Some(69));
+    let refused = place.quorlock(&["run", "a", "--no-wait", "--", "true"]);
+    assert_eq!(refused.code, Some(69), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("restart delay"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn with_always_a_killed_node_serves_again_at_once() {
+    let mut place = Place::new();
+    place.up(&[
+        "--nodes",
+        "1",
+        "--base-port",
+        "0",
+        "--appendfsync",
+        "always",
+    ]);
+    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    place.succeed(&["cluster", "kill", "1"]);
+    let restarted = place.succeed(&["cluster", "restart", "1"]);
+    assert!(restarted.ends_with("it serves\n"), "{restarted}");
+    place.succeed(&["release", "a", token.trim()]);
+}
+
+#[test]
+fn a_clean_restart_needs_no_delay() {
+    let mut place = Place::new();
+    place.up(&["--nodes", "1", "--base-port", "0"]);
+    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    place.succeed(&["cluster", "restart", "1"]);
+    wait_until("the node serves", || place.states() == ["serving"]);
+    place.succeed(&["release", "a", token.trim()]);
+}
+
+#[test]
+fn a_paused_node_hangs_until_it_is_resumed() {
+    let mut place = Place::new();
+    place.up(&["--nodes", "3", "--base-port", "0"]);
+    assert_eq!(place.quorlock(&["cluster", "resume", "2"]).code, Some(1));
+    place.succeed(&["cluster", "pause", "2"]);
+    assert_eq!(place.states(), ["serving", "paused", "serving"]);
+    place.succeed(&["run", "a", "--", "true"]);
+    place.succeed(&["cluster", "resume", "2"]);
+    assert_eq!(place.states(), ["serving", "serving", "serving"]);
+    let logs = place.succeed(&["cluster", "logs"]);
+    assert!(logs.lines().any(|line| line.starts_with("[n2] ")), "{logs}");
+    assert!(
+        place
+            .succeed(&["cluster", "logs", "2"])
+            .contains("Ready to accept connections")
+    );
+}
+
+#[test]
+fn nodes_do_not_outlive_a_killed_supervisor() {
+    let mut place = Place::new();
+    let first = place.up(&["--nodes", "3", "--base-port", "0"]);
+    // A stopped process must go too, although it cannot hear anything.
+    place.succeed(&["cluster", "pause", "2"]);
+    send(place.supervisor(), Signal::KILL);
+    await_end(place.supervisor());
+    wait_until("the nodes end", || {
+        pids(&first).into_iter().all(|pid| !lives(pid))
+    });
+    assert_eq!(place.states(), ["down", "down", "down"]);
+    // They were asked to end, so they stopped cleanly and there is nothing to wait for.
+    let second = place.up(&[]);
+    assert_eq!(identities(&second), identities(&first));
+}
+
+#[test]
+fn a_detached_cluster_lives_on_and_an_ephemeral_one_leaves_nothing() {
+    let place = Place::new();
+    let words = [
+        "cluster",
+        "up",
+        "--detach",
+        "--ephemeral",
+        "--nodes",
+        "1",
+        "--base-port",
+        "0",
+    ];
+    place.succeed(&words);
+    let status = place.quorlock(&["cluster", "status", "--json"]).json();
+    let directory = std::path::PathBuf::from(status["dir"].as_str().unwrap());
+    assert!(directory.is_dir());
+    place.succeed(&["run", "a", "--", "true"]);
+    place.succeed(&["cluster", "down"]);
+    let pid = status["pid"].as_u64().unwrap();
+    wait_until("the supervisor ends", || !lives(pid));
+    assert!(!directory.exists() && !place.file(".quorlock").exists());
+}
+
+#[test]
+fn nodes_inside_the_supervisor_work_the_same() {
+    let mut place = Place::new();
+    place.up(&[
+        "--nodes",
+        "3",
+        "--base-port",
+        "0",
+        "--in-process",
+        "--ephemeral",
+    ]);
+    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    assert_eq!(place.quorlock(&["cluster", "pause", "1"]).code, Some(1));
+    place.succeed(&["cluster", "kill", "1"]);
+    assert_eq!(place.states(), ["down", "serving", "serving"]);
+    let restarted = place.succeed(&["cluster", "restart", "1"]);
+    assert!(restarted.contains("restart delay"), "{restarted}");
+    place.succeed(&["release", "a", token.trim()]);
+    send(place.supervisor(), Signal::TERM);
+    assert!(await_end(place.supervisor()).success());
+}
+
+#[test]
+fn programs_get_json() {
+    let mut place = Place::new();
+    let ready = place.up(&["--nodes", "2", "--base-port", "0", "--json"]);
+    let printed: Value = serde_json::from_str(&place.up_output()).unwrap();
+    assert_eq!(printed, ready);
+    let done = place.quorlock(&["cluster", "kill", "1", "--json"]).json();
+    assert!(done["done"].as_str().unwrap().contains("node 1"));
+    let failed = place.quorlock(&["cluster", "kill", "7", "--json"]);
+    assert_eq!(
+        (failed.code, &failed.json()["error"]["kind"]),
+        (Some(64), &"usage".into())
+    );
+}

@@ -1,0 +1,13 @@
+//! The command as a process: what it prints, how it ends, and what happens to its children.
+//!
+//! Every test has a directory and ports of its own. Nothing here tests what a lock is: that is
+//! for the engine's and the client's own tests.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod arguments;
+mod cluster;
+mod place;
+mod refusals;
+mod run;
+mod server;

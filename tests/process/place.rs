@@ -1,0 +1,190 @@
+//! A directory to run the command in, and what a test wants to know of processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use quorlock_tests::binary;
+use quorlock_tests::history::observed_now;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory of its own, in which clusters are started. They end with it.
+pub(crate) struct Place {
+    directory: TempDir,
+    clusters: Vec<Child>,
+}
+
+/// What a command came to.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            clusters: Vec::new(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// The command with these words, not started yet.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(binary::quorlock());
+        command
+            .args(words)
+            .current_dir(self.path())
+            .env_remove("QUORLOCK_NODES");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the command to its end.
+    pub(crate) fn quorlock(&self, words: &[&str]) -> Ended {
+        Ended::of(self.command(words).output().unwrap())
+    }
+
+    /// Runs the command, which must succeed, and gives its output.
+    pub(crate) fn succeed(&self, words: &[&str]) -> String {
+        let ended = self.quorlock(words);
+        assert_eq!(
+            ended.code,
+            Some(0),
+            "{words:?}\n{}\n{}",
+            ended.stdout,
+            ended.stderr
+        );
+        ended.stdout
+    }
+
+    /// Starts a cluster and waits until it is ready. Gives what the ready file says.
+    pub(crate) fn up(&mut self, words: &[&str]) -> Value {
+        let ready = self.file("ready.json");
+        let _none_yet = fs::remove_file(&ready);
+        let mut command = self.command(&["cluster", "up", "--ready-file", "ready.json"]);
+        let output = fs::File::create(self.file("up.out")).unwrap();
+        command
+            .args(words)
+            .stdout(output.try_clone().unwrap())
+            .stderr(output);
+        self.clusters.push(command.spawn().unwrap());
+        wait_until("the cluster is ready", || {
+            let ended = self.clusters.last_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "it ended:\n{}", self.up_output());
+            ready.exists()
+        });
+        serde_json::from_str(&fs::read_to_string(ready).unwrap()).unwrap()
+    }
+
+    /// What the foreground command of the cluster has printed.
+    pub(crate) fn up_output(&self) -> String {
+        fs::read_to_string(self.file("up.out")).unwrap()
+    }
+
+    /// The foreground process of the cluster last started.
+    pub(crate) fn supervisor(&mut self) -> &mut Child {
+        self.clusters.last_mut().unwrap()
+    }
+
+    /// The state of each node, as `status --json` says it.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let status = self.quorlock(&["cluster", "status", "--json"]).json();
+        let nodes = status["nodes"].as_array().unwrap();
+        nodes
+            .iter()
+            .map(|node| node["state"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for cluster in &mut self.clusters {
+            let _ended = cluster.kill();
+            let _reaped = cluster.wait();
+        }
+    }
+}
+
+impl Ended {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let text = &self.stdout;
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}{}", self.stderr))
+    }
+}
+
+/// Waits for something another process does.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = observed_now() + PATIENCE;
+    while !is_so() {
+        assert!(observed_now() < end, "not in time: {what}");
+        pause(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a child's end.
+pub(crate) fn await_end(child: &mut Child) -> std::process::ExitStatus {
+    wait_until("the process ends", || child.try_wait().unwrap().is_some());
+    child.wait().unwrap()
+}
+
+/// Whether a process lives; one that has ended but was not reaped does not.
+pub(crate) fn lives(pid: u64) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let state = status
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .trim_start()
+        .to_owned();
+    !state.starts_with(['Z', 'X'])
+}
+
+pub(crate) fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// The process ids of a cluster's nodes.
+pub(crate) fn pids(ready: &Value) -> Vec<u64> {
+    let nodes = ready["nodes"].as_array().unwrap();
+    nodes
+        .iter()
+        .map(|node| node["pid"].as_u64().unwrap())
+        .collect()
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "another process: its time cannot be moved"
+)]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);

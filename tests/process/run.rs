@@ -1,0 +1,241 @@
+//! `quorlock run`, `acquire`, `extend` and `release` against a small cluster.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::place::{Ended, Place, await_end, lives, send, wait_until};
+
+fn cluster() -> Place {
+    let mut place = Place::new();
+    place.up(&[
+        "--nodes",
+        "3",
+        "--base-port",
+        "0",
+        "--in-process",
+        "--ephemeral",
+    ]);
+    place
+}
+
+/// Lets somebody else take a lock away on every node, as a careless administrator would.
+fn take_away(place: &Place, name: &str) {
+    let ready = fs::read_to_string(place.file("ready.json")).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
+    for node in ready["nodes"].as_array().unwrap() {
+        let address = node["url"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("redis://")
+            .unwrap();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(stream, "SET {name} other PX 60000\r\n").unwrap();
+        let mut answer = [0; 5];
+        std::io::Read::read_exact(&mut stream, &mut answer).unwrap();
+        assert_eq!(&answer, b"+OK\r\n");
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    let place = cluster();
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("kill -TERM $$", 143),
+        ("kill -9 $$", 137),
+    ] {
+        let ended = place.quorlock(&["run", "a", "--", "sh", "-c", script]);
+        assert_eq!(ended.code, Some(code), "{script}: {}", ended.stderr);
+        assert!(ended.stderr.is_empty(), "{script}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_command_knows_its_lock_and_gets_input_and_arguments() {
+    let place = cluster();
+    let mut command = place.command(&["run", "my lock", "--", "sh", "-c", SCRIPT, "zero", "a b"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"typed").unwrap();
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines[0], "my lock");
+    assert_eq!(lines[1].len(), 32, "the token");
+    assert!(
+        lines[2].parse::<u64>().unwrap() > 1_700_000_000_000,
+        "the deadline"
+    );
+    assert_eq!(&lines[3..], ["a b", "typed"]);
+}
+
+const SCRIPT: &str = "echo $QUORLOCK_NAME; echo $QUORLOCK_TOKEN; echo $QUORLOCK_DEADLINE; \
+                      echo \"$1\"; cat";
+
+#[test]
+fn a_command_that_cannot_start_takes_no_lock() {
+    let place = cluster();
+    fs::write(place.file("plain"), "text").unwrap();
+    for (word, code) in [
+        ("no-such-command", 127),
+        ("./nowhere", 127),
+        ("./plain", 126),
+        ("/", 126),
+    ] {
+        // The nodes are not even asked: these do not exist.
+        let words = ["run", "a", "--nodes", "redis://127.0.0.1:1", "--", word];
+        let ended = place.quorlock(&words);
+        assert_eq!(ended.code, Some(code), "{word}: {}", ended.stderr);
+        assert!(ended.stderr.contains("not taken"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_busy_lock_is_waited_for_or_not() {
+    let place = cluster();
+    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let token = token.trim();
+    let busy = place.quorlock(&["run", "a", "--no-wait", "--", "true"]);
+    assert_eq!(busy.code, Some(75), "{}", busy.stderr);
+    assert_eq!(
+        place
+            .quorlock(&["run", "a", "--wait", "50ms", "--", "true"])
+            .code,
+        Some(75)
+    );
+    let json = place.quorlock(&["acquire", "a", "-n", "--json"]);
+    assert_eq!(
+        (json.code, &json.json()["error"]["kind"]),
+        (Some(75), &"busy".into())
+    );
+
+    let mut waiting = place.command(&["run", "a", "--", "true"]).spawn().unwrap();
+    place.succeed(&["release", "a", token]);
+    assert!(
+        await_end(&mut waiting).success(),
+        "it waits for ever, until the lock is free"
+    );
+}
+
+#[test]
+fn tokens_extend_and_release_only_their_own_lock() {
+    let place = cluster();
+    let taken = place
+        .quorlock(&["acquire", "a", "--ttl", "1h", "--json"])
+        .json();
+    assert_eq!(
+        (&taken["name"], taken["nodes"].as_array().unwrap().len()),
+        (&"a".into(), 3)
+    );
+    assert!(taken["validity_ms"].as_u64().unwrap() > 3_000_000);
+    let token = taken["token"].as_str().unwrap();
+    place.succeed(&["extend", "a", token, "--ttl", "2h"]);
+    assert_eq!(place.quorlock(&["extend", "a", "wrong"]).code, Some(70));
+    assert_eq!(place.quorlock(&["release", "a", "wrong"]).code, Some(70));
+    place.succeed(&["release", "a", token]);
+    assert_eq!(place.quorlock(&["release", "a", token]).code, Some(70));
+    assert_eq!(place.quorlock(&["release", "a", ""]).code, Some(64));
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let place = cluster();
+    let script = "trap 'echo heard; exit 3' USR1; echo started; while :; do sleep 0.01; done";
+    let output = fs::File::create(place.file("out")).unwrap();
+    let mut command = place.command(&["run", "a", "--", "sh", "-c", script]);
+    let mut child = command.stdout(output).spawn().unwrap();
+    let printed = |text: &str| {
+        fs::read_to_string(place.file("out"))
+            .unwrap()
+            .contains(text)
+    };
+    wait_until("the command runs", || printed("started"));
+    send(&child, Signal::USR1);
+    assert_eq!(await_end(&mut child).code(), Some(3));
+    assert!(printed("heard"));
+}
+
+#[test]
+fn the_command_dies_with_a_killed_wrapper() {
+    let place = cluster();
+    let output = fs::File::create(place.file("out")).unwrap();
+    let words = [
+        "run",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        "echo $$; while :; do sleep 0.01; done",
+    ];
+    let mut child = place.command(&words).stdout(output).spawn().unwrap();
+    let printed = || fs::read_to_string(place.file("out")).unwrap();
+    wait_until("the command runs", || printed().ends_with('\n'));
+    let pid: u64 = printed().trim().parse().unwrap();
+    assert!(lives(pid));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the command dies", || !lives(pid));
+}
+
+#[test]
+fn the_loss_of_the_lock_stops_the_command() {
+    let place = cluster();
+    let polite = "trap 'echo asked; exit 0' TERM; echo started; while :; do sleep 0.01; done";
+    let stubborn = "trap '' TERM; echo started; while :; do sleep 0.01; done";
+    for (script, said) in [(polite, "asked to end"), (stubborn, "killed")] {
+        let output = fs::File::create(place.file("out")).unwrap();
+        let words = ["run", "lost", "--ttl", "1s", "--", "sh", "-c", script];
+        let mut command = place.command(&words);
+        let child = command.stdout(output).spawn().unwrap();
+        let printed = || fs::read_to_string(place.file("out")).unwrap();
+        wait_until("the command runs", || printed().contains("started"));
+        take_away(&place, "lost");
+        let ended = Ended::of(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(70), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert_eq!(printed().contains("asked"), said == "asked to end");
+        place.succeed(&["release", "lost", "other"]);
+    }
+}
+
+#[test]
+fn waiting_can_be_broken_off() {
+    let place = cluster();
+    place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let child = place.command(&["run", "a", "--", "true"]).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    wait_until("it listens to SIGTERM", || catches_sigterm(&status));
+    send(&child, Signal::TERM);
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not held"), "{}", ended.stderr);
+}
+
+fn catches_sigterm(status: &str) -> bool {
+    let Ok(text) = fs::read_to_string(status) else {
+        return false;
+    };
+    let mask = text
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .unwrap_or("0");
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << 14) != 0
+}
+
+#[test]
+fn nodes_may_come_from_the_variable_and_from_above() {
+    let place = cluster();
+    let below = place.file("below");
+    fs::create_dir(&below).unwrap();
+    let mut found = place.command(&["run", "a", "--", "true"]);
+    assert!(found.current_dir(&below).status().unwrap().success());
+    let mut named: Command = place.command(&["run", "a", "-n", "--", "true"]);
+    named.env("QUORLOCK_NODES", "redis://127.0.0.1:1");
+    assert_eq!(
+        named.status().unwrap().code(),
+        Some(69),
+        "the variable comes first"
+    );
+}

@@ -1,0 +1,166 @@
+//! `quorlock server` and `quorlock node init`: start, signals, log and exit codes.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
+use std::process::Child;
+
+use quorlock_tests::binary;
+use rustix::process::Signal;
+
+use crate::place::{Place, await_end, send, wait_until};
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// Starts a node in `data`, with its output in `out`.
+fn start(place: &Place, words: &[&str]) -> Child {
+    let output = fs::File::create(place.file("out")).unwrap();
+    let mut command = place.command(&["server", "--dir", "data", "--bind", "127.0.0.1"]);
+    command
+        .args(words)
+        .stdout(output.try_clone().unwrap())
+        .stderr(output);
+    command.spawn().unwrap()
+}
+
+fn output(place: &Place) -> String {
+    fs::read_to_string(place.file("out")).unwrap()
+}
+
+fn await_ready(place: &Place) {
+    wait_until("the node is ready", || {
+        output(place).contains("* Ready to accept connections tcp")
+    });
+}
+
+fn ask(port: u16, command: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "{command}\r\nQUIT\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
+    let place = Place::new();
+    let port = free_port();
+    for (answer, signal) in [("+OK", Signal::TERM), ("$-1", Signal::INT)] {
+        let mut node = start(
+            &place,
+            &["--port", &port.to_string(), "--pidfile", "node.pid"],
+        );
+        await_ready(&place);
+        assert!(
+            ask(port, "SET a t NX PX 60000").starts_with(answer),
+            "{}",
+            output(&place)
+        );
+        let pid_file = place.file("data/node.pid");
+        assert_eq!(
+            fs::read_to_string(&pid_file).unwrap(),
+            format!("{}\n", node.id())
+        );
+        send(&node, Signal::HUP);
+        assert_eq!(
+            ask(port, "PING").lines().next(),
+            Some("+PONG"),
+            "SIGHUP does nothing"
+        );
+        send(&node, signal);
+        assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&place));
+        assert!(output(&place).contains("bye bye"));
+        assert!(!pid_file.exists());
+        let line = output(&place).lines().next().unwrap().to_owned();
+        assert!(
+            line.starts_with(&format!("{}:M ", node.id())),
+            "Redis's look: {line}"
+        );
+    }
+}
+
+#[test]
+fn shutdown_ends_the_process() {
+    let place = Place::new();
+    let port = free_port();
+    let mut node = start(&place, &["--port", &port.to_string()]);
+    await_ready(&place);
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"SHUTDOWN\r\n").unwrap();
+    assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&place));
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_ends_with_1() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let all: [&[&str]; 4] = [
+        &["--port", &port],
+        &["--port", "many"],
+        &["--prot", "7"],
+        &["--dir", "/proc/nowhere", "--port", "0"],
+    ];
+    for words in all {
+        let mut node = start(&place, words);
+        assert_eq!(
+            await_end(&mut node).code(),
+            Some(1),
+            "{words:?}: {}",
+            output(&place)
+        );
+        assert!(!output(&place).is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn two_nodes_do_not_share_a_directory() {
+    let place = Place::new();
+    let mut first = start(&place, &["--port", &free_port().to_string()]);
+    await_ready(&place);
+    let mut second = start(&place, &["--port", &free_port().to_string()]);
+    assert_eq!(await_end(&mut second).code(), Some(1), "{}", output(&place));
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn the_name_redis_server_starts_a_node() {
+    let place = Place::new();
+    let link = place.file("redis-server");
+    symlink(binary::quorlock(), &link).unwrap();
+    let version = std::process::Command::new(&link)
+        .arg("--version")
+        .output()
+        .unwrap();
+    assert!(version.status.success());
+    assert!(String::from_utf8(version.stdout).unwrap().contains("v="));
+}
+
+#[test]
+fn a_node_is_initialised_once() {
+    let place = Place::new();
+    let said = place.quorlock(&["node", "init", "data", "--json"]).json();
+    assert_eq!(said["id"].as_str().unwrap().len(), 40);
+    let again = place.quorlock(&["node", "init", "data"]);
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    let port = free_port();
+    let mut node = start(
+        &place,
+        &["--port", &port.to_string(), "--first-start", "wait"],
+    );
+    await_ready(&place);
+    assert!(
+        ask(port, "SET a t NX PX 60000").starts_with("+OK"),
+        "it serves at once"
+    );
+    send(&node, Signal::TERM);
+    await_end(&mut node);
+}

@@ -5,7 +5,7 @@
 
 use super::Recovery;
 use super::directory::{Directory, State};
-use super::scan::is_zero;
+use super::scan::{Scan, is_zero};
 use crate::appender::Appender;
 use crate::disk::Disk;
 use crate::error::{DiskError, WriteError, hexadecimal};
@@ -13,6 +13,7 @@ use crate::frame::Salt;
 use crate::header::{self, Header};
 use crate::log::Log;
 use crate::options::Identity;
+use crate::position::Position;
 use crate::preparer::Preparer;
 use crate::segment_name;
 use crate::space::{self, Space};
@@ -29,17 +30,10 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
         ..
     } = recovery;
     check_node(&*disk, summary.node_id, &identity)?;
-    // What was read may still be in the page cache only. It must be durable before anything says so.
-    for scan in &run {
-        let number = scan.header.number;
-        directory.segments[&number].file.sync().map_err(|cause| {
-            let file = disk.describe(&segment_name::segment(number));
-            WriteError::Sync(DiskError::new("sync", file, cause))
-        })?;
-    }
-    let previous = run
+    sync_what_was_read(&*disk, &directory, &run)?;
+    let end = run
         .last()
-        .map(|scan| (scan.header.number, scan.end() as u64));
+        .map_or((0, 0), |scan| (scan.header.number, scan.end() as u64));
     let start_segment = run.first().map_or(0, |scan| scan.header.number);
     drop(run);
     clear_unused(&*disk, &mut directory)?;
@@ -49,59 +43,24 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
         .keys()
         .next_back()
         .map_or(1, |newest| newest + 1);
-    let failed = |cause| {
-        let file = disk.describe(&segment_name::segment(number));
-        WriteError::Segment(DiskError::new("choose a salt for", file, cause))
-    };
-    let salt = disk.random().map_err(failed)?;
-    let header = Header {
-        identity,
-        number,
-        segment_bytes: options.first_segment_bytes,
-        salt,
-        previous_number: previous.map_or(0, |(number, _)| number),
-        previous_cut: previous.map_or(0, |(_, cut)| cut),
-        first_position: summary.last.next(),
-        durable: summary.last,
-    };
     let length = options.first_segment_bytes;
-    let file = space::make_segment(&*disk, number, length, &header.encode()).map_err(|error| {
-        if error.is_no_space() {
-            WriteError::NoSpace(error)
-        } else {
-            WriteError::Segment(error)
-        }
-    })?;
+    let active = begin_segment(&*disk, identity, number, length, end, summary.last)?;
 
     let space = Arc::new(Space::new(disk, options.segment_bytes, number + 1));
     let is_obsolete = |number: &u64| summary.checkpoint.is_some() && *number < start_segment;
-    let numbers = || {
-        directory
-            .segments
-            .iter()
-            .map(|(number, segment)| (*number, segment.length))
-    };
-    space.add_obsolete(numbers().map(|(number, _)| number).filter(is_obsolete));
-    let older = numbers()
-        .filter(|(number, _)| !is_obsolete(number))
-        .collect();
-    let active = Active {
-        file,
-        number,
-        salt: Salt::new(salt),
-        offset: header::BLOCK_BYTES,
-        length,
-    };
+    let (obsolete, older): (Vec<_>, Vec<_>) = directory
+        .segments
+        .iter()
+        .map(|(number, segment)| (*number, segment.length))
+        .partition(|(number, _)| is_obsolete(number));
+    space.add_obsolete(obsolete.into_iter().map(|(number, _)| number));
+    let next = summary.last.next();
+    let (frame_bytes_max, reserve_bytes) = (options.frame_bytes_max, options.reserve_bytes);
+    let shared = || Arc::clone(&space);
     Ok(Log {
-        appender: Appender::new(
-            Arc::clone(&space),
-            summary.last.next(),
-            length,
-            options.frame_bytes_max,
-            options.reserve_bytes,
-        ),
+        appender: Appender::new(shared(), next, length, frame_bytes_max, reserve_bytes),
         writer: Writer::new(
-            Arc::clone(&space),
+            shared(),
             identity,
             active,
             summary.last,
@@ -110,6 +69,61 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
         ),
         preparer: Preparer::new(space),
     })
+}
+
+/// What was read may still be in the page cache only. It must be durable before anything says so.
+fn sync_what_was_read(
+    disk: &dyn Disk,
+    directory: &Directory,
+    run: &[Scan],
+) -> Result<(), WriteError> {
+    for scan in run {
+        let number = scan.header.number;
+        directory.segments[&number].file.sync().map_err(|cause| {
+            let file = disk.describe(&segment_name::segment(number));
+            WriteError::Sync(DiskError::new("sync", file, cause))
+        })?;
+    }
+    Ok(())
+}
+
+/// Makes the segment in which the stream goes on after `end`, which is a segment and an offset in it.
+fn begin_segment(
+    disk: &dyn Disk,
+    identity: Identity,
+    number: u64,
+    length: u64,
+    end: (u64, u64),
+    last: Position,
+) -> Result<Active, WriteError> {
+    let salt = disk.random().map_err(|cause| {
+        let file = disk.describe(&segment_name::segment(number));
+        WriteError::Segment(DiskError::new("choose a salt for", file, cause))
+    })?;
+    let header = Header {
+        identity,
+        number,
+        segment_bytes: length,
+        salt,
+        previous_number: end.0,
+        previous_cut: end.1,
+        first_position: last.next(),
+        durable: last,
+    };
+    match space::make_segment(disk, number, length, &header.encode()) {
+        Ok(file) => {
+            let salt = Salt::new(salt);
+            Ok(Active {
+                file,
+                number,
+                salt,
+                offset: header::BLOCK_BYTES,
+                length,
+            })
+        }
+        Err(error) if error.is_no_space() => Err(WriteError::NoSpace(error)),
+        Err(error) => Err(WriteError::Segment(error)),
+    }
 }
 
 fn check_node(

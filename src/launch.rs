@@ -1,6 +1,6 @@
 //! Starts a child that cannot outlive this process.
 //!
-//! The child first runs this executable again, which asks the kernel for a signal at the death of
+//! The child first runs this executable again, which asks the kernel to kill it at the death of
 //! its parent, checks that the parent still lives, and then becomes the wanted program. Doing it
 //! in the child, before the program starts, leaves no moment in which the parent could die
 //! unnoticed, and needs no code between fork and exec.
@@ -27,9 +27,7 @@ pub(crate) const MARK: &str = "__launch";
 /// What happens to the child when this process dies, and where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bond {
-    /// It is asked to end (SIGTERM): for nodes, which then stop cleanly.
-    Ends,
-    /// It is killed at once: for a command that must not run without its lock.
+    /// It is killed at once. Asking would not do: one that is stopped or hangs would live on.
     Killed,
     /// As `Killed`, and it starts only after it was given the terminal.
     KilledOnTerminal,
@@ -38,8 +36,7 @@ pub(crate) enum Bond {
 }
 
 impl Bond {
-    const ALL: [(Self, &'static str); 4] = [
-        (Self::Ends, "ends"),
+    const ALL: [(Self, &'static str); 3] = [
         (Self::Killed, "killed"),
         (Self::KilledOnTerminal, "killed-on-terminal"),
         (Self::Detached, "detached"),
@@ -103,15 +100,11 @@ pub(crate) fn become_child(mut arguments: impl Iterator<Item = OsString>) -> Exi
 }
 
 fn bind(bond: Bond, parent: i32) -> io::Result<()> {
-    let signal = match bond {
-        Bond::Detached => {
-            setsid()?;
-            return Ok(());
-        }
-        Bond::Ends => Signal::TERM,
-        Bond::Killed | Bond::KilledOnTerminal => Signal::KILL,
-    };
-    set_parent_process_death_signal(Some(signal))?;
+    if bond == Bond::Detached {
+        setsid()?;
+        return Ok(());
+    }
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
         return Err(io::Error::other("the process that started it has ended"));
     }

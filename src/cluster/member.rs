@@ -80,7 +80,7 @@ impl Member {
             .append(true)
             .open(self.home.node_log(number))?;
         let mut command =
-            launch::command(Bond::Ends, &launch::own_executable(), "quorlock".as_ref());
+            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
         command.arg("server");
         command.arg("--port").arg(self.entry.port.to_string());
         command.arg("--dir").arg(self.home.node_directory(number));

@@ -137,7 +137,14 @@ fn a_paused_node_hangs_until_it_is_resumed() {
 #[test]
 fn nodes_do_not_outlive_a_killed_supervisor() {
     let mut place = Place::new();
-    let first = place.up(&["--nodes", "3", "--base-port", "0"]);
+    let first = place.up(&[
+        "--nodes",
+        "3",
+        "--base-port",
+        "0",
+        "--appendfsync",
+        "always",
+    ]);
     // A stopped process must go too, although it cannot hear anything.
     place.succeed(&["cluster", "pause", "2"]);
     send(place.supervisor(), Signal::KILL);
@@ -146,7 +153,7 @@ fn nodes_do_not_outlive_a_killed_supervisor() {
         pids(&first).into_iter().all(|pid| !lives(pid))
     });
     assert_eq!(place.states(), ["down", "down", "down"]);
-    // They were asked to end, so they stopped cleanly and there is nothing to wait for.
+    // Nothing was promised that is not on disk, so there is nothing to wait for.
     let second = place.up(&[]);
     assert_eq!(identities(&second), identities(&first));
 }
@@ -186,7 +193,7 @@ fn nodes_inside_the_supervisor_work_the_same() {
         "--in-process",
         "--ephemeral",
     ]);
-    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let token = place.succeed(&["acquire", "a", "--ttl", "50s"]);
     assert_eq!(place.quorlock(&["cluster", "pause", "1"]).code, Some(1));
     place.succeed(&["cluster", "kill", "1"]);
     assert_eq!(place.states(), ["down", "serving", "serving"]);

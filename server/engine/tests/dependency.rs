@@ -1,0 +1,260 @@
+//! What a reply waits for: the log's positions behind every answer.
+//!
+//! `any` must cover every write the reply reveals, `synced` every write for whose loss no restart
+//! delay could make up. Positions are those of the harness: the first logged group is 1.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod harness;
+
+use std::time::Duration;
+
+use harness::Node;
+use quorlock_engine::{EngineOptions, NodeTime};
+
+/// Runs a command and returns its dependency.
+fn depends(node: &mut Node, line: &str) -> (u64, u64) {
+    node.run(line);
+    (node.effects.depends.any, node.effects.depends.synced)
+}
+
+/// Runs a command and returns whether it must be synced in every mode.
+fn uncovered(node: &mut Node, line: &str) -> bool {
+    node.run(line);
+    node.effects.uncovered
+}
+
+#[test]
+fn a_reply_waits_for_the_writes_it_reveals() {
+    let mut node = Node::default();
+    node.run("SET a 1 PX 1000");
+    node.run("SET b 1 PX 1000");
+    assert_eq!(depends(&mut node, "GET a"), (1, 0));
+    assert_eq!(depends(&mut node, "PTTL b"), (2, 0));
+    assert_eq!(depends(&mut node, "EXISTS a b"), (2, 0));
+    assert_eq!(depends(&mut node, "GET missing"), (0, 0));
+    node.run("DEL a");
+    assert_eq!(
+        depends(&mut node, "GET a"),
+        (3, 0),
+        "absence after a deletion"
+    );
+    assert_eq!(depends(&mut node, "DEL a"), (3, 0));
+    assert_eq!(
+        depends(&mut node, "SET a 2 XX"),
+        (3, 0),
+        "XX reveals absence"
+    );
+    for line in ["KEYS *", "SCAN 0", "DBSIZE"] {
+        assert_eq!(depends(&mut node, line), (3, 0), "{line} tells of all keys");
+    }
+    node.run("PEXPIRE b 2000");
+    assert_eq!(
+        depends(&mut node, "EXISTS b"),
+        (4, 0),
+        "a new deadline is a write"
+    );
+    node.run("HINCRBY h f 1");
+    node.run("PEXPIRE h 100");
+    assert_eq!(depends(&mut node, "HGET h f").0, 6);
+}
+
+#[test]
+fn a_bare_refusal_waits_for_nothing_and_a_telling_one_does() {
+    let mut node = Node::default();
+    node.run("SET lock t1 PX 1000");
+    assert_eq!(depends(&mut node, "SET lock t2 NX PX 1000"), (0, 0));
+    assert_eq!(depends(&mut node, "SETNX lock t2"), (0, 0));
+    assert_eq!(depends(&mut node, "SET lock t2 NX PX 1000 GET"), (1, 0));
+}
+
+#[test]
+fn absence_by_expiry_waits_for_the_write_that_set_the_deadline() {
+    let mut node = Node::default();
+    node.run("SET k v PX 50000");
+    node.run("PEXPIRE k 10");
+    node.advance(Duration::from_millis(20));
+    assert_eq!(depends(&mut node, "GET k"), (2, 0));
+    node.engine.reclaim(node.now.node, 100);
+    assert_eq!(node.run("DBSIZE"), "0");
+    assert_eq!(
+        depends(&mut node, "GET k"),
+        (2, 0),
+        "and still after the memory is free"
+    );
+}
+
+#[test]
+fn keys_no_delay_covers_are_synced_when_written_and_before_they_are_told_of() {
+    let mut node = Node::default();
+    assert!(uncovered(&mut node, "SET fence 1"));
+    assert_eq!(depends(&mut node, "GET fence"), (1, 1));
+    assert!(uncovered(&mut node, "INCR fence"));
+    assert_eq!(depends(&mut node, "GET fence"), (2, 2));
+    assert!(
+        !uncovered(&mut node, "SET lock t PX 60000"),
+        "exactly at the cap"
+    );
+    assert_eq!(depends(&mut node, "GET lock"), (3, 0));
+    assert!(uncovered(&mut node, "PEXPIRE lock 60001"), "beyond the cap");
+    assert!(
+        uncovered(&mut node, "PEXPIRE lock 100"),
+        "it was beyond the cap before"
+    );
+    assert!(
+        !uncovered(&mut node, "PEXPIRE lock 100"),
+        "and now it is not"
+    );
+    assert!(
+        uncovered(&mut node, "DEL fence"),
+        "its deletion could be lost"
+    );
+    let position = node.log.len() as u64;
+    assert_eq!(depends(&mut node, "GET fence"), (position, position));
+    assert!(!uncovered(&mut node, "SET plain 1 PX 10"));
+    assert!(uncovered(&mut node, "PERSIST plain"));
+    assert!(
+        uncovered(&mut node, "SET plain 2 PX 10"),
+        "it had no TTL before"
+    );
+    assert!(!uncovered(&mut node, "DEL plain"));
+    assert!(uncovered(&mut node, "HSET h f v"));
+    assert!(uncovered(&mut node, "HSET h f w"));
+    assert!(uncovered(&mut node, "FLUSHALL"));
+    let position = node.log.len() as u64;
+    assert_eq!(depends(&mut node, "GET never-seen"), (position, position));
+}
+
+#[test]
+fn a_deadline_that_came_nearer_than_the_cap_is_covered() {
+    let mut node = Node::default();
+    assert!(uncovered(&mut node, "SET k v PX 100000"));
+    node.advance(Duration::from_secs(50));
+    assert!(!uncovered(&mut node, "DEL k"));
+    node.run("SET k v PX 100000");
+    node.advance(Duration::from_secs(50));
+    assert!(!uncovered(&mut node, "FLUSHDB"));
+}
+
+#[test]
+fn an_expired_key_without_successor_makes_nothing_uncovered() {
+    let mut node = Node::default();
+    node.run("SET k v PX 70000");
+    node.advance(Duration::from_secs(70));
+    assert!(!uncovered(&mut node, "SET k w NX PX 1000"));
+}
+
+#[test]
+fn the_latest_deadline_of_a_command_is_reported() {
+    let mut node = Node::default();
+    let now = node.now.node;
+    node.run("SET k v PX 1000");
+    assert_eq!(
+        node.effects.longest_deadline,
+        Some(now.saturating_add(Duration::from_secs(1)))
+    );
+    node.run("GET k");
+    assert_eq!(node.effects.longest_deadline, None);
+    node.run("PEXPIRE k 2000");
+    let deadline = now.saturating_add(Duration::from_secs(2));
+    assert_eq!(node.effects.longest_deadline, Some(deadline));
+    assert_eq!(node.engine.longest_deadline(), Some(deadline));
+    node.run("PERSIST k");
+    assert_eq!(node.effects.longest_deadline, None);
+    assert!(
+        node.engine
+            .has_keys_without_ttl_or_beyond_cap(node.now.node)
+    );
+    node.run("PEXPIRE k 60000");
+    assert!(
+        !node
+            .engine
+            .has_keys_without_ttl_or_beyond_cap(node.now.node)
+    );
+    node.engine.set_restart_delay_max(Duration::from_secs(59));
+    assert!(
+        node.engine
+            .has_keys_without_ttl_or_beyond_cap(node.now.node)
+    );
+}
+
+#[test]
+fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
+    let mut node = Node::with(EngineOptions {
+        require_ttl: true,
+        ..EngineOptions::default()
+    });
+    let lines = [
+        "SET k v",
+        "SETNX k v",
+        "INCR k",
+        "HSET k f v",
+        "HINCRBY k f 1",
+        "SET k v EX 61",
+    ];
+    for line in lines {
+        let reply = node.run(line);
+        assert!(
+            reply.starts_with("-ERR this node requires a TTL"),
+            "{line}: {reply}"
+        );
+        assert!(node.effects.journal.is_empty());
+    }
+    assert_eq!(node.run("DBSIZE"), "0");
+    assert_eq!(node.run("SET k v PX 60000"), "OK");
+    for line in ["PERSIST k", "PEXPIRE k 60001", "SET k v", "EXPIRE k 100"] {
+        assert!(
+            node.run(line).starts_with("-ERR this node requires a TTL"),
+            "{line}"
+        );
+    }
+    assert_eq!(node.run("PTTL k"), "60000");
+    assert_eq!(node.run("SET k w KEEPTTL"), "OK");
+    assert_eq!(node.run("DEL k"), "1");
+    // With a script only the outcome counts: a reentrant lock sets its TTL after its field.
+    let lock = "redis.call('hincrby', KEYS[1], ARGV[1], 1) redis.call('pexpire', KEYS[1], 5000)";
+    assert_eq!(node.run(&format!("EVAL \"{lock}\" 1 r me")), "nil");
+    assert!(!node.effects.uncovered);
+    assert_eq!(node.run("PTTL r"), "5000");
+    let bare = "redis.call('pexpire', KEYS[1], 9000) redis.call('set', KEYS[2], 'v')";
+    let reply = node.run(&format!("EVAL \"{bare}\" 2 r bare"));
+    assert!(
+        reply.starts_with("-ERR this node requires a TTL"),
+        "{reply}"
+    );
+    assert_eq!(node.run("PTTL r"), "5000", "the script was undone");
+    assert_eq!(node.run("EXISTS bare"), "0");
+}
+
+#[test]
+fn a_script_is_uncovered_by_its_outcome_and_by_what_it_found() {
+    let mut node = Node::default();
+    let lock = "redis.call('hincrby', KEYS[1], 'me', 1) redis.call('pexpire', KEYS[1], 5000)";
+    assert!(!uncovered(&mut node, &format!("EVAL \"{lock}\" 1 r")));
+    assert_eq!(depends(&mut node, "HGET r me"), (1, 0));
+    assert!(uncovered(
+        &mut node,
+        "EVAL \"redis.call('incr', KEYS[1])\" 1 fence"
+    ));
+    assert_eq!(depends(&mut node, "GET fence"), (2, 2));
+    let give = "redis.call('pexpire', KEYS[1], 5000)";
+    assert!(
+        uncovered(&mut node, &format!("EVAL \"{give}\" 1 fence")),
+        "it had no TTL before"
+    );
+    let passing = "redis.call('set', KEYS[1], 'v') redis.call('del', KEYS[1])";
+    assert!(!uncovered(
+        &mut node,
+        &format!("EVAL \"{passing}\" 1 passing")
+    ));
+}
+
+#[test]
+fn a_node_time_of_zero_is_a_time_like_any_other() {
+    let mut node = Node::default();
+    node.now.node = NodeTime::from_nanos(0);
+    assert_eq!(node.run("SET k v PX 1"), "OK");
+    assert_eq!(node.run("GET k"), "\"v\"");
+    node.now.node = NodeTime::from_nanos(1_000_000);
+    assert_eq!(node.run("GET k"), "nil");
+}

@@ -1,0 +1,147 @@
+//! SCAN's promise: a key that is there all the time is returned exactly once.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod harness;
+
+use std::collections::BTreeMap;
+
+use harness::Node;
+use proptest::prelude::*;
+use quorlock_engine::{EngineOptions, Reply, ScriptLimits};
+
+/// One page: the next cursor and the keys.
+fn page(node: &mut Node, line: &str) -> (String, Vec<String>) {
+    let text = |reply: &Reply| match reply {
+        Reply::Bulk(bytes) => String::from_utf8(bytes.clone()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let Reply::Array(parts) = node.reply(line) else {
+        panic!("SCAN answers an array")
+    };
+    let Reply::Array(keys) = &parts[1] else {
+        panic!("the keys are an array")
+    };
+    (text(&parts[0]), keys.iter().map(text).collect())
+}
+
+/// A whole scan, with something done between the pages.
+fn scan(node: &mut Node, options: &str, mut between: impl FnMut(&mut Node)) -> Vec<String> {
+    let (mut cursor, mut found) = ("0".to_string(), Vec::new());
+    for _ in 0..10_000 {
+        let (next, keys) = page(node, &format!("SCAN {cursor} {options}"));
+        found.extend(keys);
+        if next == "0" {
+            return found;
+        }
+        cursor = next;
+        between(node);
+    }
+    panic!("the scan does not end");
+}
+
+#[test]
+fn pages_are_bounded_also_where_nothing_is() {
+    let mut node = Node::default();
+    for number in 0..5000 {
+        node.run(&format!("SET key:{number} v PX 100000"));
+    }
+    for number in 1..4999 {
+        node.run(&format!("DEL key:{number}"));
+    }
+    let mut pages = 0;
+    let mut found = scan(&mut node, "COUNT 10", |_| pages += 1);
+    found.sort();
+    assert_eq!(found, ["key:0", "key:4999"]);
+    assert!(pages > 20, "a page looks at a bounded number of places");
+    assert_eq!(
+        page(&mut node, "SCAN 99999999").0,
+        "0",
+        "a cursor beyond the end ends"
+    );
+    assert_eq!(page(&mut node, "SCAN 18446744073709551615").0, "0");
+    let (cursor, keys) = page(&mut node, "SCAN 0 COUNT 9223372036854775807");
+    assert_eq!((cursor.as_str(), keys.len()), ("0", 2));
+}
+
+#[test]
+fn a_scan_sees_only_its_own_database_and_type() {
+    let mut node = Node::default();
+    for number in 0..50 {
+        node.caller.database = number % 3;
+        node.run(&format!("SET key:{number} v"));
+        node.run(&format!("HSET hash:{number} f v"));
+    }
+    node.caller.database = 1;
+    assert_eq!(scan(&mut node, "COUNT 3", |_| ()).len(), 34);
+    let hashes = scan(&mut node, "TYPE hash COUNT 3", |_| ());
+    assert_eq!(hashes.len(), 17);
+    assert!(hashes.iter().all(|key| key.starts_with("hash:")));
+    assert_eq!(scan(&mut node, "MATCH key:1? COUNT 3", |_| ()).len(), 4);
+}
+
+#[test]
+fn an_expensive_pattern_is_refused_and_a_plain_one_is_not() {
+    let mut node = Node::default();
+    let (text, pattern) = ("a".repeat(100_000), format!("*{}b", "a".repeat(20_000)));
+    node.run(&format!("SET {text} v"));
+    let refused = node.run(&format!("KEYS {pattern}"));
+    assert!(
+        refused.starts_with("-ERR the pattern needs too many steps"),
+        "{refused}"
+    );
+    assert!(
+        node.run(&format!("SCAN 0 MATCH {pattern}"))
+            .starts_with("-ERR the pattern")
+    );
+    for number in 0..2000 {
+        node.run(&format!("SET key:{number} v"));
+    }
+    let Reply::Array(keys) = node.reply("KEYS key:*[0-9]*") else {
+        panic!("an array")
+    };
+    assert_eq!(keys.len(), 2000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn keys_that_stay_are_returned_exactly_once(
+        changes in prop::collection::vec((0..200_u16, 0..5_u8), 0..400), count in 1..30_u8
+    ) {
+        // No clock: the endless script below ends by its steps.
+        let script_limits = ScriptLimits { steps: 100, ..ScriptLimits::default() };
+        let mut node = Node::with(EngineOptions { script_limits, ..EngineOptions::default() });
+        for number in 0..200 {
+            node.run(&format!("SET key:{number} v"));
+        }
+        let mut changes = changes.into_iter();
+        let mut found = scan(&mut node, &format!("COUNT {count}"), |node| {
+            for (number, kind) in changes.by_ref().take(20) {
+                // Even keys stay, in whatever form; odd ones come and go.
+                let odd = number | 1;
+                let even = number & !1;
+                match kind {
+                    0 => node.run(&format!("DEL key:{odd}")),
+                    1 => node.run(&format!("SET key:{odd} w")),
+                    2 => node.run(&format!("SET key:{even} {}", "long".repeat(20))),
+                    3 => node.run(&format!("SET new:{number} v")),
+                    // Deleted by a script that is then undone: it was there all the time.
+                    _ => node.run(&format!(
+                        "EVAL \"redis.call('del', KEYS[1]) while true do end\" 1 key:{even}"
+                    )),
+                };
+            }
+        });
+        found.retain(|key| key.strip_prefix("key:").is_some_and(|number| {
+            number.parse::<u16>().unwrap() % 2 == 0
+        }));
+        let mut times = BTreeMap::new();
+        for key in found {
+            *times.entry(key).or_insert(0) += 1;
+        }
+        prop_assert_eq!(times.len(), 100);
+        prop_assert!(times.values().all(|&times| times == 1), "{:?}", times);
+    }
+}

@@ -16,6 +16,9 @@ const REENTRANT: &[u8] = b"if (redis.call('exists', KEYS[1]) == 0) then \
     redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); \
     return nil; end; return redis.call('pttl', KEYS[1]);";
 
+/// A name, the script, the words after its digest, and what it must answer.
+type Call = (&'static str, &'static [u8], &'static [&'static [u8]], Reply);
+
 fn run(engine: &mut Engine, effects: &mut Effects, arguments: &[&[u8]]) -> Reply {
     let node = NodeTime::from_nanos(1_000_000_000);
     let now = Moment {
@@ -34,7 +37,7 @@ fn bench(criterion: &mut Criterion) {
     let mut effects = Effects::default();
     let set: [&[u8]; 5] = [b"SET", b"lock:held", b"token", b"PX", b"30000"];
     assert_eq!(run(&mut engine, &mut effects, &set), Reply::Ok);
-    let calls: [(&str, &[u8], &[&[u8]], Reply); 4] = [
+    let calls: [Call; 4] = [
         (
             "compare-and-delete, miss",
             RELEASE,

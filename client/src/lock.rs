@@ -208,7 +208,7 @@ pub(crate) fn check_ttl(
     if ttl > TTL_MAX {
         return Err(Arc::from("the ttl is at most 365 days"));
     }
-    if ttl.subsec_nanos() % 1_000_000 != 0 {
+    if !ttl.subsec_nanos().is_multiple_of(1_000_000) {
         return Err(Arc::from("the ttl is a whole number of milliseconds"));
     }
     let validity = drift.validity(ttl);

@@ -35,7 +35,6 @@ pub(crate) struct Inner {
 
 impl Redlock {
     /// Starts to build a client.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder {
             nodes: Vec::new(),

@@ -61,8 +61,11 @@ impl RetryDelay {
             .first
             .saturating_mul(1 << attempt.min(20))
             .min(self.longest);
-        // Unlike clamp this makes zero of what is not a number.
-        let random = random.max(0.0).min(1.0);
+        let random = if random.is_nan() {
+            0.0
+        } else {
+            random.clamp(0.0, 1.0)
+        };
         let pause = range.mul_f64(0.25 + 0.75 * random);
         // Waiters that wake at the same expiry are spread over the first pause.
         time_left.map_or(pause, |left| {

@@ -261,10 +261,10 @@ async fn probe_tells_who_votes_and_who_does_not() {
     nodes[1].state().info =
         "quorlock_node_id:ab\r\nquorlock_incarnation:7\r\nrestart_delay_remaining_ms:900\r\n"
             .into();
-    let gone = FakeNode::start("gone");
-    let url = gone.url();
-    drop(gone);
-    let redlock = builder(&nodes).node(url).build().unwrap();
+    let redlock = builder(&nodes)
+        .node("redis://127.78.0.1:1")
+        .build()
+        .unwrap();
     let statuses = redlock.probe().await;
     assert!(statuses[0].votes() && statuses[0].round_trip.is_some());
     assert_eq!(statuses[1].identity.as_ref().unwrap().incarnation, 7);

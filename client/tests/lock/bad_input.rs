@@ -33,13 +33,9 @@ async fn one_node_listed_under_two_names_votes_once_and_is_reported() {
     let node = FakeNode::start("one");
     let third = FakeNode::start("third");
     third.set_mood(Mood::Refuses("ERR no"));
-    let other_name = format!("redis://localhost:{}", node.port());
-    let redlock = Redlock::builder()
-        .node(node.url())
-        .node(other_name)
-        .node(third.url())
-        .build()
-        .unwrap();
+    let other_name = node.alias();
+    let urls = [node.url(), other_name.url(), third.url()];
+    let redlock = Redlock::builder().nodes(urls).build().unwrap();
     let error = refused(&redlock).await;
     let is_twin = |cause: &Option<Cause>| matches!(cause, Some(Cause::SameNode(_)));
     assert_eq!(
@@ -107,13 +103,17 @@ async fn babbling_nodes_cost_a_vote_and_never_memory_or_stack() {
         b"*0\r\n".to_vec(),
     ] {
         let nodes = FakeNode::five();
+        // "OK" is a vote, even if nonsense follows it.
+        let could_be_votes = bytes.starts_with(b"+OK");
         nodes[0].set_mood(Mood::Babbles(bytes.clone()));
         nodes[1].set_mood(Mood::Babbles(bytes));
         let redlock = client(&nodes);
         let guard = acquire(&redlock, "a").await;
         assert!(guard.release().await.released());
         nodes[2].set_mood(Mood::Refuses("ERR no"));
-        refused(&redlock).await;
+        if !could_be_votes {
+            refused(&redlock).await;
+        }
     }
 }
 
@@ -121,17 +121,17 @@ async fn babbling_nodes_cost_a_vote_and_never_memory_or_stack() {
 async fn a_wrong_password_or_database_is_told_and_nothing_is_taken() {
     let node = FakeNode::start("x");
     node.state().password = Some("right");
-    let port = node.port();
+    let address = node.address();
     for (url, part) in [
-        (format!("redis://:wrong@127.0.0.1:{port}"), "WRONGPASS"),
-        (format!("redis://127.0.0.1:{port}/99"), "out of range"),
+        (format!("redis://:wrong@{address}"), "WRONGPASS"),
+        (format!("redis://{address}/99"), "out of range"),
     ] {
         let redlock = Redlock::builder().node(url).build().unwrap();
         let error = refused(&redlock).await.to_string();
         assert!(error.contains(part) && !error.contains("wrong@"), "{error}");
     }
     assert_eq!(node.count("SET a"), 0);
-    let right = Redlock::builder().node(format!("redis://:right@127.0.0.1:{port}/3"));
+    let right = Redlock::builder().node(format!("redis://:right@{address}/3"));
     assert!(acquire(&right.build().unwrap(), "a").await.is_valid());
 }
 

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -55,8 +55,6 @@ pub(crate) struct FakeNode {
 
 impl FakeNode {
     pub(crate) fn start(id: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let state = State {
             keys: HashMap::new(),
             mood: Mood::Serves,
@@ -74,6 +72,21 @@ impl FakeNode {
             streams: Mutex::new(Vec::new()),
             on_set: Mutex::new(None),
         });
+        Self::listen(shared)
+    }
+
+    /// The same node under another address.
+    pub(crate) fn alias(&self) -> Self {
+        Self::listen(Arc::clone(&self.shared))
+    }
+
+    fn listen(shared: Arc<Shared>) -> Self {
+        // An address of its own for every node: clients of other tests that still look for a
+        // stopped node must not find this one on the same port.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let [high, low] = NEXT.fetch_add(1, Ordering::SeqCst).to_be_bytes();
+        let listener = TcpListener::bind((Ipv4Addr::new(127, 77, high, low), 0)).unwrap();
+        let address = listener.local_addr().unwrap();
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -104,8 +117,8 @@ impl FakeNode {
         format!("redis://{}", self.address)
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.address.port()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -298,7 +311,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         if is_so() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::park_timeout(Duration::from_millis(5));
     }
     panic!("not within ten seconds: {what}");
 }

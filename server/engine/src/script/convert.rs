@@ -170,7 +170,10 @@ impl Names {
             Value::Table(_) if depth >= REPLY_DEPTH_MAX => {
                 Reply::Error(ErrorReply::fixed("ERR reached lua stack limit"))
             }
-            Value::Table(table) => return self.begin_table(table, room),
+            Value::Table(table) => {
+                room.take_table()?;
+                return self.begin_table(table, room);
+            }
             _ => Reply::Nil,
         }))
     }
@@ -394,9 +397,16 @@ impl Room {
         self.bytes = self.bytes.checked_sub(bytes).ok_or(End::Reply)?;
         Ok(())
     }
+
+    /// Finding out what a table stands for takes as long as some values.
+    fn take_table(&mut self) -> Result<(), End> {
+        self.values = self.values.checked_sub(TABLE_VALUES).ok_or(End::Reply)?;
+        Ok(())
+    }
 }
 
 const REPLY_VALUES_MAX: usize = 1 << 20;
+const TABLE_VALUES: usize = 8;
 const REPLY_BYTES_MAX: usize = 64 << 20;
 /// Deeper tables become an error in their place, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;

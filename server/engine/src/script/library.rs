@@ -160,10 +160,11 @@ fn place_of(lua: &Lua, level: f64) -> Vec<u8> {
     if level == 0 {
         return Vec::new();
     }
-    let line = lua
-        .inspect_stack(level, |frame| frame.current_line())
-        .flatten();
-    line.map_or(Vec::new(), |line| {
+    let line = lua.inspect_stack(level, |frame| {
+        let is_script = frame.source().short_src.as_deref() == Some(CHUNK_NAME);
+        frame.current_line().filter(|_| is_script)
+    });
+    line.flatten().map_or(Vec::new(), |line| {
         format!("{CHUNK_NAME}:{line}: ").into_bytes()
     })
 }

@@ -127,7 +127,8 @@ impl Runner {
             return Err(ErrorReply::new(text));
         }
         let head = shebang::read(body)?;
-        let function = compile(self.interpreter()?, &body[head.bytes..])?;
+        let shared = Rc::clone(&self.shared);
+        let function = compile(self.interpreter()?, &shared.budget, &body[head.bytes..])?;
         Ok(self.cache.insert(body, function, head.is_read_only))
     }
 
@@ -156,7 +157,7 @@ impl Runner {
                     "compiled anew after the interpreter was replaced"
                 );
                 let head = shebang::read(&script.body)?;
-                let function = compile(vm, &script.body[head.bytes..])?;
+                let function = compile(vm, &self.shared.budget, &script.body[head.bytes..])?;
                 script.function.insert(function).clone()
             }
         };
@@ -253,7 +254,9 @@ fn reply_of(
     })
 }
 
-fn compile(vm: &Vm, body: &[u8]) -> Result<Function, ErrorReply> {
+fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Function, ErrorReply> {
+    // Making the function takes a few steps of its own.
+    budget.begin();
     vm.compile(body).map_err(|error| {
         let text = match cause_of(&error) {
             Cause::Fault(text) => fault_text(&text),

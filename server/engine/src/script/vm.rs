@@ -3,10 +3,11 @@
 //! Text only is ever compiled, never bytecode. A script sees the sandbox's functions and its own
 //! locals; everything it could leave behind for the next one is read-only.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
+use mlua::chunk::{Chunk, ChunkMode};
+use mlua::{Either, Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 
 use crate::script::call::Shared;
 use crate::script::convert::Names;
@@ -19,6 +20,10 @@ pub(crate) struct Vm {
     lua: Lua,
     pub(crate) names: Rc<Names>,
     runners: [Function; 3],
+    /// What the interpreter may use in all while a script runs. The first step of the script puts
+    /// it into force: until then only the script's arguments are made, and making them without a
+    /// limit takes a third of the time.
+    memory_limit: Rc<Cell<usize>>,
     /// What it used when it was last cleaned.
     clean_bytes: usize,
 }
@@ -34,10 +39,17 @@ impl Vm {
             sandbox.set_mode(ChunkMode::Text).call(natives)?;
         freeze(&lua, &env)?;
         lua.set_globals(env)?;
-        let watched = Rc::clone(shared);
-        lua.set_interrupt(move |_| match watched.budget.step() {
-            Ok(()) => Ok(VmState::Continue),
-            Err(end) => Err(mlua::Error::external(end)),
+        let memory_limit = Rc::new(Cell::new(0));
+        let (watched, pending) = (Rc::clone(shared), Rc::clone(&memory_limit));
+        lua.set_interrupt(move |lua| {
+            let limit = pending.replace(0);
+            if limit != 0 {
+                lua.set_memory_limit(limit)?;
+            }
+            match watched.budget.step() {
+                Ok(()) => Ok(VmState::Continue),
+                Err(end) => Err(mlua::Error::external(end)),
+            }
         });
         lua.gc_collect()?;
         let clean_bytes = lua.used_memory();
@@ -45,21 +57,28 @@ impl Vm {
             lua,
             names,
             runners: [run0, run1, run2],
+            memory_limit,
             clean_bytes,
         })
     }
 
-    /// Compiles a script. KEYS and ARGV are its locals, declared on its first line so that the
-    /// numbers of its lines stay what they are.
+    /// Compiles a script into a function of KEYS and ARGV, which begins on the script's first line
+    /// so that the numbers of its lines stay what they are.
+    ///
+    /// Inside a function because of what Luau does with functions that a script defines: it keeps
+    /// the last one made from a place in the text if that one uses nothing but locals of the
+    /// outermost level, and with it all that those locals hold. Those of a function are let go.
     pub(crate) fn compile(&self, body: &[u8]) -> mlua::Result<Function> {
-        let mut source = Vec::with_capacity(body.len().saturating_add(PREFIX.len()));
-        source.extend_from_slice(PREFIX);
-        source.extend_from_slice(body);
+        // On its own first: a text that closes the surrounding function early is no script.
+        self.chunk(body.to_vec()).into_function()?;
+        self.chunk([BEFORE, body, AFTER].concat()).call(())
+    }
+
+    fn chunk(&self, source: Vec<u8>) -> Chunk<'static> {
         self.lua
             .load(source)
             .set_name(format!("={CHUNK_NAME}"))
             .set_mode(ChunkMode::Text)
-            .into_function()
     }
 
     /// Runs a script with at most `memory_bytes` more memory than is in use now.
@@ -71,18 +90,22 @@ impl Vm {
         memory_bytes: usize,
     ) -> mlua::Result<Value> {
         let limit = self.lua.used_memory().saturating_add(memory_bytes);
+        self.memory_limit.set(limit);
         let result = if rest.len() <= STACKED_ARGUMENTS_MAX && keys.len() < self.runners.len() {
             let mut texts = Vec::with_capacity(keys.len().saturating_add(rest.len()));
             for text in keys.iter().chain(rest) {
-                texts.push(self.lua.create_string(text)?);
+                texts.push(match std::str::from_utf8(text) {
+                    Ok(text) => Either::Left(text),
+                    Err(_) => Either::Right(self.lua.create_string(text)?),
+                });
             }
-            self.lua.set_memory_limit(limit)?;
             self.runners[keys.len()].call((script, Variadic::from(texts)))
         } else {
             let (keys, rest) = (self.list_of(keys)?, self.list_of(rest)?);
             self.lua.set_memory_limit(limit)?;
             script.call((keys, rest))
         };
+        self.memory_limit.set(0);
         self.lua.set_memory_limit(0)?;
         result
     }
@@ -136,7 +159,8 @@ fn freeze(lua: &Lua, env: &Table) -> mlua::Result<()> {
 }
 
 const SANDBOX: &str = include_str!("sandbox.luau");
-const PREFIX: &[u8] = b"local KEYS, ARGV = ... ";
+const BEFORE: &[u8] = b"return function(KEYS, ARGV, ...) ";
+const AFTER: &[u8] = b"\nend";
 /// Beyond this the arguments go through tables that are filled one by one.
 const STACKED_ARGUMENTS_MAX: usize = 1000;
 /// A script that leaves more garbage than this pays for a full collection.

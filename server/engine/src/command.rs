@@ -9,6 +9,8 @@ mod counters;
 mod databases;
 mod expire;
 mod glob;
+#[cfg(test)]
+mod glob_tests;
 mod hashes;
 mod keys;
 mod scan;

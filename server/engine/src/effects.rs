@@ -43,9 +43,14 @@ impl Effects {
     /// Makes ready for the next command, whose group would get `position`. Positions start at 1.
     pub fn begin(&mut self, position: u64) {
         self.journal.clear();
+        // One huge script must not keep its memory for ever.
+        self.journal.shrink_to(JOURNAL_BYTES_KEPT);
         self.position = position;
         self.depends = Dependency::default();
         self.longest_deadline = None;
         self.uncovered = false;
     }
 }
+
+/// The journal's memory that is kept from command to command.
+const JOURNAL_BYTES_KEPT: usize = 64 << 10;

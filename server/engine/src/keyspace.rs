@@ -10,6 +10,8 @@ mod index;
 mod slab;
 mod undo;
 mod wheel;
+#[cfg(test)]
+mod wheel_tests;
 
 use std::time::Duration;
 

@@ -4,6 +4,8 @@
 //! log and what the reply has to wait for. Nothing in this crate reads a clock, a file, a socket
 //! or a source of randomness.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod caller;
 mod command;
 pub mod control;
@@ -19,6 +21,8 @@ mod script;
 mod snapshot;
 mod time;
 mod turn;
+#[cfg(test)]
+mod undo_tests;
 
 pub use caller::{Caller, DATABASES, Protocol};
 pub use command::{Command, Flags, KeyPositions, Spec, all_specs, glob_matches, spec_named};

@@ -226,7 +226,8 @@ impl Policy {
     /// The delay that outlasts a TTL on any clock within the drift bound: `P * (1 + 2 * drift)
     /// + 10 ms`.
     pub fn stretch(&self, ttl_ns: u64) -> u64 {
-        let drift = u128::from(ttl_ns) * 2 * u128::from(self.drift_ppm) / 1_000_000;
+        let twice = u128::from(ttl_ns).saturating_mul(2);
+        let drift = twice.saturating_mul(u128::from(self.drift_ppm)) / 1_000_000;
         u64::try_from(drift)
             .unwrap_or(u64::MAX)
             .saturating_add(ttl_ns)

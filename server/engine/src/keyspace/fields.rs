@@ -11,10 +11,13 @@ use hashbrown::HashTable;
 /// Fields and their values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
-    pairs: Vec<(Box<[u8]>, Box<[u8]>)>,
+    pairs: Vec<Pair>,
     index: Option<Box<FieldIndex>>,
     bytes: usize,
 }
+
+/// A field and its value.
+type Pair = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Clone, Debug)]
 struct FieldIndex {
@@ -84,10 +87,8 @@ impl Fields {
     }
 }
 
-type Pairs = [(Box<[u8]>, Box<[u8]>)];
-
 impl FieldIndex {
-    fn of(pairs: &Pairs, seed: u64) -> FieldIndex {
+    fn of(pairs: &[Pair], seed: u64) -> FieldIndex {
         let places = HashTable::with_capacity(pairs.len());
         let mut index = FieldIndex {
             places,
@@ -105,14 +106,14 @@ impl FieldIndex {
         hasher.finish()
     }
 
-    fn find(&self, pairs: &Pairs, field: &[u8]) -> Option<usize> {
+    fn find(&self, pairs: &[Pair], field: &[u8]) -> Option<usize> {
         let matches = |&place: &u32| *pairs[place as usize].0 == *field;
         self.places
             .find(self.hash(field), matches)
             .map(|&place| place as usize)
     }
 
-    fn insert(&mut self, pairs: &Pairs, place: u32) {
+    fn insert(&mut self, pairs: &[Pair], place: u32) {
         let hash = self.hash(&pairs[place as usize].0);
         let hasher = &self.hasher;
         self.places.insert_unique(hash, place, |&other| {
@@ -123,7 +124,7 @@ impl FieldIndex {
     }
 
     /// Forgets the field at `place`, into which the last field is about to move.
-    fn remove(&mut self, pairs: &Pairs, place: usize) {
+    fn remove(&mut self, pairs: &[Pair], place: usize) {
         let last = pairs.len().saturating_sub(1);
         let (hash, number) = (self.hash(&pairs[place].0), place_number(place));
         if let Ok(occupied) = self.places.find_entry(hash, |&other| other == number) {

@@ -123,13 +123,11 @@ impl Wheel {
             }
             let shift = shift_of(level);
             let current = self.elapsed >> shift;
-            let rotation = u32::try_from(current % LISTS as u64).unwrap_or_default();
-            let ahead = u64::from(occupied.rotate_right(rotation).trailing_zeros());
-            let index = current.saturating_add(ahead);
+            let ahead = occupied.rotate_right(digit_of(current)).trailing_zeros();
+            let index = current.saturating_add(u64::from(ahead));
             let tick = index << shift;
             if found.is_none_or(|(earliest, _)| tick < earliest) {
-                let place = usize::try_from(index % LISTS as u64).unwrap_or_default();
-                found = Some((tick, level.saturating_mul(LISTS).saturating_add(place)));
+                found = Some((tick, list_at(level, index)));
             }
         }
         found
@@ -142,9 +140,19 @@ impl Wheel {
         let level = usize::try_from(highest / LIST_BITS)
             .unwrap_or(LEVELS)
             .min(LEVELS - 1);
-        let place = usize::try_from((tick >> shift_of(level)) % LISTS as u64).unwrap_or_default();
-        level.saturating_mul(LISTS).saturating_add(place)
+        list_at(level, tick >> shift_of(level))
     }
+}
+
+/// The lowest digit of a number of ticks or lists.
+fn digit_of(number: u64) -> u32 {
+    (number & DIGIT_MASK) as u32
+}
+
+fn list_at(level: usize, number: u64) -> usize {
+    level
+        .saturating_mul(LISTS)
+        .saturating_add(digit_of(number) as usize)
 }
 
 fn shift_of(level: usize) -> u32 {
@@ -171,6 +179,7 @@ fn list_of(previous: Slot) -> Option<usize> {
 const TICK_NANOS: u64 = 1 << 20;
 const LIST_BITS: u32 = 6;
 const LISTS: usize = 1 << LIST_BITS;
+const DIGIT_MASK: u64 = (1 << LIST_BITS) - 1;
 
 /// Together 64^6 ticks, about 830 days; what lies beyond is looked at again when it comes nearer.
 const LEVELS: usize = 6;

@@ -1,0 +1,187 @@
+//! A script that is undone leaves no trace: not in keys, slots, deadlines, counts or positions.
+
+use proptest::prelude::*;
+
+use crate::caller::{Caller, Protocol};
+use crate::command::{Action, Command};
+use crate::effects::Effects;
+use crate::keyspace::entry::ValueRef;
+use crate::keyspace::{DatabaseCount, Keyspace, Rules};
+use crate::reply::Reply;
+use crate::time::{Moment, NodeTime};
+use crate::turn::Turn;
+
+fn keyspace() -> Keyspace {
+    let rules = Rules {
+        restart_delay_max: std::time::Duration::from_secs(60),
+        require_ttl: false,
+        key_bytes_max: 100,
+        value_bytes_max: 1000,
+        journal_bytes_max: 10_000,
+    };
+    Keyspace::new(3, rules)
+}
+
+fn turn<'e>(keyspace: &'e mut Keyspace, effects: &'e mut Effects, now_ms: u64) -> Turn<'e> {
+    let node = NodeTime::from_nanos((now_ms + 1) * 1_000_000);
+    let caller = Caller {
+        database: 0,
+        client_id: 1,
+        protocol: Protocol::Resp2,
+    };
+    Turn {
+        keyspace,
+        now: Moment { node, wall_us: 0 },
+        caller,
+        effects,
+    }
+}
+
+fn run(turn: &mut Turn<'_>, line: &str) -> Reply {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let command = Command::parse(&words).expect("a valid command");
+    let Action::Data(run) = command.spec.action else {
+        panic!("a command on keys")
+    };
+    run(turn, command.arguments).unwrap_or_else(Reply::Error)
+}
+
+/// Everything that can be told of a keyspace: the entries with their slots and positions, and
+/// counts. Only the order of a hash's fields may change when the removal of one is undone.
+fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
+    let entries = keyspace.entries_from(0).map(|(slot, entry)| {
+        let value = match entry.value() {
+            ValueRef::String(string) => format!("{string:?}"),
+            ValueRef::Hash(fields) => {
+                let mut pairs: Vec<_> = fields.iter().collect();
+                pairs.sort();
+                format!("{pairs:?} {}", fields.bytes())
+            }
+        };
+        let (position, deadline) = (entry.position(), entry.deadline);
+        format!("{slot} {position} {deadline:?} {:?} = {value}", entry.key())
+    });
+    (
+        entries.collect(),
+        (0..16).map(|database| keyspace.count(database)).collect(),
+    )
+}
+
+fn command() -> impl Strategy<Value = String> {
+    let key = 0..8_u8;
+    let ttl = prop_oneof![
+        Just(String::new()),
+        (1..50_u8).prop_map(|ttl| format!(" PX {ttl}"))
+    ];
+    prop_oneof![
+        4 => (key.clone(), any::<u8>(), ttl).prop_map(|(key, value, ttl)| format!("SET k{key} {value}{ttl}")),
+        1 => key.clone().prop_map(|key| format!("SET k{key} {}", "long".repeat(20))),
+        3 => key.clone().prop_map(|key| format!("DEL k{key}")),
+        2 => (key.clone(), -1..50_i8).prop_map(|(key, ttl)| format!("PEXPIRE k{key} {ttl}")),
+        1 => key.clone().prop_map(|key| format!("PERSIST k{key}")),
+        1 => key.clone().prop_map(|key| format!("INCR k{key}")),
+        4 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HSET k{key} f{field} v{field}")),
+        2 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HINCRBY k{key} n{field} 1")),
+        3 => (key, 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        1 => Just("FLUSHDB".to_string()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_undone_script_leaves_no_trace(
+        before in prop::collection::vec((command(), 0..5_u64), 0..40),
+        script in prop::collection::vec(command(), 0..30),
+        after in prop::collection::vec(command(), 0..10),
+    ) {
+        let (mut keyspace, mut effects) = (keyspace(), Effects::default());
+        let (mut position, mut now_ms) = (1, 0);
+        for (line, pause) in before {
+            effects.begin(position);
+            now_ms += pause;
+            run(&mut turn(&mut keyspace, &mut effects, now_ms), &line);
+            position += u64::from(!effects.journal.is_empty());
+        }
+        let expected = fingerprint(&keyspace);
+        effects.begin(position);
+        let mut script_turn = turn(&mut keyspace, &mut effects, now_ms);
+        let mark = script_turn.begin_undo();
+        for line in &script {
+            run(&mut script_turn, line);
+        }
+        script_turn.rollback(mark);
+        prop_assert!(effects.journal.is_empty() && !effects.uncovered);
+        prop_assert_eq!(effects.longest_deadline, None);
+        prop_assert!(effects.depends.any < position && effects.depends.synced < position);
+        prop_assert_eq!(fingerprint(&keyspace), expected);
+        prop_assert!(!keyspace.is_recording());
+        // No later reply may depend on the position that was never logged, and all goes on.
+        for line in after {
+            effects.begin(position);
+            run(&mut turn(&mut keyspace, &mut effects, now_ms), &line);
+            let own = u64::from(!effects.journal.is_empty());
+            prop_assert!(effects.depends.any < position);
+            prop_assert!(effects.depends.synced < position);
+            position += own;
+        }
+        keyspace.reclaim(NodeTime::from_nanos(u64::MAX - 1), usize::MAX);
+        let left: u64 = (0..16).map(|database| keyspace.count(database).with_ttl).sum();
+        prop_assert_eq!(left, 0, "the wheel still knows every deadline");
+    }
+}
+
+#[test]
+fn a_group_has_a_size_limit_and_what_does_not_fit_is_refused_whole() {
+    let (mut keyspace, mut effects) = (keyspace(), Effects::default());
+    effects.begin(1);
+    let mut script = turn(&mut keyspace, &mut effects, 0);
+    let mark = script.begin_undo();
+    let mut accepted = 0;
+    let value = "v".repeat(900);
+    while !run(&mut script, &format!("SET k{accepted} {value}")).is_error() {
+        accepted += 1;
+        assert!(accepted < 100, "the limit is reached");
+    }
+    assert_eq!(script.commit_undo(mark), Ok(()));
+    assert_eq!(accepted, 10);
+    assert!(effects.journal.len() <= 10_000);
+    assert_eq!(keyspace.count(0).keys, 10);
+}
+
+#[test]
+fn keys_and_values_have_a_size_limit() {
+    let (mut keyspace, mut effects) = (keyspace(), Effects::default());
+    effects.begin(1);
+    let mut turn = turn(&mut keyspace, &mut effects, 0);
+    let (key, value) = ("k".repeat(100), "v".repeat(1000));
+    assert_eq!(run(&mut turn, &format!("SET {key} {value}")), Reply::Ok);
+    let text = |reply: Reply| match reply {
+        Reply::Error(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let long_key = text(run(&mut turn, &format!("SET {key}k v")));
+    assert_eq!(long_key, "ERR key is longer than 100 bytes");
+    let long_value = text(run(&mut turn, &format!("SET k {value}v")));
+    assert_eq!(long_value, "ERR value is larger than 1000 bytes");
+    assert_eq!(
+        text(run(&mut turn, &format!("HSET h f {value}"))),
+        long_value
+    );
+    let half = &value[..450];
+    assert_eq!(
+        run(&mut turn, &format!("HSET h f {half} g {half}")),
+        Reply::Integer(2)
+    );
+    assert_eq!(
+        text(run(&mut turn, &format!("HSET h x x y {half}"))),
+        long_value
+    );
+    assert_eq!(
+        run(&mut turn, "HLEN h"),
+        Reply::Integer(2),
+        "all fields or none"
+    );
+    assert_eq!(run(&mut turn, &format!("EXISTS {key}k")), Reply::Integer(0));
+}

@@ -65,7 +65,18 @@ pub(crate) fn acquire_failure(error: &AcquireError) -> Failure {
 /// Gives the client a moment to release what it took on single nodes, before the process ends.
 /// What cannot be released ends with its lease.
 pub(crate) async fn settle(redlock: &Redlock) {
-    let _leases_end_by_themselves = tokio::time::timeout(SETTLE_TIME, redlock.settle()).await;
+    settle_within(redlock, SETTLE_TIME).await;
+}
+
+/// The same after a majority has confirmed the release: the rest has been sent, and a node that
+/// hangs will read it when it goes on.
+pub(crate) async fn settle_released(redlock: &Redlock) {
+    settle_within(redlock, SETTLE_TIME_RELEASED).await;
+}
+
+async fn settle_within(redlock: &Redlock, time: Duration) {
+    let _leases_end_by_themselves = tokio::time::timeout(time, redlock.settle()).await;
 }
 
 const SETTLE_TIME: Duration = Duration::from_secs(1);
+const SETTLE_TIME_RELEASED: Duration = Duration::from_millis(50);

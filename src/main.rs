@@ -54,20 +54,10 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(words) {
+    let words: Vec<OsString> = words.collect();
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let is_answer = matches!(
-                error.kind(),
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-            );
-            let _closed_pipe = error.print();
-            return if is_answer {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::from(USAGE)
-            };
-        }
+        Err(error) => return refuse(&words, &error),
     };
     let format = Format::from_json_flag(arguments.json);
     match dispatch(arguments.subcommand, format) {
@@ -77,6 +67,27 @@ fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
             failure.into()
         }
     }
+}
+
+/// Answers a command line that cannot be carried out, or that asks for help.
+fn refuse(words: &[OsString], error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let _closed_pipe = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let mut own_words = words.iter().take_while(|word| *word != "--");
+    if own_words.any(|word| word == "--json") {
+        let text = error.to_string();
+        Format::Json.failure(&Failure::usage(
+            text.trim_start_matches("error: ").trim_end(),
+        ));
+    } else {
+        let _closed_pipe = error.print();
+    }
+    ExitCode::from(USAGE)
 }
 
 fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure> {

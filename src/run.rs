@@ -20,7 +20,7 @@ use quorlock_client::{Guard, Redlock};
 
 use crate::duration;
 use crate::exit_code::{Failure, LOST};
-use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle};
+use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle, settle_released};
 use crate::output::{Format, remark};
 use crate::waiting::acquiring;
 use crate::{clock, runtime};
@@ -60,12 +60,13 @@ pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Fai
             .acquire();
         let acquired = acquiring(&arguments.name, request).await;
         let guard = acquired.and_then(|guard| guard.map_err(|error| acquire_failure(&error)));
-        let outcome = match guard {
+        match guard {
             Ok(guard) => hold_and_release(&arguments, &program, guard, &redlock).await,
-            Err(failure) => Err(failure),
-        };
-        settle(&redlock).await;
-        outcome
+            Err(failure) => {
+                settle(&redlock).await;
+                Err(failure)
+            }
+        }
     })
 }
 
@@ -84,6 +85,11 @@ async fn hold_and_release(
         Err(error) => Err(error),
     };
     let release = guard.release().await;
+    if release.is_free() {
+        settle_released(redlock).await;
+    } else {
+        settle(redlock).await;
+    }
     match outcome {
         Err(error) => Err(Failure::failed(format!(
             "cannot run {}: {error}",

@@ -50,6 +50,11 @@ fn mistakes_are_usage_errors() {
         assert_eq!(ended.code, Some(64), "{words:?}\n{}", ended.stderr);
         assert!(!ended.stderr.is_empty(), "{words:?}");
     }
+    let json = place.quorlock(&["acquire", "--json"]);
+    assert_eq!(
+        (json.code, &json.json()["error"]["exit_code"]),
+        (Some(64), &64.into())
+    );
 }
 
 #[test]

@@ -11,3 +11,4 @@ mod place;
 mod refusals;
 mod run;
 mod server;
+mod terminal;

@@ -1,0 +1,119 @@
+//! `quorlock run` on a terminal, which `script` of util-linux provides.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use quorlock_tests::binary;
+
+use crate::place::{Place, await_end, wait_until};
+
+/// A shell script on a terminal of its own.
+struct Session {
+    child: Child,
+    output: std::path::PathBuf,
+}
+
+impl Session {
+    fn start(place: &Place, shell_script: &str) -> Self {
+        let output = place.file("terminal.out");
+        let mut command = Command::new("script");
+        command.args(["-q", "-e", "-f", "-c", shell_script, "/dev/null"]);
+        command
+            .current_dir(place.path())
+            .env("SHELL", "/bin/sh")
+            .env("Q", binary::quorlock());
+        command.env_remove("QUORLOCK_NODES").stdin(Stdio::piped());
+        command
+            .stdout(fs::File::create(&output).unwrap())
+            .stderr(Stdio::null());
+        Self {
+            child: command.spawn().unwrap(),
+            output,
+        }
+    }
+
+    fn types(&mut self, text: &str) {
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+    }
+
+    fn shows(&self, text: &str) {
+        wait_until(text, || {
+            fs::read_to_string(&self.output).unwrap().contains(text)
+        });
+    }
+
+    fn ends_with(&mut self, code: i32) {
+        let status = await_end(&mut self.child);
+        let shown = fs::read_to_string(&self.output).unwrap();
+        assert_eq!(status.code(), Some(code), "{shown}");
+    }
+}
+
+fn cluster() -> Place {
+    let mut place = Place::new();
+    place.up(&[
+        "--nodes",
+        "1",
+        "--base-port",
+        "0",
+        "--in-process",
+        "--ephemeral",
+    ]);
+    place
+}
+
+#[test]
+fn the_command_reads_the_terminal_and_hears_ctrl_c() {
+    let place = cluster();
+    let script = r#""$Q" run a -- sh -c 'echo started; read x; echo "got $x"; exec cat'"#;
+    let mut session = Session::start(&place, script);
+    session.shows("started");
+    session.types("one\n");
+    session.shows("got one");
+    session.types("\x03");
+    session.ends_with(130);
+}
+
+#[test]
+fn the_terminal_goes_back_to_the_script_that_ran_it() {
+    let place = cluster();
+    let script = r#""$Q" run a -- true; echo after; read x; echo "got $x"; exit 4"#;
+    let mut session = Session::start(&place, script);
+    session.shows("after");
+    session.types("two\n");
+    session.shows("got two");
+    session.ends_with(4);
+}
+
+#[test]
+fn in_a_pipeline_the_command_gets_the_terminal_when_it_reads() {
+    let place = cluster();
+    let script = r#""$Q" run a -- sh -c 'echo started; read x; echo "got $x"' | cat"#;
+    let mut session = Session::start(&place, script);
+    session.shows("started");
+    session.types("three\n");
+    session.shows("got three");
+    session.ends_with(0);
+}
+
+#[test]
+fn ctrl_z_stops_both_and_both_go_on() {
+    let place = cluster();
+    // Interactive, so that the shell has job control and gives the terminal to its jobs.
+    let mut session = Session::start(&place, "exec sh -i");
+    session.types("\"$Q\" run a -- sh -c 'echo st\"\"arted; read x; echo \"got $x\"; exit 6'\n");
+    session.shows("started");
+    session.types("\x1a");
+    session.shows("not renewed meanwhile");
+    session.types("fg\n");
+    session.types("four\n");
+    session.shows("got four");
+    session.types("exit $?\n");
+    session.ends_with(6);
+}

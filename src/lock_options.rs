@@ -44,7 +44,7 @@ pub(crate) struct WaitOptions {
 impl WaitOptions {
     pub(crate) fn wait(&self) -> Wait {
         match (self.no_wait, self.wait) {
-            (true, _) => Wait::None,
+            (true, _) | (false, Some(Duration::ZERO)) => Wait::None,
             (false, Some(time)) => Wait::For(time),
             (false, None) => Wait::Forever,
         }

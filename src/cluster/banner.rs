@@ -55,9 +55,11 @@ fn write_banner(out: &mut String, cluster: &ClusterView) -> fmt::Result {
         cluster.directory.display()
     )?;
     write_lines_to_paste(out, cluster)?;
+    let one = count.min(3);
     writeln!(
         out,
-        "\nFrom another terminal: quorlock cluster status | kill 3 | restart 3 | logs 3 -f | down"
+        "\nFrom another terminal: \
+         quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down"
     )
 }
 

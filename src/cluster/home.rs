@@ -7,10 +7,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::{Place, current};
+use crate::clock;
 use crate::exit_code::Failure;
 
 /// A cluster's directory, as an absolute path.
@@ -122,11 +124,15 @@ impl Home {
             .write(true)
             .open(self.directory.join(LOCK_NAME))
             .map_err(|error| self.failure("cannot write to", &error))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Ownership { _lock: lock }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(self.already_runs()),
-            Err(error) => Err(self.failure("cannot lock", &error.into())),
+        for _ in 0..LOCK_TRIES {
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Ownership { _lock: lock }),
+                // Somebody who only looks whether it is held lets go at once.
+                Err(rustix::io::Errno::WOULDBLOCK) => clock::block_for(LOCK_STEP),
+                Err(error) => return Err(self.failure("cannot lock", &error.into())),
+            }
         }
+        Err(self.already_runs())
     }
 
     /// Whether a supervisor holds this directory.
@@ -155,3 +161,5 @@ impl Home {
 }
 
 const LOCK_NAME: &str = "lock";
+const LOCK_TRIES: u32 = 5;
+const LOCK_STEP: Duration = Duration::from_millis(10);

@@ -20,6 +20,7 @@ use crate::launch::{self, Bond};
 pub(super) struct Job {
     pid: Pid,
     changes: Stream,
+    is_reaped: bool,
 }
 
 /// Something that happened to the command.
@@ -52,6 +53,7 @@ impl Job {
         Ok(Self {
             pid: Pid::from_child(&child),
             changes,
+            is_reaped: false,
         })
     }
 
@@ -86,12 +88,13 @@ impl Job {
     }
 
     /// Takes note of the command's end, waiting for it if need be.
-    pub(super) fn reap(self) -> io::Result<Ending> {
+    pub(super) fn reap(mut self) -> io::Result<Ending> {
         loop {
             match waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED) {
                 Err(rustix::io::Errno::INTR) | Ok(None) => {}
                 Err(error) => return Err(error.into()),
                 Ok(Some(status)) => {
+                    self.is_reaped = true;
                     return Ok(match (status.exit_status(), status.terminating_signal()) {
                         (Some(code), _) => Ending::Code(code),
                         (None, Some(signal)) => Ending::Signal(signal),
@@ -107,5 +110,14 @@ impl Job {
             WaitId::Pid(self.pid),
             options | WaitIdOptions::NOHANG,
         )?)
+    }
+}
+
+impl Drop for Job {
+    /// Whoever gives up on a command gives up its lock too, so it must not go on.
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            self.signal(Signal::KILL);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `quorlock cluster`: from up to clean.
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::place::{Place, await_end, lives, pids, send, wait_until};
@@ -216,5 +216,26 @@ fn programs_get_json() {
     assert_eq!(
         (failed.code, &failed.json()["error"]["kind"]),
         (Some(64), &"usage".into())
+    );
+}
+
+#[test]
+fn a_second_ctrl_c_kills_what_does_not_stop() {
+    let mut place = Place::new();
+    let ready = place.up(&["--nodes", "2", "--base-port", "0"]);
+    let pids = pids(&ready);
+    // Stopped behind the supervisor's back, so it hears nothing and nobody lets it go on.
+    let hung = Pid::from_raw(i32::try_from(pids[0]).unwrap()).unwrap();
+    kill_process(hung, Signal::STOP).unwrap();
+    send(place.supervisor(), Signal::INT);
+    wait_until("the other node stops", || !lives(pids[1]));
+    assert!(lives(pids[0]));
+    send(place.supervisor(), Signal::INT);
+    await_end(place.supervisor());
+    assert!(!lives(pids[0]));
+    assert!(
+        place.up_output().contains("1 of 2 nodes stopped cleanly"),
+        "{}",
+        place.up_output()
     );
 }

@@ -3,6 +3,8 @@
 //! Time stands still unless a test moves it. Every group that a command journals is kept, so that
 //! a second engine can be rebuilt from the log at any moment.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::time::Duration;
 
 use quorlock_engine::{
@@ -10,13 +12,13 @@ use quorlock_engine::{
 };
 
 /// One node's engine and its log.
-pub struct Node {
-    pub engine: Engine,
-    pub effects: Effects,
-    pub now: Moment,
-    pub caller: Caller,
+pub(crate) struct Node {
+    pub(crate) engine: Engine,
+    pub(crate) effects: Effects,
+    pub(crate) now: Moment,
+    pub(crate) caller: Caller,
     /// The payloads of the log; the first one has position 1.
-    pub log: Vec<Vec<u8>>,
+    pub(crate) log: Vec<Vec<u8>>,
 }
 
 impl Default for Node {
@@ -26,7 +28,7 @@ impl Default for Node {
 }
 
 impl Node {
-    pub fn with(options: EngineOptions) -> Node {
+    pub(crate) fn with(options: EngineOptions) -> Node {
         assert!(all_specs().count() > 0);
         let now = Moment {
             node: NodeTime::from_nanos(5_000_000_000),
@@ -42,17 +44,17 @@ impl Node {
     }
 
     /// Runs a command given as words; quotes and escapes as in `words`.
-    pub fn run(&mut self, line: &str) -> String {
+    pub(crate) fn run(&mut self, line: &str) -> String {
         render(&self.reply(line))
     }
 
-    pub fn reply(&mut self, line: &str) -> Reply {
+    pub(crate) fn reply(&mut self, line: &str) -> Reply {
         let words = words(line);
         let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.execute(&arguments)
     }
 
-    pub fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
+    pub(crate) fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
         let position = self.log.len() as u64 + 1;
         self.effects.begin(position);
         let command = match Command::parse(arguments) {
@@ -83,13 +85,13 @@ impl Node {
         reply
     }
 
-    pub fn advance(&mut self, duration: Duration) {
+    pub(crate) fn advance(&mut self, duration: Duration) {
         self.now.node = self.now.node.saturating_add(duration);
         self.now.wall_us += u64::try_from(duration.as_micros()).expect("a test's time is short");
     }
 
     /// Another engine, made from the log.
-    pub fn replayed(&self) -> Engine {
+    pub(crate) fn replayed(&self) -> Engine {
         let mut engine = Engine::new(EngineOptions {
             hash_seed: 7,
             ..EngineOptions::default()
@@ -103,13 +105,13 @@ impl Node {
     }
 
     /// Everything that lives now, as text, in the order of databases and keys.
-    pub fn state(&self) -> Vec<String> {
+    pub(crate) fn state(&self) -> Vec<String> {
         state_of(&self.engine, self.now.node)
     }
 }
 
 /// The live keys of an engine as text. Read through a snapshot, so that reading changes nothing.
-pub fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
+pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
     let mut copy = Engine::new(EngineOptions::default());
     let mut cursor = Some(Default::default());
     while let Some(start) = cursor {
@@ -165,7 +167,7 @@ fn sorted(reply: Reply) -> String {
 }
 
 /// Splits a line into words. A word in double quotes may hold spaces and `\xNN`, `\n`, `\r`.
-pub fn words(line: &str) -> Vec<Vec<u8>> {
+pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut is_quoted = false;
@@ -201,7 +203,7 @@ pub fn words(line: &str) -> Vec<Vec<u8>> {
 }
 
 /// A reply as one line of text.
-pub fn render(reply: &Reply) -> String {
+pub(crate) fn render(reply: &Reply) -> String {
     let list = |replies: &[Reply]| replies.iter().map(render).collect::<Vec<_>>().join(", ");
     match reply {
         Reply::Ok => "OK".into(),

@@ -3,13 +3,9 @@
 //! `any` must cover every write the reply reveals, `synced` every write for whose loss no restart
 //! delay could make up. Positions are those of the harness: the first logged group is 1.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod harness;
-
 use std::time::Duration;
 
-use harness::Node;
+use crate::harness::Node;
 use quorlock_engine::{EngineOptions, NodeTime};
 
 /// Runs a command and returns its dependency.

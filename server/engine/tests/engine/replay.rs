@@ -1,10 +1,6 @@
 //! The log as input: snapshots taken while keys change, and payloads nobody should trust.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod harness;
-
-use harness::{Node, state_of};
+use crate::harness::{Node, state_of};
 use proptest::prelude::*;
 use quorlock_engine::{Engine, EngineOptions, PayloadErrorKind, SnapshotCursor};
 
@@ -154,7 +150,7 @@ fn a_snapshot_taken_while_keys_change_leads_to_the_same_state() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
     #[test]
     fn no_payload_can_make_replay_panic(

@@ -3,13 +3,9 @@
 //! A key exists until its deadline and not at it, for every command alike, whether or not it has
 //! been reclaimed meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod harness;
-
 use std::time::Duration;
 
-use harness::{Node, state_of};
+use crate::harness::{Node, state_of};
 use quorlock_engine::{Moment, NodeTime};
 
 /// A node just before, at and just after the deadline of a key `k` with a TTL of 10 s.

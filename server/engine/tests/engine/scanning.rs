@@ -1,12 +1,8 @@
 //! SCAN's promise: a key that is there all the time is returned exactly once.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod harness;
-
 use std::collections::BTreeMap;
 
-use harness::Node;
+use crate::harness::Node;
 use proptest::prelude::*;
 use quorlock_engine::{EngineOptions, Reply, ScriptLimits};
 

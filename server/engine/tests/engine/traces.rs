@@ -4,14 +4,10 @@
 //! `@ 1500ms` lets time pass. The replies were taken from redis-server 7.0; where this node
 //! differs on purpose, a comment says so.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod harness;
-
 use std::path::Path;
 use std::time::Duration;
 
-use harness::{Node, state_of};
+use crate::harness::{Node, state_of};
 
 #[test]
 fn strings() {

@@ -1,0 +1,15 @@
+//! The engine from outside: commands, time and the log.
+//!
+//! Each file holds the engine to one promise. Nothing here sleeps; time is an argument.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod dependency;
+mod expiry;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod model;
+mod properties;
+mod replay;
+mod scanning;
+mod traces;

@@ -2,6 +2,10 @@
 //! behind, and the next script knows nothing of it.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "that a script ends soon is what is tested"
+)]
 
 mod harness;
 

@@ -91,7 +91,7 @@ fn random(lua: &Lua, shared: &Rc<Shared>, natives: &Table) -> mlua::Result<()> {
             (Some(high), None) => (1.0, high.trunc()),
             (Some(low), Some(high)) => (low.trunc(), high.trunc()),
         };
-        if !(low <= high) {
+        if low.is_nan() || high.is_nan() || low > high {
             return Err(Raised::by_function("bad argument to 'random' (interval is empty)").into());
         }
         let number = generator.between(low, high);

@@ -91,7 +91,7 @@ impl Budget {
     pub(crate) fn step(&self) -> Result<(), End> {
         let steps = self.steps.get().saturating_add(1);
         self.steps.set(steps);
-        if self.ended.get().is_none() && steps % STEPS_PER_CLOCK_READING != 0 {
+        if self.ended.get().is_none() && !steps.is_multiple_of(STEPS_PER_CLOCK_READING) {
             return Ok(());
         }
         self.check()

@@ -108,8 +108,8 @@ impl Redlock {
         }
     }
 
-    /// Waits until what is being released in the background has been released, or its leases are
-    /// over. For a program that is about to end.
+    /// Waits until what is being released in the background has been released on all nodes that
+    /// can be reached, for one node deadline at most. For a program that is about to end.
     pub async fn settle(&self) {
         let (reply, answer) = oneshot::channel();
         if self.inner.orders.send(Order::Settle(reply)).is_ok() {

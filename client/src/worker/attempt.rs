@@ -57,11 +57,7 @@ pub(super) async fn acquire(
         let time_left = match &decision {
             Decision::Busy { .. } => {
                 let token = Token::from_bytes(Bytes::new());
-                let subject = Subject {
-                    name: order.name.clone(),
-                    token,
-                    ttl: order.ttl,
-                };
+                let subject = Subject::new(order.name.clone(), token, order.ttl);
                 tokio::select! {
                     biased;
                     () = order.reply.closed() => return None,
@@ -106,11 +102,7 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
         drift: shared.settings.drift,
         min_validity: order.min_validity,
     };
-    let subject = Subject {
-        name: order.name.clone(),
-        token: Token::fresh(),
-        ttl: order.ttl,
-    };
+    let subject = Subject::new(order.name.clone(), Token::fresh(), order.ttl);
     let mailbox = Owned::default();
     let mut actions = Vec::with_capacity(terms.nodes + 1);
     // Read before the first byte is sent: the nodes' leases begin later than this.

@@ -32,7 +32,7 @@ use crate::orders::Order;
 use crate::outcome::{BuildError, Cause};
 use crate::settings::Settings;
 use crate::token::Token;
-use crate::votes::{NodeIndex, Register};
+use crate::votes::{NodeIndex, NodeSet, Register};
 
 /// What all tasks of the thread share.
 #[derive(Debug)]
@@ -50,6 +50,18 @@ struct Subject {
     name: Bytes,
     token: Token,
     ttl: Duration,
+    asked: Rc<Cell<NodeSet>>,
+}
+
+impl Subject {
+    fn new(name: Bytes, token: Token, ttl: Duration) -> Self {
+        Self {
+            name,
+            token,
+            ttl,
+            asked: Rc::default(),
+        }
+    }
 }
 
 impl Shared {
@@ -91,6 +103,7 @@ impl Shared {
             since: now,
             until: now.after(lasts),
             form: Form::Short,
+            asked: Rc::clone(&subject.asked),
         })
     }
 
@@ -100,9 +113,14 @@ impl Shared {
         let now = self.now();
         for node in 0..self.nodes.len() {
             if let Err(cause) = self.submit(node, Kind::Release, subject, 0, None, now) {
-                tracing::warn!(node = %self.labels[node], %cause, "a release was not queued");
+                tracing::debug!(node = %self.labels[node], %cause, "a release was not queued");
             }
         }
+    }
+
+    fn can_pay(&self) -> bool {
+        let now = self.now();
+        self.nodes.iter().any(|node| node.can_pay(now))
     }
 
     fn owes(&self) -> bool {
@@ -188,7 +206,8 @@ async fn run(
                 drop(active);
                 // Guards that were dropped just before are noticed by their tasks first.
                 sleep(SETTLE_CHECK_EVERY).await;
-                while shared.owes() {
+                let until = shared.now().after(shared.settings.node_deadline_max);
+                while shared.can_pay() && !shared.now().has_reached(until) {
                     sleep(SETTLE_CHECK_EVERY).await;
                 }
                 // Nobody may be waiting any more.

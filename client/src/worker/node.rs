@@ -24,7 +24,7 @@ use crate::holding::ExtendAnswer;
 use crate::outcome::{Cause, NodeRelease};
 use crate::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
 use crate::token::Token;
-use crate::votes::{Identity, NodeIndex};
+use crate::votes::{Identity, NodeIndex, NodeSet};
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub(super) struct Request {
     /// It is not worth sending after this.
     pub(super) until: ClientInstant,
     pub(super) form: Form,
+    /// The nodes to which a request to take this lock has been written.
+    pub(super) asked: Rc<Cell<NodeSet>>,
 }
 
 /// Which of its forms a request was written in.
@@ -141,12 +143,13 @@ impl Node {
     pub(super) fn submit(&self, request: Request) -> Result<(), Cause> {
         let now = request.since;
         let state = &mut *self.state.borrow_mut();
-        if request.kind != Kind::Release {
+        // A node that was never asked for this lock need not be told before it can be.
+        if request.kind != Kind::Release || !request.asked.get().contains(self.index) {
             self.obstacle(state, &request, now).map_or(Ok(()), Err)?;
         }
         match state.link {
             Link::Ready if state.in_flight.len() < QUEUE_MAX => {
-                state.write(request);
+                state.write(self.index, request);
                 self.wake.notify_one();
                 Ok(())
             }
@@ -187,7 +190,7 @@ impl Node {
                     // Nobody waiting means that the release is queued already: taking the lock
                     // now would leave it behind.
                     if is_wanted {
-                        state.write(request);
+                        state.write(self.index, request);
                         self.wake.notify_one();
                     }
                     return true;
@@ -198,7 +201,7 @@ impl Node {
                 Scripted::NoScript if was_short => {
                     if is_wanted {
                         request.form = Form::Plain;
-                        state.write(request);
+                        state.write(self.index, request);
                         self.wake.notify_one();
                     }
                     return true;
@@ -211,7 +214,7 @@ impl Node {
                 Scripted::Answer(answer) => Content::Released(answer),
                 Scripted::NoScript if was_short => {
                     request.form = Form::Plain;
-                    state.write(request);
+                    state.write(self.index, request);
                     self.wake.notify_one();
                     return true;
                 }
@@ -243,7 +246,9 @@ impl Node {
             let queued = state.in_flight.drain(..).chain(state.waiting.drain(..));
             let mut owed = VecDeque::new();
             for mut request in queued {
-                if request.kind == Kind::Release && !now.has_reached(request.until) {
+                let may_hold = request.asked.get().contains(self.index);
+                let is_release = request.kind == Kind::Release;
+                if is_release && may_hold && !now.has_reached(request.until) {
                     request.form = Form::Short;
                     let told = Request {
                         mailbox: request.mailbox.take(),
@@ -278,13 +283,18 @@ impl Node {
                 if now.has_reached(request.until) {
                     overdue.push(request);
                 } else if request.kind == Kind::Release || is_wanted {
-                    state.write(request);
+                    state.write(self.index, request);
                 }
             }
         }
         for request in overdue {
             self.answer_failure(&request, &Cause::Silent);
         }
+    }
+
+    /// Whether a release is owed that can be sent now: to a node that can be reached.
+    pub(super) fn can_pay(&self, now: ClientInstant) -> bool {
+        !matches!(self.state.borrow().link, Link::Resting(..)) && self.owes(now)
     }
 
     /// Whether a release is still owed to this node.
@@ -317,6 +327,9 @@ impl Node {
         if request.kind == Kind::Info {
             return None;
         }
+        if request.kind == Kind::Release {
+            return self.silence(state, now);
+        }
         if let Some(Peer {
             identity: Err(cause),
             ..
@@ -330,7 +343,11 @@ impl Node {
             }
             state.delayed = None;
         }
-        // Requests pile up behind one that the node sits on; once it answers that one it is back.
+        self.silence(state, now)
+    }
+
+    /// Requests pile up behind one that the node sits on; once it answers that one it is back.
+    fn silence(&self, state: &State, now: ClientInstant) -> Option<Cause> {
         let oldest = state.in_flight.front()?;
         let patience = state.round_trip.patience().min(self.deadline_max);
         (now.since(oldest.since) > patience).then_some(Cause::Silent)
@@ -365,7 +382,7 @@ impl Node {
 
 impl State {
     /// Encodes a request behind all others and takes a place for its reply.
-    fn write(&mut self, mut request: Request) {
+    fn write(&mut self, node: NodeIndex, mut request: Request) {
         let peer = self.peer.as_ref();
         let mut digits = [0; 20];
         let ttl = decimal(&mut digits, request.ttl.as_millis());
@@ -376,6 +393,9 @@ impl State {
                 let with_get = peer.is_none_or(|peer| peer.takes_get);
                 request.form = if with_get { Form::Short } else { Form::Plain };
                 request::take(out, &request.name, token, ttl, with_get);
+                let mut asked = request.asked.get();
+                asked.insert(node);
+                request.asked.set(asked);
             }
             Kind::Extend => {
                 let hash = short(&request, peer.and_then(|peer| peer.extend_hash.as_ref()));

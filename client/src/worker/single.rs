@@ -28,7 +28,7 @@ pub(super) async fn extend(shared: Rc<Shared>, active: Active, order: ExtendOrde
         ttl,
         reply,
     } = order;
-    let subject = Subject { name, token, ttl };
+    let subject = Subject::new(name, token, ttl);
     let count = shared.nodes.len();
     let mailbox = Owned::default();
     let now = shared.now();
@@ -100,11 +100,7 @@ pub(super) async fn extend(shared: Rc<Shared>, active: Active, order: ExtendOrde
 
 pub(super) async fn release(shared: Rc<Shared>, active: Active, order: ReleaseOrder) {
     let ReleaseOrder { name, token, reply } = order;
-    let subject = Subject {
-        name,
-        token,
-        ttl: UNKNOWN_LEASE,
-    };
+    let subject = Subject::new(name, token, UNKNOWN_LEASE);
     let released = super::release::release(&shared, &subject).await;
     // The release is on its way whether or not somebody still waits for it.
     let _gone = reply.send(released);
@@ -117,11 +113,7 @@ pub(super) async fn probe(
     reply: oneshot::Sender<Vec<NodeStatus>>,
 ) {
     let token = Token::from_bytes(Bytes::new());
-    let subject = Subject {
-        name: Bytes::new(),
-        token,
-        ttl: UNKNOWN_LEASE,
-    };
+    let subject = Subject::new(Bytes::new(), token, UNKNOWN_LEASE);
     let mailbox = Owned::default();
     let now = shared.now();
     let count = shared.nodes.len();

@@ -75,7 +75,13 @@ async fn every_attempt_has_a_token_of_its_own_and_is_released_before_the_next() 
     // Connected to all, so that no request is dropped unsent.
     redlock.probe().await;
     let wait = Wait::For(Duration::from_millis(150));
-    redlock.lock("a").ttl(TTL).wait(wait).acquire().await.unwrap_err();
+    redlock
+        .lock("a")
+        .ttl(TTL)
+        .wait(wait)
+        .acquire()
+        .await
+        .unwrap_err();
     eventually("the last attempt is released", || {
         nodes[4].holder("a").is_none()
     });

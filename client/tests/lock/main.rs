@@ -35,7 +35,7 @@ async fn acquire(redlock: &Redlock, name: &str) -> Guard {
     redlock
         .lock(name)
         .ttl(TTL)
-        .wait(Wait::None)
+        .wait(Wait::For(TTL))
         .acquire()
         .await
         .unwrap()

@@ -1,17 +1,14 @@
 //! Scripts that mean harm, or go wrong: every one ends in bounded time and memory, leaves nothing
 //! behind, and the next script knows nothing of it.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![allow(
     clippy::disallowed_methods,
     reason = "that a script ends soon is what is tested"
 )]
 
-mod harness;
-
 use std::time::{Duration, Instant};
 
-use harness::{Node, render, state_of};
+use super::{Node, run, state_of};
 use quorlock_engine::{EngineOptions, NodeTime, ScriptLimits};
 
 /// A node whose scripts are measured by a clock that moves one millisecond with each reading.
@@ -30,10 +27,6 @@ fn limited(script_limits: ScriptLimits) -> Node {
         now
     }));
     node
-}
-
-fn run(node: &mut Node, body: &str) -> String {
-    render(&node.execute(&[b"EVAL", body.as_bytes(), b"0"]))
 }
 
 /// The script must reach the limit; everything it did must be gone, and scripts go on working.

@@ -1,19 +1,12 @@
 //! What lock libraries do in their scripts: the same calls, arguments and idioms, in our own
 //! words. Tests with the libraries themselves are elsewhere; these are quick and run always.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod harness;
-
 use std::time::Duration;
 
-use harness::{Node, render, state_of};
+use super::{Node, render, state_of};
 
 fn eval(node: &mut Node, body: &str, keys: &[&str], rest: &[&str]) -> String {
-    let count = keys.len().to_string();
-    let mut words: Vec<&[u8]> = vec![b"EVAL", body.as_bytes(), count.as_bytes()];
-    words.extend(keys.iter().chain(rest).map(|word| word.as_bytes()));
-    render(&node.execute(&words))
+    render(&super::eval(node, body, keys, rest))
 }
 
 /// The release of the Redlock page.

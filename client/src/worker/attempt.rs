@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::mailbox::{Content, Owned};
+use super::mailbox::{Content, Letter, Owned};
 use super::node::Kind;
 use super::{Shared, Subject};
 use crate::acquisition::{Acquisition, Action, Answer, Decision, Event, Terms, Vote};
@@ -96,12 +96,7 @@ enum Round {
 }
 
 async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Duration) -> Round {
-    let terms = Terms {
-        nodes: shared.nodes.len(),
-        ttl: order.ttl,
-        drift: shared.settings.drift,
-        min_validity: order.min_validity,
-    };
+    let terms = terms(shared, order);
     let subject = Subject::new(order.name.clone(), Token::fresh(), order.ttl);
     let mailbox = Owned::default();
     let mut actions = Vec::with_capacity(terms.nodes + 1);
@@ -112,14 +107,18 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
     let mut timer = attempt.started();
     let mut sleeping = Box::pin(sleep(Duration::ZERO));
     let mut decision = None;
-    let mut failures = Vec::new();
     loop {
         for action in actions.drain(..) {
             match action {
                 Action::Send { node } => {
                     let to = Some(mailbox.address());
                     if let Err(cause) = shared.submit(node, Kind::Take, &subject, 0, to, now) {
-                        failures.push((node, cause));
+                        let content = Content::Taken(Answer::Not(cause));
+                        mailbox.address().put(Letter {
+                            node,
+                            round: 0,
+                            content,
+                        });
                     }
                 }
                 Action::ArmTimer(at) => timer = at,
@@ -144,21 +143,9 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
             Some(decided) => return Round::Failed(attempt, decided),
             None => {}
         }
-        if let Some((node, cause)) = failures.pop() {
-            let event = Event::Answered {
-                node,
-                answer: Answer::Not(cause),
-            };
-            attempt.handle(shared.now(), event, &mut actions);
-            continue;
-        }
-        if let Some(letter) = mailbox.take() {
-            if let Content::Taken(answer) = letter.content {
-                let event = Event::Answered {
-                    node: letter.node,
-                    answer,
-                };
-                attempt.handle(shared.now(), event, &mut actions);
+        if let Some(Letter { node, content, .. }) = mailbox.take() {
+            if let Content::Taken(answer) = content {
+                attempt.handle(shared.now(), Event::Answered { node, answer }, &mut actions);
             }
             continue;
         }
@@ -173,6 +160,15 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
             () = &mut sleeping => Event::Timer,
         };
         attempt.handle(shared.now(), event, &mut actions);
+    }
+}
+
+fn terms(shared: &Shared, order: &AcquireOrder) -> Terms {
+    Terms {
+        nodes: shared.nodes.len(),
+        ttl: order.ttl,
+        drift: shared.settings.drift,
+        min_validity: order.min_validity,
     }
 }
 

@@ -63,17 +63,44 @@ async fn open(
     address: &NodeAddress,
     shared: &Shared,
 ) -> Result<(Stream, Peer), Cause> {
-    let failed = |error: io::Error| unreachable(&error.to_string());
-    let mut stream = match &address.place {
+    let mut stream = connect(address)
+        .await
+        .map_err(|error| unreachable(&error.to_string()))?;
+    let (out, asked) = log_in(address, &shared.settings.client_name);
+    let sent = stream.write_all(&out).await;
+    sent.map_err(|error| unreachable(&error.to_string()))?;
+    let unidentified = Err(Cause::Unidentified(Arc::from("INFO names no run_id")));
+    let mut peer = Peer {
+        identity: unidentified,
+        takes_get: true,
+        release_hash: None,
+        extend_hash: None,
+    };
+    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    for what in asked {
+        let reply = next_reply(&mut stream, &mut buffer).await?;
+        learn(&mut peer, what, &reply)?;
+    }
+    if !buffer.is_empty() {
+        return Err(unreachable("the node answers more than it was asked"));
+    }
+    admit(node, shared, &mut peer);
+    Ok((stream, peer))
+}
+
+async fn connect(address: &NodeAddress) -> io::Result<Stream> {
+    Ok(match &address.place {
         Place::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port))
-                .await
-                .map_err(failed)?;
-            stream.set_nodelay(true).map_err(failed)?;
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
             Stream::Tcp(stream)
         }
-        Place::Unix { path } => Stream::Unix(UnixStream::connect(path).await.map_err(failed)?),
-    };
+        Place::Unix { path } => Stream::Unix(UnixStream::connect(path).await?),
+    })
+}
+
+/// The requests of the log-in, all in one write, and what their replies are for.
+fn log_in(address: &NodeAddress, client_name: &str) -> (Vec<u8>, Vec<Asked>) {
     let mut out = Vec::new();
     let mut asked = Vec::new();
     let mut ask = |what: Asked, arguments: &[&[u8]]| {
@@ -96,14 +123,7 @@ async fn open(
             &[b"SELECT", address.database.to_string().as_bytes()],
         );
     }
-    ask(
-        Asked::May,
-        &[
-            b"CLIENT",
-            b"SETNAME",
-            shared.settings.client_name.as_bytes(),
-        ],
-    );
+    ask(Asked::May, &[b"CLIENT", b"SETNAME", client_name.as_bytes()]);
     ask(
         Asked::May,
         &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"quorlock-client"],
@@ -120,41 +140,31 @@ async fn open(
     ask(Asked::Info, &[b"INFO", b"server"]);
     ask(Asked::ReleaseScript, &[b"SCRIPT", b"LOAD", RELEASE_SCRIPT]);
     ask(Asked::ExtendScript, &[b"SCRIPT", b"LOAD", EXTEND_SCRIPT]);
-    stream.write_all(&out).await.map_err(failed)?;
+    (out, asked)
+}
 
-    let unidentified = Err(Cause::Unidentified(Arc::from("INFO names no run_id")));
-    let mut peer = Peer {
-        identity: unidentified,
-        takes_get: true,
-        release_hash: None,
-        extend_hash: None,
-    };
-    let mut buffer = BytesMut::with_capacity(READ_BYTES);
-    for what in asked {
-        let reply = next_reply(&mut stream, &mut buffer).await?;
-        match (what, reply) {
-            (Asked::Must, reply @ OwnedFrame::Error(_)) => return Err(answer::refusal(&reply)),
-            (Asked::Info, reply) => match answer::info(&reply) {
-                Ok(info) => {
-                    if let Some(identity) = info.identity {
-                        peer.identity = Ok(identity);
-                    }
-                }
-                Err(cause) => {
-                    let text = format!("INFO is {cause}");
-                    peer.identity = Err(Cause::Unidentified(Arc::from(text)));
-                }
-            },
-            (Asked::ReleaseScript, reply) => peer.release_hash = hash(&reply),
-            (Asked::ExtendScript, reply) => peer.extend_hash = hash(&reply),
-            (Asked::Must | Asked::May, _) => {}
+/// Takes one reply of the log-in in.
+fn learn(peer: &mut Peer, what: Asked, reply: &OwnedFrame) -> Result<(), Cause> {
+    match what {
+        Asked::Must if matches!(reply, OwnedFrame::Error(_)) => {
+            return Err(answer::refusal(reply));
         }
+        Asked::Info => match answer::info(reply) {
+            Ok(info) => {
+                if let Some(identity) = info.identity {
+                    peer.identity = Ok(identity);
+                }
+            }
+            Err(cause) => {
+                let text = format!("INFO is {cause}");
+                peer.identity = Err(Cause::Unidentified(Arc::from(text)));
+            }
+        },
+        Asked::ReleaseScript => peer.release_hash = hash(reply),
+        Asked::ExtendScript => peer.extend_hash = hash(reply),
+        Asked::Must | Asked::May => {}
     }
-    if !buffer.is_empty() {
-        return Err(unreachable("the node answers more than it was asked"));
-    }
-    admit(node, shared, &mut peer);
-    Ok((stream, peer))
+    Ok(())
 }
 
 /// Lets the node vote or not, by who it says it is.

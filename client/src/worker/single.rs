@@ -55,16 +55,15 @@ pub(super) async fn extend(shared: Rc<Shared>, active: Active, order: ExtendOrde
                     ballot.add(letter.node, identity);
                     NodeAnswer::Granted
                 }
-                ExtendAnswer::Gone(_) => {
-                    refused += 1;
-                    NodeAnswer::Not(Cause::NotOurs)
-                }
-                ExtendAnswer::Other(_) => {
-                    refused += 1;
-                    NodeAnswer::Busy { holder: None }
-                }
+                ExtendAnswer::Gone(_) => NodeAnswer::Not(Cause::NotOurs),
+                ExtendAnswer::Other(_) => NodeAnswer::Busy { holder: None },
                 ExtendAnswer::Not(cause) => NodeAnswer::Not(cause),
             };
+            let is_refusal = matches!(
+                answers[letter.node],
+                NodeAnswer::Not(Cause::NotOurs) | NodeAnswer::Busy { .. }
+            );
+            refused += usize::from(is_refusal);
             continue;
         }
         tokio::select! {
@@ -74,28 +73,32 @@ pub(super) async fn extend(shared: Rc<Shared>, active: Active, order: ExtendOrde
         }
     }
     let valid_until = now.after(shared.settings.drift.validity(ttl));
-    let result = if ballot.distinct() >= needed {
-        if shared.now().has_reached(valid_until) {
-            Err(ExtendError::Lost(Loss::Late))
-        } else {
-            Ok(valid_until)
-        }
-    } else if refused > count - needed {
-        Err(ExtendError::Lost(Loss::BelowMajority))
+    let result = if ballot.distinct() < needed {
+        Err(not_extended(&shared, refused, answers))
+    } else if shared.now().has_reached(valid_until) {
+        Err(ExtendError::Lost(Loss::Late))
     } else {
-        let labels = shared.labels.iter().map(Arc::clone);
-        let nodes = labels
-            .zip(answers)
-            .map(|(node, answer)| NodeReport { node, answer });
-        Err(ExtendError::NoQuorum {
-            needed,
-            nodes: nodes.collect(),
-        })
+        Ok(valid_until)
     };
     // An extension that is no longer wanted does no harm.
     let _gone = reply.send(result);
     mailbox.leave_open();
     drop(active);
+}
+
+fn not_extended(shared: &Shared, refused: usize, answers: Vec<NodeAnswer>) -> ExtendError {
+    let needed = majority(answers.len());
+    if refused > answers.len() - needed {
+        return ExtendError::Lost(Loss::BelowMajority);
+    }
+    let labels = shared.labels.iter().map(Arc::clone);
+    let nodes = labels
+        .zip(answers)
+        .map(|(node, answer)| NodeReport { node, answer });
+    ExtendError::NoQuorum {
+        needed,
+        nodes: nodes.collect(),
+    }
 }
 
 pub(super) async fn release(shared: Rc<Shared>, active: Active, order: ReleaseOrder) {

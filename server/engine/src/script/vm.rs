@@ -31,7 +31,9 @@ pub(crate) struct Vm {
 impl Vm {
     pub(crate) fn new(shared: &Rc<Shared>) -> mlua::Result<Vm> {
         let libraries = StdLib::MATH | StdLib::STRING | StdLib::TABLE;
-        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        // A fault of the node itself stops the node; `pcall` and `xpcall` let it pass.
+        let options = LuaOptions::new().catch_rust_panics(false);
+        let lua = Lua::new_with(libraries, options)?;
         let names = Rc::new(Names::new(&lua)?);
         let natives = library::natives(&lua, shared, &names)?;
         let sandbox = lua.load(SANDBOX).set_name(format!("={SANDBOX_NAME}"));

@@ -6,6 +6,7 @@
     reason = "that a script ends soon is what is tested"
 )]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use super::{Node, run, state_of};
@@ -87,6 +88,47 @@ fn endless_scripts_are_ended_by_time() {
         "while true do local ok = pcall(redis.call, 'nosuch') end",
     ] {
         check_ended(node(), body, limit);
+    }
+}
+
+#[test]
+fn many_arguments_are_passed_on_or_refused() {
+    let mut node = Node::default();
+    let body = |count: usize| {
+        format!(
+            "local t = {{}} for i=1,{count} do t[i] = 'k' .. i end return redis.call('del', unpack(t))"
+        )
+    };
+    for count in [1, 100, 5000] {
+        assert_eq!(run(&mut node, &body(count)), "0");
+    }
+    for count in [7990, 8000, 20_000, 200_000] {
+        let reply = run(&mut node, &body(count));
+        assert!(
+            reply == "0" || reply.starts_with("-ERR"),
+            "{count}: {reply}"
+        );
+    }
+    assert_eq!(run(&mut node, "return redis.call('del', 'k1')"), "0");
+}
+
+/// A fault of the node itself must stop the node, not become an error that a script can catch.
+#[test]
+fn a_panic_below_a_script_cannot_be_caught_by_it() {
+    for body in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do xpcall(function() while true do end end, function(e) return e end) end",
+        "while true do xpcall(function() while true do end end, function(e) while true do end end) end",
+    ] {
+        let mut node = limited(ScriptLimits {
+            steps: 100_000,
+            ..ScriptLimits::default()
+        });
+        node.engine
+            .set_script_clock(Box::new(|| std::panic::resume_unwind(Box::new("a fault"))));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&mut node, body)));
+        assert!(outcome.is_err(), "{body}: {outcome:?}");
     }
 }
 

@@ -14,6 +14,7 @@ use std::task::{Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::net::worker::WorkerContext;
 use crate::node::core::Wait;
@@ -44,9 +45,18 @@ struct Connection {
 impl Connection {
     async fn run(&mut self, session: &mut Session, worker: &WorkerContext) -> io::Result<()> {
         loop {
-            if self.receive(worker).await? == 0 {
+            let patience = session.patience(&worker.shared.config);
+            let received = match patience {
+                None => self.receive(worker).await?,
+                Some(patience) => match timeout(patience, self.receive(worker)).await {
+                    Ok(received) => received?,
+                    Err(_) => return Ok(()),
+                },
+            };
+            if received == 0 {
                 return Ok(());
             }
+            let _busy = worker.busy();
             loop {
                 let turn = self.execute(session, worker);
                 self.settle(session, worker, turn.wait).await?;

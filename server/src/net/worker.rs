@@ -1,6 +1,8 @@
 //! A worker: one thread, one single-threaded runtime, its own connections, its own gate.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -15,6 +17,24 @@ use crate::session::Session;
 pub(crate) struct WorkerContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) gate: Gate,
+    busy: AtomicUsize,
+}
+
+/// One connection that is between a request and its reply.
+pub(crate) struct Busy<'a>(&'a AtomicUsize);
+
+impl WorkerContext {
+    /// Counts a connection as busy until the guard is dropped: a stopping worker waits for it.
+    pub(crate) fn busy(&self) -> Busy<'_> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy(&self.busy)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A connection on its way to its worker.
@@ -30,6 +50,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
     let worker = Arc::new(WorkerContext {
         shared: Arc::clone(&shared),
         gate: Gate::default(),
+        busy: AtomicUsize::new(0),
     });
     let committer = tokio::spawn({
         let worker = Arc::clone(&worker);
@@ -53,9 +74,13 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
     // Everything that will ever be durable is durable now: let the replies that waited for it
     // leave before the connections are cut.
     worker.gate.release();
-    for _ in 0..FAREWELL_TURNS {
-        tokio::task::yield_now().await;
-    }
+    let farewell = async {
+        while worker.busy.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(FAREWELL_PAUSE).await;
+        }
+    };
+    // A client that does not read its replies is cut off.
+    let _ = tokio::time::timeout(shared.config.shutdown_timeout, farewell).await;
     connections.shutdown().await;
     committer.abort();
 }
@@ -75,5 +100,5 @@ fn open(
     Some(serve(stream, session, Arc::clone(worker)))
 }
 
-/// Turns of the run queue that a stopping worker gives its connections to send what is ready.
-const FAREWELL_TURNS: usize = 16;
+/// How often a stopping worker looks whether its connections are done.
+const FAREWELL_PAUSE: Duration = Duration::from_millis(1);

@@ -22,6 +22,7 @@ pub(crate) struct Commit {
     sync_ns: AtomicU64,
     last_sync_raw_ns: AtomicU64,
     needs_segment: AtomicBool,
+    bytes_since_checkpoint: AtomicU64,
     failure: OnceLock<Failure>,
 }
 
@@ -47,6 +48,7 @@ impl Commit {
             sync_ns: AtomicU64::new(0),
             last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
             needs_segment: AtomicBool::new(true),
+            bytes_since_checkpoint: AtomicU64::new(0),
             failure: OnceLock::new(),
         }
     }
@@ -152,6 +154,11 @@ impl Commit {
         self.written.load(Ordering::Acquire)
     }
 
+    /// Bytes written since the last complete checkpoint began: decides when compaction pays.
+    pub(crate) fn bytes_since_checkpoint(&self) -> u64 {
+        self.bytes_since_checkpoint.load(Ordering::Relaxed)
+    }
+
     /// Whether the log thread should make the next segment; asking clears the wish.
     pub(crate) fn takes_segment_wish(&self) -> bool {
         self.needs_segment.swap(false, Ordering::AcqRel)
@@ -179,6 +186,8 @@ impl Commit {
         if writing.writer.needs_preparing() {
             self.needs_segment.store(true, Ordering::Release);
         }
+        self.bytes_since_checkpoint
+            .store(writing.writer.bytes_since_checkpoint(), Ordering::Relaxed);
         Ok(())
     }
 

@@ -49,13 +49,20 @@ pub(crate) struct Rules {
     /// `restart-delay-max`, in nanoseconds.
     pub(crate) cap_ns: u64,
     /// `no-ttl-durability sync`.
-    pub(crate) syncs_uncovered: bool,
+    pub(crate) no_ttl_is_synced: bool,
     /// `restart-delay-reply loading`.
     pub(crate) answers_loading: bool,
     /// The node's id, for the error that names it.
     pub(crate) node_id: String,
     /// What an operator can do about the delay, for the error that clients see.
     pub(crate) advice: &'static str,
+}
+
+impl Rules {
+    /// Whether keys that no delay covers are synced before the reply.
+    fn syncs_uncovered(&self) -> bool {
+        self.no_ttl_is_synced && self.durability != Durability::Volatile
+    }
 }
 
 /// How far the log must have come before a reply may leave.
@@ -154,9 +161,12 @@ impl Core {
             .iter()
             .map(|argument| argument.len())
             .sum();
-        let estimate = (bytes as u64)
-            .saturating_mul(2)
-            .saturating_add(GROUP_ESTIMATE);
+        let beside = if flags.contains(Flags::SCRIPT) {
+            SCRIPT_BYTES_MAX
+        } else {
+            GROUP_BYTES_MAX
+        };
+        let estimate = (bytes as u64).saturating_add(beside);
         self.appender.room() < estimate
     }
 
@@ -174,7 +184,7 @@ impl Core {
             Durability::Always => wait.synced = wait.synced.max(depends.any),
             Durability::No | Durability::Everysec => {
                 wait.written = wait.written.max(depends.any);
-                if self.rules.syncs_uncovered {
+                if self.rules.syncs_uncovered() {
                     wait.synced = wait.synced.max(depends.synced);
                 }
             }
@@ -184,10 +194,11 @@ impl Core {
     fn log_group(&mut self, now: NodeTime, wait: &mut Wait) {
         if let Some(deadline) = self.effects.longest_deadline {
             let ttl_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
-            // A TTL beyond the cap is synced itself: no delay could cover it.
-            if ttl_ns <= self.rules.cap_ns
-                && let Some(promise_ns) = self.promise.grant(ttl_ns)
-            {
+            let cap_ns = self.rules.cap_ns;
+            // A TTL beyond the cap is synced itself, since no delay could cover it. Where it is
+            // not, by configuration, the delay covers at least the cap.
+            let is_covered = ttl_ns <= cap_ns || !self.rules.syncs_uncovered();
+            if is_covered && let Some(promise_ns) = self.promise.grant(ttl_ns.min(cap_ns)) {
                 self.promise_position = self.append(now, &Record::Promise(promise_ns));
                 wait.synced = wait.synced.max(self.promise_position);
             }
@@ -202,7 +213,7 @@ impl Core {
             .get();
         match self.rules.durability {
             Durability::Always => wait.synced = wait.synced.max(position),
-            _ if self.effects.uncovered && self.rules.syncs_uncovered => {
+            _ if self.effects.uncovered && self.rules.syncs_uncovered() => {
                 wait.synced = wait.synced.max(position);
             }
             _ => wait.written = wait.written.max(position),
@@ -233,8 +244,11 @@ impl Core {
     }
 }
 
-/// What a frame needs beside the command's own bytes.
-const GROUP_ESTIMATE: u64 = 512;
+/// What the group of a command may hold beside the command's own bytes.
+const GROUP_BYTES_MAX: u64 = 1024;
+
+/// A script writes up to its own limit, whatever its arguments are.
+const SCRIPT_BYTES_MAX: u64 = 4 << 20;
 
 const NO_ROOM: &str = "MISCONF the log has no room for this write: the disk is full. Locks held \
     here end by their TTL, and no new ones are granted until space is freed in the data directory";

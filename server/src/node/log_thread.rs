@@ -87,6 +87,10 @@ impl LogThread {
         if shared.commit.takes_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
             self.send(Job::Prepare);
         }
+        if shared.needs_compaction() {
+            // Without keys that expire, maintenance sleeps without a timer.
+            shared.activity.notify_one();
+        }
         if shared.durability() != Durability::No
             && shared.commit.synced() < shared.commit.written()
             && !self.sync_is_due.swap(true, Ordering::AcqRel)

@@ -39,7 +39,7 @@ async fn live(shared: &Shared) -> Result<(), Failure> {
             // Space may have been freed: writes are refused until a segment could be made.
             shared.log_thread.send(Job::Prepare);
         }
-        if needs_compaction(shared)? {
+        if shared.needs_compaction() {
             compact(shared).await?;
         }
         match next {
@@ -91,6 +91,12 @@ pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
 }
 
 impl Shared {
+    /// Whether enough was written since the last checkpoint for a new one to pay.
+    pub(crate) fn needs_compaction(&self) -> bool {
+        let base = self.checkpoint_bytes.load(Ordering::Relaxed);
+        self.commit.bytes_since_checkpoint() >= COMPACT_BYTES_MIN.max(base.saturating_mul(3))
+    }
+
     /// Frees expired keys, a bounded number at a time; returns when to come again.
     fn reclaim(&self) -> Result<Option<Duration>, Failure> {
         let mut core = self.lock()?;
@@ -140,14 +146,6 @@ impl Ticks {
         shared.log_thread.after_write(shared);
         Ok(())
     }
-}
-
-fn needs_compaction(shared: &Shared) -> Result<bool, Failure> {
-    let since = shared
-        .commit
-        .with_writer(|writer| writer.bytes_since_checkpoint())?;
-    let base = shared.checkpoint_bytes.load(Ordering::Relaxed);
-    Ok(since >= COMPACT_BYTES_MIN.max(base.saturating_mul(3)))
 }
 
 /// Writes the engine's state into the stream, part by part between requests; once its end is

@@ -310,7 +310,7 @@ fn assemble(
     let rules = Rules {
         durability: start.durability,
         cap_ns: cap_ns(&plan.config),
-        syncs_uncovered: plan.config.no_ttl_durability == NoTtlDurability::Sync,
+        no_ttl_is_synced: plan.config.no_ttl_durability == NoTtlDurability::Sync,
         answers_loading: plan.config.restart_delay_reply == RestartDelayReply::Loading,
         node_id: identity.id.to_string(),
         advice: advice(&verdict),

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use quorlock_engine::{Command, ErrorReply, Moment, Reply, spec_named};
+use quorlock_engine::{Command, ErrorReply, Flags, LogLine, Moment, Reply, spec_named};
 
 use crate::node::commit::Failure;
 use crate::node::core::{Core, Wait};
@@ -96,12 +96,11 @@ impl<'a> Batch<'a> {
                 self.shared.make_room()?;
             }
             let (core, now) = self.core()?;
-            return Ok(Answer::Reply(core.execute(
-                now,
-                &session.caller,
-                &command,
-                wait,
-            )));
+            let reply = core.execute(now, &session.caller, &command, wait);
+            if spec.flags.contains(Flags::SCRIPT) {
+                report(core.engine.take_script_log());
+            }
+            return Ok(Answer::Reply(reply));
         }
         let Some(row) = table::named(name) else {
             let unknown = ErrorReply::unknown_command(arguments);
@@ -157,6 +156,18 @@ impl Session {
         if self.last_command != name {
             self.last_command = name;
             self.client.introduction().last_command = name;
+        }
+    }
+}
+
+/// What a script wrote with `redis.log`.
+fn report(lines: Vec<LogLine>) {
+    for line in lines {
+        let text = String::from_utf8_lossy(&line.text).replace(['\r', '\n'], " ");
+        match line.level {
+            0 => tracing::debug!("script: {text}"),
+            1 | 2 => tracing::info!("script: {text}"),
+            _ => tracing::warn!("script: {text}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use quorlock_engine::{DATABASES, ErrorReply, Protocol, Reply};
+use quorlock_engine::{ErrorReply, Protocol, Reply};
 
 use crate::node::commit::Failure;
 use crate::node::shared::Shared;
@@ -61,10 +61,10 @@ fn greet(session: &mut Session, shared: &Shared, arguments: &[&[u8]]) -> Result<
     if let Some(name) = name {
         session.client.introduction().name = name;
     }
-    Ok(introduction(session, shared))
+    Ok(introduction(session))
 }
 
-fn introduction(session: &Session, _shared: &Shared) -> Reply {
+fn introduction(session: &Session) -> Reply {
     let number = if session.caller.protocol == Protocol::Resp3 {
         3
     } else {
@@ -150,7 +150,7 @@ pub(crate) fn echo(
 
 pub(crate) fn select(
     session: &mut Session,
-    _: &mut Batch<'_>,
+    batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let number = std::str::from_utf8(arguments[1])
@@ -158,7 +158,7 @@ pub(crate) fn select(
         .and_then(|text| text.parse::<i64>().ok());
     Ok(Answer::Reply(match number.map(u8::try_from) {
         None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
-        Some(Ok(database)) if database < DATABASES => {
+        Some(Ok(database)) if database < batch.shared.config.databases => {
             session.select(database);
             Reply::Ok
         }

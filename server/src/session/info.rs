@@ -136,12 +136,15 @@ fn clients(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn memory(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+fn memory(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     let resident = resident_bytes();
     page.title("Memory");
     page.field("used_memory", resident);
     page.field("used_memory_rss", resident);
     page.field("maxmemory", 0);
+    let (core, _) = batch.core()?;
+    page.field("used_memory_scripts", core.engine.script_memory());
+    page.field("number_of_cached_scripts", core.engine.script_count());
     page.field("maxmemory_policy", "noeviction");
     Ok(())
 }
@@ -191,7 +194,8 @@ fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     page.title("Stats");
     page.field("total_connections_received", page.shared.clients.total());
     page.field("total_commands_processed", count(&statistics.commands));
-    page.field("instantaneous_ops_per_sec", 0);
+    let rate = statistics.commands_per_second(page.shared.clock.raw_ns());
+    page.field("instantaneous_ops_per_sec", rate);
     page.field("total_net_input_bytes", count(&statistics.bytes_in));
     page.field("total_net_output_bytes", count(&statistics.bytes_out));
     page.field("rejected_connections", count(&statistics.rejected));

@@ -12,11 +12,13 @@ mod info;
 mod table;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorlock_engine::{Caller, Protocol};
 
 pub(crate) use batch::Next;
 
+use crate::config::Config;
 use crate::net::clients::Client;
 use crate::node::shared::Shared;
 use crate::protocol::Limits;
@@ -60,6 +62,16 @@ impl Session {
     /// Whether AUTH changed the limits since the last call.
     pub(crate) fn take_limits_changed(&mut self) -> bool {
         std::mem::take(&mut self.limits_changed)
+    }
+
+    /// How long this connection may be idle; for ever where nothing is configured. A stranger
+    /// who does not say the password is not kept.
+    pub(crate) fn patience(&self, config: &Config) -> Option<Duration> {
+        let configured = config.timeout;
+        if self.is_authenticated {
+            return configured;
+        }
+        Some(configured.map_or(STRANGER_IDLE_MAX, |timeout| timeout.min(STRANGER_IDLE_MAX)))
     }
 
     /// Begins a batch: the engine is locked when the first command needs it, and once.
@@ -106,3 +118,6 @@ impl Session {
         self.client.introduction().is_resp3 = protocol == Protocol::Resp3;
     }
 }
+
+/// Idle time before AUTH after which a connection is closed.
+const STRANGER_IDLE_MAX: Duration = Duration::from_secs(60);

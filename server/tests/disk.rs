@@ -1,0 +1,175 @@
+//! Nodes whose disk fails or fills: what they answer, what they keep, and that they stop before
+//! they would lie.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_server::clock::SettableClock;
+use quorlock_server::{MemoryDisk, Node, NodeBuilder};
+use wire::Wire;
+
+const EIO: i32 = 5;
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(test);
+}
+
+fn node_on(disk: &Arc<MemoryDisk>, clock: &Arc<SettableClock>, mode: &str) -> NodeBuilder {
+    Node::builder()
+        .ephemeral()
+        .directive("appendfsync", &[mode])
+        .disk(disk.clone())
+        .clock(clock.clone())
+}
+
+#[test]
+fn a_failed_sync_withholds_the_reply_and_ends_the_node() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::with_power_loss());
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock, "always").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
+        // The segment ahead may be synced at any moment: fail every sync from now on.
+        for _ in 0..4 {
+            disk.fail_sync_after(0, EIO);
+        }
+        let reply = client.ask("SET b token NX PX 10000");
+        assert!(reply.starts_with("-MISCONF"), "{reply}");
+        assert!(reply.contains("unknown"), "{reply}");
+        assert_eq!(client.reply(), "<closed>");
+        let failure = node.stopped().await.unwrap_err();
+        assert!(failure.to_string().contains("not trusted"), "{failure}");
+        drop(node);
+        let disk = Arc::new(disk.after_process_end());
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        assert_eq!(Wire::connect(node.address()).info("redis_version"), "7.2.4");
+    });
+}
+
+#[test]
+fn a_failed_write_ends_the_node_in_everysec_and_the_next_start_waits() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::with_power_loss());
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
+        disk.end_after(0);
+        assert!(
+            client
+                .ask("SET b token NX PX 10000")
+                .starts_with("-MISCONF")
+        );
+        assert!(node.stopped().await.is_err());
+        drop(node);
+        let disk = Arc::new(disk.after_process_end());
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert!(client.ask("GET a").starts_with("-RESTARTDELAY"));
+        clock.advance(Duration::from_millis(10_211));
+        node.serving().await;
+        assert_eq!(client.ask("GET b"), "nil", "it was never acknowledged");
+    });
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        disk.set_capacity(Some(3 << 20));
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("SET lock token NX PX 60000"), "+OK");
+        let value = "v".repeat(60_000);
+        let mut refusals = 0;
+        for number in 0..100 {
+            let reply = client.ask(&format!("SET k{number} {value} PX 60000"));
+            refusals += usize::from(reply.starts_with("-MISCONF the log has no room"));
+        }
+        assert!(refusals > 50, "{refusals} of 100 were refused");
+        assert_eq!(client.ask("GET lock"), "token", "reads go on");
+        assert_eq!(client.info("aof_last_write_status"), "err");
+        disk.set_capacity(None);
+        let mut tries = 0;
+        while client.ask("SET after token NX PX 60000") != "+OK" {
+            tries += 1;
+            assert!(tries < 1_000, "writes do not come back");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        node.stop().await.unwrap();
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        assert!(node.is_serving(), "nothing was torn");
+        assert_eq!(Wire::connect(node.address()).ask("GET after"), "token");
+    });
+}
+
+#[test]
+fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
+    run(async {
+        for mode in ["everysec", "no"] {
+            let disk = Arc::new(MemoryDisk::with_power_loss());
+            let clock = Arc::new(SettableClock::new());
+            let node = node_on(&disk, &clock, mode).start().await.unwrap();
+            let mut client = Wire::connect(node.address());
+            assert_eq!(client.ask("SET forever token NX"), "+OK");
+            assert_eq!(client.ask("SET long token NX PX 3600000"), "+OK");
+            let lost = Arc::new(disk.after_power_loss(false, |_: &str, _: u64| false));
+            node.crash().await;
+            clock.reboot(Duration::from_secs(1));
+            let node = node_on(&lost, &clock, mode).start().await.unwrap();
+            clock.advance(Duration::from_secs(62));
+            node.serving().await;
+            let mut client = Wire::connect(node.address());
+            assert_eq!(client.ask("GET forever"), "token", "{mode}");
+            assert_eq!(client.ask("GET long"), "token", "{mode}");
+        }
+    });
+}
+
+#[test]
+fn the_log_stays_bounded_under_steady_traffic() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock, "no").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        let value = "v".repeat(100_000);
+        assert_eq!(client.ask("SET kept token PX 60000"), "+OK");
+        for number in 0..1_500 {
+            let key = number % 10;
+            assert_eq!(client.ask(&format!("SET k{key} {value} PX 60000")), "+OK");
+        }
+        let mut tries = 0;
+        loop {
+            let bytes: u64 = client.info("aof_current_size").parse().unwrap();
+            if bytes < 100 << 20 {
+                break;
+            }
+            tries += 1;
+            assert!(
+                tries < 500,
+                "150 MB were written and {bytes} bytes are kept"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        node.crash().await;
+        let node = node_on(&disk, &clock, "no").directive("restart-delay", &["off"]);
+        let node = node.start().await.unwrap();
+        assert_eq!(
+            Wire::connect(node.address()).ask("DBSIZE"),
+            ":11",
+            "nothing was dropped"
+        );
+    });
+}

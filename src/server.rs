@@ -18,7 +18,7 @@ use quorlock_server::Node;
 use quorlock_server::config::{
     Config, Invocation, LogLevel, Supervised, USAGE, parse_command_line,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::Level;
 
 use crate::exit_code::{FAILED, Failure};
@@ -75,6 +75,9 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         .as_ref()
         .map(|path| in_data_directory(&config, path));
     runtime::block_on(async {
+        // Before the node starts: it answers before `start` returns, and whoever saw it answer
+        // may ask it to stop.
+        let signals = Signals::listen()?;
         let node = Node::builder()
             .config(config)
             .start()
@@ -87,25 +90,40 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         if is_supervised {
             readiness::notify();
         }
-        until_end(node).await
+        until_end(node, signals).await
     })
 }
 
+/// The signals a node reacts to, from the moment this exists.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// Listened to and never read: a closed terminal does not end a node.
+    _hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            _hangup: listen(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Waits for a signal or for the node's own end, and stops the node.
-async fn until_end(node: Node) -> Result<ExitCode, Failure> {
-    let listen = |kind| {
-        signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
-    };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    // Listened to and never read: a closed terminal does not end a node.
-    let _hangup = listen(SignalKind::hangup())?;
+async fn until_end(node: Node, mut signals: Signals) -> Result<ExitCode, Failure> {
     let mut is_announced = false;
     let name = loop {
         tokio::select! {
             ended = node.stopped() => return Ok(exit_code(ended)),
-            _ = interrupt.recv() => break "SIGINT",
-            _ = terminate.recv() => break "SIGTERM",
+            _ = signals.interrupt.recv() => break "SIGINT",
+            _ = signals.terminate.recv() => break "SIGTERM",
             // During a restart delay it answers already, but grants nothing.
             () = node.serving(), if !is_announced => {
                 is_announced = true;
@@ -116,7 +134,7 @@ async fn until_end(node: Node) -> Result<ExitCode, Failure> {
     tracing::warn!("Received {name} scheduling shutdown...");
     tokio::select! {
         stopped = node.stop() => Ok(exit_code(stopped)),
-        _ = interrupt.recv() => {
+        _ = signals.interrupt.recv() => {
             tracing::warn!("You insist... exiting now.");
             // At once, as asked: not even the destructors may wait for the disk.
             std::process::exit(i32::from(FAILED));

@@ -120,12 +120,18 @@ impl Member {
         match std::mem::replace(&mut self.body, Body::Absent) {
             Body::Absent => return Ok(()),
             Body::Embedded(node) => node.crash().await,
-            Body::Process(mut child) => {
-                if let Err(error) = child.kill().and_then(|()| child.wait()) {
+            Body::Process(mut child) => match child.kill().and_then(|()| child.wait()) {
+                // It had ended by itself and was only waiting to be reaped.
+                Ok(status) if describe(status).is_none() => {
+                    self.state = ProcessState::Stopped;
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(error) => {
                     self.body = Body::Process(child);
                     return Err(error);
                 }
-            }
+            },
         }
         self.state = ProcessState::Killed;
         Ok(())

@@ -32,6 +32,10 @@ pub(crate) fn command(
         (Some(b"info"), []) => Reply::Array(everything()),
         (Some(b"info"), names) => Reply::Array(names.iter().map(|name| describe(name)).collect()),
         (Some(b"docs"), names) => docs(names),
+        (Some(name @ (b"count" | b"list")), _) => {
+            let name = String::from_utf8_lossy(name).into_owned();
+            Reply::Error(ErrorReply::wrong_arity(&format!("command|{name}")))
+        }
         _ => Reply::Error(ErrorReply::unknown_subcommand("command", arguments[1])),
     };
     Ok(Answer::Reply(reply))
@@ -48,7 +52,7 @@ fn describe(name: &[u8]) -> Reply {
     match (spec_named(name), table::named(name)) {
         (Some(spec), _) => describe_spec(spec),
         (None, Some(row)) => describe_row(row),
-        (None, None) => Reply::NilArray,
+        (None, None) => Reply::Nil,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_server::clock::SettableClock;
-use quorlock_server::{MemoryDisk, Node, NodeBuilder};
+use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
 use wire::Wire;
 
 const EIO: i32 = 5;
@@ -79,6 +79,63 @@ fn a_failed_write_ends_the_node_in_everysec_and_the_next_start_waits() {
         clock.advance(Duration::from_millis(10_211));
         node.serving().await;
         assert_eq!(client.ask("GET b"), "nil", "it was never acknowledged");
+    });
+}
+
+#[test]
+fn a_segment_is_spare_again_after_each_one_that_was_filled() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock, "no").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        let value = "v".repeat(100_000);
+        let mut written = 0;
+        for newest in ["segment-0000000002.log", "segment-0000000003.log"] {
+            // No write comes meanwhile: the write that took the spare one asked for the next.
+            let mut tries = 0;
+            while !disk
+                .list()
+                .unwrap()
+                .iter()
+                .any(|entry| entry.name == newest)
+            {
+                tries += 1;
+                assert!(tries < 500, "{newest} is not made after {written} writes");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            for _ in 0..11 {
+                written += 1;
+                assert_eq!(client.ask(&format!("SET k {value} PX 60000")), "+OK");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_hash_written_field_by_field_is_refused_when_the_log_has_no_room_for_it() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        disk.set_capacity(Some(3 << 20));
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        let key = "k".repeat(2_000);
+        let fields: String = (0..400).map(|field| format!(" {field} v")).collect();
+        // A hash written field by field takes far more of the log than the request has bytes.
+        let hset = format!("HSET {key}{fields}");
+        let mut replies = Vec::new();
+        for _ in 0..10 {
+            replies.push(client.ask(&hset));
+        }
+        assert_eq!(replies[0], ":400");
+        assert!(
+            replies[9].starts_with("-MISCONF the log has no room"),
+            "{}",
+            replies[9]
+        );
+        assert_eq!(client.ask(&format!("HLEN {key}")), ":400", "the node lives");
+        node.stop().await.unwrap();
     });
 }
 

@@ -7,7 +7,7 @@
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::restart::Promise;
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, ErrorReply, Flags, Moment, NodeTime, Reply,
+    Caller, Command, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment, NodeTime, Reply,
 };
 use quorlock_persistence::{Appender, Kind};
 
@@ -70,14 +70,6 @@ impl Rules {
 pub(crate) struct Wait {
     pub(crate) written: u64,
     pub(crate) synced: u64,
-}
-
-impl Wait {
-    /// Waits for whatever `other` waits for as well.
-    pub(crate) fn raise(&mut self, other: Self) {
-        self.written = self.written.max(other.written);
-        self.synced = self.synced.max(other.synced);
-    }
 }
 
 impl Core {
@@ -156,18 +148,22 @@ impl Core {
         if !may_write || self.rules.durability == Durability::Volatile {
             return false;
         }
-        let bytes: usize = command
-            .arguments
-            .iter()
-            .map(|argument| argument.len())
-            .sum();
+        let arguments = command.arguments;
+        // HSET writes its key once per field.
+        let repeated = arguments.get(1).map_or(0, |key| key.len()) / 2;
+        let per_argument = MUTATION_BYTES_MAX.saturating_add(repeated);
+        let bytes = arguments.iter().fold(0_usize, |bytes, argument| {
+            bytes
+                .saturating_add(argument.len())
+                .saturating_add(per_argument)
+        });
         let beside = if flags.contains(Flags::SCRIPT) {
             SCRIPT_BYTES_MAX
         } else {
             GROUP_BYTES_MAX
         };
         let estimate = (bytes as u64).saturating_add(beside);
-        self.appender.room() < estimate
+        self.appender.room() < estimate.min(JOURNAL_BYTES_MAX as u64)
     }
 
     /// Puts the command's effects on record, after the promise that covers them.
@@ -243,6 +239,10 @@ impl Core {
         Reply::Error(ErrorReply::new(text))
     }
 }
+
+/// What one mutation may hold beside the argument it stands for: DEL of many short keys writes
+/// more than it reads.
+const MUTATION_BYTES_MAX: usize = 32;
 
 /// What the group of a command may hold beside the command's own bytes.
 const GROUP_BYTES_MAX: u64 = 1024;

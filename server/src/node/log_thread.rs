@@ -67,6 +67,7 @@ impl LogThread {
                     shared,
                     preparer,
                     due_raw_ns: None,
+                    has_space: true,
                 }
                 .run(&jobs)
             })
@@ -104,6 +105,8 @@ struct Turn {
     shared: Arc<Shared>,
     preparer: Preparer,
     due_raw_ns: Option<u64>,
+    /// Whether the last segment asked for could be made.
+    has_space: bool,
 }
 
 impl Turn {
@@ -158,9 +161,24 @@ impl Turn {
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
-        self.preparer
+        let has_space = self
+            .preparer
             .prepare()
             .map_err(|error| self.shared.commit.fail(&error))?;
+        match (self.has_space, has_space) {
+            (true, false) => tracing::warn!(
+                "the disk is full: the log can make no further segment. Once what is prepared is \
+                 used up, writes are refused with -MISCONF, until space is freed in the data \
+                 directory"
+            ),
+            (false, true) => tracing::warn!("the disk has space again: writes are accepted"),
+            _ => {}
+        }
+        self.has_space = has_space;
+        if has_space {
+            let log_thread = &self.shared.log_thread;
+            log_thread.is_preparing.store(false, Ordering::Release);
+        }
         Ok(())
     }
 }

@@ -3,4 +3,5 @@
 pub(crate) mod clients;
 pub(crate) mod connection;
 pub(crate) mod listener;
+pub(crate) mod outlet;
 pub(crate) mod worker;

@@ -1,8 +1,8 @@
 //! One client: bytes in, commands executed inline, replies out.
 //!
 //! One turn reads what has arrived, executes every complete request under one lock of the
-//! engine, waits once until the log is as durable as the replies need, and writes once. Reading
-//! and writing use buffers of the thread, so an idle connection holds none.
+//! engine, and hands the replies to the worker's gate, which sends them once the log is as
+//! durable as they need. Reading uses a buffer of the thread, so an idle connection holds none.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -14,8 +14,10 @@ use std::task::{Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
+use crate::net::outlet::{IDLE_BYTES_MAX, Outlet};
 use crate::net::worker::WorkerContext;
 use crate::node::core::Wait;
 use crate::protocol::RequestParser;
@@ -23,10 +25,12 @@ use crate::session::{Next, Session};
 
 /// Serves one client until it leaves, breaks the protocol, or the node stops.
 pub(crate) async fn serve(stream: TcpStream, mut session: Session, worker: Arc<WorkerContext>) {
+    let (stream, half) = stream.into_split();
     let mut connection = Connection {
         parser: RequestParser::new(session.limits()),
         received: Vec::new(),
         replies: Vec::new(),
+        outlet: Arc::new(Outlet::new(half, Arc::clone(&worker.shared.meter))),
         stream,
     };
     // A client that went away is no event for the node.
@@ -35,18 +39,18 @@ pub(crate) async fn serve(stream: TcpStream, mut session: Session, worker: Arc<W
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: OwnedReadHalf,
     parser: RequestParser,
     /// Bytes of a request that has not arrived whole.
     received: Vec<u8>,
     replies: Vec<u8>,
+    outlet: Arc<Outlet>,
 }
 
 impl Connection {
     async fn run(&mut self, session: &mut Session, worker: &WorkerContext) -> io::Result<()> {
         loop {
-            let patience = session.patience(&worker.shared.config);
-            let received = match patience {
+            let received = match session.patience(&worker.shared.config) {
                 None => self.receive(worker).await?,
                 Some(patience) => match timeout(patience, self.receive(worker)).await {
                     Ok(received) => received?,
@@ -54,17 +58,20 @@ impl Connection {
                 },
             };
             if received == 0 {
-                return Ok(());
+                return self.outlet.emptied().await;
             }
-            let _busy = worker.busy();
             loop {
+                self.outlet.emptied().await?;
                 let turn = self.execute(session, worker);
-                self.settle(session, worker, turn.wait).await?;
-                self.send(worker).await?;
+                if !self.replies.is_empty() {
+                    worker
+                        .gate
+                        .submit(&self.outlet, &mut self.replies, turn.wait);
+                }
                 match turn.next {
                     Next::Read => break,
-                    Next::Continue => tokio::task::yield_now().await,
-                    Next::Close => return Ok(()),
+                    Next::Continue => {}
+                    Next::Close => return self.outlet.emptied().await,
                 }
             }
         }
@@ -142,56 +149,6 @@ impl Connection {
             self.received.drain(..consumed);
         }
     }
-
-    /// Waits until the replies may leave. A failed log turns all of them into one error.
-    async fn settle(
-        &mut self,
-        session: &Session,
-        worker: &WorkerContext,
-        wait: Wait,
-    ) -> io::Result<()> {
-        if worker.shared.commit.is_met(wait) {
-            return Ok(());
-        }
-        if let Err(failure) = worker.gate.wait(&worker.shared, wait).await {
-            self.replies.clear();
-            self.replies.extend_from_slice(
-                format!(
-                    "-MISCONF {failure}. Whether this command took effect is unknown: treat the \
-                     lock as not granted and not released. The node stops\r\n"
-                )
-                .replace(['\r', '\n'], " ")
-                .trim_end()
-                .as_bytes(),
-            );
-            self.replies.extend_from_slice(b"\r\n");
-            tracing::warn!(client = %session.client.address, "a reply was withheld: {failure}");
-            self.send(worker).await?;
-            return Err(io::Error::other(failure));
-        }
-        Ok(())
-    }
-
-    async fn send(&mut self, worker: &WorkerContext) -> io::Result<()> {
-        let mut sent = 0;
-        while sent < self.replies.len() {
-            match self.stream.try_write(&self.replies[sent..]) {
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.writable().await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        worker
-            .shared
-            .statistics
-            .bytes_out
-            .fetch_add(sent as u64, Ordering::Relaxed);
-        self.replies.clear();
-        self.replies.shrink_to(IDLE_BYTES_MAX);
-        Ok(())
-    }
 }
 
 struct Turn {
@@ -209,6 +166,3 @@ const READ_BYTES: usize = 64 * 1024;
 /// A turn ends here, so that one deep pipeline does not starve its neighbours.
 const REQUESTS_PER_TURN: usize = 1024;
 const REPLY_BYTES_PER_TURN: usize = 256 * 1024;
-
-/// What a connection may keep between turns.
-const IDLE_BYTES_MAX: usize = 1024;

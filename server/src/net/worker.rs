@@ -1,7 +1,7 @@
 //! A worker: one thread, one single-threaded runtime, its own connections, its own gate.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -17,24 +17,6 @@ use crate::session::Session;
 pub(crate) struct WorkerContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) gate: Gate,
-    busy: AtomicUsize,
-}
-
-/// One connection that is between a request and its reply.
-pub(crate) struct Busy<'a>(&'a AtomicUsize);
-
-impl WorkerContext {
-    /// Counts a connection as busy until the guard is dropped: a stopping worker waits for it.
-    pub(crate) fn busy(&self) -> Busy<'_> {
-        self.busy.fetch_add(1, Ordering::Relaxed);
-        Busy(&self.busy)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A connection on its way to its worker.
@@ -50,7 +32,6 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
     let worker = Arc::new(WorkerContext {
         shared: Arc::clone(&shared),
         gate: Gate::default(),
-        busy: AtomicUsize::new(0),
     });
     let committer = tokio::spawn({
         let worker = Arc::clone(&worker);
@@ -73,9 +54,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
     }
     // Everything that will ever be durable is durable now: let the replies that waited for it
     // leave before the connections are cut.
-    worker.gate.release();
+    worker.gate.nudge();
     let farewell = async {
-        while worker.busy.load(Ordering::Relaxed) > 0 {
+        while shared.meter.filled.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(FAREWELL_PAUSE).await;
         }
     };
@@ -100,5 +81,5 @@ fn open(
     Some(serve(stream, session, Arc::clone(worker)))
 }
 
-/// How often a stopping worker looks whether its connections are done.
+/// How often a stopping worker looks whether its replies have left.
 const FAREWELL_PAUSE: Duration = Duration::from_millis(1);

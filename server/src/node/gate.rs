@@ -1,13 +1,18 @@
-//! Where the connections of one worker wait until their replies may leave.
+//! Where the replies of one worker wait until they may leave.
 //!
 //! The committer task runs behind every connection that was ready before it, because the
 //! worker's run queue is first in, first out. So one write and one sync serve all of them:
-//! commits are grouped by what the machine has ready, without a timer.
+//! commits are grouped by what the machine has ready, without a timer. Replies that depend on
+//! nothing leave with the same turn, and never wait for a sync that others need.
 
 use std::future::poll_fn;
-use std::sync::Mutex;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
+use tokio::sync::oneshot;
+
+use crate::net::outlet::Outlet;
 use crate::node::commit::Failure;
 use crate::node::core::Wait;
 use crate::node::log_thread::Job;
@@ -16,105 +21,149 @@ use crate::node::shared::Shared;
 /// One worker's waiting replies.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    state: Mutex<State>,
+    arrivals: Mutex<Arrivals>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: Vec<Waker>,
-    wanted: Wait,
+struct Arrivals {
+    replies: Vec<Held>,
+    /// The committer has to look again although nothing arrived.
+    is_nudged: bool,
     committer: Option<Waker>,
 }
 
+/// Replies, and how far the log must have come before they leave.
+#[derive(Debug)]
+struct Held {
+    outlet: Arc<Outlet>,
+    wait: Wait,
+}
+
+/// A sync that runs on the log thread.
+type Syncing = Option<oneshot::Receiver<()>>;
+
 impl Gate {
-    /// Resolves when the log has come as far as `wait` says.
-    ///
-    /// # Errors
-    /// When the log failed: the replies must not leave.
-    pub(crate) async fn wait(&self, shared: &Shared, wait: Wait) -> Result<(), Failure> {
-        poll_fn(|context| {
-            if let Some(failure) = shared.commit.failure() {
-                return Poll::Ready(Err(failure.clone()));
-            }
-            if shared.commit.is_met(wait) {
-                return Poll::Ready(Ok(()));
-            }
-            let mut state = self.state.lock().expect("no holder of the gate can panic");
-            state.wanted.raise(wait);
-            state.waiting.push(context.waker().clone());
-            if let Some(committer) = state.committer.take() {
-                committer.wake();
-            }
-            Poll::Pending
-        })
-        .await
+    /// Takes a turn's replies; they leave in this turn of the worker, or when `wait` is met.
+    pub(crate) fn submit(&self, outlet: &Arc<Outlet>, replies: &mut Vec<u8>, wait: Wait) {
+        outlet.fill(replies);
+        let mut arrivals = self.lock();
+        arrivals.replies.push(Held {
+            outlet: Arc::clone(outlet),
+            wait,
+        });
+        arrivals.wake();
     }
 
-    /// Wakes everybody who waits: the node has stopped, everything is as durable as it gets.
-    pub(crate) fn release(&self) {
-        let mut state = self.state.lock().expect("no holder of the gate can panic");
-        for waker in state.waiting.drain(..) {
-            waker.wake();
-        }
+    /// Lets the committer look again: the node has stopped, the log is as durable as it gets.
+    pub(crate) fn nudge(&self) {
+        let mut arrivals = self.lock();
+        arrivals.is_nudged = true;
+        arrivals.wake();
     }
 
     /// The committer task of a worker: never ends.
     pub(crate) async fn commit_for_ever(&self, shared: &Shared) {
-        let mut waiting = Vec::new();
+        let mut held = Vec::new();
+        let mut syncing = None;
         loop {
-            let wanted = self.next_wish(&mut waiting).await;
-            // A failure is kept in `shared.commit`; the waiters find it there.
-            let outcome = commit_once(shared, wanted).await;
-            if let Err(failure) = outcome {
-                shared.fail(&failure);
+            self.news(&mut held, &mut syncing).await;
+            release(shared, &mut held);
+            if held.is_empty() {
+                continue;
             }
-            for waker in waiting.drain(..) {
-                waker.wake();
+            match commit(shared, &held, syncing.is_some()) {
+                Ok(started) => syncing = syncing.or(started),
+                Err(failure) => shared.fail(&failure),
             }
+            shared.log_thread.after_write(shared);
+            release(shared, &mut held);
         }
     }
 
-    async fn next_wish(&self, waiting: &mut Vec<Waker>) -> Wait {
+    /// Waits until replies arrive, the sync under way ends, or somebody nudges.
+    async fn news(&self, held: &mut Vec<Held>, syncing: &mut Syncing) {
         poll_fn(|context| {
-            let mut state = self.state.lock().expect("no holder of the gate can panic");
-            if state.waiting.is_empty() {
-                state.committer = Some(context.waker().clone());
+            let mut arrivals = self.lock();
+            let has_synced = match syncing {
+                Some(receiver) => Pin::new(receiver).poll(context).is_ready(),
+                None => false,
+            };
+            if has_synced {
+                *syncing = None;
+            }
+            let is_nudged = std::mem::take(&mut arrivals.is_nudged);
+            if arrivals.replies.is_empty() && !has_synced && !is_nudged {
+                arrivals.committer = Some(context.waker().clone());
                 return Poll::Pending;
             }
-            std::mem::swap(&mut state.waiting, waiting);
-            Poll::Ready(std::mem::take(&mut state.wanted))
+            held.append(&mut arrivals.replies);
+            Poll::Ready(())
         })
-        .await
+        .await;
     }
+
+    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals
+            .lock()
+            .expect("no holder of the gate can panic")
+    }
+}
+
+impl Arrivals {
+    fn wake(&mut self) {
+        if let Some(committer) = self.committer.take() {
+            committer.wake();
+        }
+    }
+}
+
+/// Sends the replies whose wait is met; if the log has failed, refusals instead of the others.
+fn release(shared: &Shared, held: &mut Vec<Held>) {
+    let failure = shared.commit.failure();
+    held.retain(|replies| {
+        if shared.commit.is_met(replies.wait) {
+            replies.outlet.send();
+            return false;
+        }
+        let Some(failure) = failure else { return true };
+        replies.outlet.withhold(&refusal(failure));
+        false
+    });
 }
 
 /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
 /// log thread when they are long, so that reading and executing go on beside it.
-async fn commit_once(shared: &Shared, wanted: Wait) -> Result<(), Failure> {
-    if shared.commit.is_met(wanted) {
-        return Ok(());
-    }
-    if !shared.commit.lacks_sync(wanted) {
-        shared.commit.write(&shared.core)?;
-        shared.log_thread.after_write(shared);
-        return Ok(());
-    }
-    if shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX {
+fn commit(shared: &Shared, held: &[Held], is_syncing: bool) -> Result<Syncing, Failure> {
+    let needs_sync = held
+        .iter()
+        .any(|replies| shared.commit.lacks_sync(replies.wait));
+    let only_write = held
+        .iter()
+        .any(|replies| !shared.commit.lacks_sync(replies.wait));
+    if needs_sync && !is_syncing && shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX {
         shared.commit.write_and_sync(&shared.core)?;
-    } else {
+        return Ok(None);
+    }
+    if only_write || !is_syncing {
         shared.commit.write(&shared.core)?;
-        let (done, finished) = tokio::sync::oneshot::channel();
-        shared.log_thread.send(Job::SyncNow(done));
-        // The log thread answers or is gone; either way the failure is on record.
-        finished
-            .await
-            .map_err(|_| shared.commit.fail(&"the log thread ended"))?;
     }
-    shared.log_thread.after_write(shared);
-    match shared.commit.failure() {
-        Some(failure) => Err(failure.clone()),
-        None => Ok(()),
+    if !needs_sync || is_syncing {
+        return Ok(None);
     }
+    let (done, finished) = oneshot::channel();
+    shared.log_thread.send(Job::SyncNow(done));
+    Ok(Some(finished))
+}
+
+/// What a client is told whose command may or may not be on disk.
+fn refusal(failure: &Failure) -> Vec<u8> {
+    let text = format!(
+        "-MISCONF {failure}. Whether this command took effect is unknown: treat the lock as not \
+         granted and not released. The node stops"
+    );
+    let mut line = text.replace(['\r', '\n'], " ").into_bytes();
+    line.extend_from_slice(b"\r\n");
+    line
 }
 
 /// Up to this duration a worker syncs itself: handing over costs two wake-ups of 10 to 50 us

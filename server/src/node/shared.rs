@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
 use crate::net::clients::Clients;
+use crate::net::outlet::Meter;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::identity::Identity;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) started_raw_ns: u64,
     pub(crate) clients: Clients,
     pub(crate) statistics: Statistics,
+    pub(crate) meter: Arc<Meter>,
     /// Size of the last checkpoint: decides when the next one pays.
     pub(crate) checkpoint_bytes: AtomicU64,
     /// Rung when a key appears, so that an idle node needs no timer.

@@ -330,6 +330,7 @@ fn assemble(
         port,
         clients: crate::net::clients::Clients::default(),
         statistics: Statistics::default(),
+        meter: Arc::default(),
         checkpoint_bytes: std::sync::atomic::AtomicU64::new(0),
         activity: tokio::sync::Notify::new(),
         signals: Signals::default(),

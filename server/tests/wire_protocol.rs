@@ -297,3 +297,18 @@ fn too_many_clients_are_told_so() {
         );
     });
 }
+
+#[test]
+fn a_burst_of_connections_does_not_pass_maxclients() {
+    with_node(&[("maxclients", &["2"])], |node| {
+        let mut clients: Vec<Wire> = (0..40).map(|_| Wire::connect(node.address())).collect();
+        // The first two are served; the others were refused before they asked.
+        let mut refused = clients.split_off(2);
+        for client in &mut clients {
+            assert_eq!(client.info("connected_clients"), "2");
+        }
+        for client in &mut refused {
+            assert_eq!(client.reply(), "-ERR max number of clients reached");
+        }
+    });
+}

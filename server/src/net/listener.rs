@@ -52,7 +52,9 @@ pub(crate) async fn accept(
     loop {
         let stream = match listener.accept().await {
             Ok((stream, peer)) => {
-                let stream = stream.into_std()?;
+                let Ok(stream) = stream.into_std() else {
+                    continue;
+                };
                 if is_foreign(&peer, &shared) {
                     refuse(&stream, &shared, DENIED);
                     continue;
@@ -70,16 +72,27 @@ pub(crate) async fn accept(
             refuse(&stream, &shared, FULL);
             continue;
         }
-        if let Err(error) = tune(&stream, &shared) {
-            tracing::info!("a client left before it was served: {error}");
-            continue;
-        }
+        let handover = match admit(stream, &shared) {
+            Ok(handover) => handover,
+            Err(error) => {
+                tracing::info!("a client left before it was served: {error}");
+                continue;
+            }
+        };
         turn = turn.wrapping_add(1);
         let worker = &workers[turn % workers.len()];
-        if worker.send(stream).is_err() {
+        if worker.send(handover).is_err() {
             return Ok(());
         }
     }
+}
+
+/// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
+fn admit(stream: std::net::TcpStream, shared: &Shared) -> io::Result<Handover> {
+    tune(&stream, shared)?;
+    let (address, local) = (stream.peer_addr()?, stream.local_addr()?);
+    let client = shared.clients.add(address, local, shared.clock.raw_ns());
+    Ok(Handover { stream, client })
 }
 
 fn tune(stream: &std::net::TcpStream, shared: &Shared) -> io::Result<()> {

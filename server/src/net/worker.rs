@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
+use crate::net::clients::Client;
 use crate::net::connection::serve;
 use crate::node::gate::Gate;
 use crate::node::shared::Shared;
@@ -19,8 +20,11 @@ pub(crate) struct WorkerContext {
     pub(crate) gate: Gate,
 }
 
-/// A connection on its way to its worker.
-pub(crate) type Handover = std::net::TcpStream;
+/// A connection on its way to its worker; its client is counted already.
+pub(crate) struct Handover {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) client: Arc<Client>,
+}
 
 /// A worker's inbox, and the end that reads it.
 pub(crate) fn inbox() -> (UnboundedSender<Handover>, UnboundedReceiver<Handover>) {
@@ -44,8 +48,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
             biased;
             _ = stopped.wait_for(|is_stopped| *is_stopped) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            Some(stream) = inbox.recv() => {
-                if let Some(connection) = open(stream, &worker) {
+            Some(handover) = inbox.recv() => {
+                if let Some(connection) = open(handover, &worker) {
                     connections.spawn(connection);
                 }
             }
@@ -67,16 +71,13 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
 }
 
 fn open(
-    stream: std::net::TcpStream,
+    Handover { stream, client }: Handover,
     worker: &Arc<WorkerContext>,
 ) -> Option<impl Future<Output = ()> + Send + use<>> {
-    let address = stream.peer_addr().ok()?;
-    let local = stream.local_addr().ok()?;
-    let stream = TcpStream::from_std(stream).ok()?;
-    let client = worker
-        .shared
-        .clients
-        .add(address, local, worker.shared.clock.raw_ns());
+    let Ok(stream) = TcpStream::from_std(stream) else {
+        worker.shared.clients.remove(client.id);
+        return None;
+    };
     let session = Session::new(client, &worker.shared);
     Some(serve(stream, session, Arc::clone(worker)))
 }

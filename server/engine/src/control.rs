@@ -7,6 +7,7 @@
 //!
 //! What the records mean for a restart is decided in `restart`, not here.
 
+use crate::stop::Stop;
 use crate::time::NodeTime;
 
 /// Frame kinds of a node's log. Numbers are part of the on-disk format and never reused.
@@ -82,6 +83,8 @@ pub struct Pending {
     pub until: NodeTime,
     /// The whole delay in nanoseconds, waited anew in another boot.
     pub length_ns: u64,
+    /// What made it necessary.
+    pub cause: Stop,
 }
 
 /// The machine's boot as one value: boot id and time namespace. Equal values share one clock.
@@ -235,7 +238,7 @@ fn encode_start(start: &Start, out: &mut Vec<u8>) {
 }
 
 fn encode_pending(pending: Option<&Pending>, out: &mut Vec<u8>) {
-    out.push(u8::from(pending.is_some()));
+    out.push(pending.map_or(0, |pending| pending.cause.code()));
     if let Some(pending) = pending {
         out.extend_from_slice(&pending.until.as_nanos().to_le_bytes());
         out.extend_from_slice(&pending.length_ns.to_le_bytes());
@@ -286,13 +289,16 @@ impl Fields<'_> {
     }
 
     fn pending(&mut self) -> Option<Option<Pending>> {
-        if !self.flag()? {
+        let [code] = self.bytes()?;
+        if code == 0 {
             return Some(None);
         }
+        let cause = Stop::from_code(code)?;
         let until = NodeTime::from_nanos(self.number()?);
         Some(Some(Pending {
             until,
             length_ns: self.number()?,
+            cause,
         }))
     }
 
@@ -332,6 +338,7 @@ mod tests {
         let pending = Some(Pending {
             until: NodeTime::from_nanos(7),
             length_ns: 9,
+            cause: Stop::Unknown,
         });
         let start = Start {
             incarnation: 3,
@@ -401,7 +408,7 @@ mod tests {
             Err(RecordError::Layout(kind::MODE))
         );
         assert_eq!(
-            Record::decode(kind::SHUTDOWN, &[VERSION, 2]),
+            Record::decode(kind::SHUTDOWN, &[&[VERSION, 10][..], &[0; 16]].concat()),
             Err(RecordError::Layout(kind::SHUTDOWN))
         );
     }

@@ -19,6 +19,7 @@ mod reply;
 pub mod restart;
 mod script;
 mod snapshot;
+mod stop;
 mod time;
 mod turn;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! [`Promise`] is the other half: it bounds the TTLs that the log might forget.
 
 use crate::control::{Boot, Durability, Pending, Record, Start};
+pub use crate::stop::Stop;
 use crate::time::NodeTime;
 
 /// What the recovered log says about the node's past.
@@ -127,14 +128,22 @@ impl History {
         let fresh = (owed_ns > 0).then(|| Pending {
             until: NodeTime::from_nanos(seen.now.as_nanos().saturating_add(owed_ns)),
             length_ns: owed_ns,
+            cause: stop,
         });
-        let delay = later(self.carried(seen), fresh).filter(|pending| pending.until > seen.now);
+        let delay =
+            later(self.carried(seen, policy), fresh).filter(|pending| pending.until > seen.now);
         Verdict { stop, delay }
     }
 
     /// The delay an earlier incarnation left: same end in the same boot, full length in another.
-    fn carried(&self, seen: &Seen) -> Option<Pending> {
+    ///
+    /// The advice against the delay of an unknown past is to vouch for it. That has to work also
+    /// at the second start, since the first is the one that gave the advice.
+    fn carried(&self, seen: &Seen, policy: &Policy) -> Option<Pending> {
         let pending = self.pending?;
+        if pending.cause == Stop::Unknown && policy.vouches_for_first_start {
+            return None;
+        }
         if seen.is_same_boot {
             return Some(pending);
         }
@@ -220,6 +229,8 @@ pub struct Policy {
     pub drift_ppm: u64,
     /// An empty directory without identity waits the cap (`first-start`, resolved).
     pub first_start_waits: bool,
+    /// The operator says that nothing ever ran here (`first-start serve`).
+    pub vouches_for_first_start: bool,
 }
 
 impl Policy {
@@ -232,48 +243,6 @@ impl Policy {
             .unwrap_or(u64::MAX)
             .saturating_add(ttl_ns)
             .saturating_add(DELAY_MARGIN_NS)
-    }
-}
-
-/// How the last incarnation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stop {
-    /// Complete `SHUTDOWN`: nothing is forgotten.
-    Clean,
-    /// Stopped before it served.
-    NeverServed,
-    /// Created and never started.
-    NeverRan,
-    /// Died, but every reply had been synced and the machine stayed up.
-    Complete,
-    /// Every reply had been synced, but the machine went down with it.
-    PowerLoss,
-    /// Died with replies that may not be in the log.
-    Unclean,
-    /// The directory was copied, restored, or came from another machine.
-    Moved,
-    /// An identity without its log: the log was deleted or lost.
-    Emptied,
-    /// An empty directory: what an earlier node here may have granted is not known.
-    Unknown,
-}
-
-impl Stop {
-    /// Why a node that stopped so may have to wait, for people.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Clean => "clean stop",
-            Self::NeverServed => "stopped before it served",
-            Self::NeverRan => "new node",
-            Self::Complete => "unclean stop, log complete",
-            Self::PowerLoss => {
-                "machine went down, log complete if the disk kept what it acknowledged"
-            }
-            Self::Unclean => "unclean stop",
-            Self::Moved => "data directory was copied, restored or moved",
-            Self::Emptied => "node has an identity but no log",
-            Self::Unknown => "empty data directory, unknown past",
-        }
     }
 }
 
@@ -335,6 +304,11 @@ fn later(left: Option<Pending>, right: Option<Pending>) -> Option<Pending> {
         (Some(left), Some(right)) => Some(Pending {
             until: left.until.max(right.until),
             length_ns: left.length_ns.max(right.length_ns),
+            cause: if left.until > right.until {
+                left.cause
+            } else {
+                right.cause
+            },
         }),
         (left, right) => left.or(right),
     }

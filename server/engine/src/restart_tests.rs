@@ -49,6 +49,7 @@ fn policy() -> Policy {
         cap_ns: 60 * SECOND,
         drift_ppm: 10_000,
         first_start_waits: true,
+        vouches_for_first_start: false,
     }
 }
 
@@ -163,6 +164,7 @@ fn a_clean_stop_without_a_log_waits_for_what_it_forgot() {
     let left = Pending {
         until: at(24),
         length_ns: 20 * SECOND,
+        cause: Stop::Clean,
     };
     records.push((4, Record::Shutdown(Some(left))));
     assert_eq!(
@@ -183,6 +185,7 @@ fn an_empty_directory_is_an_unknown_past_unless_initialised() {
     assert!(delay_ns(&empty, &nothing, &policy()) >= 60 * SECOND);
     let serves = Policy {
         first_start_waits: false,
+        vouches_for_first_start: true,
         ..policy()
     };
     assert_eq!(empty.judge(&nothing, &serves).delay, None);
@@ -244,4 +247,40 @@ fn the_promise_rises_in_steps_and_sinks_to_what_was_granted_lately() {
     assert_eq!(promise.sink(), Some(300_000_000));
     assert_eq!(promise.on_record_ns, 300_000_000);
     assert_eq!(promise.grant(u64::MAX), Some(u64::MAX));
+}
+
+#[test]
+fn a_delay_keeps_its_cause_over_stops_and_ends_when_the_operator_vouches_for_an_unknown_past() {
+    let nothing = Seen {
+        has_identity: false,
+        ..seen(1)
+    };
+    let unknown = History::default().judge(&nothing, &policy()).delay;
+    let vouching = Policy {
+        first_start_waits: false,
+        vouches_for_first_start: true,
+        ..policy()
+    };
+    let stopped = |pending| {
+        history(&[
+            (1, start(Durability::Everysec, pending)),
+            (2, Record::Shutdown(pending)),
+        ])
+    };
+    let again = stopped(unknown).judge(&seen(3), &policy());
+    assert_eq!(again.stop, Stop::Clean);
+    assert_eq!(again.delay, unknown, "a clean stop does not end it");
+    assert_eq!(again.delay.map(|delay| delay.cause), Some(Stop::Unknown));
+    assert_eq!(stopped(unknown).judge(&seen(3), &vouching).delay, None);
+    // `auto` on a loopback address serves an empty directory, but vouches for nothing.
+    let loopback = Policy {
+        first_start_waits: false,
+        ..policy()
+    };
+    assert_eq!(stopped(unknown).judge(&seen(3), &loopback).delay, unknown);
+    // Nobody can vouch for a node that did run.
+    let unclean = history(&served(Durability::Everysec))
+        .judge(&seen(5), &policy())
+        .delay;
+    assert_eq!(stopped(unclean).judge(&seen(6), &vouching).delay, unclean);
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quorlock_engine::control::{Control, Durability, Pending, Record, kind};
+use quorlock_engine::restart::Stop;
 use quorlock_engine::{NodeTime, SnapshotCursor};
 use quorlock_persistence::Kind;
 
@@ -225,6 +226,7 @@ pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
                 .map(|until| Pending {
                     until,
                     length_ns: until.as_nanos() - now.as_nanos(),
+                    cause: Stop::Clean,
                 }),
             _ => None,
         };

@@ -284,6 +284,7 @@ fn policy(config: &Config, listeners: &[TcpListener]) -> Policy {
             FirstStart::Serve => false,
             FirstStart::Wait => true,
         },
+        vouches_for_first_start: config.first_start == FirstStart::Serve,
     }
 }
 
@@ -301,7 +302,10 @@ fn assemble(
 ) -> (Arc<Shared>, Preparer, Receiver<Job>) {
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(history.newest);
-    let reason = verdict.stop.reason();
+    let reason = verdict
+        .delay
+        .map_or(verdict.stop, |delay| delay.cause)
+        .delay_reason();
     let phase = match verdict.delay {
         Some(pending) => Phase::Waiting(pending.until, reason),
         // Until SERVING is on record; nobody is connected before that.
@@ -350,8 +354,8 @@ fn workers(configured: usize) -> usize {
 
 /// What an operator can do about this delay, for the error that clients see.
 fn advice(verdict: &Verdict) -> &'static str {
-    match verdict.stop {
-        restart::Stop::Unknown => {
+    match verdict.delay.map(|delay| delay.cause) {
+        Some(restart::Stop::Unknown) => {
             "; a new node needs no delay: create it once with `quorlock node init DIR`, or start \
              it with first-start serve if nothing ever ran here"
         }
@@ -382,7 +386,7 @@ fn announce(verdict: &Verdict, seen: &Seen, recovery: &Recovery, identity: &Iden
             "restart delay: node {id} takes no part for {} ms, because locks granted before may \
              not be on record ({}){}",
             left_ns.div_ceil(1_000_000),
-            verdict.stop.reason(),
+            pending.cause.delay_reason(),
             advice(verdict)
         );
     }

@@ -172,6 +172,33 @@ fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
 }
 
 #[test]
+fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        disk.set_capacity(Some(3 << 20));
+        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        let release = "return redis.call('del',KEYS[1])";
+        let fill = "for i=1,40 do redis.call('set',i,string.rep('x',100000),'px',60000) end";
+        assert_eq!(client.ask("SET a token NX PX 60000"), "+OK");
+        assert_eq!(client.ask("SET b token NX PX 60000"), "+OK");
+        assert_eq!(client.ask_words(&["EVAL", release, "1", "a"]), ":1");
+        // It writes more than the log has prepared, which cannot be known beforehand.
+        let reply = client.ask_words(&["EVAL", fill, "0"]);
+        assert!(reply.starts_with("-MISCONF the log has no room"), "{reply}");
+        let value = "v".repeat(10_000);
+        while client.ask(&format!("SET k {value} PX 60000")) == "+OK" {}
+        while client.ask("SET k v PX 60000") == "+OK" {}
+        let read = "return redis.call('get',KEYS[1])";
+        assert_eq!(client.ask_words(&["EVAL", read, "1", "b"]), "token");
+        assert_eq!(client.ask_words(&["EVAL", release, "1", "b"]), ":1");
+        assert_eq!(client.ask("GET b"), "nil");
+        node.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
     run(async {
         for mode in ["everysec", "no"] {

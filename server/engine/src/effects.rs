@@ -3,6 +3,7 @@
 //! The engine fills this in and touches nothing else. One command or script is one group of
 //! mutations and becomes one frame of the log.
 
+use crate::error::ErrorReply;
 use crate::time::NodeTime;
 
 /// How much of the log a reply depends on. Positions are those of the log's frames.
@@ -37,6 +38,9 @@ pub struct Effects {
     /// The group created, changed or deleted a key that no restart delay covers (one without a TTL
     /// or with a deadline beyond the cap), so that it must be synced before the reply.
     pub uncovered: bool,
+    /// What the journal may hold, if the log has prepared space for less than a whole group. A
+    /// script's writes cannot be foreseen: the one that no longer fits is refused.
+    pub room_bytes: Option<usize>,
 }
 
 impl Effects {
@@ -49,8 +53,15 @@ impl Effects {
         self.depends = Dependency::default();
         self.longest_deadline = None;
         self.uncovered = false;
+        self.room_bytes = None;
     }
 }
+
+/// The refusal of a write that the log has no room for.
+pub const NO_ROOM: ErrorReply = ErrorReply::fixed(
+    "MISCONF the log has no room for this write: the disk is full. Locks held here end by their \
+     TTL, and no new ones are granted until space is freed in the data directory",
+);
 
 /// The journal's memory that is kept from command to command.
 const JOURNAL_BYTES_KEPT: usize = 64 << 10;

@@ -5,7 +5,7 @@
 //! nothing has happened.
 
 use crate::caller::{Caller, DATABASES};
-use crate::effects::Effects;
+use crate::effects::{Effects, NO_ROOM};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
@@ -378,7 +378,11 @@ impl Turn<'_> {
     fn admit_bytes(&self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.journal_bytes_max;
         let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
-        if self.effects.journal.len().saturating_add(added) <= limit {
+        let group = self.effects.journal.len().saturating_add(added);
+        if self.effects.room_bytes.is_some_and(|room| group > room) {
+            return Err(NO_ROOM);
+        }
+        if group <= limit {
             return Ok(());
         }
         Err(ErrorReply::new(format!(

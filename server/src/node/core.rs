@@ -7,7 +7,8 @@
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::restart::Promise;
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment, NodeTime, Reply,
+    Caller, Command, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment, NO_ROOM,
+    NodeTime, Reply,
 };
 use quorlock_persistence::{Appender, Kind};
 
@@ -122,10 +123,16 @@ impl Core {
         if self.phase != Phase::Serving && (runs_script || flags.contains(Flags::TOUCHES_KEYS)) {
             return self.refusal(now.node);
         }
-        if self.lacks_room_for(command) {
-            return Reply::Error(ErrorReply::fixed(NO_ROOM));
+        if !runs_script && self.lacks_room_for(command) {
+            return Reply::Error(NO_ROOM);
         }
         self.effects.begin(self.appender.next_position().get());
+        if runs_script && self.rules.durability != Durability::Volatile {
+            // Most scripts write little or nothing: a release has to work for as long as there
+            // is room for it.
+            let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
+            self.effects.room_bytes = Some(usize::try_from(room).unwrap_or(usize::MAX));
+        }
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
         self.log(now.node, wait);
         reply
@@ -249,6 +256,3 @@ const GROUP_BYTES_MAX: u64 = 1024;
 
 /// A script writes up to its own limit, whatever its arguments are.
 const SCRIPT_BYTES_MAX: u64 = 4 << 20;
-
-const NO_ROOM: &str = "MISCONF the log has no room for this write: the disk is full. Locks held \
-    here end by their TTL, and no new ones are granted until space is freed in the data directory";

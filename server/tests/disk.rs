@@ -199,6 +199,29 @@ fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
 }
 
 #[test]
+fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        // Segments of 1, 16 and 16 MiB, and no fourth one.
+        disk.set_capacity(Some(40 << 20));
+        let node = node_on(&disk, &clock, "no").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        let value = "v".repeat(100_000);
+        for key in 0..338 {
+            assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
+        }
+        // 32 MiB were written, so a checkpoint is due; all of it is alive, so none fits. Nothing
+        // is to happen, which takes the time in which something could.
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        for key in 0..4 {
+            assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
+        }
+        node.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
     run(async {
         for mode in ["everysec", "no"] {

@@ -152,6 +152,9 @@ impl Ticks {
 /// Writes the engine's state into the stream, part by part between requests; once its end is
 /// durable everything before its beginning is removed.
 pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
+    if shared.durability() != Durability::Volatile && !fits(shared).await? {
+        return Ok(());
+    }
     {
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
@@ -211,6 +214,30 @@ pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether a checkpoint fits what the log has left, where the disk is full: one that is given up
+/// half way has used up the room of the last grants and releases, once a second.
+async fn fits(shared: &Shared) -> Result<bool, Failure> {
+    let mut bytes = 2 * PART_BYTES as u64;
+    let mut part = Vec::new();
+    let mut cursor = Some(SnapshotCursor::default());
+    while let Some(from) = cursor {
+        {
+            let core = shared.lock()?;
+            if !core.appender.is_full() {
+                return Ok(true);
+            }
+            part.clear();
+            cursor = core.engine.snapshot(from, PART_BYTES, &mut part);
+            bytes = bytes.saturating_add(part.len() as u64 + FRAME_BYTES);
+            if bytes > core.appender.room() {
+                return Ok(false);
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(true)
+}
+
 /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
 pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
     {
@@ -249,5 +276,7 @@ const DELAY_SLICE: Duration = Duration::from_millis(20);
 
 /// Below this much log since the last checkpoint, compaction is not worth its writes.
 const COMPACT_BYTES_MIN: u64 = 32 * 1024 * 1024;
+/// More than a frame adds to its payload.
+const FRAME_BYTES: u64 = 128;
 /// Bytes of one checkpoint part: bounds how long it holds the engine's lock.
 const PART_BYTES: usize = 64 * 1024;

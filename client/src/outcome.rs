@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::address::AddressError;
 use crate::token::Token;
+use crate::votes::majority;
 
 /// Why one node did not vote for us.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -333,6 +334,20 @@ impl Release {
         self.freed() > self.nodes.len() / 2
     }
 
+    /// Whether the token had lost the lock before this release: so many nodes did not hold it for
+    /// the token that the others are no majority.
+    ///
+    /// A healthy lock may be missing on a minority of the nodes, and a node that was not reached
+    /// says nothing; neither is a loss.
+    #[must_use]
+    pub fn was_lost(&self) -> bool {
+        let not_held = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| *node == NodeRelease::NotHeld);
+        not_held.count() > self.nodes.len() - majority(self.nodes.len()).min(self.nodes.len())
+    }
+
     /// Whether a majority says that the token does not hold the lock (any more): everybody can
     /// take it already, as far as this token is concerned.
     #[must_use]
@@ -408,5 +423,37 @@ fn after(waited: Duration) -> String {
         String::new()
     } else {
         format!(" after {} ms", waited.as_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(nodes: &str) -> Release {
+        let node = |letter: char| match letter {
+            'f' => NodeRelease::Freed,
+            'n' => NodeRelease::NotHeld,
+            _ => NodeRelease::Not(Cause::Silent),
+        };
+        let nodes = nodes
+            .chars()
+            .map(|letter| (Arc::from("node"), node(letter)));
+        Release {
+            nodes: nodes.collect(),
+        }
+    }
+
+    #[test]
+    fn a_lock_was_lost_when_the_other_nodes_are_no_majority() {
+        for lost in ["nnnff", "nnn--", "nnnnn", "n", "nn", "nf", "nnff"] {
+            assert!(release(lost).was_lost(), "{lost}");
+        }
+        for held in [
+            "fffnn", "ffnn-", "nn---", "-----", "fffff", "f", "ff", "nfff", "n---",
+        ] {
+            assert!(!release(held).was_lost(), "{held}");
+        }
+        assert!(!release("").was_lost(), "no node says anything");
     }
 }

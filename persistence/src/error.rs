@@ -28,6 +28,16 @@ impl DiskError {
         }
     }
 
+    /// Whether the process has no descriptors or memory left for another file. It passes.
+    pub fn is_out_of_files(&self) -> bool {
+        const ENOMEM: i32 = 12;
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
+        self.cause
+            .raw_os_error()
+            .is_some_and(|error| [ENOMEM, ENFILE, EMFILE].contains(&error))
+    }
+
     /// Whether the disk (or the user's share of it) is full.
     pub fn is_no_space(&self) -> bool {
         matches!(

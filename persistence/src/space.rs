@@ -165,7 +165,8 @@ impl Space {
                 self.is_full.store(false, Ordering::Release);
                 Ok(true)
             }
-            Err(error) if error.is_no_space() => {
+            // Nothing was written, so nothing is less trusted: it is tried again later.
+            Err(error) if error.is_no_space() || error.is_out_of_files() => {
                 self.is_full.store(true, Ordering::Release);
                 Ok(false)
             }

@@ -41,8 +41,15 @@ impl Clock for SystemClock {
     }
 
     fn boot(&self) -> Boot {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let mut boot = [0; 16];
+        let Ok(text) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") else {
+            // An unknown boot is never the same as another one. Without randomness either, the
+            // value differs at least by the time.
+            if getrandom::fill(&mut boot).is_err() {
+                boot[..8].copy_from_slice(&self.wall_us().to_le_bytes());
+            }
+            return Boot(boot);
+        };
         let digits = text
             .bytes()
             .filter_map(|byte| char::from(byte).to_digit(16));

@@ -6,6 +6,9 @@
 pub(crate) mod builder;
 pub(crate) mod commit;
 pub(crate) mod core;
+#[cfg(test)]
+mod core_tests;
+mod descriptors;
 pub(crate) mod error;
 pub(crate) mod gate;
 pub(crate) mod identity;

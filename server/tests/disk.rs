@@ -187,6 +187,7 @@ fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
         // It writes more than the log has prepared, which cannot be known beforehand.
         let reply = client.ask_words(&["EVAL", fill, "0"]);
         assert!(reply.starts_with("-MISCONF the log has no room"), "{reply}");
+        assert_eq!(client.ask("EXISTS 1"), ":0", "no half of it stays");
         let value = "v".repeat(10_000);
         while client.ask(&format!("SET k {value} PX 60000")) == "+OK" {}
         while client.ask("SET k v PX 60000") == "+OK" {}

@@ -35,12 +35,16 @@ pub struct Effects {
     pub depends: Dependency,
     /// The latest deadline this group has set.
     pub longest_deadline: Option<NodeTime>,
+    /// The latest of them that a restart delay covers.
+    pub longest_covered: Option<NodeTime>,
     /// The group created, changed or deleted a key that no restart delay covers (one without a TTL
     /// or with a deadline beyond the cap), so that it must be synced before the reply.
     pub uncovered: bool,
     /// What the journal may hold, if the log has prepared space for less than a whole group. A
     /// script's writes cannot be foreseen: the one that no longer fits is refused.
     pub room_bytes: Option<usize>,
+    /// A write was refused because the log has no room for it.
+    pub ran_out_of_room: bool,
 }
 
 impl Effects {
@@ -52,8 +56,10 @@ impl Effects {
         self.position = position;
         self.depends = Dependency::default();
         self.longest_deadline = None;
+        self.longest_covered = None;
         self.uncovered = false;
         self.room_bytes = None;
+        self.ran_out_of_room = false;
     }
 }
 

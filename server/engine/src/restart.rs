@@ -162,6 +162,10 @@ impl History {
                 Stop::Unknown
             };
         }
+        if self.start.is_none() && !seen.has_identity {
+            // INIT alone: the directory was being created, or its identity is lost.
+            return Stop::Unknown;
+        }
         if self.start.is_none() {
             return if seen.is_whole {
                 Stop::NeverRan
@@ -304,10 +308,10 @@ fn later(left: Option<Pending>, right: Option<Pending>) -> Option<Pending> {
         (Some(left), Some(right)) => Some(Pending {
             until: left.until.max(right.until),
             length_ns: left.length_ns.max(right.length_ns),
-            cause: if left.until > right.until {
-                left.cause
-            } else {
-                right.cause
+            // Vouching for an unknown past must not cut short what another stop made necessary.
+            cause: match (left.cause, right.cause) {
+                (Stop::Unknown, other) | (other, Stop::Unknown) => other,
+                (_, latest) => latest,
             },
         }),
         (left, right) => left.or(right),

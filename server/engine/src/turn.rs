@@ -197,6 +197,8 @@ impl Turn<'_> {
         self.note_before(place);
         self.keyspace
             .set_field(slot, field, value, self.effects.position);
+        // A re-entered lock is granted anew for the time it has left.
+        self.note_deadline(deadline);
         self.note_after(place, deadline);
         Ok(())
     }
@@ -349,9 +351,12 @@ impl Turn<'_> {
 
     fn note_deadline(&mut self, deadline: NodeTime) {
         self.effects.longest_deadline = self.effects.longest_deadline.max(deadline.deadline());
+        if is_covered(deadline, self.covered_until()) {
+            self.effects.longest_covered = self.effects.longest_covered.max(deadline.deadline());
+        }
     }
 
-    fn admit_key(&self, place: &Place, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
+    fn admit_key(&mut self, place: &Place, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
         if key.len() > self.keyspace.rules.key_bytes_max {
             let limit = self.keyspace.rules.key_bytes_max;
             return Err(ErrorReply::new(format!(
@@ -375,11 +380,12 @@ impl Turn<'_> {
     }
 
     /// A group has to fit into one frame of the log.
-    fn admit_bytes(&self, bytes: usize) -> Result<(), ErrorReply> {
+    fn admit_bytes(&mut self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.journal_bytes_max;
         let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
         let group = self.effects.journal.len().saturating_add(added);
         if self.effects.room_bytes.is_some_and(|room| group > room) {
+            self.effects.ran_out_of_room = true;
             return Err(NO_ROOM);
         }
         if group <= limit {

@@ -23,6 +23,7 @@ pub(crate) struct Commit {
     last_sync_raw_ns: AtomicU64,
     needs_segment: AtomicBool,
     bytes_since_checkpoint: AtomicU64,
+    total_bytes: AtomicU64,
     failure: OnceLock<Failure>,
 }
 
@@ -41,15 +42,16 @@ impl Commit {
         Self {
             written: AtomicU64::new(writer.written().get()),
             synced: AtomicU64::new(writer.durable().get()),
+            sync_ns: AtomicU64::new(0),
+            last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
+            needs_segment: AtomicBool::new(true),
+            bytes_since_checkpoint: AtomicU64::new(writer.bytes_since_checkpoint()),
+            total_bytes: AtomicU64::new(writer.total_bytes()),
+            failure: OnceLock::new(),
             writing: Mutex::new(Writing {
                 writer,
                 spare: Batch::default(),
             }),
-            sync_ns: AtomicU64::new(0),
-            last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
-            needs_segment: AtomicBool::new(true),
-            bytes_since_checkpoint: AtomicU64::new(0),
-            failure: OnceLock::new(),
         }
     }
 
@@ -114,14 +116,6 @@ impl Commit {
         Ok(())
     }
 
-    /// Works on the writer itself: checkpoints, sizes.
-    ///
-    /// # Errors
-    /// When the log failed before.
-    pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Result<T, Failure> {
-        Ok(work(&mut self.lock()?.writer))
-    }
-
     /// Marks the log as failed and returns the first failure.
     pub(crate) fn fail(&self, error: &dyn std::fmt::Display) -> Failure {
         self.failure
@@ -152,6 +146,11 @@ impl Commit {
     /// Position up to which the log is written.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
+    }
+
+    /// Bytes of all segments. Kept beside the writer, because whoever asks may hold the core.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.total_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes written since the last complete checkpoint began: decides when compaction pays.
@@ -188,6 +187,8 @@ impl Commit {
         }
         self.bytes_since_checkpoint
             .store(writing.writer.bytes_since_checkpoint(), Ordering::Relaxed);
+        self.total_bytes
+            .store(writing.writer.total_bytes(), Ordering::Relaxed);
         Ok(())
     }
 

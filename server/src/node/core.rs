@@ -179,9 +179,8 @@ impl Core {
             self.log_group(now, wait);
         }
         let depends = self.effects.depends;
-        if depends.any >= self.promise_position {
-            wait.synced = wait.synced.max(self.promise_position.min(depends.any));
-        }
+        // What was written under a raise that is not synced yet is revealed only after it.
+        wait.synced = wait.synced.max(self.promise_position.min(depends.any));
         match self.rules.durability {
             Durability::Volatile => {}
             Durability::Always => wait.synced = wait.synced.max(depends.any),
@@ -201,10 +200,20 @@ impl Core {
             // A TTL beyond the cap is synced itself, since no delay could cover it. Where it is
             // not, by configuration, the delay covers at least the cap.
             let is_covered = ttl_ns <= cap_ns || !self.rules.syncs_uncovered();
-            if is_covered && let Some(promise_ns) = self.promise.grant(ttl_ns.min(cap_ns)) {
+            let covered_ns = if is_covered {
+                ttl_ns.min(cap_ns)
+            } else {
+                // A script may have set shorter deadlines beside the one that is synced itself.
+                self.effects.longest_covered.map_or(0, |deadline| {
+                    deadline.as_nanos().saturating_sub(now.as_nanos())
+                })
+            };
+            if let Some(promise_ns) = self.promise.grant(covered_ns) {
                 self.promise_position = self.append(now, &Record::Promise(promise_ns));
-                wait.synced = wait.synced.max(self.promise_position);
             }
+            // Also a grant under a raise that somebody else made waits until that is synced: a
+            // power loss would take both.
+            wait.synced = wait.synced.max(self.promise_position);
         }
         if self.rules.durability == Durability::Volatile {
             return;

@@ -32,14 +32,12 @@ async fn live(shared: &Shared) -> Result<(), Failure> {
     let mut ticks = Ticks {
         had_deadlines: false,
         last: NodeTime::from_nanos(0),
+        space_asked: NodeTime::from_nanos(0),
     };
     loop {
         let next = shared.reclaim()?;
         ticks.turn(shared)?;
-        if shared.lock()?.appender.is_full() {
-            // Space may have been freed: writes are refused until a segment could be made.
-            shared.log_thread.send(Job::Prepare);
-        }
+        ticks.ask_for_space(shared)?;
         if shared.needs_compaction() {
             compact(shared).await?;
         }
@@ -95,7 +93,10 @@ impl Shared {
     /// Whether enough was written since the last checkpoint for a new one to pay.
     pub(crate) fn needs_compaction(&self) -> bool {
         let base = self.checkpoint_bytes.load(Ordering::Relaxed);
-        self.commit.bytes_since_checkpoint() >= COMPACT_BYTES_MIN.max(base.saturating_mul(3))
+        let kept = COMPACT_BYTES_MIN.max(base.saturating_mul(3));
+        // Every start adds a segment, so many starts make a long log of few frames.
+        self.commit.bytes_since_checkpoint() >= kept
+            || self.commit.total_bytes() >= kept.saturating_add(SEGMENTS_BYTES)
     }
 
     /// Frees expired keys, a bounded number at a time; returns when to come again.
@@ -122,9 +123,23 @@ impl Shared {
 struct Ticks {
     had_deadlines: bool,
     last: NodeTime,
+    space_asked: NodeTime,
 }
 
 impl Ticks {
+    /// On a full disk, tries once a second to make a segment: space may have been freed. Not more
+    /// often, because a try writes zeros until the disk is full again.
+    fn ask_for_space(&mut self, shared: &Shared) -> Result<(), Failure> {
+        let mut core = shared.lock()?;
+        let now = core.time.node_now(&*shared.clock);
+        let is_due = now.as_nanos().saturating_sub(self.space_asked.as_nanos()) >= TICK_NS;
+        if core.appender.is_full() && is_due {
+            self.space_asked = now;
+            shared.log_thread.send(Job::Prepare);
+        }
+        Ok(())
+    }
+
     fn turn(&mut self, shared: &Shared) -> Result<(), Failure> {
         if shared.durability() == Durability::Volatile {
             return Ok(());
@@ -185,13 +200,12 @@ pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
     while let Some(from) = cursor {
         {
             let mut core = shared.lock()?;
-            if core.appender.room() < 2 * PART_BYTES as u64 {
+            let now = core.time.node_now(&*shared.clock);
+            cursor = core.engine.snapshot(from, PART_BYTES, &mut part);
+            if core.appender.room() < (part.len() + PART_BYTES) as u64 {
                 tracing::warn!("compaction was given up: the log has no room for it");
                 return Ok(());
             }
-            let now = core.time.node_now(&*shared.clock);
-            part.clear();
-            cursor = core.engine.snapshot(from, PART_BYTES, &mut part);
             if !part.is_empty() {
                 core.appender
                     .append(Kind::new(kind::SNAPSHOT), now.as_nanos(), &part);
@@ -278,5 +292,8 @@ const DELAY_SLICE: Duration = Duration::from_millis(20);
 const COMPACT_BYTES_MIN: u64 = 32 * 1024 * 1024;
 /// More than a frame adds to its payload.
 const FRAME_BYTES: u64 = 128;
+/// What the segments of a log may hold beside its frames: the active one, the one ahead, and one
+/// that is not removed yet.
+const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of one checkpoint part: bounds how long it holds the engine's lock.
 const PART_BYTES: usize = 64 * 1024;

@@ -19,6 +19,7 @@ use crate::config::{
 use crate::net::listener;
 use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
+use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
@@ -45,7 +46,8 @@ pub(crate) struct Started {
 }
 
 /// Starts a node up to the point where it can answer. Blocks on the disk.
-pub(crate) fn start(plan: Plan) -> Result<Started, StartError> {
+pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
+    plan.config.maxclients = clients_max(plan.config.maxclients);
     let config = &plan.config;
     let listeners = bind(config)?;
     let known = Identity::read(&*plan.disk)?;
@@ -84,7 +86,7 @@ pub(crate) fn start(plan: Plan) -> Result<Started, StartError> {
         (start, verdict, &history),
         port.map_or(0, |address| address.port()),
     );
-    put_on_record(&shared, &history)?;
+    put_on_record(&shared)?;
     Ok(Started {
         shared,
         listeners,
@@ -94,13 +96,10 @@ pub(crate) fn start(plan: Plan) -> Result<Started, StartError> {
 }
 
 /// START, and SERVING with it where there is nothing to wait for: one sync for both.
-fn put_on_record(shared: &Arc<Shared>, history: &History) -> Result<(), StartError> {
+fn put_on_record(shared: &Arc<Shared>) -> Result<(), StartError> {
     {
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
-        if !history.is_initialised {
-            core.append(now, &Record::Init);
-        }
         core.append(now, &Record::Start(shared.start));
         let longest = core.engine.longest_deadline().map_or(0, |deadline| {
             deadline

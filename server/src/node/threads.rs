@@ -85,7 +85,10 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
             Some(address) => Ok((Arc::clone(&shared), address)),
             None => Err(StartError::NoAddress),
         };
-        let _ = ready.send(told);
+        if ready.send(told).is_err() {
+            // Whoever started the node does not want it any more.
+            shared.stop();
+        }
         let lived = maintenance::run(&shared).await;
         acceptors.shutdown().await;
         let ended = lived.and_then(|()| last_words(&shared));

@@ -161,10 +161,7 @@ fn resident_bytes() -> u64 {
 fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     let shared = page.shared;
     let is_full = batch.core()?.0.appender.is_full();
-    let bytes = shared
-        .commit
-        .with_writer(|writer| writer.total_bytes())
-        .unwrap_or(0);
+    let bytes = shared.commit.total_bytes();
     let status = if shared.commit.failure().is_some() || is_full {
         "err"
     } else {

@@ -70,6 +70,10 @@ pub(crate) fn call(
     let (reply, is_resp3) = {
         let mut running = shared.running.borrow_mut();
         let reply = run(&mut running, arguments).unwrap_or_else(Reply::Error);
+        if running.effects.ran_out_of_room {
+            // Half of a script must not stay: a lock without its TTL, say.
+            return Err(mlua::Error::external(shared.budget.end(End::Room)));
+        }
         if running.effects.journal.len() > shared.budget.limits().journal_bytes {
             return Err(mlua::Error::external(shared.budget.end(End::Journal)));
         }

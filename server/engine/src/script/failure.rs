@@ -124,6 +124,13 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
     ErrorReply::new(text)
 }
 
+/// Half of a script must not stay where the log has no room for the other half.
+const NO_ROOM_FOR_SCRIPT: ErrorReply = ErrorReply::fixed(
+    "MISCONF the log has no room for what this script writes: the disk is full. All its effects \
+     were undone: no lock was taken, extended or released by it. Locks held here end by their TTL; \
+     free space in the data directory",
+);
+
 /// The reply to a script that has reached a limit and has been undone.
 pub(crate) fn ended_reply(end: End, limits: &ScriptLimits) -> ErrorReply {
     let (limit, remedy) = match end {
@@ -143,6 +150,7 @@ pub(crate) fn ended_reply(end: End, limits: &ScriptLimits) -> ErrorReply {
             format!("limit of {} bytes written", limits.journal_bytes),
             "Split the work over several scripts",
         ),
+        End::Room => return NO_ROOM_FOR_SCRIPT,
         End::Reply => (
             "limit for the size of a reply".to_owned(),
             "Return less at a time",

@@ -44,6 +44,7 @@ pub(crate) enum End {
     Memory,
     Steps,
     Journal,
+    Room,
     Reply,
 }
 

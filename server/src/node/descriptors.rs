@@ -1,0 +1,38 @@
+//! File descriptors: enough for the clients that are allowed, and some kept for the log.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the process's limit as far as it may, and returns how many clients fit under it.
+///
+/// Clients must never use up what the log needs for its next segment.
+pub(crate) fn clients_max(wanted: usize) -> usize {
+    let needed = (wanted as u64).saturating_add(KEPT);
+    let limit = getrlimit(Resource::Nofile);
+    let Some(soft) = limit.current else {
+        return wanted;
+    };
+    if soft >= needed {
+        return wanted;
+    }
+    let raised = limit.maximum.map_or(needed, |hard| hard.min(needed));
+    let limit = Rlimit {
+        current: Some(raised),
+        ..limit
+    };
+    let available = if setrlimit(Resource::Nofile, limit).is_ok() {
+        raised
+    } else {
+        soft
+    };
+    let clients = usize::try_from(available.saturating_sub(KEPT)).unwrap_or(wanted);
+    if clients < wanted {
+        tracing::warn!(
+            "maxclients is {clients} instead of {wanted}: the process may open {available} files; \
+             raise the limit (ulimit -n) for more clients"
+        );
+    }
+    clients.min(wanted)
+}
+
+/// For the log, the listeners, and what the program around the node has open.
+const KEPT: u64 = 64;

@@ -1,0 +1,48 @@
+//! Nodes with several workers: what threads could do to each other.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod wire;
+
+use quorlock_server::Node;
+use wire::Wire;
+
+/// INFO once held the engine while it asked for the log's writer, which a committing worker holds
+/// while it asks for the engine.
+#[test]
+fn information_and_writes_do_not_block_each_other() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let node = Node::builder()
+            .ephemeral()
+            .directive("workers", &["3"])
+            .directive("appendfsync", &["always"])
+            .start()
+            .await
+            .unwrap();
+        let address = node.address();
+        let threads: Vec<_> = (0..6)
+            .map(|number| {
+                std::thread::spawn(move || {
+                    let mut client = Wire::connect(address);
+                    for round in 0..300 {
+                        let reply = if number % 2 == 0 {
+                            client.ask(&format!("SET k{number}-{round} token PX 30000"))
+                        } else {
+                            client.ask("INFO everything")
+                        };
+                        assert!(!reply.starts_with('-'), "{reply}");
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        node.stop().await.unwrap();
+    });
+}

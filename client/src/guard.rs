@@ -151,11 +151,17 @@ impl Guard {
         let mut lost = pin!(self.lost());
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
-            // The loss is looked at first: work that is ready at the same moment came too late.
+            // The loss is looked at first, and on the clock too: the thread that tells it may be
+            // late, as after a suspend.
             if let Poll::Ready(loss) = lost.as_mut().poll(context) {
                 return Poll::Ready(Err(loss));
             }
-            work.as_mut().poll(context).map(Ok)
+            if let Some(loss) = self.lost.now() {
+                return Poll::Ready(Err(loss));
+            }
+            let done = work.as_mut().poll(context);
+            // Work that ended after the deadline was not protected until its end.
+            done.map(|output| self.lost.now().map_or(Ok(output), Err))
         })
         .await
     }

@@ -117,11 +117,23 @@ impl LockRequest {
             max_lifetime: self.max_lifetime,
             reply,
         };
+        let clock = &self.inner.settings.clock;
+        let began = clock.now();
         self.inner
             .orders
             .send(Order::Acquire(order))
             .map_err(|_| cancelled.clone())?;
-        answer.await.unwrap_or(Err(cancelled))
+        let guard = answer.await.unwrap_or(Err(cancelled))?;
+        // The caller may be polled long after the votes came, or the machine may have slept.
+        let remaining = guard.remaining();
+        if remaining.is_zero() || remaining < self.min_validity {
+            return Err(AcquireError::TimedOut {
+                name: shown(guard.name()),
+                nodes: Vec::new(),
+                waited: clock.now().since(began),
+            });
+        }
+        Ok(guard)
     }
 }
 

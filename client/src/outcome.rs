@@ -90,7 +90,7 @@ impl fmt::Display for NodeAnswer {
             Self::Granted => formatter.write_str("granted"),
             Self::Busy {
                 holder: Some(holder),
-            } => write!(formatter, "busy, held by {holder}"),
+            } => write!(formatter, "busy, held by {}", holder.hint()),
             Self::Busy { holder: None } => formatter.write_str("busy"),
             Self::Not(cause) => cause.fmt(formatter),
         }
@@ -161,7 +161,8 @@ pub enum AcquireError {
     TimedOut {
         /// The lock's name.
         name: Arc<str>,
-        /// Each node's answer in the last round.
+        /// Each node's answer in the last round; empty if the votes came in time, but the caller
+        /// took the lock only when its validity was over.
         nodes: Vec<NodeReport>,
         /// How long was waited.
         waited: Duration,
@@ -189,7 +190,7 @@ impl fmt::Display for AcquireError {
             } => {
                 write!(formatter, "'{name}' is held by ")?;
                 match holder {
-                    Some(holder) => write!(formatter, "another owner (token {holder})")?,
+                    Some(holder) => write!(formatter, "another owner (token {})", holder.hint())?,
                     None => formatter.write_str("another owner")?,
                 }
                 if let Some(left) = time_left {

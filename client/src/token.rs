@@ -38,12 +38,28 @@ impl Token {
         Self(bytes.into())
     }
 
+    /// The token's beginning, for texts that are read by others than its owner: enough to tell
+    /// two holders apart, too little to release the lock.
+    pub(crate) fn hint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0);
+        let shown = text.chars().take(HINT_CHARACTERS);
+        let mut hint: String = shown
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        if text.chars().nth(HINT_CHARACTERS).is_some() {
+            hint.push_str("...");
+        }
+        hint
+    }
+
     /// The token as it is stored on the nodes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
+
+const HINT_CHARACTERS: usize = 6;
 
 impl From<&str> for Token {
     fn from(text: &str) -> Self {

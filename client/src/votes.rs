@@ -124,15 +124,15 @@ impl Ballot {
             .count()
     }
 
-    /// The place of another vote of the same node, if it was counted under two addresses.
+    /// The first place of another vote of the same node, if it was counted under two addresses.
     #[must_use]
     pub fn twin(&self, node: NodeIndex) -> Option<NodeIndex> {
         let identity = self.of(node)?;
-        let twin = self
+        let twins = self
             .votes
             .iter()
-            .find(|(at, other)| *at != node && other.id == identity.id);
-        twin.map(|(place, _)| *place)
+            .filter(|(at, other)| *at != node && other.id == identity.id);
+        twins.map(|(place, _)| *place).min()
     }
 }
 
@@ -166,18 +166,28 @@ impl Register {
             return Admission::WentBack;
         }
         *newest = identity.incarnation;
-        // Every start of a Redis node is a new identity; remember only those that are present
-        // and those that count incarnations, so that this stays bounded.
+        // Every start of a Redis node is a new identity, and nodes come and go: once these are
+        // many, only those that are present are remembered.
         if self.newest.len() > REMEMBERED_MAX {
             let present = &self.present;
             self.newest
-                .retain(|id, newest| *newest > 0 || present.values().any(|p| p == id));
+                .retain(|id, _| present.values().any(|other| other == id));
         }
         let twin = self
             .present
             .iter()
             .find(|(place, id)| **place != node && **id == identity.id);
         twin.map_or(Admission::Votes, |(&place, _)| Admission::SameAs(place))
+    }
+
+    /// The first place at which the same node is listed, if that is before this one: of several
+    /// names of a node, the first is the one that votes.
+    #[must_use]
+    pub fn same_as(&self, node: NodeIndex) -> Option<NodeIndex> {
+        let id = self.present.get(&node)?;
+        let names = self.present.iter().filter(|(_, other)| *other == id);
+        let first = names.map(|(&place, _)| place).min()?;
+        (first < node).then_some(first)
     }
 }
 
@@ -200,6 +210,10 @@ mod tests {
         assert_eq!(register.admit(0, &identity("a", 1)), Admission::Votes);
         assert_eq!(register.admit(1, &identity("b", 1)), Admission::Votes);
         assert_eq!(register.admit(2, &identity("a", 1)), Admission::SameAs(0));
+        assert_eq!(register.same_as(2), Some(0));
+        // Whoever connects last, the first place is the one that votes.
+        register.admit(0, &identity("a", 1));
+        assert_eq!((register.same_as(0), register.same_as(2)), (None, Some(0)));
         // Reconnecting under its own address is nothing special.
         assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
     }
@@ -217,7 +231,7 @@ mod tests {
     fn what_is_remembered_stays_bounded() {
         let mut register = Register::default();
         for start in 0..10_000 {
-            register.admit(0, &identity(&format!("run{start}"), 0));
+            register.admit(0, &identity(&format!("run{start}"), start % 2));
         }
         assert!(register.newest.len() <= REMEMBERED_MAX + 1);
     }

@@ -144,6 +144,15 @@ pub(crate) fn refusal(reply: &OwnedFrame) -> Cause {
     }
 }
 
+/// How long a node says, or seems, to take no requests at all, if it will take them after that.
+pub(crate) fn passes_after(cause: &Cause) -> Option<Duration> {
+    match cause {
+        Cause::Delayed { left, .. } => Some(*left),
+        Cause::Refused(text) if text.starts_with("LOADING") => Some(Duration::ZERO),
+        _ => None,
+    }
+}
+
 /// `RESTARTDELAY node <id> takes no part for another <ms> ms (<reason>)`
 fn delay(text: &str) -> Option<Duration> {
     let rest = text.strip_prefix("RESTARTDELAY")?;

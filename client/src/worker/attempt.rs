@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::time::sleep;
 
 use super::mailbox::{Content, Letter, Owned};
-use super::node::Kind;
+use super::queue::Kind;
 use super::{Shared, Subject};
 use crate::acquisition::{Acquisition, Action, Answer, Decision, Event, Terms, Vote};
 use crate::clock::{ClientInstant, slice};

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::attempt::{Acquired, acquire};
 use super::mailbox::{Content, Letter, Owned};
-use super::node::Kind;
+use super::queue::Kind;
 use super::release::release;
 use super::{Active, Shared, Subject};
 use crate::acquisition::Answer;
@@ -114,7 +114,12 @@ impl Keeper {
     }
 
     async fn run(mut self) {
-        match self.keep().await {
+        let end = self.keep().await;
+        if !matches!(end, End::Detached) {
+            // Before the release: no request of this lock may be written again behind it.
+            self.mailbox.close();
+        }
+        match end {
             End::Released(None) => self.shared.release_everywhere(&self.subject),
             End::Released(Some(reply)) => {
                 let released = release(&self.shared, &self.subject).await;

@@ -16,7 +16,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use super::node::{Link, Node, Peer};
+use super::node::Node;
+use super::queue::{Link, Peer};
 use super::stream::Stream;
 use crate::address::{NodeAddress, Place};
 use crate::answer;
@@ -41,6 +42,7 @@ pub(super) async fn run(node: Rc<Node>, address: NodeAddress, shared: Rc<Shared>
         let cause = match opened {
             Err(cause) => {
                 failures = failures.saturating_add(1);
+                node.remember_failure(node.now(), &cause);
                 cause
             }
             Ok((mut stream, peer)) => {
@@ -169,7 +171,6 @@ fn learn(peer: &mut Peer, what: Asked, reply: &OwnedFrame) -> Result<(), Cause> 
 
 /// Lets the node vote or not, by who it says it is.
 fn admit(node: &Node, shared: &Shared, peer: &mut Peer) {
-    node.twin.set(None);
     let Ok(identity) = &peer.identity else {
         tracing::warn!(node = %node.label, "does not tell its identity and does not vote");
         return;
@@ -178,7 +179,6 @@ fn admit(node: &Node, shared: &Shared, peer: &mut Peer) {
         Admission::Votes => {}
         Admission::SameAs(other) => {
             tracing::warn!(node = %node.label, other, "is the same node as another one listed");
-            node.twin.set(Some(other));
         }
         Admission::WentBack => {
             tracing::warn!(node = %node.label, %identity, "shows an older incarnation");
@@ -208,7 +208,10 @@ async fn serve(node: &Node, stream: &mut Stream) -> Cause {
                 Err(error) => return unreachable(&format!("writing failed: {error}")),
             }
         }
-        let is_waiting = !node.state.borrow().in_flight.is_empty();
+        let is_waiting = {
+            let state = node.state.borrow();
+            !state.in_flight.is_empty() || !state.deferred.is_empty()
+        };
         tokio::select! {
             biased;
             ready = stream.readable() => {
@@ -224,6 +227,7 @@ async fn serve(node: &Node, stream: &mut Stream) -> Cause {
             () = &mut check, if is_waiting => {
                 check.as_mut().reset(tokio::time::Instant::now() + CHECK_EVERY);
                 let now = node.now();
+                node.send_deferred(now);
                 let state = node.state.borrow();
                 let oldest = state.in_flight.front();
                 if oldest.is_some_and(|oldest| now.since(oldest.since) > silence_max(oldest.ttl)) {

@@ -9,6 +9,7 @@ mod keeper;
 mod link;
 mod mailbox;
 mod node;
+mod queue;
 mod release;
 mod round_trip;
 mod single;
@@ -25,7 +26,8 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use self::mailbox::Mailbox;
-use self::node::{Form, Kind, Node, Request};
+use self::node::Node;
+use self::queue::{Form, Kind, Request};
 use crate::address::NodeAddress;
 use crate::clock::ClientInstant;
 use crate::orders::Order;

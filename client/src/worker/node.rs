@@ -5,92 +5,22 @@
 //! more keeps its place, so that its late reply is swallowed there. A release is owed until it has
 //! been answered or its lease is over, across reconnects. No I/O here; [`super::link`] does it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use redis_protocol::resp2::types::OwnedFrame;
 use tokio::sync::Notify;
 
-use super::mailbox::{Content, Letter, Mailbox};
-use super::round_trip::RoundTrip;
+use super::mailbox::{Content, Letter};
+use super::queue::{DEFERRED_LEAST, Form, Kind, Link, Peer, QUEUE_MAX, Request, State, owe};
 use crate::acquisition::Answer;
 use crate::answer::{self, Scripted, Taken};
 use crate::clock::{ClientInstant, Clock};
 use crate::holding::ExtendAnswer;
 use crate::outcome::{Cause, NodeRelease};
-use crate::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
-use crate::token::Token;
-use crate::votes::{Identity, NodeIndex, NodeSet};
-
-/// What a node is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Take,
-    Extend,
-    Release,
-    TimeLeft,
-    Info,
-}
-
-/// A request to one node.
-#[derive(Clone, Debug)]
-pub(super) struct Request {
-    pub(super) kind: Kind,
-    pub(super) name: Bytes,
-    pub(super) token: Token,
-    pub(super) ttl: Duration,
-    pub(super) round: u32,
-    pub(super) mailbox: Option<Rc<Mailbox>>,
-    /// When it was first sent or queued; kept when it is sent again.
-    pub(super) since: ClientInstant,
-    /// It is not worth sending after this.
-    pub(super) until: ClientInstant,
-    pub(super) form: Form,
-    /// The nodes to which a request to take this lock has been written.
-    pub(super) asked: Rc<Cell<NodeSet>>,
-}
-
-/// Which of its forms a request was written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Form {
-    #[default]
-    Short,
-    Plain,
-}
-
-/// What the connection of a node is doing.
-#[derive(Clone, Debug)]
-pub(super) enum Link {
-    Idle,
-    Connecting,
-    Ready,
-    /// Known to be dead: not tried before this time.
-    Resting(ClientInstant, Cause),
-}
-
-/// What was learned when the connection was made.
-#[derive(Clone, Debug)]
-pub(super) struct Peer {
-    pub(super) identity: Result<Identity, Cause>,
-    pub(super) takes_get: bool,
-    pub(super) release_hash: Option<ScriptHash>,
-    pub(super) extend_hash: Option<ScriptHash>,
-}
-
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) link: Link,
-    pub(super) waiting: VecDeque<Request>,
-    pub(super) out: Vec<u8>,
-    pub(super) in_flight: VecDeque<Request>,
-    pub(super) peer: Option<Peer>,
-    pub(super) delayed: Option<(ClientInstant, Cause)>,
-    pub(super) round_trip: RoundTrip,
-}
+use crate::votes::NodeIndex;
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -98,7 +28,6 @@ pub(super) struct Node {
     pub(super) label: Arc<str>,
     pub(super) state: RefCell<State>,
     pub(super) wake: Notify,
-    pub(super) twin: Cell<Option<NodeIndex>>,
     clock: Arc<dyn Clock>,
     deadline_max: Duration,
 }
@@ -110,23 +39,13 @@ impl Node {
         clock: Arc<dyn Clock>,
         deadline_max: Duration,
     ) -> Self {
-        let state = State {
-            link: Link::Idle,
-            waiting: VecDeque::new(),
-            out: Vec::new(),
-            in_flight: VecDeque::new(),
-            peer: None,
-            delayed: None,
-            round_trip: RoundTrip::default(),
-        };
-        let state = RefCell::new(state);
-        let (wake, twin) = (Notify::new(), Cell::new(None));
+        let state = RefCell::new(State::default());
+        let wake = Notify::new();
         Self {
             index,
             label,
             state,
             wake,
-            twin,
             clock,
             deadline_max,
         }
@@ -153,7 +72,14 @@ impl Node {
                 self.wake.notify_one();
                 Ok(())
             }
-            _ if state.waiting.len() < QUEUE_MAX => {
+            // Nothing may wait for a connection that stands already; what is owed is sent later.
+            Link::Ready if request.kind == Kind::Release && state.deferred.len() < QUEUE_MAX => {
+                state.deferred.push((now.after(DEFERRED_LEAST), request));
+                Ok(())
+            }
+            Link::Idle | Link::Connecting | Link::Resting(..)
+                if state.waiting.len() < QUEUE_MAX =>
+            {
                 state.waiting.push_back(request);
                 self.wake.notify_one();
                 Ok(())
@@ -187,9 +113,8 @@ impl Node {
                     if let Some(peer) = &mut state.peer {
                         peer.takes_get = false;
                     }
-                    // Nobody waiting means that the release is queued already: taking the lock
-                    // now would leave it behind.
-                    if is_wanted {
+                    // Behind its own release the lock would be taken and left behind.
+                    if is_wanted && !state.releases(&request) {
                         state.write(self.index, request);
                         self.wake.notify_one();
                     }
@@ -226,13 +151,29 @@ impl Node {
                 Content::Info(answer::info(reply).map(|info| (info, round_trip)))
             }
         };
-        if let Content::Taken(Answer::Not(cause @ Cause::Delayed { left, .. })) = &content {
-            // Asked again after a second at the latest, in case the delay ended otherwise.
-            state.delayed = Some((now.after((*left).min(DELAY_MEMORY)), cause.clone()));
-        }
+        state.learn(now, &request, &content);
         drop(state);
         self.answer(&request, content);
         true
+    }
+
+    /// Sends the releases again that the node could not carry out before, once their time has
+    /// come, and forgets those whose leases are over.
+    pub(super) fn send_deferred(&self, now: ClientInstant) {
+        let state = &mut *self.state.borrow_mut();
+        for (at, mut request) in std::mem::take(&mut state.deferred) {
+            if now.has_reached(request.until) {
+                continue;
+            }
+            if now.has_reached(at) && state.in_flight.len() < QUEUE_MAX {
+                request.form = Form::Short;
+                // It is this sending that the node may be silent about.
+                request.since = now;
+                state.write(self.index, request);
+            } else {
+                state.deferred.push((at, request));
+            }
+        }
     }
 
     /// The connection broke, or could not be made: whoever waits is told, what is owed is kept.
@@ -243,7 +184,9 @@ impl Node {
             state.link = Link::Resting(now.after(rest), cause.clone());
             state.out.clear();
             state.round_trip.forget();
+            let deferred = state.deferred.drain(..).map(|(_, request)| request);
             let queued = state.in_flight.drain(..).chain(state.waiting.drain(..));
+            let queued = queued.chain(deferred);
             let mut owed = VecDeque::new();
             for mut request in queued {
                 let may_hold = request.asked.get().contains(self.index);
@@ -275,6 +218,7 @@ impl Node {
             state.link = Link::Ready;
             state.peer = Some(peer);
             state.delayed = None;
+            state.failed = None;
             for request in std::mem::take(&mut state.waiting) {
                 let is_wanted = request
                     .mailbox
@@ -294,14 +238,19 @@ impl Node {
 
     /// Whether a release is owed that can be sent now: to a node that can be reached.
     pub(super) fn can_pay(&self, now: ClientInstant) -> bool {
-        !matches!(self.state.borrow().link, Link::Resting(..)) && self.owes(now)
+        let state = self.state.borrow();
+        let queued = state.waiting.iter().chain(&state.in_flight);
+        !matches!(state.link, Link::Resting(..)) && owe(queued, now)
     }
 
     /// Whether a release is still owed to this node.
     pub(super) fn owes(&self, now: ClientInstant) -> bool {
         let state = self.state.borrow();
-        let mut requests = state.waiting.iter().chain(&state.in_flight);
-        requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
+        let deferred = state.deferred.iter().map(|(_, request)| request);
+        owe(
+            state.waiting.iter().chain(&state.in_flight).chain(deferred),
+            now,
+        )
     }
 
     /// Forgets releases whose leases are over, and says whether anything waits for a connection.
@@ -314,7 +263,20 @@ impl Node {
                 .is_some_and(|mailbox| !mailbox.is_closed());
             !now.has_reached(request.until) && (request.kind == Kind::Release || is_wanted)
         });
-        !state.waiting.is_empty()
+        std::mem::take(&mut state.is_wanted) || !state.waiting.is_empty()
+    }
+
+    /// Remembers that no connection could be made, so that nobody waits for the next try.
+    pub(super) fn remember_failure(&self, now: ClientInstant, cause: &Cause) {
+        self.state.borrow_mut().failed = Some((now, cause.clone()));
+    }
+
+    /// Why the node is not reached at present, if that is so.
+    pub(super) fn unreached(&self) -> Option<Cause> {
+        match &self.state.borrow().link {
+            Link::Resting(_, cause) => Some(cause.clone()),
+            _ => None,
+        }
     }
 
     /// Why the node cannot vote now, if it is known without asking.
@@ -322,7 +284,7 @@ impl Node {
         match &state.link {
             Link::Resting(until, cause) if !now.has_reached(*until) => return Some(cause.clone()),
             Link::Ready => {}
-            _ => return None,
+            _ => return self.known_failure(state, request, now),
         }
         if request.kind == Kind::Info {
             return None;
@@ -344,6 +306,26 @@ impl Node {
             state.delayed = None;
         }
         self.silence(state, now)
+    }
+
+    /// A node that could not be reached a moment ago is tried again, but nobody waits for that.
+    fn known_failure(
+        &self,
+        state: &mut State,
+        request: &Request,
+        now: ClientInstant,
+    ) -> Option<Cause> {
+        let (at, cause) = state.failed.as_ref()?;
+        let votes = matches!(request.kind, Kind::Take | Kind::Extend);
+        if !votes || now.since(*at) > FAILURE_MEMORY {
+            return None;
+        }
+        let cause = cause.clone();
+        if !matches!(state.link, Link::Connecting) {
+            state.is_wanted = true;
+            self.wake.notify_one();
+        }
+        Some(cause)
     }
 
     /// Requests pile up behind one that the node sits on; once it answers that one it is back.
@@ -380,56 +362,10 @@ impl Node {
     }
 }
 
-impl State {
-    /// Encodes a request behind all others and takes a place for its reply.
-    fn write(&mut self, node: NodeIndex, mut request: Request) {
-        let peer = self.peer.as_ref();
-        let mut digits = [0; 20];
-        let ttl = decimal(&mut digits, request.ttl.as_millis());
-        let token = request.token.as_bytes();
-        let out = &mut self.out;
-        match request.kind {
-            Kind::Take => {
-                let with_get = peer.is_none_or(|peer| peer.takes_get);
-                request.form = if with_get { Form::Short } else { Form::Plain };
-                request::take(out, &request.name, token, ttl, with_get);
-                let mut asked = request.asked.get();
-                asked.insert(node);
-                request.asked.set(asked);
-            }
-            Kind::Extend => {
-                let hash = short(&request, peer.and_then(|peer| peer.extend_hash.as_ref()));
-                request::script(out, hash, EXTEND_SCRIPT, &request.name, &[token, ttl]);
-            }
-            Kind::Release => {
-                let hash = short(&request, peer.and_then(|peer| peer.release_hash.as_ref()));
-                request::script(out, hash, RELEASE_SCRIPT, &request.name, &[token]);
-            }
-            Kind::TimeLeft => request::write(out, &[b"PTTL", &request.name]),
-            Kind::Info => request::write(out, &[b"INFO"]),
-        }
-        self.in_flight.push_back(request);
-    }
-}
-
-fn short<'a>(request: &Request, hash: Option<&'a ScriptHash>) -> Option<&'a ScriptHash> {
-    hash.filter(|_| request.form == Form::Short)
-}
-
-fn decimal(digits: &mut [u8; 20], number: u128) -> &[u8] {
-    let mut rest = u64::try_from(number).unwrap_or(u64::MAX);
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        if rest == 0 {
-            return &digits[at..];
-        }
-    }
-}
-
-/// Requests queued for one node, in flight or waiting for its connection.
-const QUEUE_MAX: usize = 100_000;
 const PATIENCE_MIN: Duration = Duration::from_millis(5);
-const DELAY_MEMORY: Duration = Duration::from_secs(1);
+/// A failure to connect is news for so long: longer than the longest rest and one more try.
+const FAILURE_MEMORY: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::attempt::sleep_until;
 use super::mailbox::{Content, Owned};
-use super::node::Kind;
+use super::queue::Kind;
 use super::{Shared, Subject};
 use crate::outcome::{Cause, NodeRelease, Release};
 use crate::votes::majority;
@@ -47,13 +47,12 @@ pub(super) async fn release(shared: &Rc<Shared>, subject: &Subject) -> Release {
         Cause::Silent
     };
     let nodes = shared.labels.iter().zip(told);
-    let report = |(label, told): (&Arc<str>, Option<NodeRelease>)| {
-        (
-            Arc::clone(label),
-            told.unwrap_or_else(|| NodeRelease::Not(not_yet.clone())),
-        )
+    let report = |(node, (label, told)): (usize, (&Arc<str>, Option<NodeRelease>))| {
+        let unreached = || shared.nodes[node].unreached();
+        let not_told = || NodeRelease::Not(unreached().unwrap_or_else(|| not_yet.clone()));
+        (Arc::clone(label), told.unwrap_or_else(not_told))
     };
     Release {
-        nodes: nodes.map(report).collect(),
+        nodes: nodes.enumerate().map(report).collect(),
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::attempt::sleep_until;
 use super::mailbox::{Content, Owned};
-use super::node::Kind;
+use super::queue::Kind;
 use super::{Active, Shared, Subject};
 use crate::answer::Info;
 use crate::holding::ExtendAnswer;
@@ -18,7 +18,7 @@ use crate::orders::{ExtendOrder, ReleaseOrder};
 use crate::outcome::{Cause, ExtendError, Loss, NodeAnswer, NodeReport};
 use crate::probe::{NodeState, NodeStatus};
 use crate::token::Token;
-use crate::votes::{Ballot, majority};
+use crate::votes::{Ballot, NodeSet, majority};
 
 /// One round of extensions. The validity counts from before the first byte was sent.
 pub(super) async fn extend(shared: Rc<Shared>, active: Active, order: ExtendOrder) {
@@ -104,6 +104,10 @@ fn not_extended(shared: &Shared, refused: usize, answers: Vec<NodeAnswer>) -> Ex
 pub(super) async fn release(shared: Rc<Shared>, active: Active, order: ReleaseOrder) {
     let ReleaseOrder { name, token, reply } = order;
     let subject = Subject::new(name, token, UNKNOWN_LEASE);
+    // Whoever took the lock may have been another program: any node may hold it.
+    let mut asked = NodeSet::default();
+    (0..shared.nodes.len()).for_each(|node| asked.insert(node));
+    subject.asked.set(asked);
     let released = super::release::release(&shared, &subject).await;
     // The release is on its way whether or not somebody still waits for it.
     let _gone = reply.send(released);
@@ -171,7 +175,7 @@ fn status(shared: &Shared, node: usize, told: Result<(Info, Duration), Cause>) -
             };
         }
     };
-    let twin = shared.nodes[node].twin.get();
+    let twin = shared.register.borrow().same_as(node);
     let cause = match (known, twin) {
         (Some(Err(cause)), _) => Some(cause),
         (_, Some(twin)) => Some(Cause::SameNode(Arc::clone(&shared.labels[twin]))),
@@ -191,5 +195,6 @@ fn status(shared: &Shared, node: usize, told: Result<(Info, Duration), Cause>) -
     }
 }
 
-/// A release by token knows no ttl: it is tried again this long on a node that is away.
+/// A release by token knows no ttl: on a node that is away it is tried again for this long and
+/// the slack of a release.
 const UNKNOWN_LEASE: Duration = Duration::from_secs(5);

@@ -1,5 +1,8 @@
 //! Acquiring and releasing over sockets.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use quorlock_client::{AcquireError, Cause, ExtendError, Loss, NodeAnswer, Token, Wait};
@@ -281,4 +284,61 @@ async fn probe_tells_who_votes_and_who_does_not() {
         "{}",
         statuses[4]
     );
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_in_hand_too_late_is_not_handed_out() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    redlock.probe().await;
+    for (slept, least) in [(TTL, Duration::ZERO), (TTL / 2, TTL * 2 / 3)] {
+        let mut acquiring = pin!(redlock.lock("a").ttl(TTL).min_validity(least).acquire());
+        // The order is sent, and the caller is not polled again for a while.
+        let first = poll_fn(|context| Poll::Ready(acquiring.as_mut().poll(context).is_pending()));
+        assert!(first.await);
+        eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+        // All answers are in when later ones are.
+        redlock.probe().await;
+        clock.advance(slept);
+        let error = acquiring.await.unwrap_err();
+        assert!(matches!(error, AcquireError::TimedOut { .. }), "{error}");
+        eventually("it is released", || holders(&nodes, "a") == 0);
+    }
+}
+
+#[tokio::test]
+async fn a_holders_token_is_not_shown_whole() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    let token = guard.token().to_string();
+    let error = redlock.lock("a").ttl(TTL).wait(Wait::None).acquire();
+    let error = error.await.unwrap_err();
+    assert!(matches!(&error, AcquireError::Busy { holder: Some(h), .. } if h == guard.token()));
+    let text = error.to_string();
+    assert!(
+        text.contains(&token[..6]) && !text.contains(&token[..7]),
+        "{text}"
+    );
+    let answer = NodeAnswer::Busy {
+        holder: Some(guard.token().clone()),
+    };
+    assert!(!answer.to_string().contains(&token[..7]), "{answer}");
+}
+
+#[tokio::test]
+async fn a_slow_node_without_set_get_is_not_asked_behind_the_release() {
+    let nodes = FakeNode::five();
+    nodes[4].state().knows_get = false;
+    let redlock = client(&nodes);
+    redlock.probe().await;
+    nodes[4].set_mood(Mood::Hangs);
+    let guard = acquire(&redlock, "a").await;
+    assert!(guard.release().await.released());
+    nodes[4].set_mood(Mood::Serves);
+    eventually("the release has come", || nodes[4].count("EVALSHA") == 1);
+    redlock.settle().await;
+    redlock.probe().await;
+    assert_eq!(holders(&nodes, "a"), 0);
+    assert_eq!(nodes[4].count("SET a"), 1);
 }

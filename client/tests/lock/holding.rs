@@ -196,3 +196,54 @@ async fn the_longest_lifetime_ends_a_lock_that_could_be_renewed() {
     assert_eq!(guard.lost().await, Loss::MaxLifetime);
     eventually("it is released", || holders(&nodes, "a") == 0);
 }
+
+#[tokio::test]
+async fn work_that_ends_after_the_deadline_is_not_called_done() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    // The machine sleeps while the work is at its last step.
+    let late = guard.run(async { clock.advance_boot(TTL) }).await;
+    assert_eq!(late, Err(Loss::Expired));
+    // And before its first one.
+    let guard = acquire(&redlock, "b").await;
+    clock.advance_boot(TTL);
+    let mut has_begun = false;
+    let late = guard.run(async { has_begun = true }).await;
+    assert_eq!((late, has_begun), (Err(Loss::Expired), false));
+}
+
+#[tokio::test]
+async fn a_release_that_a_loading_node_refused_is_made_up_for() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    nodes[3].set_mood(Mood::Refuses("LOADING Redis is loading"));
+    nodes[4].set_mood(Mood::Refuses(
+        "RESTARTDELAY node ab takes no part for another 300 ms (unclean stop)",
+    ));
+    assert!(guard.release().await.released());
+    eventually("both have refused", || {
+        nodes[3].count("EVALSHA ddd") == 1 && nodes[4].count("EVALSHA ddd") == 1
+    });
+    nodes[3].set_mood(Mood::Serves);
+    nodes[4].set_mood(Mood::Serves);
+    eventually("all nodes are free", || holders(&nodes, "a") == 0);
+}
+
+#[tokio::test]
+async fn a_release_by_token_is_owed_to_nodes_that_are_away() {
+    let nodes = FakeNode::five();
+    let lease = client(&nodes).lock("a").ttl(TTL).acquire_lease().await;
+    eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+    let redlock = client(&nodes);
+    redlock.probe().await;
+    // Its connection breaks, and the release with it.
+    nodes[4].set_mood(Mood::Babbles(b"?\r\n".to_vec()));
+    let lease = lease.unwrap();
+    assert!(redlock.release("a", lease.token()).await.released());
+    eventually("it was asked", || nodes[4].count("EVALSHA") == 1);
+    nodes[4].set_mood(Mood::Serves);
+    eventually("all nodes are free", || holders(&nodes, "a") == 0);
+}

@@ -125,8 +125,27 @@ impl Assembly<'_> {
                     meaning,
                 ));
             }
+            self.look_behind_cut(&run, previous)?;
             run.push_front(scan);
         }
+    }
+
+    /// A start that ended before its first frame was durable cut the segment before, and nothing
+    /// tells what its verdict was. What follows the cut is still there to be judged again.
+    fn look_behind_cut(
+        &mut self,
+        newer: &VecDeque<Scan>,
+        number: u64,
+    ) -> Result<(), RecoveryError> {
+        let is_empty = |scan: &Scan| scan.next() == scan.header.first_position;
+        if !newer.iter().all(is_empty) {
+            return Ok(());
+        }
+        let uncut = self.scan(number, None)?;
+        if let Some(reason) = uncut.flaw {
+            self.note_break(number, uncut.end() as u64, reason);
+        }
+        Ok(())
     }
 
     /// Reads a segment, up to where `next` says that it ends.

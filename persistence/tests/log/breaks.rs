@@ -336,6 +336,21 @@ fn what_was_cut_never_comes_back() {
     );
 }
 
+/// A start that dies before its first record is durable must not make the tear it saw look clean.
+#[test]
+fn a_start_without_a_record_hides_no_break() {
+    let (disk, _) = unsynced_log(20, 300);
+    let (begin, end) = frame_ranges(&disk, FIRST)[3];
+    disk.edit(FIRST, |bytes| bytes[begin..end].fill(0));
+    for _ in 0..3 {
+        assert!(!read(&disk).summary().only_zeros_follow);
+        drop(open(&disk));
+    }
+    let mut log = open(&disk);
+    commit(&mut log, b"judged");
+    assert!(read(&disk).summary().only_zeros_follow);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -14,6 +14,7 @@ use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle};
 use crate::output::Format;
 use crate::runtime;
+use crate::signals::Signals;
 use crate::waiting::acquiring;
 
 /// Arguments of `quorlock acquire`.
@@ -35,12 +36,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
+        let mut signals = Signals::that_break_off()?;
         let request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
             .wait(arguments.wait.wait())
             .acquire_lease();
-        let acquired = acquiring(&arguments.name, request).await;
+        let acquired = acquiring(&arguments.name, &redlock, &mut signals, request).await;
         let lease = match acquired.and_then(|lease| lease.map_err(|error| acquire_failure(&error)))
         {
             Ok(lease) => lease,

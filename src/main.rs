@@ -19,6 +19,7 @@ mod release;
 mod run;
 mod runtime;
 mod server;
+mod signals;
 mod waiting;
 
 use std::ffi::OsString;

@@ -60,6 +60,25 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
 
 /// Why a release is not a success: the lock was gone before, or too few nodes answered.
 fn failure(release: &Release, name: &str) -> Option<Failure> {
+    if release.was_lost() {
+        let held = match release.freed() {
+            0 => "nothing was released".to_owned(),
+            freed => format!(
+                "only {freed} of {} nodes still held it",
+                release.nodes.len()
+            ),
+        };
+        return Some(
+            Failure::new(
+                LOST,
+                format!("'{name}' was not held under this token any more; {held}"),
+            )
+            .remedy(
+                "if the work it protected had not ended before the lock was lost, \
+                 somebody else may have worked at the same time",
+            ),
+        );
+    }
     if !release.is_free() {
         return Some(
             Failure::new(
@@ -67,18 +86,6 @@ fn failure(release: &Release, name: &str) -> Option<Failure> {
                 format!("too few nodes answered to release '{name}': {release}"),
             )
             .remedy("it ends by its ttl at the latest; release it again when the nodes answer"),
-        );
-    }
-    if release.freed() == 0 {
-        return Some(
-            Failure::new(
-                LOST,
-                format!("'{name}' was not held under this token any more; nothing was released"),
-            )
-            .remedy(
-                "if the work it protected had not ended before the ttl did, \
-                 somebody else may have worked at the same time",
-            ),
         );
     }
     None

@@ -16,15 +16,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client::{Guard, Redlock};
+use quorlock_client::{Guard, Loss, Redlock, Release};
 
 use crate::duration;
 use crate::exit_code::{Failure, LOST};
 use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle, settle_released};
 use crate::output::{Format, remark};
+use crate::signals::Signals;
 use crate::waiting::acquiring;
 use crate::{clock, runtime};
-use hold::Outcome;
+use hold::{Outcome, Stop};
 use job::Job;
 use program::Program;
 use terminal::Terminal;
@@ -53,15 +54,18 @@ pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Fai
     let program = Program::find(&arguments.command)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
+        let mut signals = Signals::that_break_off()?;
         let request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
             .wait(arguments.wait.wait())
             .acquire();
-        let acquired = acquiring(&arguments.name, request).await;
+        let acquired = acquiring(&arguments.name, &redlock, &mut signals, request).await;
         let guard = acquired.and_then(|guard| guard.map_err(|error| acquire_failure(&error)));
         match guard {
-            Ok(guard) => hold_and_release(&arguments, &program, guard, &redlock).await,
+            Ok(guard) => {
+                hold_and_release(&arguments, &program, guard, &redlock, &mut signals).await
+            }
             Err(failure) => {
                 settle(&redlock).await;
                 Err(failure)
@@ -75,13 +79,13 @@ async fn hold_and_release(
     program: &Program,
     guard: Guard,
     redlock: &Redlock,
+    signals: &mut Signals,
 ) -> Result<ExitCode, Failure> {
-    let shown = arguments.name.display();
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
     let environment = environment(arguments, &guard);
     let outcome = match Job::start(program, &environment, wants_terminal) {
-        Ok(job) => hold::until_end(job, &guard, terminal.as_ref(), wants_terminal).await,
+        Ok(job) => hold::until_end(job, &guard, signals, terminal.as_ref(), wants_terminal).await,
         Err(error) => Err(error),
     };
     let release = guard.release().await;
@@ -96,28 +100,74 @@ async fn hold_and_release(
             program.path().display()
         ))),
         Ok(Outcome::Ended(ending)) => {
-            if !release.is_free() {
-                let (count, ttl) = (redlock.nodes().len(), duration::show(arguments.ttl));
-                remark(format_args!(
-                    "too few of {count} nodes answered to release '{shown}'; it ends within {ttl}"
-                ));
-            }
+            judge_release(arguments, &release)?;
             Ok(ending.exit_code())
         }
-        Ok(Outcome::Lost { loss, was_killed }) => {
-            let how = if was_killed {
-                "killed"
-            } else {
-                "asked to end, which it did"
-            };
-            Err(Failure::new(LOST, format!(
-                "the lock '{shown}' was lost while the command ran: {loss}. The command was {how}, \
-                 before the lease was over"
-            ))
-            .remedy("its work may be half done: check it before running it again"))
-        }
+        Ok(Outcome::Lost { loss, stop }) => Err(lost(arguments, &loss, &stop)),
     }
 }
+
+/// Whether the release shows that the lock was held until the command had ended.
+fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure> {
+    let shown = arguments.name.display();
+    if release.was_lost() {
+        return Err(Failure::new(LOST, format!(
+            "the lock '{shown}' was lost before the command had ended, which was noticed only at \
+             its release: {release}"
+        ))
+        .remedy("somebody else may have worked at the same time: check what the command did"));
+    }
+    if !release.is_free() {
+        let (count, ttl) = (release.nodes.len(), duration::show(arguments.ttl));
+        remark(format_args!(
+            "too few of {count} nodes answered to release '{shown}'; it ends within {ttl}"
+        ));
+    }
+    Ok(())
+}
+
+/// What the loss of the lock meant for the command.
+fn lost(arguments: &Arguments, loss: &Loss, stop: &Stop) -> Failure {
+    let shown = arguments.name.display();
+    let in_time = |in_time: &bool| {
+        if *in_time {
+            "before the lease was over"
+        } else {
+            "but only after the lease was over: somebody else may have worked at the same time"
+        }
+    };
+    let (became, remedy) = match stop {
+        Stop::EndedByItself => (
+            "The command had just ended by itself".to_owned(),
+            "somebody else may have worked at the same time: check what the command did".to_owned(),
+        ),
+        Stop::Asked { in_time: was } => (
+            format!(
+                "The command was asked to end, which it did, {}",
+                in_time(was)
+            ),
+            HALF_DONE.to_owned(),
+        ),
+        Stop::Killed { in_time: was } => (
+            format!("The command was killed, {}", in_time(was)),
+            HALF_DONE.to_owned(),
+        ),
+        Stop::Refused { pid, error } => (
+            format!(
+                "The command could not be stopped ({error}): it runs as another user and goes on \
+                 without the lock, which somebody else may take"
+            ),
+            format!("stop it as that user: process {}", pid.as_raw_nonzero()),
+        ),
+    };
+    Failure::new(
+        LOST,
+        format!("the lock '{shown}' was lost while the command ran: {loss}. {became}"),
+    )
+    .remedy(remedy)
+}
+
+const HALF_DONE: &str = "its work may be half done: check it before running it again";
 
 /// What the command is told about its lock.
 fn environment(arguments: &Arguments, guard: &Guard) -> [(&'static str, OsString); 3] {
@@ -138,7 +188,10 @@ Examples:
 The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,
 in ms since 1970; the lease is renewed). It runs in a process group of its own and gets this
 command's input, output, terminal and signals. If this process is killed, so is the command.
+A command that becomes another user (sudo, su) can be stopped by neither: put it
+outside, as in: sudo quorlock run backup -- ./backup.sh
 
 Exit codes: the command's own, or 128 and its signal; 75 busy, 69 no majority of nodes answered,
 70 the lock was lost and the command was stopped, 64 wrong usage, 127 the command does not exist,
-126 it cannot be executed. With 127 and 126 the lock was not taken.";
+126 it cannot be executed. Both are checked before the lock is taken; a file whose interpreter is
+missing is only found out under the lock, and a command may end with these codes itself.";

@@ -81,10 +81,14 @@ impl Job {
         }
     }
 
-    /// Signals every process of the command's group.
-    pub(super) fn signal(&self, signal: Signal) {
-        // The group may be empty but for the command's unreaped end.
-        let _ended = kill_process_group(self.pid, signal);
+    /// Signals every process of the command's group that this process may signal; an error if
+    /// there is none, because they run as another user.
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+        match kill_process_group(self.pid, signal) {
+            // The group may be empty but for the command's unreaped end.
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes note of the command's end, waiting for it if need be.
@@ -117,7 +121,7 @@ impl Drop for Job {
     /// Whoever gives up on a command gives up its lock too, so it must not go on.
     fn drop(&mut self) {
         if !self.is_reaped {
-            self.signal(Signal::KILL);
+            let _runs_as_somebody_else = self.signal(Signal::KILL);
         }
     }
 }

@@ -170,6 +170,12 @@ pub(crate) fn send(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
+/// A port nobody uses now.
+pub(crate) fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 /// The process ids of a cluster's nodes.
 pub(crate) fn pids(ready: &Value) -> Vec<u64> {
     let nodes = ready["nodes"].as_array().unwrap();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::place::{Ended, Place, await_end, lives, send, wait_until};
+use crate::place::{Ended, Place, await_end, free_port, lives, send, wait_until};
 
 fn cluster() -> Place {
     let mut place = Place::new();
@@ -21,11 +21,11 @@ fn cluster() -> Place {
     place
 }
 
-/// Lets somebody else take a lock away on every node, as a careless administrator would.
-fn take_away(place: &Place, name: &str) {
+/// Lets somebody else take a lock away on so many nodes, as a careless administrator would.
+fn take_away(place: &Place, name: &str, count: usize) {
     let ready = fs::read_to_string(place.file("ready.json")).unwrap();
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
-    for node in ready["nodes"].as_array().unwrap() {
+    for node in ready["nodes"].as_array().unwrap().iter().take(count) {
         let address = node["url"]
             .as_str()
             .unwrap()
@@ -191,13 +191,86 @@ fn the_loss_of_the_lock_stops_the_command() {
         let child = command.stdout(output).spawn().unwrap();
         let printed = || fs::read_to_string(place.file("out")).unwrap();
         wait_until("the command runs", || printed().contains("started"));
-        take_away(&place, "lost");
+        take_away(&place, "lost", 3);
         let ended = Ended::of(child.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(70), "{}", ended.stderr);
         assert!(ended.stderr.contains(said), "{}", ended.stderr);
         assert_eq!(printed().contains("asked"), said == "asked to end");
         place.succeed(&["release", "lost", "other"]);
     }
+}
+
+#[test]
+fn a_loss_seen_only_at_the_release_is_no_success() {
+    let place = cluster();
+    let script = "echo started; while ! [ -e go ]; do sleep 0.01; done";
+    for (count, code) in [(1, 0), (2, 70), (3, 70)] {
+        let name = format!("lost{count}");
+        let output = fs::File::create(place.file("out")).unwrap();
+        // No renewal comes before the command's end.
+        let words = ["run", &name, "--ttl", "1h", "--", "sh", "-c", script];
+        let child = place.command(&words).stdout(output).spawn().unwrap();
+        let printed = || fs::read_to_string(place.file("out")).unwrap();
+        wait_until("the command runs", || printed().contains("started"));
+        take_away(&place, &name, count);
+        fs::write(place.file("go"), "").unwrap();
+        let ended = Ended::of(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(code), "{count}: {}", ended.stderr);
+        assert_eq!(
+            ended.stderr.contains("was lost"),
+            code == 70,
+            "{}",
+            ended.stderr
+        );
+        fs::remove_file(place.file("go")).unwrap();
+
+        let name = format!("taken{count}");
+        let token = place.succeed(&["acquire", &name, "--ttl", "1h"]);
+        take_away(&place, &name, count);
+        let ended = place.quorlock(&["release", &name, token.trim()]);
+        assert_eq!(ended.code, Some(code), "{count}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_wait_without_a_quorum_says_why_and_goes_on() {
+    let place = Place::new();
+    let errors = place.file("err");
+    let words = ["run", "a", "--nodes", "redis://127.0.0.1:1", "--", "true"];
+    let output = fs::File::create(&errors).unwrap();
+    let mut child = place.command(&words).stderr(output).spawn().unwrap();
+    let said = || fs::read_to_string(&errors).unwrap();
+    wait_until("it says why", || said().contains("unreachable"));
+    assert!(said().contains("still waiting"), "{}", said());
+    assert!(child.try_wait().unwrap().is_none());
+    send(&child, Signal::TERM);
+    assert_eq!(await_end(&mut child).code(), Some(143), "{}", said());
+}
+
+#[test]
+fn a_wrong_password_is_not_waited_for() {
+    let place = Place::new();
+    let port = free_port().to_string();
+    let words = ["server", "--bind", "127.0.0.1", "--port", &port];
+    let mut command = place.command(&words);
+    command.args(["--requirepass", "right", "--save", ""]);
+    let mut node = command.stdout(Stdio::null()).spawn().unwrap();
+    let named = |password: &str| format!("redis://:{password}@127.0.0.1:{port}");
+    let run = |nodes: &str| place.quorlock(&["run", "a", "--nodes", nodes, "--", "true"]);
+    // Waits until the node is there.
+    let right = run(&named("right"));
+    assert_eq!(right.code, Some(0), "{}", right.stderr);
+    for (nodes, said) in [
+        (named("wrong"), "WRONGPASS"),
+        (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
+    ] {
+        let ended = run(&nodes);
+        assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("wrong@"), "{}", ended.stderr);
+    }
+    send(&node, Signal::TERM);
+    await_end(&mut node);
 }
 
 #[test]

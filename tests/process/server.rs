@@ -9,15 +9,7 @@ use std::process::Child;
 use quorlock_tests::binary;
 use rustix::process::Signal;
 
-use crate::place::{Place, await_end, send, wait_until};
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
+use crate::place::{Place, await_end, free_port, send, wait_until};
 
 /// Starts a node in `data`, with its output in `out`.
 fn start(place: &Place, words: &[&str]) -> Child {

@@ -52,6 +52,11 @@ impl EmbeddedNode {
         Ok(Self { node })
     }
 
+    /// Who the node is. One in memory is made anew with its cluster.
+    pub(super) fn id(&self) -> String {
+        self.node.id().to_string()
+    }
+
     /// Ends the node as if its process had been killed.
     pub(super) async fn crash(self) {
         self.node.crash().await;

@@ -65,7 +65,10 @@ impl Member {
         }
         self.body = if self.mode.in_process {
             let disk = Arc::clone(&self.memory);
-            Body::Embedded(EmbeddedNode::start(&self.entry, &self.home, &self.mode, disk).await?)
+            let node = EmbeddedNode::start(&self.entry, &self.home, &self.mode, disk).await?;
+            // Of a node in memory nothing is known before.
+            self.entry.id = node.id();
+            Body::Embedded(node)
         } else {
             Body::Process(self.spawn()?)
         };

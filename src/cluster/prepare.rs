@@ -5,11 +5,12 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use super::embedded::create_identity;
 use super::home::Home;
-use super::manifest::Manifest;
+use super::manifest::{Entry, Manifest};
 use super::ports;
 use super::up::Arguments;
 use crate::clock;
@@ -95,19 +96,7 @@ fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<
         .remedy("leave --base-port out to resume it, or make another with --dir"));
     }
     for node in &manifest.nodes {
-        let directory = home.node_directory(node.number);
-        if !directory.is_dir() {
-            return Err(Failure::failed(format!(
-                "node {} was created before, but {} is gone: what it granted is not known any \
-                 more, so it must not vote as if nothing had happened",
-                node.number,
-                directory.display()
-            ))
-            .remedy(format!(
-                "restore the directory, or forget the whole cluster and its locks:\n\
-                 quorlock cluster clean --dir {shown}"
-            )));
-        }
+        check_past(home, node)?;
     }
     if let Some(port) = first_port_that_stays_taken(&manifest) {
         return Err(Failure::failed(format!(
@@ -128,6 +117,42 @@ fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<
         resumed: true,
         note: String::new(),
     })
+}
+
+/// Refuses a node whose directory is not the one it was created in.
+fn check_past(home: &Home, node: &Entry) -> Result<(), Failure> {
+    let directory = home.node_directory(node.number);
+    let what = match recorded_id(&directory) {
+        Ok(id) if id == node.id => return Ok(()),
+        Ok(id) => format!("holds another node ({id})"),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            format!("does not tell who it is ({error})")
+        }
+        Err(_) if directory.is_dir() => "has lost its contents".to_owned(),
+        Err(_) => "is gone".to_owned(),
+    };
+    Err(Failure::failed(format!(
+        "node {} was created before, but {} {what}: what it granted is not known any more, so it \
+         must not vote as if nothing had happened",
+        node.number,
+        directory.display()
+    ))
+    .remedy(format!(
+        "restore the directory, or forget the whole cluster and its locks:\n\
+         quorlock cluster clean --dir {}",
+        home.directory().display()
+    )))
+}
+
+/// The id in a node's directory. Whether the rest of the file is sound is for the node to say.
+fn recorded_id(directory: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(directory.join("node.id"))?;
+    let id = text
+        .lines()
+        .nth(1)
+        .and_then(|line| line.strip_prefix("id "));
+    id.map(str::to_owned)
+        .ok_or_else(|| io::Error::other("node.id names no node"))
 }
 
 /// The nodes of a supervisor that was killed may still be stopping, so a taken port is given a

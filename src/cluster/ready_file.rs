@@ -1,7 +1,12 @@
 //! The file that says a cluster is ready, for scripts and tests.
 //!
-//! It appears in one piece, once all nodes serve, so whoever waits for it can connect at once.
+//! It appears in one piece, once all nodes serve, and goes when the cluster stops. One that an
+//! earlier cluster could not remove goes before the next start, so whoever starts a cluster and
+//! then waits for the file can connect at once. It does not say that a cluster still runs: a
+//! supervisor that is killed leaves it behind.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -40,4 +45,25 @@ pub(super) fn value(cluster: &ClusterView) -> Value {
 pub(super) fn write(path: &Path, cluster: &ClusterView) -> Result<(), Failure> {
     write_atomically(path, &format!("{:#}\n", value(cluster)))
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Removes what an earlier cluster left behind.
+pub(super) fn remove_stale(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::failed(format!(
+            "cannot remove the ready file of an earlier run, {}: {error}",
+            path.display()
+        ))
+        .remedy("name another file with --ready-file")),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the file of this process's cluster, but not one that another cluster has put there.
+pub(super) fn remove_own(path: &Path) {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let told: Option<Value> = serde_json::from_str(&text).ok();
+    if told.is_some_and(|told| told["pid"] == std::process::id()) {
+        let _left_behind = fs::remove_file(path);
+    }
 }

@@ -9,7 +9,7 @@ use super::home::Home;
 use super::member::{Member, Mode};
 use super::prepare::{Prepared, prepare};
 use super::supervisor::{Plan, supervise};
-use super::{control, current, detach};
+use super::{control, current, detach, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
 use crate::runtime;
@@ -19,7 +19,7 @@ use crate::runtime;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// How many nodes; a lock needs more than half of them (default: 5)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=99))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) nodes: Option<u16>,
     /// Port of the first node, the others follow; 0 takes any free block (default: 7001, or the
     /// next free block)
@@ -40,7 +40,8 @@ pub(super) struct Arguments {
     /// Return once all nodes serve, and leave the cluster running
     #[arg(long)]
     pub(super) detach: bool,
-    /// Write a JSON description of the cluster here once all nodes serve
+    /// Write a JSON description of the cluster here once all nodes serve; removed at the end, and
+    /// before the start if one of an earlier run is there
     #[arg(long, value_name = "FILE")]
     pub(super) ready_file: Option<PathBuf>,
     /// This is the background half of --detach
@@ -95,6 +96,9 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     if home.is_running() {
         return Err(home.already_runs());
     }
+    if let Some(path) = &arguments.ready_file {
+        ready_file::remove_stale(path)?;
+    }
     let outcome = if arguments.detach && !arguments.detached {
         detach::run(&home, &arguments, format)
     } else {
@@ -142,8 +146,11 @@ async fn bring_up(home: &Home, arguments: &Arguments, format: Format) -> Result<
         ready_file: arguments.ready_file.clone(),
         format,
     };
-    supervise(plan, reporter, listener).await?;
-    Ok(ExitCode::SUCCESS)
+    let outcome = supervise(plan, reporter, listener).await;
+    if let Some(path) = &arguments.ready_file {
+        ready_file::remove_own(path);
+    }
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 fn temporary_directory() -> PathBuf {

@@ -42,7 +42,7 @@ fn mistakes_are_usage_errors() {
         &["acquire"],
         &["release", "a"],
         &["cluster", "up", "--nodes", "0"],
-        &["cluster", "up", "--nodes", "100"],
+        &["cluster", "up", "--nodes", "65"],
         &["cluster", "kill", "0"],
     ];
     for words in all {

@@ -185,7 +185,7 @@ fn a_detached_cluster_lives_on_and_an_ephemeral_one_leaves_nothing() {
 #[test]
 fn nodes_inside_the_supervisor_work_the_same() {
     let mut place = Place::new();
-    place.up(&[
+    let ready = place.up(&[
         "--nodes",
         "3",
         "--base-port",
@@ -193,6 +193,14 @@ fn nodes_inside_the_supervisor_work_the_same() {
         "--in-process",
         "--ephemeral",
     ]);
+    let mut ids: Vec<String> = identities(&ready).into_iter().map(|(id, _)| id).collect();
+    assert!(
+        ids.iter()
+            .all(|id| id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit())),
+        "{ids:?}"
+    );
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "each has its own");
     let token = place.succeed(&["acquire", "a", "--ttl", "50s"]);
     assert_eq!(place.quorlock(&["cluster", "pause", "1"]).code, Some(1));
     place.succeed(&["cluster", "kill", "1"]);
@@ -238,4 +246,20 @@ fn a_second_ctrl_c_kills_what_does_not_stop() {
         "{}",
         place.up_output()
     );
+}
+
+#[test]
+fn a_ready_file_is_never_that_of_an_earlier_run() {
+    let mut place = Place::new();
+    place.up(&["--nodes", "1", "--base-port", "0"]);
+    place.succeed(&["cluster", "down"]);
+    await_end(place.supervisor());
+    let ready = place.file("ready.json");
+    assert!(!ready.exists(), "it goes with the cluster");
+    std::fs::write(&ready, "left by a killed supervisor").unwrap();
+    let identity = place.file(".quorlock/dev/node-1/node.id");
+    std::fs::remove_file(identity).unwrap();
+    let words = ["cluster", "up", "--ready-file", "ready.json"];
+    assert_eq!(place.quorlock(&words).code, Some(1));
+    assert!(!ready.exists(), "a start that fails leaves none");
 }

@@ -115,7 +115,22 @@ fn a_node_whose_past_is_gone() {
         &place,
         &["cluster", "up"],
         1,
-        &["node 2 was created before", "restore", "clean"],
+        &["node 2 was created before", "is gone", "restore", "clean"],
+    );
+    fs::create_dir(place.file(".quorlock/dev/node-2")).unwrap();
+    refuses(
+        &place,
+        &["cluster", "up"],
+        1,
+        &["node 2 was created before", "lost its contents", "clean"],
+    );
+    let identity = |number: u16| place.file(&format!(".quorlock/dev/node-{number}/node.id"));
+    fs::copy(identity(1), identity(2)).unwrap();
+    refuses(
+        &place,
+        &["cluster", "up"],
+        1,
+        &["node 2 was created before", "another node", "clean"],
     );
 }
 
@@ -124,7 +139,10 @@ fn a_start_whose_nodes_fail_says_why() {
     let mut place = Place::new();
     place.up(&["--nodes", "1", "--base-port", "0"]);
     place.succeed(&["cluster", "down"]);
-    fs::write(place.file(".quorlock/dev/node-1/node.id"), "no identity").unwrap();
+    let identity = place.file(".quorlock/dev/node-1/node.id");
+    let text = fs::read_to_string(&identity).unwrap();
+    let id = text.lines().nth(1).unwrap();
+    fs::write(&identity, format!("of a version to come\n{id}\n")).unwrap();
     refuses(
         &place,
         &["cluster", "up"],

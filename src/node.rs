@@ -22,7 +22,7 @@ enum Action {
     Init {
         /// The node's data directory, as in the directive dir
         directory: PathBuf,
-        /// Name of the cluster the node belongs to; clients of another one are refused
+        /// Name of the cluster the node belongs to; shown in INFO, no client is refused for it
         #[arg(long, value_name = "NAME")]
         cluster: Option<String>,
     },

@@ -30,6 +30,14 @@ pub(super) struct Acquired {
     pub(super) mailbox: Owned,
 }
 
+/// An attempt that failed, and what it came to.
+struct Failure {
+    attempt: Acquisition,
+    decision: Decision,
+    /// When enough nodes are free again, if nobody renews.
+    free_at: Option<ClientInstant>,
+}
+
 /// Tries until the order is fulfilled or cannot be. `None` if the caller is gone.
 pub(super) async fn acquire(
     shared: &Rc<Shared>,
@@ -37,56 +45,78 @@ pub(super) async fn acquire(
 ) -> Option<Result<Acquired, AcquireError>> {
     let began = shared.now();
     let mut attempts = 0_u32;
+    let mut last: Option<Failure> = None;
     loop {
-        let waited = shared.now().since(began);
-        let wait_left = match order.wait {
-            Wait::None => None,
-            Wait::For(wait) => Some(wait.saturating_sub(waited)),
-            Wait::Forever => Some(Duration::MAX),
+        // The first round has all the time its nodes may need; later ones end with the wait.
+        let patience_max = match last {
+            Some(_) => left(shared, order.wait, began).max(ROUND_LEAST),
+            None => Duration::MAX,
         };
-        let patience_max = match order.wait {
-            Wait::For(_) => wait_left.unwrap_or(Duration::ZERO).max(ROUND_LEAST),
-            _ => Duration::MAX,
-        };
+        let is_cut = patience_max < shared.patience(order.ttl);
         let (attempt, decision) = match once(shared, order, patience_max).await {
             Round::Acquired(acquired) => return Some(Ok(*acquired)),
             Round::Cancelled => return None,
             Round::Failed(attempt, decision) => (attempt, decision),
         };
         let failed_at = shared.now();
-        let time_left = match &decision {
-            Decision::Busy { .. } => {
-                let token = Token::from_bytes(Bytes::new());
-                let subject = Subject::new(order.name.clone(), token, order.ttl);
-                tokio::select! {
-                    biased;
-                    () = order.reply.closed() => return None,
-                    left = time_left(shared, &subject, &attempt) => left,
-                }
-            }
-            _ => None,
+        let is_busy = matches!(decision, Decision::Busy { .. });
+        // A round that was cut short knows less than the one before it.
+        let failure = match last.take() {
+            Some(before) if is_cut && !is_busy => before,
+            before => Failure {
+                attempt,
+                decision,
+                free_at: before.and_then(|before| before.free_at),
+            },
         };
-        let waited = shared.now().since(began);
-        let left = match order.wait {
-            Wait::None => Duration::ZERO,
-            Wait::For(wait) => wait.saturating_sub(waited),
-            Wait::Forever => Duration::MAX,
-        };
-        if left.is_zero() {
-            return Some(Err(error(
-                shared, order, &attempt, decision, time_left, waited,
-            )));
+        let failure = last.insert(failure);
+        let wait_left = left(shared, order.wait, began);
+        if is_busy && !wait_left.is_zero() {
+            let token = Token::from_bytes(Bytes::new());
+            let subject = Subject::new(order.name.clone(), token, order.ttl);
+            let told = tokio::select! {
+                biased;
+                () = order.reply.closed() => return None,
+                told = time_left(shared, &subject, &failure.attempt, wait_left) => told,
+            };
+            failure.free_at = told.map(|told| shared.now().after(told));
+        }
+        let time_left = failure.free_at.map(|at| shared.now().until(at));
+        // A round that cannot end within the wait is not begun.
+        let spare = left(shared, order.wait, began).saturating_sub(round_needs(shared));
+        if spare.is_zero() {
+            let waited = shared.now().since(began);
+            return Some(Err(error(shared, order, failure, time_left, waited)));
         }
         let delay = shared.settings.retry_delay;
-        let pause = delay.pause(attempts, rand::random(), time_left).min(left);
+        let pause = delay.pause(attempts, rand::random(), time_left);
         attempts = attempts.saturating_add(1);
-        let next = failed_at.after(pause);
+        let next = failed_at.after(pause).earlier(shared.now().after(spare));
         tokio::select! {
             biased;
             () = order.reply.closed() => return None,
             () = sleep_until(shared, next) => {}
         }
     }
+}
+
+/// What is left of a wait.
+fn left(shared: &Shared, wait: Wait, began: ClientInstant) -> Duration {
+    match wait {
+        Wait::None => Duration::ZERO,
+        Wait::For(wait) => wait.saturating_sub(shared.now().since(began)),
+        Wait::Forever => Duration::MAX,
+    }
+}
+
+/// How long a majority of the nodes takes for a round, as far as was measured.
+fn round_needs(shared: &Shared) -> Duration {
+    let nodes = shared.nodes.iter();
+    let mut usual: Vec<_> = nodes
+        .map(|node| node.state.borrow().round_trip.usual())
+        .collect();
+    usual.sort_unstable();
+    usual[majority(usual.len()) - 1]
 }
 
 enum Round {
@@ -172,11 +202,12 @@ fn terms(shared: &Shared, order: &AcquireOrder) -> Terms {
     }
 }
 
-/// Time until enough nodes are free again, as far as the nodes that refused tell.
+/// Time until enough nodes are free again, as far as the nodes that refused tell within `limit`.
 async fn time_left(
     shared: &Rc<Shared>,
     subject: &Subject,
     attempt: &Acquisition,
+    limit: Duration,
 ) -> Option<Duration> {
     let mailbox = Owned::default();
     let now = shared.now();
@@ -192,7 +223,7 @@ async fn time_left(
             asked += 1;
         }
     }
-    let until = now.after(shared.patience(subject.ttl));
+    let until = now.after(shared.patience(subject.ttl).min(limit));
     let mut lefts = Vec::new();
     while asked > 0 {
         if let Some(letter) = mailbox.take() {
@@ -230,29 +261,28 @@ pub(super) async fn sleep_until(shared: &Shared, until: ClientInstant) {
 fn error(
     shared: &Shared,
     order: &AcquireOrder,
-    attempt: &Acquisition,
-    decision: Decision,
+    failure: &Failure,
     time_left: Option<Duration>,
     waited: Duration,
 ) -> AcquireError {
     let name = shown(&order.name);
     let needed = majority(shared.nodes.len());
-    match decision {
+    match &failure.decision {
         Decision::Busy { holder } => AcquireError::Busy {
             name,
-            holder,
+            holder: holder.clone(),
             time_left,
             waited,
         },
         Decision::NoQuorum => AcquireError::NoQuorum {
             name,
             needed,
-            nodes: reports(shared, attempt),
+            nodes: reports(shared, &failure.attempt),
             waited,
         },
         Decision::TimedOut => AcquireError::TimedOut {
             name,
-            nodes: reports(shared, attempt),
+            nodes: reports(shared, &failure.attempt),
             waited,
         },
         Decision::Cancelled | Decision::Acquired { .. } => AcquireError::Cancelled { name },

@@ -29,6 +29,12 @@ impl RoundTrip {
         *self = Self::default();
     }
 
+    /// What a round trip takes as a rule, zero while none was measured.
+    pub(super) fn usual(&self) -> Duration {
+        let smoothed = self.smoothed.unwrap_or_default().saturating_mul(2);
+        smoothed.saturating_add(self.variation.saturating_mul(4))
+    }
+
     /// Generous, since a wrong "silent" costs a vote: but a few round trips, not seconds.
     pub(super) fn patience(&self) -> Duration {
         match self.smoothed {

@@ -121,7 +121,9 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
     let port = match port {
         None => PORT_DEFAULT,
         Some(text) => match text.parse() {
-            Ok(0) | Err(_) => return Err(format!("'{text}' is not a port (1 to 65535)")),
+            Ok(0) | Err(_) => {
+                return Err("what follows the ':' is not a port (1 to 65535)".to_owned());
+            }
             Ok(port) => port,
         },
     };
@@ -189,7 +191,7 @@ fn parse_database(text: &str) -> Result<u32, String> {
         "" => Ok(0),
         text => text
             .parse()
-            .map_err(|_| format!("'{text}' is not the number of a database")),
+            .map_err(|_| "what follows the '/' is not the number of a database".to_owned()),
     }
 }
 
@@ -213,14 +215,45 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the login is not UTF-8".to_owned())
 }
 
+/// The address with everything taken out that may be a part of a password, also where it was cut
+/// or mistyped so that it cannot be read.
 fn without_password(text: &str) -> String {
-    match (text.find("://"), text.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme + 3 <= at => {
-            format!("{}...{}", &text[..scheme + 3], &text[at..])
+    let (scheme, rest) = match text.find("://") {
+        Some(at) => text.split_at(at + 3),
+        None => ("", text),
+    };
+    let (hidden, place) = match rest.rsplit_once('@') {
+        // A '?' before the '@': either may belong to the password.
+        Some((login, _)) if login.contains('?') => return format!("{scheme}..."),
+        Some((_, place)) => ("...@", place),
+        None => ("", rest),
+    };
+    let (place, query) = match place.split_once('?') {
+        Some((place, _)) => (place, "?..."),
+        None => (place, ""),
+    };
+    // Past the colons of an IPv6 address in brackets, if that is what it begins with.
+    let is_address = |host: &str| host.parse::<std::net::Ipv6Addr>().is_ok();
+    let host = match place
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((host, _)) if is_address(host) => host.len() + 2,
+        _ => 0,
+    };
+    let place = match place[host..].split_once(':') {
+        Some((name, port)) if !is_port_and_database(port) => {
+            format!("{}{name}:...", &place[..host])
         }
-        (None, Some(at)) => format!("...{}", &text[at..]),
-        _ => text.to_owned(),
-    }
+        _ => place.to_owned(),
+    };
+    format!("{scheme}{hidden}{place}{query}")
+}
+
+fn is_port_and_database(text: &str) -> bool {
+    let (port, database) = text.split_once('/').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    port.parse::<u16>().is_ok() && is_number(port) && database.len() <= 4 && is_number(database)
 }
 
 const PORT_DEFAULT: u16 = 6379;
@@ -276,5 +309,44 @@ mod tests {
         }
         let error = NodeAddress::parse("rediss://u:secret@host").unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn no_part_of_a_password_is_in_an_error() {
+        for text in [
+            "redis://:secret",
+            "redis://user:secret",
+            "redis://user:1secret/2",
+            "redis://user:1/secret",
+            "redis://user:secret:7001",
+            "redis://user:secret?x",
+            "redis://[user:secret",
+            "redis://host?password=secret",
+            "redis://host?password=secret@1",
+            "redis://host?password=1@secret",
+            "redis://u:p?secret@host:x",
+            "redis://u:p@host?password=secret",
+            "redis://u:p@host:secret",
+            "rediss://u:p@secret@host",
+            "unix://user:secret/run/n.sock",
+            "unix:///run/n.sock?password=secret",
+            "unix:///run/n.sock?db=secret",
+            "user:secret@host",
+            "user:secret",
+            "redis://user:secret ,",
+        ] {
+            let error = NodeAddress::parse(text).unwrap_err();
+            assert!(!error.to_string().contains("secret"), "{text}: {error}");
+        }
+        // What is no secret is still shown.
+        for (text, shown) in [
+            ("127.0.0.1:7001", "'127.0.0.1:7001'"),
+            ("redis://h:99999", "'redis://h:...'"),
+            ("rediss://u:secret@h:7001/2", "'rediss://...@h:7001/2'"),
+            ("rediss://[::1]:7001", "'rediss://[::1]:7001'"),
+        ] {
+            let error = NodeAddress::parse(text).unwrap_err().to_string();
+            assert!(error.contains(shown), "{error}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! bytes iteratively and refuses what is too long, too deep or malformed before the decoder, which
 //! recurses and trusts lengths, sees it. RESP3 is not spoken: this client never asks for it.
 
+use bytes::{Buf as _, BytesMut};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 use thiserror::Error;
@@ -27,8 +28,63 @@ pub(crate) enum ReplyError {
     Unterminated,
 }
 
+/// A node's bytes, out of which replies are taken one after the other.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    buffer: BytesMut,
+    /// What is still to come of a string whose beginning has been taken.
+    to_skip: usize,
+}
+
+impl Replies {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self {
+            buffer: BytesMut::with_capacity(bytes),
+            to_skip: 0,
+        }
+    }
+
+    /// Where what is read goes to, with room for `bytes` more.
+    pub(crate) fn room(&mut self, bytes: usize) -> &mut BytesMut {
+        self.buffer.reserve(bytes);
+        &mut self.buffer
+    }
+
+    /// Takes the next reply, if it is there.
+    pub(crate) fn next(&mut self) -> Result<Option<OwnedFrame>, ReplyError> {
+        self.skip(0);
+        if self.to_skip > 0 {
+            return Ok(None);
+        }
+        let Some((frame, bytes)) = first(&self.buffer)? else {
+            return Ok(None);
+        };
+        self.skip(bytes);
+        Ok(Some(frame))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffer.is_empty() && self.to_skip == 0
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.to_skip += bytes;
+        let here = self.to_skip.min(self.buffer.len());
+        self.buffer.advance(here);
+        self.to_skip -= here;
+    }
+}
+
 /// Decodes the first reply in `buffer`, if it is complete, with the number of bytes it takes.
-pub(crate) fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
+///
+/// Of a very long string only the beginning is waited for and decoded; the bytes it takes then
+/// reach beyond the buffer.
+fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
+    if let Some((at, bytes)) = long_string(buffer)? {
+        let beginning = buffer.get(at..at + STRING_BYTES_MAX);
+        let frame = beginning.map(|text| OwnedFrame::BulkString(text.to_vec()));
+        return Ok(frame.map(|frame| (frame, at + bytes + 2)));
+    }
     let Some(bytes) = length(buffer)? else {
         return Ok(None);
     };
@@ -37,6 +93,21 @@ pub(crate) fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyE
         // The decoder is stricter than the guard about what it calls a number or a string.
         _ => Err(ReplyError::BadNumber),
     }
+}
+
+/// Where the text of a very long string begins and how long it is, if that is what comes first.
+fn long_string(buffer: &[u8]) -> Result<Option<(usize, usize)>, ReplyError> {
+    if buffer.first() != Some(&b'$') {
+        return Ok(None);
+    }
+    let Some((line, at)) = line(buffer, 0)? else {
+        return Ok(None);
+    };
+    let bytes = match number(&line[1..])? {
+        -1 => 0,
+        count => size(count, SKIPPED_BYTES_MAX).ok_or(ReplyError::LongString)?,
+    };
+    Ok((bytes > STRING_BYTES_MAX).then_some((at, bytes)))
 }
 
 /// The length of the first reply in `buffer`, or nothing while it is incomplete.
@@ -127,8 +198,11 @@ fn size(count: i64, most: usize) -> Option<usize> {
     usize::try_from(count).ok().filter(|count| *count <= most)
 }
 
-/// The longest reply this client asks for is `INFO`: some ten thousand bytes.
+/// `INFO` has some ten thousand bytes, and no token is longer than a thousand; but where a lock's
+/// name is that of somebody's large value, `SET ... GET` answers with all of it.
 const STRING_BYTES_MAX: usize = 256 * 1024;
+/// More than any value a node stores: Redis and Valkey end at 512 MiB unless told otherwise.
+const SKIPPED_BYTES_MAX: usize = 1 << 31;
 const LINE_BYTES_MAX: usize = 8 * 1024;
 const ELEMENTS_MAX: usize = 1024;
 const DEPTH_MAX: usize = 4;
@@ -199,6 +273,32 @@ mod tests {
         ] {
             assert_eq!(first(reply.as_bytes()), Err(error), "{:.20}", reply);
         }
+    }
+
+    #[test]
+    fn a_large_value_is_cut_and_does_not_hide_what_follows() {
+        let bytes = 5 * 1024 * 1024;
+        let mut stream = format!("${bytes}\r\n").into_bytes();
+        stream.resize(stream.len() + bytes, b'x');
+        stream.extend_from_slice(b"\r\n:7\r\n$-1\r\n");
+        let mut replies = Replies::with_capacity(16);
+        let mut taken = Vec::new();
+        let mut largest = 0;
+        for chunk in stream.chunks(10_000) {
+            replies.room(chunk.len()).extend_from_slice(chunk);
+            while let Some(reply) = replies.next().unwrap() {
+                taken.push(reply);
+            }
+            largest = largest.max(replies.buffer.len());
+        }
+        assert!(
+            matches!(&taken[0], OwnedFrame::BulkString(text) if text.len() == STRING_BYTES_MAX)
+        );
+        assert_eq!(taken[1..], [OwnedFrame::Integer(7), OwnedFrame::Null]);
+        assert!(
+            replies.is_empty() && largest <= STRING_BYTES_MAX,
+            "{largest}"
+        );
     }
 
     proptest! {

@@ -22,7 +22,7 @@ use super::stream::Stream;
 use crate::address::{NodeAddress, Place};
 use crate::answer;
 use crate::outcome::Cause;
-use crate::reply;
+use crate::reply::Replies;
 use crate::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
 use crate::votes::Admission;
 
@@ -78,12 +78,12 @@ async fn open(
         release_hash: None,
         extend_hash: None,
     };
-    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut replies = Replies::with_capacity(READ_BYTES);
     for what in asked {
-        let reply = next_reply(&mut stream, &mut buffer).await?;
+        let reply = next_reply(&mut stream, &mut replies).await?;
         learn(&mut peer, what, &reply)?;
     }
-    if !buffer.is_empty() {
+    if !replies.is_empty() {
         return Err(unreachable("the node answers more than it was asked"));
     }
     admit(node, shared, &mut peer);
@@ -189,7 +189,7 @@ fn admit(node: &Node, shared: &Shared, peer: &mut Peer) {
 
 /// Writes and reads until the connection ends, and says why.
 async fn serve(node: &Node, stream: &mut Stream) -> Cause {
-    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut replies = Replies::with_capacity(READ_BYTES);
     let mut writing = BytesMut::new();
     let mut check = Box::pin(sleep(CHECK_EVERY));
     loop {
@@ -218,7 +218,7 @@ async fn serve(node: &Node, stream: &mut Stream) -> Cause {
                 if let Err(error) = ready {
                     return unreachable(&format!("reading failed: {error}"));
                 }
-                if let Err(cause) = receive(node, stream, &mut buffer) {
+                if let Err(cause) = receive(node, stream, &mut replies) {
                     return cause;
                 }
             }
@@ -239,9 +239,8 @@ async fn serve(node: &Node, stream: &mut Stream) -> Cause {
 }
 
 /// Reads what is there and delivers every complete reply.
-fn receive(node: &Node, stream: &mut Stream, buffer: &mut BytesMut) -> Result<(), Cause> {
-    buffer.reserve(READ_BYTES);
-    match stream.try_read_buf(buffer) {
+fn receive(node: &Node, stream: &mut Stream, replies: &mut Replies) -> Result<(), Cause> {
+    match stream.try_read_buf(replies.room(READ_BYTES)) {
         Ok(0) => return Err(unreachable("the node closed the connection")),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -249,9 +248,8 @@ fn receive(node: &Node, stream: &mut Stream, buffer: &mut BytesMut) -> Result<()
     }
     let now = node.now();
     loop {
-        match reply::first(buffer) {
-            Ok(Some((reply, bytes))) => {
-                buffer.advance(bytes);
+        match replies.next() {
+            Ok(Some(reply)) => {
                 if !node.deliver(now, &reply) {
                     return Err(unreachable("the node answers more than it was asked"));
                 }
@@ -262,17 +260,14 @@ fn receive(node: &Node, stream: &mut Stream, buffer: &mut BytesMut) -> Result<()
     }
 }
 
-async fn next_reply(stream: &mut Stream, buffer: &mut BytesMut) -> Result<OwnedFrame, Cause> {
+async fn next_reply(stream: &mut Stream, replies: &mut Replies) -> Result<OwnedFrame, Cause> {
     loop {
-        match reply::first(buffer) {
-            Ok(Some((reply, bytes))) => {
-                buffer.advance(bytes);
-                return Ok(reply);
-            }
+        match replies.next() {
+            Ok(Some(reply)) => return Ok(reply),
             Ok(None) => {}
             Err(error) => return Err(unreachable(&format!("protocol error: {error}"))),
         }
-        match stream.read_buf(buffer).await {
+        match stream.read_buf(replies.room(READ_BYTES)).await {
             Ok(0) => return Err(unreachable("the node closed the connection at log-in")),
             Ok(_) => {}
             Err(error) => return Err(unreachable(&error.to_string())),

@@ -186,3 +186,21 @@ async fn binary_names_are_names_like_others() {
     });
     assert!(guard.release().await.released());
 }
+
+#[tokio::test]
+async fn somebodys_large_value_under_the_name_costs_no_connection() {
+    let nodes = FakeNode::five();
+    for node in &nodes {
+        let value = ("x".repeat(5 * 1024 * 1024), 60_000);
+        node.state().keys.insert("a".into(), value);
+    }
+    let redlock = client(&nodes);
+    redlock.probe().await;
+    let error = refused(&redlock).await;
+    assert!(
+        matches!(error, AcquireError::Busy { holder: None, .. }),
+        "{error}"
+    );
+    assert!(acquire(&redlock, "b").await.release().await.released());
+    assert!(nodes.iter().all(|node| node.state().connections == 1));
+}

@@ -235,7 +235,8 @@ async fn a_release_that_a_loading_node_refused_is_made_up_for() {
 #[tokio::test]
 async fn a_release_by_token_is_owed_to_nodes_that_are_away() {
     let nodes = FakeNode::five();
-    let lease = client(&nodes).lock("a").ttl(TTL).acquire_lease().await;
+    let elsewhere = client(&nodes);
+    let lease = elsewhere.lock("a").ttl(TTL).acquire_lease().await;
     eventually("all nodes hold it", || holders(&nodes, "a") == 5);
     let redlock = client(&nodes);
     redlock.probe().await;

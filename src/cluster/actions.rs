@@ -33,8 +33,20 @@ pub(super) fn run(place: &Place, request: &Request, format: Format) -> Result<Ex
             Answer::Starting | Answer::Silent => format!("{text}; it does not answer yet"),
         };
     }
+    if *request == Request::Down {
+        await_end(&home);
+    }
     format.result(&text, &json!({ "done": text, "nodes": cluster.nodes }));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the supervisor, whose last answer came just before its end, has let go of the
+/// directory, so that the cluster can be started again or removed at once.
+fn await_end(home: &Home) {
+    let give_up = clock::now() + END_PATIENCE;
+    while home.is_running() && clock::now() < give_up {
+        clock::block_for(END_STEP);
+    }
 }
 
 /// Waits until a node that was just started answers, or has ended.
@@ -76,5 +88,7 @@ pub(super) fn clean(place: &Place, format: Format) -> Result<ExitCode, Failure> 
     Ok(ExitCode::SUCCESS)
 }
 
+const END_PATIENCE: Duration = Duration::from_secs(5);
+const END_STEP: Duration = Duration::from_millis(5);
 const RESTART_PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);

@@ -114,12 +114,7 @@ impl Keeper {
     }
 
     async fn run(mut self) {
-        let end = self.keep().await;
-        if !matches!(end, End::Detached) {
-            // Before the release: no request of this lock may be written again behind it.
-            self.mailbox.close();
-        }
-        match end {
+        match self.keep().await {
             End::Released(None) => self.shared.release_everywhere(&self.subject),
             End::Released(Some(reply)) => {
                 let released = release(&self.shared, &self.subject).await;

@@ -77,13 +77,6 @@ impl Owned {
         }
     }
 
-    /// Wants no more answers: requests that were not written yet, or would have to be written
-    /// again, are dropped.
-    pub(super) fn close(&self) {
-        self.mailbox.is_closed.set(true);
-        self.mailbox.letters.borrow_mut().clear();
-    }
-
     /// Lets go without closing: requests on their way are still carried out.
     pub(super) fn leave_open(mut self) {
         self.stays_open = true;

@@ -3,7 +3,8 @@
 //! The log stores opaque frames; this file gives the frames that are not key mutations their
 //! meaning: which incarnation runs, whether it serves, how durable its replies are, and what it
 //! might forget. Every record has a fixed layout, little endian, behind one version byte, so that
-//! a record that does not decode is corruption and never a guess.
+//! a record that does not decode is corruption and never a guess. Layouts of earlier versions are
+//! read for ever; the newest is written.
 //!
 //! What the records mean for a restart is decided in `restart`, not here.
 
@@ -34,6 +35,8 @@ pub mod kind {
     pub const END: u8 = 11;
     /// The node was created and has never run.
     pub const INIT: u8 = 12;
+    /// Durable data was lost, and an operator had the log repaired.
+    pub const LOST: u8 = 13;
 }
 
 /// How durable a reply is when it leaves, from weakest to strongest.
@@ -60,7 +63,8 @@ impl Durability {
         }
     }
 
-    const fn code(self) -> u8 {
+    /// Its number in a record.
+    pub const fn code(self) -> u8 {
         match self {
             Self::Volatile => 0,
             Self::No => 1,
@@ -69,7 +73,8 @@ impl Durability {
         }
     }
 
-    fn from_code(code: u8) -> Option<Self> {
+    /// The durability with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
         [Self::Volatile, Self::No, Self::Everysec, Self::Always]
             .get(usize::from(code))
             .copied()
@@ -112,16 +117,32 @@ pub struct Start {
     pub boottime_ns: u64,
     /// The delay it has to wait out before it serves.
     pub pending: Option<Pending>,
+    /// `restart-delay-max` in force, in nanoseconds: the longest TTL that this incarnation leaves
+    /// to a delay. 0 where the record is of layout version 1, which does not say.
+    pub cap_ns: u64,
+}
+
+/// How durable replies are from here on, and which TTLs are left to a delay: a change while the
+/// node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mode {
+    /// The durability of replies.
+    pub durability: Durability,
+    /// `restart-delay-max` in nanoseconds; 0 in layout version 1, where it never changed.
+    pub cap_ns: u64,
+    /// Everything before this record that a weaker mode had revealed was synced when the record
+    /// was written. So `durability` is the weakest since the last complete sync.
+    pub is_complete: bool,
 }
 
 /// What a checkpoint's first frame says, so that everything before it can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Control {
-    /// The running incarnation.
+    /// The running incarnation. Its cap is the largest since it started.
     pub start: Start,
     /// Whether it serves already.
     pub serving: bool,
-    /// The weakest durability since its start.
+    /// The weakest durability since its start, or since the last complete sync.
     pub weakest: Durability,
     /// The promise in force, in nanoseconds.
     pub promise_ns: u64,
@@ -137,7 +158,7 @@ pub enum Record {
     /// It serves.
     Serving,
     /// Its replies are this durable from here on.
-    Mode(Durability),
+    Mode(Mode),
     /// No TTL above this many nanoseconds is granted until the next promise.
     Promise(u64),
     /// It ended in order; a delay still owed is carried on.
@@ -146,6 +167,10 @@ pub enum Record {
     Tick,
     /// A checkpoint begins.
     Control(Control),
+    /// A repair cut off durable data. No lock that went with it, and that a delay can cover, had
+    /// a longer TTL than this many nanoseconds: the largest cap and promise that could be read
+    /// anywhere in the log, or were configured.
+    Lost(u64),
 }
 
 /// Why a control record's bytes are not one.
@@ -156,13 +181,15 @@ pub enum RecordError {
     Kind(u8),
     /// The record was written by a version with another layout.
     #[error(
-        "control record of kind {kind} has layout version {version}, this version reads {VERSION}"
+        "control record of kind {kind} has layout version {version}, this version reads 1 to {newest}"
     )]
     Version {
         /// The frame kind.
         kind: u8,
         /// The layout version found.
         version: u8,
+        /// The newest layout version of this kind that is known.
+        newest: u8,
     },
     /// Too short, too long, or a value out of range.
     #[error("control record of kind {0} does not have the layout of that kind")]
@@ -181,17 +208,24 @@ impl Record {
             Self::Shutdown(_) => kind::SHUTDOWN,
             Self::Tick => kind::TICK,
             Self::Control(_) => kind::CONTROL,
+            Self::Lost(_) => kind::LOST,
         }
     }
 
     /// Appends the record's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(VERSION);
+        out.push(version_of(self.kind()));
         match self {
             Self::Init | Self::Serving | Self::Tick => {}
             Self::Start(start) => encode_start(start, out),
-            Self::Mode(durability) => out.push(durability.code()),
-            Self::Promise(ttl_ns) => out.extend_from_slice(&ttl_ns.to_le_bytes()),
+            Self::Mode(mode) => {
+                out.push(mode.durability.code());
+                out.extend_from_slice(&mode.cap_ns.to_le_bytes());
+                out.push(u8::from(mode.is_complete));
+            }
+            Self::Promise(ttl_ns) | Self::Lost(ttl_ns) => {
+                out.extend_from_slice(&ttl_ns.to_le_bytes())
+            }
             Self::Shutdown(pending) => encode_pending(pending.as_ref(), out),
             Self::Control(control) => {
                 encode_start(&control.start, out);
@@ -208,10 +242,15 @@ impl Record {
     /// When the bytes are not exactly one record of this kind.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, RecordError> {
         let (&version, rest) = payload.split_first().ok_or(RecordError::Layout(kind))?;
-        if version != VERSION {
-            return Err(RecordError::Version { kind, version });
+        let newest = version_of(kind);
+        if version == 0 || version > newest {
+            return Err(RecordError::Version {
+                kind,
+                version,
+                newest,
+            });
         }
-        let mut fields = Fields { rest };
+        let mut fields = Fields { rest, version };
         let record = fields.record(kind)?.ok_or(RecordError::Layout(kind))?;
         if fields.rest.is_empty() {
             Ok(record)
@@ -235,6 +274,7 @@ fn encode_start(start: &Start, out: &mut Vec<u8>) {
         out.extend_from_slice(&number.to_le_bytes());
     }
     encode_pending(start.pending.as_ref(), out);
+    out.extend_from_slice(&start.cap_ns.to_le_bytes());
 }
 
 fn encode_pending(pending: Option<&Pending>, out: &mut Vec<u8>) {
@@ -248,6 +288,8 @@ fn encode_pending(pending: Option<&Pending>, out: &mut Vec<u8>) {
 /// Takes fixed-size fields off the front; `None` means the bytes do not fit the layout.
 struct Fields<'a> {
     rest: &'a [u8],
+    /// The layout version of the record they belong to.
+    version: u8,
 }
 
 impl Fields<'_> {
@@ -257,10 +299,11 @@ impl Fields<'_> {
             kind::SERVING => Some(Record::Serving),
             kind::TICK => Some(Record::Tick),
             kind::START => self.start().map(Record::Start),
-            kind::MODE => self.durability().map(Record::Mode),
+            kind::MODE => self.mode().map(Record::Mode),
             kind::PROMISE => self.number().map(Record::Promise),
             kind::SHUTDOWN => self.pending().map(Record::Shutdown),
             kind::CONTROL => self.control().map(Record::Control),
+            kind::LOST => self.number().map(Record::Lost),
             other => return Err(RecordError::Kind(other)),
         })
     }
@@ -285,7 +328,25 @@ impl Fields<'_> {
             wall_us: self.number()?,
             boottime_ns: self.number()?,
             pending: self.pending()?,
+            cap_ns: self.cap()?,
         })
+    }
+
+    fn mode(&mut self) -> Option<Mode> {
+        Some(Mode {
+            durability: self.durability()?,
+            cap_ns: self.cap()?,
+            is_complete: self.version > 1 && self.flag()?,
+        })
+    }
+
+    /// Not part of layout version 1.
+    fn cap(&mut self) -> Option<u64> {
+        if self.version == 1 {
+            Some(0)
+        } else {
+            self.number()
+        }
     }
 
     fn pending(&mut self) -> Option<Option<Pending>> {
@@ -326,90 +387,14 @@ impl Fields<'_> {
     }
 }
 
-/// Layout version of every control record.
-const VERSION: u8 = 1;
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-    use super::*;
-
-    fn records() -> Vec<Record> {
-        let pending = Some(Pending {
-            until: NodeTime::from_nanos(7),
-            length_ns: 9,
-            cause: Stop::Unknown,
-        });
-        let start = Start {
-            incarnation: 3,
-            boot: Boot([5; 16]),
-            place: 11,
-            durability: Durability::Everysec,
-            base: NodeTime::from_nanos(1 << 40),
-            raw_ns: 17,
-            wall_us: 19,
-            boottime_ns: 23,
-            pending,
-        };
-        vec![
-            Record::Init,
-            Record::Start(start),
-            Record::Start(Start {
-                pending: None,
-                ..start
-            }),
-            Record::Serving,
-            Record::Mode(Durability::Always),
-            Record::Promise(30_000_000_000),
-            Record::Shutdown(pending),
-            Record::Shutdown(None),
-            Record::Tick,
-            Record::Control(Control {
-                start,
-                serving: true,
-                weakest: Durability::No,
-                promise_ns: 1,
-            }),
-        ]
-    }
-
-    #[test]
-    fn every_record_comes_back_and_every_cut_is_refused() {
-        for record in records() {
-            let mut bytes = Vec::new();
-            record.encode(&mut bytes);
-            assert_eq!(Record::decode(record.kind(), &bytes), Ok(record));
-            for end in 0..bytes.len() {
-                assert!(
-                    Record::decode(record.kind(), &bytes[..end]).is_err(),
-                    "{record:?} {end}"
-                );
-            }
-            bytes.push(0);
-            assert_eq!(
-                Record::decode(record.kind(), &bytes),
-                Err(RecordError::Layout(record.kind()))
-            );
-        }
-    }
-
-    #[test]
-    fn another_version_kind_or_value_is_named() {
-        assert_eq!(
-            Record::decode(kind::TICK, &[2]),
-            Err(RecordError::Version {
-                kind: kind::TICK,
-                version: 2
-            })
-        );
-        assert_eq!(Record::decode(200, &[VERSION]), Err(RecordError::Kind(200)));
-        assert_eq!(
-            Record::decode(kind::MODE, &[VERSION, 9]),
-            Err(RecordError::Layout(kind::MODE))
-        );
-        assert_eq!(
-            Record::decode(kind::SHUTDOWN, &[&[VERSION, 10][..], &[0; 16]].concat()),
-            Err(RecordError::Layout(kind::SHUTDOWN))
-        );
+/// The newest layout version of a kind, which is the one that is written.
+const fn version_of(kind: u8) -> u8 {
+    match kind {
+        kind::START | kind::MODE | kind::CONTROL => 2,
+        _ => 1,
     }
 }
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

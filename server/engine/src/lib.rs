@@ -13,6 +13,7 @@ mod effects;
 mod engine;
 mod error;
 mod keyspace;
+pub mod live_mode;
 mod mutation;
 mod replay;
 mod reply;

@@ -21,14 +21,20 @@ pub struct History {
     pub start: Option<Start>,
     /// The last incarnation may have granted locks.
     pub is_serving: bool,
-    /// The weakest durability of the last incarnation's replies.
+    /// The weakest durability of the last incarnation's replies since everything was last synced.
     pub weakest: Durability,
+    /// The largest `restart-delay-max` that the last incarnation had in force, in nanoseconds;
+    /// 0 where the log does not say.
+    pub cap_ns: u64,
     /// The last promise, in nanoseconds: no forgotten lock had a longer TTL.
     pub promise_ns: u64,
     /// The last frame is a complete `SHUTDOWN`.
     pub is_shut_down: bool,
     /// A delay that no `SERVING` has cleared.
     pub pending: Option<Pending>,
+    /// A repair cut off durable data, no `SERVING` followed, and no pending delay accounts for it
+    /// yet: the longest TTL that may have gone with it, in nanoseconds.
+    pub lost_ns: Option<u64>,
     /// The newest node time on record.
     pub newest: NodeTime,
 }
@@ -40,9 +46,11 @@ impl Default for History {
             start: None,
             is_serving: false,
             weakest: Durability::Always,
+            cap_ns: 0,
             promise_ns: 0,
             is_shut_down: false,
             pending: None,
+            lost_ns: None,
             newest: NodeTime::from_nanos(0),
         }
     }
@@ -58,13 +66,22 @@ impl History {
                 self.start = Some(*start);
                 self.is_serving = false;
                 self.weakest = start.durability;
-                self.pending = start.pending;
+                self.cap_ns = start.cap_ns;
+                self.owe(start.pending);
             }
             Record::Serving => {
                 self.is_serving = true;
                 self.pending = None;
+                self.lost_ns = None;
             }
-            Record::Mode(durability) => self.weakest = self.weakest.min(*durability),
+            Record::Mode(mode) => {
+                self.weakest = if mode.is_complete {
+                    mode.durability
+                } else {
+                    self.weakest.min(mode.durability)
+                };
+                self.cap_ns = self.cap_ns.max(mode.cap_ns);
+            }
             Record::Promise(ttl_ns) => self.promise_ns = *ttl_ns,
             Record::Shutdown(pending) => {
                 self.is_shut_down = true;
@@ -74,13 +91,26 @@ impl History {
                 self.start = Some(control.start);
                 self.is_serving = control.serving;
                 self.weakest = control.weakest;
+                self.cap_ns = control.start.cap_ns;
                 self.promise_ns = control.promise_ns;
-                self.pending = if control.serving {
-                    None
+                if control.serving {
+                    self.pending = None;
+                    self.lost_ns = None;
                 } else {
-                    control.start.pending
-                };
+                    self.owe(control.start.pending);
+                }
             }
+            // Repaired twice before it served: the longer one counts.
+            Record::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
+        }
+    }
+
+    /// A start wrote down what it has to wait out. Where that is nothing (`restart-delay off`),
+    /// a loss stays owed, so that an experiment does not make it forgotten.
+    fn owe(&mut self, pending: Option<Pending>) {
+        self.pending = pending;
+        if pending.is_some() {
+            self.lost_ns = None;
         }
     }
 
@@ -120,7 +150,9 @@ impl History {
             (_, RestartDelay::Fixed(ns)) => ns,
             (Stop::Complete, RestartDelay::Auto) => 0,
             (Stop::PowerLoss, RestartDelay::Auto) if policy.trusts_fsync => 0,
-            (Stop::Moved | Stop::Emptied, _) => policy.stretch(self.promise_ns.max(policy.cap_ns)),
+            (Stop::Moved | Stop::Emptied | Stop::Lost, _) => {
+                policy.stretch(self.longest_ns(policy))
+            }
             (Stop::Complete | Stop::PowerLoss | Stop::Unclean, _) => {
                 policy.stretch(self.promise_ns)
             }
@@ -133,6 +165,17 @@ impl History {
         let delay =
             later(self.carried(seen, policy), fresh).filter(|pending| pending.until > seen.now);
         Verdict { stop, delay }
+    }
+
+    /// The longest TTL that a delay may have to cover where the log cannot say what it forgot.
+    ///
+    /// A cap lowered in the configuration between crash and start shortens nothing: the one that
+    /// was in force counts as well.
+    fn longest_ns(&self, policy: &Policy) -> u64 {
+        let recorded_ns = self.promise_ns.max(self.cap_ns);
+        recorded_ns
+            .max(self.lost_ns.unwrap_or(0))
+            .max(policy.cap_ns)
     }
 
     /// The delay an earlier incarnation left: same end in the same boot, full length in another.
@@ -155,6 +198,9 @@ impl History {
     }
 
     fn stop(&self, seen: &Seen) -> Stop {
+        if self.lost_ns.is_some() {
+            return Stop::Lost;
+        }
         if !self.is_initialised {
             return if seen.has_identity {
                 Stop::Emptied
@@ -308,8 +354,10 @@ fn later(left: Option<Pending>, right: Option<Pending>) -> Option<Pending> {
         (Some(left), Some(right)) => Some(Pending {
             until: left.until.max(right.until),
             length_ns: left.length_ns.max(right.length_ns),
-            // Vouching for an unknown past must not cut short what another stop made necessary.
+            // Lost data stays the reason, whatever else happens while it is waited for; vouching
+            // for an unknown past must not cut short what another stop made necessary.
             cause: match (left.cause, right.cause) {
+                (Stop::Lost, _) | (_, Stop::Lost) => Stop::Lost,
                 (Stop::Unknown, other) | (other, Stop::Unknown) => other,
                 (_, latest) => latest,
             },

@@ -2,6 +2,7 @@
 //! being broken.
 
 use super::*;
+use crate::control::{Control, Mode};
 
 const SECOND: u64 = 1_000_000_000;
 const BOOT: Boot = Boot([1; 16]);
@@ -11,7 +12,11 @@ fn at(seconds: u64) -> NodeTime {
 }
 
 fn start(durability: Durability, pending: Option<Pending>) -> Record {
-    Record::Start(Start {
+    Record::Start(facts(durability, pending))
+}
+
+fn facts(durability: Durability, pending: Option<Pending>) -> Start {
+    Start {
         incarnation: 1,
         boot: BOOT,
         place: 1,
@@ -21,6 +26,15 @@ fn start(durability: Durability, pending: Option<Pending>) -> Record {
         wall_us: 0,
         boottime_ns: 0,
         pending,
+        cap_ns: 60 * SECOND,
+    }
+}
+
+fn mode(durability: Durability) -> Record {
+    Record::Mode(Mode {
+        durability,
+        cap_ns: 60 * SECOND,
+        is_complete: false,
     })
 }
 
@@ -124,8 +138,8 @@ fn only_always_in_the_same_boot_serves_at_once_after_a_crash() {
                 .is_some()
         );
         let mut mixed = served(Durability::Always);
-        mixed.push((4, Record::Mode(weaker)));
-        mixed.push((5, Record::Mode(Durability::Always)));
+        mixed.push((4, mode(weaker)));
+        mixed.push((5, mode(Durability::Always)));
         assert!(
             history(&mixed).judge(&seen(6), &policy()).delay.is_some(),
             "{weaker:?}"
@@ -283,4 +297,156 @@ fn a_delay_keeps_its_cause_over_stops_and_ends_when_the_operator_vouches_for_an_
         .judge(&seen(5), &policy())
         .delay;
     assert_eq!(stopped(unclean).judge(&seen(6), &vouching).delay, unclean);
+}
+
+#[test]
+fn a_weaker_mode_counts_until_a_record_says_that_all_it_revealed_is_synced() {
+    let complete = |durability| {
+        Record::Mode(Mode {
+            durability,
+            cap_ns: 60 * SECOND,
+            is_complete: true,
+        })
+    };
+    let mut records = served(Durability::Everysec);
+    records.push((4, mode(Durability::Always)));
+    let raised = history(&records);
+    assert_eq!(raised.judge(&seen(6), &policy()).stop, Stop::Unclean);
+    records.push((5, complete(Durability::Always)));
+    let synced = history(&records);
+    assert_eq!(synced.judge(&seen(6), &policy()).stop, Stop::Complete);
+    // And it sinks again.
+    records.push((5, mode(Durability::No)));
+    let lowered = history(&records);
+    assert_eq!(lowered.judge(&seen(6), &policy()).stop, Stop::Unclean);
+    // A complete sync of a mode that syncs too late proves nothing.
+    records.push((6, complete(Durability::Everysec)));
+    let weak = history(&records);
+    assert_eq!(weak.judge(&seen(7), &policy()).stop, Stop::Unclean);
+}
+
+#[test]
+fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits() {
+    let moved = Seen {
+        is_same_place: false,
+        ..seen(5)
+    };
+    let lower = Policy {
+        cap_ns: 10 * SECOND,
+        ..policy()
+    };
+    let served = served(Durability::Always);
+    assert!(delay_ns(&history(&served), &moved, &lower) >= 60 * SECOND);
+    // Raised while it ran, lowered again: the largest since the start counts.
+    let mut raised = served.clone();
+    for cap in [300, 5] {
+        raised.push((
+            4,
+            Record::Mode(Mode {
+                durability: Durability::Always,
+                cap_ns: cap * SECOND,
+                is_complete: true,
+            }),
+        ));
+    }
+    assert!(delay_ns(&history(&raised), &moved, &lower) >= 300 * SECOND);
+    // So does a cap raised between crash and start, and a checkpoint keeps it.
+    let higher = Policy {
+        cap_ns: 600 * SECOND,
+        ..policy()
+    };
+    assert!(delay_ns(&history(&raised), &moved, &higher) >= 600 * SECOND);
+    raised.push((
+        5,
+        Record::Control(Control {
+            start: Start {
+                cap_ns: 300 * SECOND,
+                ..facts(Durability::Always, None)
+            },
+            serving: true,
+            weakest: Durability::Always,
+            promise_ns: 0,
+        }),
+    ));
+    assert!(delay_ns(&history(&raised), &moved, &lower) >= 300 * SECOND);
+    // A log of a version that did not record the cap leaves it to the configuration.
+    let mut old = served;
+    old[0].1 = Record::Start(Start {
+        cap_ns: 0,
+        ..facts(Durability::Always, None)
+    });
+    let wait = delay_ns(&history(&old), &moved, &lower);
+    assert_eq!(wait, lower.stretch(10 * SECOND));
+}
+
+#[test]
+fn a_repaired_node_waits_for_the_longest_ttl_that_may_be_gone() {
+    let mut records = served(Durability::Always);
+    records.push((4, Record::Shutdown(None)));
+    records.push((4, Record::Lost(20 * SECOND)));
+    let repaired = history(&records);
+    let verdict = repaired.judge(&seen(5), &policy());
+    assert_eq!(verdict.stop, Stop::Lost);
+    // The cap in force was longer than what the repair could read.
+    assert_eq!(
+        delay_ns(&repaired, &seen(5), &policy()),
+        policy().stretch(60 * SECOND)
+    );
+    let lower = Policy {
+        cap_ns: SECOND,
+        ..policy()
+    };
+    assert!(delay_ns(&repaired, &seen(5), &lower) >= 60 * SECOND);
+    records.push((4, Record::Lost(300 * SECOND)));
+    records.push((4, Record::Lost(20 * SECOND)));
+    assert!(delay_ns(&history(&records), &seen(5), &lower) >= 300 * SECOND);
+    // Neither a trusted disk nor the same boot makes up for what was cut off, and a log of
+    // nothing else is no new node.
+    let trusting = Policy {
+        trusts_fsync: true,
+        vouches_for_first_start: true,
+        first_start_waits: false,
+        ..lower
+    };
+    let alone = history(&[(0, Record::Lost(7 * SECOND))]);
+    let nothing = Seen {
+        has_identity: false,
+        ..seen(1)
+    };
+    assert_eq!(alone.judge(&nothing, &trusting).stop, Stop::Lost);
+    assert!(delay_ns(&alone, &nothing, &trusting) >= 7 * SECOND);
+}
+
+#[test]
+fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
+    let mut records = served(Durability::Always);
+    records.push((4, Record::Lost(20 * SECOND)));
+    let owed = history(&records).judge(&seen(5), &policy()).delay;
+    assert_eq!(owed.map(|delay| delay.cause), Some(Stop::Lost));
+    records.push((5, start(Durability::Everysec, owed)));
+    // A crash inside the delay neither ends nor renews it.
+    let crashed = history(&records);
+    assert_eq!(crashed.judge(&seen(9), &policy()).delay, owed);
+    // A crash of the machine has it waited in full, and the reason stays.
+    let other_boot = Seen {
+        is_same_boot: false,
+        ..seen(9)
+    };
+    let again = crashed.judge(&other_boot, &policy());
+    assert_eq!(again.delay.map(|delay| delay.cause), Some(Stop::Lost));
+    assert!(delay_ns(&crashed, &other_boot, &policy()) >= 60 * SECOND);
+    // Nor does a clean stop.
+    records.push((9, Record::Shutdown(owed)));
+    assert_eq!(history(&records).judge(&seen(10), &policy()).delay, owed);
+    // A start that waits for nothing, as an experiment, does not settle it either.
+    let mut experiment = records.clone();
+    experiment.truncate(5);
+    experiment.push((5, start(Durability::Everysec, None)));
+    let judged = history(&experiment).judge(&seen(6), &policy());
+    assert_eq!(judged.stop, Stop::Lost);
+    // Served: settled.
+    records.push((70, start(Durability::Everysec, owed)));
+    records.push((70, Record::Serving));
+    records.push((71, Record::Shutdown(None)));
+    assert_eq!(history(&records).judge(&seen(72), &policy()).delay, None);
 }

@@ -24,6 +24,8 @@ pub enum Stop {
     Emptied,
     /// An empty directory: what an earlier node here may have granted is not known.
     Unknown,
+    /// Durable data was lost, and an operator had the log repaired.
+    Lost,
 }
 
 impl Stop {
@@ -41,6 +43,7 @@ impl Stop {
             Self::Moved => "data directory was copied, restored or moved",
             Self::Emptied => "node has an identity but no log",
             Self::Unknown => "empty data directory, unknown past",
+            Self::Lost => "the log was repaired: durable data was lost",
         }
     }
 
@@ -64,6 +67,7 @@ impl Stop {
             Self::Unknown => 7,
             Self::NeverServed => 8,
             Self::NeverRan => 9,
+            Self::Lost => 10,
         }
     }
 
@@ -79,6 +83,7 @@ impl Stop {
             Self::Unknown,
             Self::NeverServed,
             Self::NeverRan,
+            Self::Lost,
         ]
         .into_iter()
         .find(|stop| stop.code() == code)

@@ -24,6 +24,7 @@ fn core(durability: Durability) -> (Core, SettableClock) {
         wall_us: clock.wall_us(),
         boottime_ns: clock.boottime_ns(),
         pending: None,
+        cap_ns: 60_000_000_000,
     };
     let rules = Rules {
         durability,

@@ -248,6 +248,7 @@ fn next_start(
         wall_us: anchor.0,
         boottime_ns: anchor.1,
         pending: verdict.delay,
+        cap_ns: cap_ns(&plan.config),
     }
 }
 

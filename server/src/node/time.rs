@@ -119,6 +119,7 @@ mod tests {
             wall_us: clock.wall_us(),
             boottime_ns: clock.boottime_ns(),
             pending: None,
+            cap_ns: 60_000_000_000,
         };
         Timekeeper::new(&start, 10_000)
     }

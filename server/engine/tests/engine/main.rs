@@ -9,6 +9,7 @@ mod expiry;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod model;
+mod modes;
 mod properties;
 mod replay;
 mod scanning;

@@ -1,0 +1,154 @@
+//! The bytes of control records: each comes back as it went, each cut is refused, and the layouts
+//! of earlier versions are still read.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use super::*;
+
+fn pending() -> Option<Pending> {
+    Some(Pending {
+        until: NodeTime::from_nanos(7),
+        length_ns: 9,
+        cause: Stop::Unknown,
+    })
+}
+
+fn start() -> Start {
+    Start {
+        incarnation: 3,
+        boot: Boot([5; 16]),
+        place: 11,
+        durability: Durability::Everysec,
+        base: NodeTime::from_nanos(1 << 40),
+        raw_ns: 17,
+        wall_us: 19,
+        boottime_ns: 23,
+        pending: pending(),
+        cap_ns: 60_000_000_000,
+    }
+}
+
+fn records() -> Vec<Record> {
+    let start = start();
+    vec![
+        Record::Init,
+        Record::Start(start),
+        Record::Start(Start {
+            pending: None,
+            ..start
+        }),
+        Record::Serving,
+        Record::Mode(Mode {
+            durability: Durability::Always,
+            cap_ns: 31,
+            is_complete: true,
+        }),
+        Record::Promise(30_000_000_000),
+        Record::Shutdown(pending()),
+        Record::Shutdown(None),
+        Record::Tick,
+        Record::Control(Control {
+            start,
+            serving: true,
+            weakest: Durability::No,
+            promise_ns: 1,
+        }),
+        Record::Lost(300_000_000_000),
+    ]
+}
+
+#[test]
+fn every_record_comes_back_and_every_cut_is_refused() {
+    for record in records() {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        assert_eq!(Record::decode(record.kind(), &bytes), Ok(record));
+        for end in 0..bytes.len() {
+            assert!(
+                Record::decode(record.kind(), &bytes[..end]).is_err(),
+                "{record:?} {end}"
+            );
+        }
+        bytes.push(0);
+        assert_eq!(
+            Record::decode(record.kind(), &bytes),
+            Err(RecordError::Layout(record.kind()))
+        );
+    }
+}
+
+#[test]
+fn another_version_kind_or_value_is_named() {
+    for (kind, version, newest) in [
+        (kind::TICK, 2, 1),
+        (kind::TICK, 0, 1),
+        (kind::START, 3, 2),
+        (kind::MODE, 3, 2),
+        (kind::CONTROL, 3, 2),
+        (kind::LOST, 2, 1),
+    ] {
+        assert_eq!(
+            Record::decode(kind, &[version]),
+            Err(RecordError::Version {
+                kind,
+                version,
+                newest
+            })
+        );
+    }
+    assert_eq!(Record::decode(200, &[1]), Err(RecordError::Kind(200)));
+    assert_eq!(
+        Record::decode(kind::MODE, &[1, 9]),
+        Err(RecordError::Layout(kind::MODE))
+    );
+    assert_eq!(
+        Record::decode(kind::SHUTDOWN, &[&[1, 11][..], &[0; 16]].concat()),
+        Err(RecordError::Layout(kind::SHUTDOWN))
+    );
+}
+
+/// The bytes of START as versions before the cap was recorded wrote them, field by field.
+fn start_of_layout_1() -> Vec<u8> {
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&3_u64.to_le_bytes());
+    bytes.extend_from_slice(&[5; 16]);
+    bytes.extend_from_slice(&11_u64.to_le_bytes());
+    bytes.push(2);
+    for number in [1_u64 << 40, 17, 19, 23] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.push(7);
+    bytes.extend_from_slice(&7_u64.to_le_bytes());
+    bytes.extend_from_slice(&9_u64.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn layout_1_of_start_control_and_mode_is_still_read() {
+    let bytes = start_of_layout_1();
+    let old = Start {
+        cap_ns: 0,
+        ..start()
+    };
+    assert_eq!(Record::decode(kind::START, &bytes), Ok(Record::Start(old)));
+
+    let mut control = bytes;
+    control.extend_from_slice(&[1, 1]);
+    control.extend_from_slice(&1_u64.to_le_bytes());
+    assert_eq!(
+        Record::decode(kind::CONTROL, &control),
+        Ok(Record::Control(Control {
+            start: old,
+            serving: true,
+            weakest: Durability::No,
+            promise_ns: 1,
+        }))
+    );
+
+    let mode = Mode {
+        durability: Durability::No,
+        cap_ns: 0,
+        is_complete: false,
+    };
+    assert_eq!(Record::decode(kind::MODE, &[1, 1]), Ok(Record::Mode(mode)));
+}

@@ -1,0 +1,132 @@
+//! How durable a running node's replies are, and what a change of that has to wait for.
+//!
+//! Invariants:
+//! 1. Nothing that was written after a MODE record is revealed before that record is synced. So
+//!    when a weaker reply leaves, the log that a crash leaves says that replies were weaker.
+//! 2. What was written under a stronger mode keeps its promise: it is revealed only once it is
+//!    synced, also to those who ask after the change.
+//! 3. After a change to `always`, the log says so only once everything that a weaker mode may
+//!    have revealed is synced. Until then the weaker mode counts for the next start.
+//!
+//! It rests on one property of the log: what a crash leaves is a prefix. It is plain data, so
+//! that a model can drive what runs in production.
+
+use crate::control::{Control, Durability, Mode, Start};
+
+/// The mode in force. Positions are those of the log's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LiveMode {
+    durability: Durability,
+    cap_ns: u64,
+    cap_largest_ns: u64,
+    weakest: Durability,
+    /// The position of the last MODE record; 0 if there was none since the start.
+    changed_at: u64,
+}
+
+/// How far the log must have come before a reply may leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reach {
+    /// Written up to this position: a killed process loses none of it.
+    pub written: u64,
+    /// Synced up to this position: a power loss loses none of it.
+    pub synced: u64,
+}
+
+impl LiveMode {
+    /// The mode an incarnation starts with.
+    pub fn new(start: &Start) -> Self {
+        Self {
+            durability: start.durability,
+            cap_ns: start.cap_ns,
+            cap_largest_ns: start.cap_ns,
+            weakest: start.durability,
+            changed_at: 0,
+        }
+    }
+
+    /// The durability of replies to what is executed from now on.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// `restart-delay-max` in force, in nanoseconds.
+    pub fn cap_ns(&self) -> u64 {
+        self.cap_ns
+    }
+
+    /// Whether keys are in the log at all. It never changes while a node runs.
+    pub fn is_logged(&self) -> bool {
+        self.durability != Durability::Volatile
+    }
+
+    /// What a reply has to wait for that reveals effects up to `position`.
+    pub fn reach(&self, position: u64) -> Reach {
+        let mut reach = Reach {
+            written: 0,
+            synced: position.min(self.changed_at),
+        };
+        match self.durability {
+            Durability::Volatile => {}
+            Durability::Always => reach.synced = position,
+            Durability::No | Durability::Everysec => reach.written = position,
+        }
+        reach
+    }
+
+    /// Changes mode and cap. The record returned goes into the log at `position`, which is the
+    /// next one, before anything else is executed.
+    ///
+    /// # Panics
+    /// If it would begin or end to log keys: that is decided at start.
+    pub fn change(&mut self, durability: Durability, cap_ns: u64, position: u64) -> Mode {
+        assert_eq!(
+            durability == Durability::Volatile,
+            !self.is_logged(),
+            "whether keys are logged is decided at start"
+        );
+        self.durability = durability;
+        self.cap_ns = cap_ns;
+        self.cap_largest_ns = self.cap_largest_ns.max(cap_ns);
+        self.weakest = self.weakest.min(durability);
+        self.changed_at = position;
+        Mode {
+            durability,
+            cap_ns,
+            is_complete: false,
+        }
+    }
+
+    /// Whether the log still has to be told that a weaker mode's effects are all synced.
+    pub fn is_incomplete(&self) -> bool {
+        self.weakest < self.durability
+    }
+
+    /// Once everything that a weaker mode may have revealed is synced: the record that says so,
+    /// to be appended now.
+    pub fn complete(&mut self, synced: u64) -> Option<Mode> {
+        // Everything executed since the change waits for its own sync under the mode in force.
+        if !self.is_incomplete() || synced < self.changed_at {
+            return None;
+        }
+        self.weakest = self.durability;
+        Some(Mode {
+            durability: self.durability,
+            cap_ns: self.cap_ns,
+            is_complete: true,
+        })
+    }
+
+    /// What a checkpoint says of it, so that every earlier record can go.
+    pub fn control(&self, start: &Start, serving: bool, promise_ns: u64) -> Control {
+        Control {
+            start: Start {
+                cap_ns: self.cap_largest_ns,
+                ..*start
+            },
+            serving,
+            weakest: self.weakest,
+            promise_ns,
+        }
+    }
+}

@@ -51,6 +51,8 @@ pub(crate) fn read(root: &Path) -> Vec<Source> {
                 if !is_left_out(&name) {
                     pending.push(path);
                 }
+            } else if name == ".git" {
+                // In a worktree it is a file that names a path of this machine.
             } else if let Ok(text) = fs::read_to_string(&path) {
                 let relative = path
                     .strip_prefix(root)

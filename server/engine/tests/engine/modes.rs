@@ -240,7 +240,7 @@ fn no_order_of_changes_syncs_and_crashes_forgets_what_was_acknowledged() {
     let (states, broken) = explore(Mutant::None);
     assert_eq!(broken, None);
     assert!(states > 10_000, "only {states} states");
-    println!("states explored: {states}");
+    eprintln!("states explored: {states}");
 }
 
 #[test]

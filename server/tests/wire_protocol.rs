@@ -4,7 +4,11 @@
 
 mod wire;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use quorlock_server::Node;
+use quorlock_server::clock::SettableClock;
 use wire::Wire;
 
 fn with_node(directives: &[(&str, &[&str])], test: impl FnOnce(&Node)) {
@@ -310,5 +314,35 @@ fn a_burst_of_connections_does_not_pass_maxclients() {
         for client in &mut refused {
             assert_eq!(client.reply(), "-ERR max number of clients reached");
         }
+    });
+}
+
+#[test]
+fn a_client_is_idle_since_its_last_turn_and_never_while_it_asks() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let clock = Arc::new(SettableClock::new());
+        let node = Node::builder()
+            .ephemeral()
+            .clock(clock.clone())
+            .start()
+            .await
+            .unwrap();
+        let mut quiet = Wire::connect(node.address());
+        assert_eq!(quiet.ask("SET a 1"), "+OK");
+        let mut asking = Wire::connect(node.address());
+        assert_eq!(asking.ask("PING"), "+PONG");
+        clock.advance(Duration::from_secs(5));
+        let list = asking.ask("CLIENT LIST");
+        assert!(list.contains("idle=5 "), "the quiet one: {list}");
+        assert!(list.contains("idle=0 "), "the one who asks: {list}");
+        assert!(asking.ask("CLIENT INFO").contains("idle=0 "));
+        assert_eq!(quiet.ask("GET a"), "1");
+        let list = asking.ask("CLIENT LIST");
+        assert!(!list.contains("idle=5 "), "it was heard of: {list}");
+        node.stop().await.unwrap();
     });
 }

@@ -210,7 +210,7 @@ impl Keyspace {
             let Some(slot) = self.slab.insert(entry) else {
                 return false;
             };
-            self.index.insert(&self.slab, place.hash, slot);
+            self.index.insert(place.hash, slot);
             self.link(slot);
             self.count_key(slot, Step::Up);
             self.undo.push(|| UndoRecord::Created { slot });

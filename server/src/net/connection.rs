@@ -135,7 +135,7 @@ impl Connection {
                 break;
             }
         }
-        drop(batch);
+        session.end(batch);
         self.forget_consumed();
         turn
     }

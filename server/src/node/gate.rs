@@ -67,6 +67,10 @@ impl Gate {
         let mut syncing = None;
         loop {
             self.news(&mut held, &mut syncing).await;
+            // One more look at the sockets before anything leaves: what has arrived meanwhile
+            // shares this turn's write, sync and wake-up.
+            tokio::task::yield_now().await;
+            held.append(&mut self.lock().replies);
             release(shared, &mut held);
             if held.is_empty() {
                 continue;

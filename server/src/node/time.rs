@@ -15,6 +15,8 @@ pub(crate) struct Timekeeper {
     base: NodeTime,
     base_raw_ns: u64,
     newest: NodeTime,
+    /// The raw clock's last reading.
+    pub(crate) raw_ns: u64,
     wall: AnchoredWall,
     wall_read_at: NodeTime,
 }
@@ -26,6 +28,7 @@ impl Timekeeper {
             base: start.base,
             base_raw_ns: start.raw_ns,
             newest: start.base,
+            raw_ns: start.raw_ns,
             wall: AnchoredWall {
                 now_us: start.wall_us,
                 boottime_ns: start.boottime_ns,
@@ -59,7 +62,8 @@ impl Timekeeper {
 
     /// Node time now, without the wall clock.
     pub(crate) fn node_now(&mut self, clock: &dyn Clock) -> NodeTime {
-        let reading = restart::node_time(self.base, self.base_raw_ns, clock.raw_ns());
+        self.raw_ns = clock.raw_ns();
+        let reading = restart::node_time(self.base, self.base_raw_ns, self.raw_ns);
         self.newest = reading.map_or(self.newest, |time| time.max(self.newest));
         self.newest
     }

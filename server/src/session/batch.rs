@@ -122,6 +122,11 @@ impl<'a> Batch<'a> {
         (row.run)(session, self, arguments)
     }
 
+    /// The raw clock at the moment of this turn, if a command needed one.
+    pub(crate) fn raw_ns(&self) -> Option<u64> {
+        self.core.as_ref().map(|(core, _)| core.time.raw_ns)
+    }
+
     /// The engine, locked, and the moment of this turn.
     pub(crate) fn core(&mut self) -> Result<(&mut Core, Moment), Failure> {
         if self.core.is_none() {

@@ -13,6 +13,8 @@ pub(crate) fn client(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let now_raw_ns = batch.shared.clock.raw_ns();
+    // Who asks is not idle; the turn's own note comes when it ends.
+    session.client.touch(now_raw_ns);
     let subcommand = arguments[1].to_ascii_lowercase();
     let reply = match (subcommand.as_slice(), &arguments[2..]) {
         (b"id", []) => Reply::Integer(i64::try_from(session.client.id).unwrap_or(i64::MAX)),

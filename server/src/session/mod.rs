@@ -76,8 +76,16 @@ impl Session {
 
     /// Begins a batch: the engine is locked when the first command needs it, and once.
     pub(crate) fn begin<'a>(&self, shared: &'a Arc<Shared>) -> Batch<'a> {
-        self.client.touch(shared.clock.raw_ns());
         Batch::new(shared)
+    }
+
+    /// Ends it, and notes when this client was last heard of: the moment of the batch, so that
+    /// the clock is read once per turn.
+    pub(crate) fn end(&self, batch: Batch<'_>) {
+        let read = batch.raw_ns();
+        let raw_ns = read.unwrap_or_else(|| batch.shared.clock.raw_ns());
+        drop(batch);
+        self.client.touch(raw_ns);
     }
 
     fn authenticate(&mut self, shared: &Shared) {

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 
-use crate::keyspace::entry::Slot;
+use crate::keyspace::entry::{NONE, Slot};
 use crate::keyspace::slab::Slab;
 
 /// The shards of the index. The default has none and is only a placeholder.
@@ -21,11 +21,31 @@ pub(crate) struct Index {
 /// A part of the keys.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
-    slots: HashTable<Slot>,
+    slots: HashTable<Link>,
     /// The last group that made a key of this shard disappear.
     pub(crate) deleted: u64,
     /// The last group that wrote or deleted an uncovered key of this shard.
     pub(crate) uncovered: u64,
+}
+
+/// A key's place, with enough of its hash to grow the table without looking at the key.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    hash: u32,
+    slot: Slot,
+}
+
+impl Link {
+    fn new(hash: u64, slot: Slot) -> Link {
+        // The lowest bits; the shard was chosen by others.
+        let hash = (hash & u64::from(u32::MAX)) as u32;
+        Link { hash, slot }
+    }
+
+    /// The hash the table sees: it uses the lowest and the highest bits.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) | u64::from(hash) << 32
+    }
 }
 
 impl Index {
@@ -57,34 +77,33 @@ impl Index {
     }
 
     pub(crate) fn find(&self, slab: &Slab, hash: u64, database: u8, key: &[u8]) -> Option<Slot> {
-        let matches = |&slot: &Slot| {
-            let entry = slab.get(slot);
-            entry.key() == key && entry.database() == database
+        let wanted = Link::new(hash, NONE).hash;
+        let matches = |link: &Link| {
+            link.hash == wanted && {
+                let entry = slab.get(link.slot);
+                entry.key() == key && entry.database() == database
+            }
         };
-        self.shard(hash).slots.find(hash, matches).copied()
+        let found = self.shard(hash).slots.find(Link::spread(wanted), matches);
+        found.map(|link| link.slot)
     }
 
     /// Adds a key that is not there yet.
-    pub(crate) fn insert(&mut self, slab: &Slab, hash: u64, slot: Slot) {
-        let Index { shards, hasher } = self;
-        let rehash = |&slot: &Slot| {
-            let entry = slab.get(slot);
-            let mut state = hasher.build_hasher();
-            state.write(entry.key());
-            state.write_u8(entry.database());
-            state.finish()
-        };
-        shards[shard_of(hash)]
+    pub(crate) fn insert(&mut self, hash: u64, slot: Slot) {
+        let link = Link::new(hash, slot);
+        let rehash = |link: &Link| Link::spread(link.hash);
+        self.shard_mut(hash)
             .slots
-            .insert_unique(hash, slot, rehash);
+            .insert_unique(rehash(&link), link, rehash);
     }
 
     /// Takes out the entry with this slot.
     pub(crate) fn remove(&mut self, hash: u64, slot: Slot) {
+        let wanted = Link::spread(Link::new(hash, slot).hash);
         let found = self
             .shard_mut(hash)
             .slots
-            .find_entry(hash, |&other| other == slot);
+            .find_entry(wanted, |other| other.slot == slot);
         debug_assert!(found.is_ok(), "a key that is stored is in the index");
         if let Ok(occupied) = found {
             occupied.remove();
@@ -100,7 +119,7 @@ impl Index {
     }
 }
 
-/// The table itself uses the lowest and the highest bits.
+/// A [`Link`] keeps the lowest bits; the shard is chosen by others.
 fn shard_of(hash: u64) -> usize {
     ((hash >> 40) & (SHARDS - 1)) as usize
 }

@@ -180,7 +180,7 @@ impl Keyspace {
                     "free places are reused last in, first out"
                 );
                 if let Some(slot) = restored {
-                    self.index.insert(&self.slab, hash, slot);
+                    self.index.insert(hash, slot);
                     self.link(slot);
                     self.count_key(slot, Step::Up);
                 }

@@ -38,8 +38,11 @@ struct Link {
 impl Link {
     fn new(hash: u64, slot: Slot) -> Link {
         // The lowest bits; the shard was chosen by others.
-        let hash = (hash & u64::from(u32::MAX)) as u32;
-        Link { hash, slot }
+        let [a, b, c, d, ..] = hash.to_le_bytes();
+        Link {
+            hash: u32::from_le_bytes([a, b, c, d]),
+            slot,
+        }
     }
 
     /// The hash the table sees: it uses the lowest and the highest bits.

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::{acquire, cluster, extend, node, release, run};
+use crate::{acquire, cluster, extend, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]
@@ -32,6 +32,8 @@ pub(crate) enum Subcommand {
     },
     /// Prepare the data directory of a node
     Node(node::Arguments),
+    /// Check, print, measure or cut the log in a data directory
+    Log(log::Arguments),
     /// Start and handle a cluster of nodes on this machine
     Cluster(cluster::Arguments),
     /// Run a command while holding a lock
@@ -58,4 +60,5 @@ Which nodes:
 
 Exit codes:
   75 busy, 69 no majority of nodes answered, 70 the lock was lost, 64 wrong usage,
-  127 and 126 the command to run does not exist or cannot be executed.";
+  127 and 126 the command to run does not exist or cannot be executed,
+  66 a directory cannot be read. `log check` has codes of its own: see its help.";

@@ -11,6 +11,8 @@ use std::process::ExitCode;
 pub(crate) const FAILED: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 64;
+/// The directory that was named cannot be read, or holds nothing.
+pub(crate) const NO_INPUT: u8 = 66;
 /// Too few nodes answered for a majority.
 pub(crate) const NO_QUORUM: u8 = 69;
 /// The lock was lost, or is not held with this token.
@@ -61,6 +63,7 @@ impl Failure {
     pub(crate) fn kind(&self) -> &'static str {
         match self.code {
             USAGE => "usage",
+            NO_INPUT => "no-input",
             NO_QUORUM => "no-quorum",
             LOST => "lost",
             BUSY => "busy",

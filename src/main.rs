@@ -12,6 +12,7 @@ mod exit_code;
 mod extend;
 mod launch;
 mod lock_options;
+mod log;
 mod node;
 mod nodes;
 mod output;
@@ -95,6 +96,7 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
     match subcommand {
         Subcommand::Server { words } => Ok(server::run(&words)),
         Subcommand::Node(arguments) => node::run(arguments, format),
+        Subcommand::Log(arguments) => log::run(arguments, format),
         Subcommand::Cluster(arguments) => cluster::run(arguments, format),
         Subcommand::Run(arguments) => run::run(arguments, format),
         Subcommand::Acquire(arguments) => acquire::run(&arguments, format),

@@ -11,10 +11,12 @@ use std::sync::Arc;
 mod mapping;
 mod memory;
 mod real;
+mod view;
 
 pub use mapping::Mapping;
 pub use memory::MemoryDisk;
 pub use real::{OpenError, RealDisk};
+pub use view::{DirectoryView, Use};
 
 /// One directory.
 pub trait Disk: Send + Sync + fmt::Debug {

@@ -41,12 +41,15 @@ mod writer;
 
 pub use appender::Appender;
 pub use batch::Batch;
-pub use disk::{Disk, Entry, File, Mapping, MemoryDisk, OpenError, RealDisk};
+pub use disk::{DirectoryView, Disk, Entry, File, Mapping, MemoryDisk, OpenError, RealDisk, Use};
 pub use error::{DiskError, RecoveryError, SyncError, WriteError};
 pub use frame::Frame;
 pub use log::Log;
 pub use options::{Identity, Options};
 pub use position::{Kind, Position};
 pub use preparer::Preparer;
-pub use recovery::{Break, Frames, Recovery, Summary};
+pub use recovery::{
+    Break, Content, Frames, InspectedFrame, Inspection, Judgement, Part, Recovery, SegmentFile,
+    SegmentHeader, SegmentState, Summary,
+};
 pub use writer::{SyncTicket, Writer};

@@ -14,11 +14,17 @@ use std::sync::Arc;
 mod chain;
 mod directory;
 mod frames;
+mod inspection;
 mod reopen;
+mod rewrite;
 mod scan;
 
 pub use frames::Frames;
+pub use inspection::{
+    Content, InspectedFrame, Inspection, Judgement, Part, SegmentFile, SegmentHeader, SegmentState,
+};
 
+use chain::{Chain, Keep};
 use directory::Directory;
 use scan::Scan;
 
@@ -82,42 +88,14 @@ impl Recovery {
     pub fn read(disk: Arc<dyn Disk>, options: &Options) -> Result<Recovery, RecoveryError> {
         let options = options.in_blocks();
         let directory = Directory::read(&*disk, &options)?;
-        let chain = chain::assemble(&*disk, &directory)?;
-        let last = chain.run.last().map_or(Position::ZERO, Scan::last);
-        let start_offset = chain.start_offset;
-        let bytes: usize = chain.run.iter().map(Scan::frame_bytes).sum();
-        let skipped = chain
-            .run
-            .first()
-            .map_or(0, |first| start_offset - first.begin());
-        let first = chain.start_position;
-        let newest_identity = directory.newest_header().map(|header| header.identity);
-        let summary = Summary {
-            last,
-            checkpoint: chain.starts_with_checkpoint.then_some(first),
-            newest_node_time_ns: chain
-                .run
-                .iter()
-                .map(Scan::newest_time_ns)
-                .max()
-                .unwrap_or(0),
-            only_zeros_follow: chain.break_at.is_none(),
-            break_at: chain.break_at,
-            is_empty: last == Position::ZERO,
-            frames: last.next().get() - first.get(),
-            bytes: (bytes - skipped) as u64,
-            segments: chain.run.len(),
-            node_id: newest_identity.map(|identity| identity.node_id),
-            newest_identity,
-            foreign_files: directory.foreign.clone(),
-            remarks: directory.remarks.clone(),
-        };
+        let chain = chain::assemble(&*disk, &directory, Keep::Bytes)?;
+        let summary = Summary::of(&directory, &chain);
         Ok(Recovery {
             disk,
             options,
             directory,
+            start_offset: chain.start_offset,
             run: chain.run,
-            start_offset,
             summary,
         })
     }
@@ -135,8 +113,42 @@ impl Recovery {
     }
 
     /// Goes on after the last frame, in a fresh segment that is zero-filled and synced. What was read is
-    /// synced first, so that all of it is durable from here on. A tail is neither cut nor reused.
+    /// made durable first: what no sync is known to have covered is written again as it is, since an earlier
+    /// sync may have failed, and all of it is synced. A tail is neither cut nor reused.
     pub fn into_log(self, identity: Identity) -> Result<Log, WriteError> {
         reopen::reopen(self, identity)
+    }
+}
+
+impl Summary {
+    fn of(directory: &Directory, chain: &Chain) -> Summary {
+        let last = chain.run.last().map_or(Position::ZERO, Scan::last);
+        let bytes: usize = chain.run.iter().map(Scan::frame_bytes).sum();
+        let skipped = chain
+            .run
+            .first()
+            .map_or(0, |first| chain.start_offset - first.begin());
+        let first = chain.start_position;
+        let newest_identity = directory.newest_header().map(|header| header.identity);
+        Summary {
+            last,
+            checkpoint: chain.starts_with_checkpoint.then_some(first),
+            newest_node_time_ns: chain
+                .run
+                .iter()
+                .map(Scan::newest_time_ns)
+                .max()
+                .unwrap_or(0),
+            only_zeros_follow: chain.break_at.is_none(),
+            break_at: chain.break_at.clone(),
+            is_empty: last == Position::ZERO,
+            frames: last.next().get() - first.get(),
+            bytes: (bytes - skipped) as u64,
+            segments: chain.run.len(),
+            node_id: newest_identity.map(|identity| identity.node_id),
+            newest_identity,
+            foreign_files: directory.foreign.clone(),
+            remarks: directory.remarks.clone(),
+        }
     }
 }

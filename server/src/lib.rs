@@ -11,6 +11,7 @@ compile_error!(
 
 pub mod clock;
 pub mod config;
+pub mod inspection;
 mod net;
 mod node;
 pub mod protocol;

@@ -5,10 +5,13 @@ use crate::place::Place;
 #[test]
 fn every_subcommand_explains_itself_with_an_example() {
     let place = Place::new();
-    let all: [&[&str]; 9] = [
+    let all: [&[&str]; 12] = [
         &["--help"],
         &["server", "--help"],
         &["node", "init", "--help"],
+        &["log", "check", "--help"],
+        &["log", "dump", "--help"],
+        &["log", "stats", "--help"],
         &["cluster", "--help"],
         &["cluster", "up", "--help"],
         &["run", "--help"],

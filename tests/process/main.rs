@@ -7,6 +7,9 @@
 
 mod arguments;
 mod cluster;
+mod log;
+mod log_check;
+mod log_dump;
 mod place;
 mod refusals;
 mod run;

@@ -37,7 +37,7 @@ impl Mapping {
             return Ok(Mapping::copied(Vec::new()));
         }
         // SAFETY: the file is one of a directory whose lock this process holds. The log never cuts a file
-        // and never writes to one that it reads back, so neither length nor content changes under the view.
+        // and never writes to one while it has a view of it, so neither length nor content changes under it.
         let mapped = unsafe { Mmap::map(file)? };
         for offset in (0..mapped.len()).step_by(CHUNK_BYTES) {
             let chunk = CHUNK_BYTES.min(mapped.len() - offset);

@@ -36,7 +36,7 @@ impl RealDisk {
         let lock =
             rustix::fs::openat(&directory, segment_name::LOCK, flags, FILE_MODE).map_err(failed)?;
         let mut lock = fs::File::from(lock);
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        match take_lock(&lock) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
@@ -76,28 +76,7 @@ impl Disk for RealDisk {
     }
 
     fn list(&self) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name.to_bytes() == b"." || name.to_bytes() == b".." {
-                continue;
-            }
-            let is_file = match entry.file_type() {
-                // Some file systems do not say; then the file itself is asked.
-                FileType::Unknown => {
-                    let status =
-                        rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                    FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
-                }
-                known => known == FileType::RegularFile,
-            };
-            entries.push(Entry {
-                name: name.to_string_lossy().into_owned(),
-                is_file,
-            });
-        }
-        Ok(entries)
+        list_directory(&self.directory)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -128,6 +107,47 @@ impl Disk for RealDisk {
     fn describe(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
+}
+
+/// A tool that only wants to know whether the directory is in use holds the lock for an instant; that must
+/// not keep a node from starting, so a lock that is held is tried a few times more.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "only before an error, while nothing runs yet"
+)]
+fn take_lock(lock: &fs::File) -> rustix::io::Result<()> {
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            result => return result,
+        }
+    }
+    rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Everything in a directory, links not followed.
+pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_bytes() == b"." || name.to_bytes() == b".." {
+            continue;
+        }
+        let is_file = match entry.file_type() {
+            // Some file systems do not say; then the file itself is asked.
+            FileType::Unknown => {
+                let status = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
+            }
+            known => known == FileType::RegularFile,
+        };
+        entries.push(Entry {
+            name: name.to_string_lossy().into_owned(),
+            is_file,
+        });
+    }
+    Ok(entries)
 }
 
 /// A file of the machine.
@@ -194,7 +214,19 @@ pub enum OpenError {
         /// What the system said.
         cause: Arc<io::Error>,
     },
+    /// It cannot be looked at.
+    #[error(
+        "{directory} cannot be read: {cause}; name a node's data directory that this user may read"
+    )]
+    Unreadable {
+        /// The directory.
+        directory: String,
+        /// What the system said.
+        cause: Arc<io::Error>,
+    },
 }
 
+const LOCK_TRIES: u32 = 5;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Lock names are nobody else's business.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);

@@ -9,7 +9,7 @@ use super::directory::{Directory, Segment, damaged};
 use super::scan::{Claim, Scan, is_zero, larger};
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError};
-use crate::header::{self, Header};
+use crate::header::Header;
 use crate::position::Position;
 use crate::segment_name;
 use std::collections::VecDeque;
@@ -24,12 +24,26 @@ pub(super) struct Chain {
     pub(super) break_at: Option<Break>,
 }
 
+/// Whether the bytes of the segments are kept for a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// All of them, to be replayed.
+    Bytes,
+    /// None: a look at a log of any size needs the memory of one segment.
+    Nothing,
+}
+
 /// Assembles the stream from the segments of a directory.
-pub(super) fn assemble(disk: &dyn Disk, directory: &Directory) -> Result<Chain, RecoveryError> {
+pub(super) fn assemble(
+    disk: &dyn Disk,
+    directory: &Directory,
+    keep: Keep,
+) -> Result<Chain, RecoveryError> {
     let break_at = break_in_unused(disk, directory)?;
     let mut assembly = Assembly {
         disk,
         directory,
+        keep,
         break_at,
         claim: None,
     };
@@ -59,6 +73,7 @@ pub(super) fn assemble(disk: &dyn Disk, directory: &Directory) -> Result<Chain, 
 struct Assembly<'a> {
     disk: &'a dyn Disk,
     directory: &'a Directory,
+    keep: Keep,
     /// The earliest break found so far.
     break_at: Option<Break>,
     /// The largest claim by what lies behind a break.
@@ -75,7 +90,7 @@ enum Walk {
 
 impl Assembly<'_> {
     fn run_ending_with(&mut self, number: u64) -> Result<Walk, RecoveryError> {
-        let newest = self.scan(number, None)?;
+        let mut newest = self.scan(number, None)?;
         if let Some(reason) = newest.flaw {
             self.note_break(number, newest.end() as u64, reason);
         }
@@ -87,6 +102,7 @@ impl Assembly<'_> {
                 .chain(self.claim)
                 .reduce(larger);
         }
+        self.let_go(&mut newest);
         let mut run = VecDeque::from([newest]);
         loop {
             if let Some(chain) = chain_from_checkpoint(&mut run) {
@@ -106,7 +122,8 @@ impl Assembly<'_> {
                 self.leave_out(&run);
                 return Ok(Walk::BrokenBefore(previous));
             }
-            let scan = self.scan(previous, Some(&header))?;
+            let mut scan = self.scan(previous, Some(&header))?;
+            self.let_go(&mut scan);
             if let Some(reason) = scan.flaw {
                 self.note_break(previous, scan.end() as u64, reason);
                 self.leave_out(&run);
@@ -157,6 +174,12 @@ impl Assembly<'_> {
         let bytes = map(self.disk, number, segment)?;
         let cut = next.map(|next| usize::try_from(next.previous_cut).unwrap_or(usize::MAX));
         Ok(Scan::read(header, bytes, cut))
+    }
+
+    fn let_go(&self, scan: &mut Scan) {
+        if self.keep == Keep::Nothing {
+            scan.forget_bytes();
+        }
     }
 
     fn chain_from_beginning(&self, run: VecDeque<Scan>) -> Result<Walk, RecoveryError> {
@@ -257,8 +280,12 @@ fn map(disk: &dyn Disk, number: u64, segment: &Segment) -> Result<crate::disk::M
     let name = segment_name::segment(number);
     let failed = |cause| DiskError::new("read", disk.describe(&name), cause);
     let bytes = segment.file.map().map_err(failed)?;
-    // The length was checked against the header; it cannot have changed since.
-    debug_assert!(bytes.len() as u64 >= header::BLOCK_BYTES);
+    // The length was checked against the header. Under the directory's lock it cannot have changed since.
+    if bytes.len() as u64 != segment.length {
+        return Err(failed(std::io::Error::other(
+            "its length changed while it was read",
+        )));
+    }
     Ok(bytes)
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: every header in here is of a known version, of one node, and belongs to the file it was read
 //! from. Contents beyond the headers are not looked at.
 
+use super::inspection::mismatch;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, RecoveryError, hexadecimal};
 use crate::header::{self, Found, Header};
@@ -91,21 +92,13 @@ impl Directory {
         }
         let state = match header::examine(&block) {
             Found::Header { header, is_whole } => {
-                if header.number != number {
-                    let meaning = format!("it says that it is segment {}", header.number);
-                    return Err(damaged(disk, name, 64, meaning));
-                }
-                if header.previous_number >= number || header.segment_bytes != length {
-                    let meaning = format!(
-                        "its header speaks of {} bytes after segment {}, the file has {length} bytes",
-                        header.segment_bytes, header.previous_number
-                    );
-                    return Err(damaged(
-                        disk,
-                        name,
-                        length.min(header.segment_bytes),
-                        meaning,
-                    ));
+                if let Some(meaning) = mismatch(&header, number, length) {
+                    let offset = if header.number == number {
+                        length.min(header.segment_bytes)
+                    } else {
+                        64
+                    };
+                    return Err(damaged(disk, name, offset, meaning));
                 }
                 if !is_whole {
                     let file = disk.describe(name);

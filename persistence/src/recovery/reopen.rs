@@ -1,11 +1,13 @@
 //! Going on after the last frame that was read.
 //!
 //! Invariant: at every point of this a crash leaves a directory that reads the same. The new segment gets its
-//! name last, with a header that says where the one before it ends; nothing that held frames is changed.
+//! name last, with a header that says where the one before it ends; what held frames is at most written
+//! again as it was.
 
 use super::Recovery;
 use super::directory::{Directory, State};
-use super::scan::{Scan, is_zero};
+use super::rewrite;
+use super::scan::is_zero;
 use crate::appender::Appender;
 use crate::disk::Disk;
 use crate::error::{DiskError, WriteError, hexadecimal};
@@ -30,12 +32,15 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
         ..
     } = recovery;
     check_node(&*disk, summary.node_id, &identity)?;
-    sync_what_was_read(&*disk, &directory, &run)?;
+    let uncovered = rewrite::uncovered(&run);
     let end = run
         .last()
         .map_or((0, 0), |scan| (scan.header.number, scan.end() as u64));
     let start_segment = run.first().map_or(0, |scan| scan.header.number);
+    let numbers: Vec<u64> = run.iter().map(|scan| scan.header.number).collect();
     drop(run);
+    rewrite::rewrite(&*disk, &directory, &uncovered)?;
+    sync_what_was_read(&*disk, &directory, &numbers)?;
     clear_unused(&*disk, &mut directory)?;
 
     let number = directory
@@ -75,10 +80,9 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
 fn sync_what_was_read(
     disk: &dyn Disk,
     directory: &Directory,
-    run: &[Scan],
+    numbers: &[u64],
 ) -> Result<(), WriteError> {
-    for scan in run {
-        let number = scan.header.number;
+    for &number in numbers {
         directory.segments[&number].file.sync().map_err(|cause| {
             let file = disk.describe(&segment_name::segment(number));
             WriteError::Sync(DiskError::new("sync", file, cause))

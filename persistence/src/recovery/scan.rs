@@ -110,6 +110,11 @@ impl Scan {
         found
     }
 
+    /// Lets go of the content. What was found out stays; no frame can be asked for any more.
+    pub(super) fn forget_bytes(&mut self) {
+        self.bytes = Mapping::copied(Vec::new());
+    }
+
     /// Where the first frame begins.
     pub(super) fn begin(&self) -> usize {
         header::BLOCK

@@ -132,3 +132,93 @@ fn a_start_on_a_failing_disk_says_so_and_leaves_the_log_as_it_was() {
     assert!(matches!(error, WriteError::NoSpace(_)), "{error}");
     assert_eq!(names(&copy), [FIRST], "the half-made segment is gone again");
 }
+
+/// Frames of several segments; of the syncs of what lies behind `covered` this one fails, and the process ends.
+fn failed_sync(covered: usize, failing: u64, all: &[Vec<u8>]) -> MemoryDisk {
+    let disk = MemoryDisk::with_power_loss();
+    let mut log = open(&disk);
+    assert!(log.preparer.prepare().unwrap());
+    for payload in &all[..covered] {
+        commit(&mut log, payload);
+    }
+    for payload in &all[covered..] {
+        append(&mut log, payload);
+    }
+    write(&mut log);
+    disk.fail_sync_after(failing, EIO);
+    let _ended_or_not = log.writer.sync();
+    disk.after_process_end()
+}
+
+/// The failed sync may have left pages that read as written and are on no disk. What the next start calls
+/// durable must survive a power loss all the same.
+#[test]
+fn a_start_after_a_failed_sync_makes_durable_what_it_reads() {
+    let all: Vec<_> = (0..10).map(|number| payload(number, 1400)).collect();
+    for (covered, failing) in
+        (0..all.len()).flat_map(|covered| [0, 1, 2].map(|failing| (covered, failing)))
+    {
+        let disk = failed_sync(covered, failing, &all);
+        let found = payloads(&read(&disk));
+        assert_eq!(found, all, "the pages still read as written");
+        let log = open(&disk);
+        assert_eq!(log.writer.durable().get(), all.len() as u64);
+        drop(log);
+        let lost = disk.after_power_loss(false, |_, _| false);
+        assert_eq!(payloads(&read(&lost)), all, "{covered}, sync {failing}");
+    }
+}
+
+/// The start that writes it again ends anywhere, with any of its sectors on the disk: nothing that was durable
+/// goes, and what is left is still a prefix.
+#[test]
+fn a_crash_while_it_is_written_again_leaves_a_prefix() {
+    let all: Vec<_> = (0..10).map(|number| payload(number, 1400)).collect();
+    let covered = 3;
+    let mut changes = 0;
+    loop {
+        let disk = failed_sync(covered, 1, &all);
+        disk.end_after(changes);
+        let ended = read(&disk).into_log(identity(2)).is_err();
+        for pattern in 0..16_u64 {
+            let survives = |_: &str, sector: u64| (sector * 7 + pattern * 5) % 16 < pattern;
+            let lost = disk.after_power_loss(pattern % 2 == 0, survives);
+            let found = payloads(&read(&lost));
+            assert!(
+                found.len() >= covered,
+                "{changes} {pattern}: {}",
+                found.len()
+            );
+            assert_eq!(found, all[..found.len()], "{changes} {pattern}");
+        }
+        if !ended {
+            break;
+        }
+        changes += 1;
+    }
+    assert!(changes > 5, "the start has changes to be cut off at");
+}
+
+/// After a clean stop hardly anything is written again: a start must not take longer for it.
+#[test]
+fn what_is_known_to_be_durable_is_not_written_again() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    // The last frame is not the first one of its segment, so the header is vouched for.
+    for number in 0..11 {
+        commit(&mut log, &payload(number, 1400));
+    }
+    drop(log);
+    // One write for the last frame, which nothing vouches for. Then the new segment: zeros and its header.
+    let copy = disk.after_process_end();
+    copy.fail_write_after(0, EIO);
+    let error = read(&copy).into_log(identity(2)).unwrap_err();
+    assert!(
+        error.to_string().contains("write again what was read"),
+        "{error}"
+    );
+    let copy = disk.after_process_end();
+    copy.fail_write_after(1, EIO);
+    let error = read(&copy).into_log(identity(2)).unwrap_err();
+    assert!(matches!(error, WriteError::Segment(_)), "{error}");
+}

@@ -12,6 +12,7 @@ pub mod control;
 mod effects;
 mod engine;
 mod error;
+mod inspection;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
@@ -33,6 +34,7 @@ pub use engine::{
     Engine, EngineOptions, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,
 };
 pub use error::ErrorReply;
+pub use inspection::{Change, Value, changes};
 pub use keyspace::{DatabaseCount, Statistics};
 pub use mutation::{PayloadError, PayloadErrorKind};
 pub use reply::Reply;

@@ -1,0 +1,167 @@
+//! A directory that is looked at: by tools, beside a running node as well.
+//!
+//! Invariant: nothing is changed, and the directory's lock is not kept. Files are read, never mapped: one that is
+//! cut while it is read is then an error and not a signal.
+
+use super::real::list_directory;
+use super::{Disk, Entry, File, Mapping, OpenError};
+use crate::segment_name;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the machine, for reading only.
+#[derive(Debug)]
+pub struct DirectoryView {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+/// Whether a process has a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Nobody has it.
+    Free,
+    /// A process has it; its id, if it said so.
+    Taken(Option<u32>),
+}
+
+impl DirectoryView {
+    /// Opens the directory without taking it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Arc<DirectoryView>, OpenError> {
+        let path = path.as_ref();
+        let failed = |cause: Errno| OpenError::Unreadable {
+            directory: path.display().to_string(),
+            cause: Arc::new(cause.into()),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Arc::new(DirectoryView { path, directory }))
+    }
+
+    /// Whether a process has the directory now. The lock is tried and given back at once; who starts in this
+    /// very instant tries a second time.
+    pub fn usage(&self) -> io::Result<Use> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.directory, segment_name::LOCK, flags, Mode::empty());
+        let lock = match opened {
+            Ok(lock) => fs::File::from(lock),
+            Err(Errno::NOENT) => return Ok(Use::Free),
+            Err(cause) => return Err(cause.into()),
+        };
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(Use::Free),
+            Err(Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                // The number is for people only.
+                let _ = lock.take(20).read_to_string(&mut holder);
+                Ok(Use::Taken(holder.trim().parse().ok()))
+            }
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    /// The directory's full path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Disk for DirectoryView {
+    fn create(&self, _: &str) -> io::Result<Arc<dyn File>> {
+        Err(for_reading_only())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        Ok(Arc::new(ViewedFile(file.into())))
+    }
+
+    fn list(&self) -> io::Result<Vec<Entry>> {
+        list_directory(&self.directory)
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(for_reading_only())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(for_reading_only())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Err(for_reading_only())
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        Err(for_reading_only())
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+}
+
+/// A file that is looked at.
+#[derive(Debug)]
+struct ViewedFile(fs::File);
+
+impl File for ViewedFile {
+    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(for_reading_only())
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.0.read_at(&mut bytes[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Err(for_reading_only())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Err(for_reading_only())
+    }
+
+    fn map(&self) -> io::Result<Mapping> {
+        let length = self.len()?;
+        if length > COPIED_BYTES_MAX {
+            let text = format!("{length} bytes are more than a tool reads of one segment");
+            return Err(io::Error::other(text));
+        }
+        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        let read = self.read_at(0, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(Mapping::copied(bytes))
+    }
+}
+
+fn for_reading_only() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ReadOnlyFilesystem,
+        "the directory was opened for reading only",
+    )
+}
+
+/// Far above the segments of a node. A file made long on purpose must not take all memory.
+const COPIED_BYTES_MAX: u64 = 1 << 30;

@@ -1,0 +1,132 @@
+//! Looking at a node's data directory: what a start would make of it, and what is in it.
+//!
+//! Invariant: nothing is changed, whether the node runs or not, and memory holds one segment at a time. The
+//! verdict is that of the code which starts a node; only what it means is put into words here.
+
+mod check;
+mod dump;
+mod finding;
+mod record;
+mod statistics;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use quorlock_engine::control::kind;
+use quorlock_persistence::{DirectoryView, DiskError, Inspection, OpenError, Options, Use};
+
+pub use check::{NextStart, Report, State, check};
+pub use dump::{Body, Dumped, Line, Range, dump};
+pub use finding::{Finding, FindingKind};
+pub use quorlock_engine::{Change, Value};
+pub use quorlock_persistence::{SegmentFile, SegmentHeader, SegmentState, Summary};
+pub use record::{Field, fields};
+pub use statistics::{KindCount, LogStatistics, statistics};
+
+use crate::node::StartError;
+use crate::node::identity::Identity;
+
+/// Why a directory cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// It cannot be opened.
+    #[error("{0}")]
+    Open(OpenError),
+    /// It cannot be listed, or a file in it cannot be read.
+    #[error("{0}; check the disk and the directory's permissions")]
+    Disk(#[from] DiskError),
+    /// Whether a node runs there cannot be found out.
+    #[error("cannot look at the lock of {directory}: {cause}; run this as the node's user")]
+    Lock {
+        /// The directory.
+        directory: String,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// There is nothing of a node in it.
+    #[error(
+        "{directory} holds no log: it has neither a segment nor a node.id; name a node's data directory"
+    )]
+    NoLog {
+        /// The directory.
+        directory: String,
+    },
+    /// A running node changed it faster than it could be read.
+    #[error(
+        "{directory} changed at every one of {looks} looks, so nothing can be said of it; try again when \
+         the node has less to do"
+    )]
+    Restless {
+        /// The directory.
+        directory: String,
+        /// How often it was looked at.
+        looks: u32,
+    },
+}
+
+/// A directory, opened to be looked at.
+struct Place {
+    view: Arc<DirectoryView>,
+}
+
+impl Place {
+    fn open(directory: &Path) -> Result<Self, Unreadable> {
+        let view = DirectoryView::open(directory).map_err(Unreadable::Open)?;
+        Ok(Self { view })
+    }
+
+    /// The process that has the directory: `None` if nobody has, `Some(None)` if it did not say its id.
+    fn holder(&self) -> Result<Option<Option<u32>>, Unreadable> {
+        match self.view.usage() {
+            Ok(Use::Free) => Ok(None),
+            Ok(Use::Taken(id)) => Ok(Some(id)),
+            Err(cause) => Err(Unreadable::Lock {
+                directory: self.name(),
+                cause,
+            }),
+        }
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, StartError> {
+        Identity::read(&*self.view)
+    }
+
+    fn inspection(&self) -> Result<Inspection, Unreadable> {
+        Ok(Inspection::open(Arc::clone(&self.view) as _)?)
+    }
+
+    fn name(&self) -> String {
+        self.view.path().display().to_string()
+    }
+}
+
+/// The options of a node's log that matter for reading it.
+fn options(identity: Option<&Identity>) -> Options {
+    Options {
+        expected_node: identity.map(|identity| identity.id.bytes()),
+        ..Options::default()
+    }
+}
+
+/// The name of a frame's kind in the book.
+pub fn kind_name(code: u8) -> &'static str {
+    match code {
+        kind::GROUP => "GROUP",
+        kind::START => "START",
+        kind::SERVING => "SERVING",
+        kind::MODE => "MODE",
+        kind::PROMISE => "PROMISE",
+        kind::SHUTDOWN => "SHUTDOWN",
+        kind::TICK => "TICK",
+        kind::CONTROL => "CONTROL",
+        kind::SNAPSHOT => "SNAPSHOT",
+        kind::END => "END",
+        kind::INIT => "INIT",
+        _ => "UNKNOWN",
+    }
+}
+
+/// Unpredictable for whoever chose the fields of a hash; without randomness slow, but never wrong.
+fn hash_seed() -> u64 {
+    getrandom::u64().unwrap_or_default()
+}

@@ -1,0 +1,202 @@
+//! The stream frame by frame, as far as it can be read.
+//!
+//! Invariant: one segment is in memory at a time, and a frame is handed on as soon as it was read. A dump judges
+//! nothing: it goes on behind what is damaged, and says where something is missing.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use quorlock_engine::control::{Record, kind};
+use quorlock_engine::{Change, changes};
+use quorlock_persistence::{InspectedFrame, Inspection, Part, Position, SegmentState};
+
+use super::{Place, Unreadable, hash_seed};
+
+/// Which positions are wanted, both ends included.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// The first.
+    pub from: u64,
+    /// The last.
+    pub to: u64,
+}
+
+/// What a dump consists of.
+#[derive(Debug)]
+pub enum Line<'a> {
+    /// A frame.
+    Frame(Dumped<'a>),
+    /// Positions before this one cannot be read, or were left out here.
+    Gap {
+        /// The first position that is not there.
+        from: u64,
+        /// The first that is there again.
+        to: u64,
+    },
+    /// A part of the stream ends before it should, or cannot be read.
+    Broken {
+        /// The file.
+        file: String,
+        /// Where in it.
+        offset: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A frame with its content in words.
+#[derive(Debug)]
+pub struct Dumped<'a> {
+    /// The number of the segment.
+    pub segment: u64,
+    /// Where in its file the frame begins.
+    pub offset: u64,
+    /// Its position.
+    pub position: u64,
+    /// Node time in nanoseconds.
+    pub node_time_ns: u64,
+    /// The code of its kind.
+    pub kind: u8,
+    /// Everything up to here was durable when it was written.
+    pub durable: u64,
+    /// What it holds.
+    pub body: Body<'a>,
+}
+
+/// What a frame holds.
+#[derive(Debug)]
+pub enum Body<'a> {
+    /// Changes of keys.
+    Changes(Vec<Change<'a>>),
+    /// A control record.
+    Record(Record),
+    /// Nothing: it completes a checkpoint.
+    End,
+    /// It is not understood, for this reason.
+    NotUnderstood(String),
+}
+
+/// Hands the frames of a directory's log to `take`, in order, until it breaks off.
+///
+/// # Errors
+/// When the directory cannot be looked at, or holds no log.
+pub fn dump(
+    directory: &Path,
+    range: Range,
+    mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
+) -> Result<(), Unreadable> {
+    let place = Place::open(directory)?;
+    let inspection = place.inspection()?;
+    if inspection.segments().is_empty() {
+        return Err(Unreadable::NoLog {
+            directory: place.name(),
+        });
+    }
+    let parts = inspection.stream();
+    let mut next: Option<u64> = None;
+    for (index, part) in parts.iter().enumerate() {
+        let first_behind = parts
+            .get(index + 1)
+            .and_then(|next| first(&inspection, next));
+        if first_behind.is_some_and(|first| first.get() <= range.from) {
+            continue;
+        }
+        if first(&inspection, part).is_some_and(|first| first.get() > range.to) {
+            break;
+        }
+        if dump_part(&inspection, part, range, &mut next, &mut take).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn dump_part(
+    inspection: &Inspection,
+    part: &Part,
+    range: Range,
+    next: &mut Option<u64>,
+    take: &mut impl FnMut(Line<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let broken = |offset, reason| Line::Broken {
+        file: file_of(inspection, part.number),
+        offset,
+        reason,
+    };
+    let content = match inspection.read(part) {
+        Ok(content) => content,
+        // Also a running node that has just removed it: its checkpoint comes later in the stream.
+        Err(error) => return take(broken(part.begin, error.to_string())),
+    };
+    for inspected in content.frames() {
+        let position = inspected.frame.position.get();
+        let missing = next.filter(|next| *next < position);
+        *next = Some(position.saturating_add(1));
+        if position > range.to {
+            return ControlFlow::Break(());
+        }
+        if position < range.from {
+            continue;
+        }
+        if let Some(from) = missing {
+            take(Line::Gap { from, to: position })?;
+        }
+        take(Line::Frame(Dumped::of(part.number, &inspected)))?;
+    }
+    match content.flaw() {
+        Some(reason) => take(broken(content.end(), reason.to_owned())),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+impl<'a> Dumped<'a> {
+    fn of(segment: u64, inspected: &InspectedFrame<'a>) -> Self {
+        let frame = inspected.frame;
+        Self {
+            segment,
+            offset: inspected.offset,
+            position: frame.position.get(),
+            node_time_ns: frame.node_time_ns,
+            kind: frame.kind,
+            durable: inspected.durable.get(),
+            body: Body::of(frame.kind, frame.payload),
+        }
+    }
+}
+
+impl<'a> Body<'a> {
+    fn of(code: u8, payload: &'a [u8]) -> Self {
+        match code {
+            kind::END if payload.is_empty() => Self::End,
+            kind::GROUP | kind::SNAPSHOT => {
+                let read = changes(payload, hash_seed()).and_then(Iterator::collect);
+                read.map_or_else(
+                    |error| Self::NotUnderstood(error.to_string()),
+                    Self::Changes,
+                )
+            }
+            code => Record::decode(code, payload)
+                .map_or_else(|error| Self::NotUnderstood(error.to_string()), Self::Record),
+        }
+    }
+}
+
+fn first(inspection: &Inspection, part: &Part) -> Option<Position> {
+    let segments = inspection.segments();
+    let segment = segments
+        .iter()
+        .find(|segment| segment.number == part.number)?;
+    match segment.state {
+        SegmentState::Used(header) => Some(header.first_position),
+        _ => None,
+    }
+}
+
+pub(super) fn file_of(inspection: &Inspection, number: u64) -> String {
+    let segments = inspection.segments();
+    let segment = segments.iter().find(|segment| segment.number == number);
+    segment.map_or_else(
+        || format!("segment {number}"),
+        |segment| segment.file.clone(),
+    )
+}

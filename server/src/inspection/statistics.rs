@@ -1,0 +1,150 @@
+//! How large a log is, and of what.
+//!
+//! Invariant: everything counted was read and verified. What is damaged is left to `check`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use quorlock_persistence::{Inspection, Part, SegmentFile};
+
+use super::check::{NextStart, next_start, read_history};
+use super::{Place, Unreadable, options};
+
+/// Frames of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindCount {
+    /// How many.
+    pub frames: u64,
+    /// Their bytes in the files.
+    pub bytes: u64,
+    /// The bytes of their payloads.
+    pub payload_bytes: u64,
+}
+
+/// What a log consists of.
+#[derive(Clone, Debug)]
+pub struct LogStatistics {
+    /// The directory.
+    pub directory: String,
+    /// The process that has it: `None` if nobody has, `Some(None)` if its id is not known.
+    pub holder: Option<Option<u32>>,
+    /// The node that the newest header names.
+    pub node: Option<String>,
+    /// The incarnation that the newest header names.
+    pub incarnation: Option<u64>,
+    /// The segments by number.
+    pub segments: Vec<SegmentFile>,
+    /// The bytes of all segments' files.
+    pub file_bytes: u64,
+    /// The frames in the whole stream, by the code of their kind.
+    pub kinds: BTreeMap<u8, KindCount>,
+    /// The frames a start would replay.
+    pub replayed: KindCount,
+    /// The first and the last position of the stream.
+    pub positions: Option<(u64, u64)>,
+    /// The opening position of the last complete checkpoint, if a start would begin with one.
+    pub checkpoint: Option<u64>,
+    /// The newest node time, in nanoseconds.
+    pub newest_node_time_ns: u64,
+    /// The promise in force, in nanoseconds.
+    pub promise_ns: Option<u64>,
+    /// What the next start would do; `None` while the node runs, or if it would refuse.
+    pub next_start: Option<NextStart>,
+}
+
+/// Counts what a directory's log consists of.
+///
+/// # Errors
+/// When the directory cannot be looked at, or holds no log.
+pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
+    let place = Place::open(directory)?;
+    let holder = place.holder()?;
+    let inspection = place.inspection()?;
+    if inspection.segments().is_empty() {
+        return Err(Unreadable::NoLog {
+            directory: place.name(),
+        });
+    }
+    let newest = inspection.newest_identity();
+    let segments = inspection.segments().to_vec();
+    let mut statistics = LogStatistics {
+        directory: place.name(),
+        holder,
+        node: newest.map(|identity| hexadecimal(&identity.node_id)),
+        incarnation: newest.map(|identity| identity.incarnation),
+        file_bytes: segments.iter().map(|segment| segment.bytes).sum(),
+        segments,
+        kinds: BTreeMap::new(),
+        replayed: KindCount::default(),
+        positions: None,
+        checkpoint: None,
+        newest_node_time_ns: 0,
+        promise_ns: None,
+        next_start: None,
+    };
+    for part in inspection.stream() {
+        statistics.add_part(&inspection, &part);
+    }
+    let known = place.identity().unwrap_or(None);
+    // A log that a start refuses is counted as far as it can be read, and no more is said of it.
+    if let Ok(judgement) = inspection.judge(&options(known.as_ref())) {
+        statistics.checkpoint = judgement.summary.checkpoint.map(|position| position.get());
+        for part in &judgement.parts {
+            statistics.add_replayed(&inspection, part);
+        }
+        if let Ok(history) = read_history(&inspection, &judgement)? {
+            statistics.promise_ns = Some(history.promise_ns);
+            if holder.is_none() {
+                let summary = &judgement.summary;
+                statistics.next_start =
+                    Some(next_start(&place, &history, summary, known.is_some()));
+            }
+        }
+    }
+    Ok(statistics)
+}
+
+impl LogStatistics {
+    fn add_part(&mut self, inspection: &Inspection, part: &Part) {
+        // A running node may just have removed it.
+        let Ok(content) = inspection.read(part) else {
+            return;
+        };
+        for inspected in content.frames() {
+            let position = inspected.frame.position.get();
+            let first = self.positions.map_or(position, |(first, _)| first);
+            self.positions = Some((first, position));
+            let time = inspected.frame.node_time_ns;
+            self.newest_node_time_ns = self.newest_node_time_ns.max(time);
+            let count = self.kinds.entry(inspected.frame.kind).or_default();
+            count.add(inspected.bytes, inspected.frame.payload.len());
+        }
+    }
+
+    fn add_replayed(&mut self, inspection: &Inspection, part: &Part) {
+        let Ok(content) = inspection.read(part) else {
+            return;
+        };
+        for inspected in content.frames() {
+            self.replayed
+                .add(inspected.bytes, inspected.frame.payload.len());
+        }
+    }
+
+    /// The payloads of changes that a start would read, against everything the files take.
+    pub fn overhead_bytes(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.replayed.payload_bytes)
+    }
+}
+
+impl KindCount {
+    fn add(&mut self, bytes: u64, payload_bytes: usize) {
+        self.frames += 1;
+        self.bytes += bytes;
+        self.payload_bytes += payload_bytes as u64;
+    }
+}
+
+fn hexadecimal(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,247 @@
+//! A log with every kind of record and every kind of mutation, the same bytes each time it is written.
+//!
+//! Node time is a second per frame and random numbers are counted, so that two versions of the program
+//! that write the same format write the same files.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quorlock_engine::control::{Boot, Control, Durability, Pending, Record, Start, kind};
+use quorlock_engine::restart::Stop;
+use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime};
+use quorlock_persistence::{
+    Batch, Disk, Entry, File, Identity, Kind, Log, MemoryDisk, Options, Recovery,
+};
+
+/// Segments of a few KiB: the same format as a node's, and files that can be kept.
+pub(crate) fn options() -> Options {
+    Options {
+        first_segment_bytes: 12 << 10,
+        segment_bytes: 8 << 10,
+        frame_bytes_max: 2000,
+        reserve_bytes: 256,
+        expected_node: None,
+    }
+}
+
+/// The logs that are kept of each version.
+pub(crate) const LOGS: [&str; 2] = ["plain", "compacted"];
+
+/// Writes three incarnations: one that was created, one that served (and was compacted, if that is the
+/// log's name), one that had to wait and was stopped in its delay.
+pub(crate) fn write(name: &str) -> MemoryDisk {
+    let memory = MemoryDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(Counted {
+        disk: memory.clone(),
+        numbers: AtomicU64::new(0),
+    });
+    let mut engine = Engine::new(EngineOptions::default());
+    let mut writing = Writing::open(&disk, 0);
+    writing.record(&Record::Init);
+    writing.sync();
+
+    writing = Writing::open(&disk, 1);
+    writing.record(&Record::Start(start(1, None)));
+    writing.record(&Record::Promise(0));
+    writing.record(&Record::Serving);
+    writing.sync();
+    writing.record(&Record::Promise(30_000_000_000));
+    for line in COMMANDS {
+        writing.command(&mut engine, line);
+    }
+    writing.record(&Record::Mode(Durability::Always));
+    writing.record(&Record::Tick);
+    writing.sync();
+    if name == "compacted" {
+        writing.checkpoint(&engine);
+    }
+    writing.command(&mut engine, "0 set after:checkpoint 1");
+    writing.record(&Record::Shutdown(None));
+    writing.sync();
+
+    writing = Writing::open(&disk, 2);
+    let pending = Some(Pending {
+        until: NodeTime::from_nanos(99_000_000_000),
+        length_ns: 30_610_000_000,
+        cause: Stop::Moved,
+    });
+    writing.record(&Record::Start(start(2, pending)));
+    writing.record(&Record::Promise(0));
+    writing.record(&Record::Shutdown(pending));
+    writing.sync();
+    memory
+}
+
+/// One per kind of mutation at least: the database, and the command in it.
+const COMMANDS: [&str; 16] = [
+    "0 set plain value",
+    "0 set lock:a 7f3c nx px 30000",
+    "0 set lock:a 91aa xx get",
+    "9 set other:database x px 30000",
+    "0 pexpire lock:a 20000",
+    "0 persist lock:a",
+    "0 hset hash one 1 two 2 three 3",
+    "0 hset hash two 22",
+    "0 hdel hash one",
+    "0 pexpire hash 10000",
+    "0 del plain nothing lock:a",
+    "3 set gone 1",
+    "3 flushdb",
+    "0 flushall",
+    "0 set empty \"\"",
+    "15 hset last:database field value",
+];
+
+fn start(incarnation: u64, pending: Option<Pending>) -> Start {
+    Start {
+        incarnation,
+        boot: Boot([0xb0; 16]),
+        place: 0x0123_4567_89ab_cdef,
+        durability: Durability::Everysec,
+        base: NodeTime::from_nanos(5_000_000_000),
+        raw_ns: 6_000_000_000,
+        wall_us: 1_700_000_000_000_000,
+        boottime_ns: 7_000_000_000,
+        pending,
+    }
+}
+
+struct Writing {
+    log: Log,
+}
+
+impl Writing {
+    fn open(disk: &Arc<dyn Disk>, incarnation: u64) -> Self {
+        let identity = Identity {
+            node_id: *b"a node for fixtures.",
+            boot_id: [0xb0; 16],
+            incarnation,
+        };
+        let recovery = Recovery::read(Arc::clone(disk), &options()).unwrap();
+        Self {
+            log: recovery.into_log(identity).unwrap(),
+        }
+    }
+
+    fn append(&mut self, kind: Kind, payload: &[u8]) {
+        let time_ns = self.log.appender.next_position().get() * 1_000_000_000;
+        self.log.appender.append(kind, time_ns, payload);
+    }
+
+    fn record(&mut self, record: &Record) {
+        let mut payload = Vec::new();
+        record.encode(&mut payload);
+        self.append(Kind::new(record.kind()), &payload);
+    }
+
+    fn command(&mut self, engine: &mut Engine, line: &str) {
+        let mut words = line.split(' ');
+        let caller = Caller {
+            database: words.next().unwrap().parse().unwrap(),
+            ..Caller::default()
+        };
+        let arguments: Vec<&[u8]> = words
+            .map(|word| word.trim_matches('"').as_bytes())
+            .collect();
+        let position = self.log.appender.next_position().get();
+        let now = Moment {
+            node: NodeTime::from_nanos(position * 1_000_000_000),
+            wall_us: 1_700_000_000_000_000,
+        };
+        let mut effects = Effects::default();
+        effects.begin(position);
+        let command = Command::parse(&arguments).unwrap();
+        engine.execute(now, &caller, &command, &mut effects);
+        assert!(
+            !effects.journal.is_empty(),
+            "'{line}' must change something"
+        );
+        self.append(Kind::new(kind::GROUP), &effects.journal);
+    }
+
+    /// Large enough to go on in a second segment.
+    fn checkpoint(&mut self, engine: &Engine) {
+        let control = Control {
+            start: start(1, None),
+            serving: true,
+            weakest: Durability::Everysec,
+            promise_ns: 30_000_000_000,
+        };
+        let mut payload = Vec::new();
+        Record::Control(control).encode(&mut payload);
+        self.append(Kind::checkpoint_begin(kind::CONTROL), &payload);
+        self.sync();
+        let mut cursor = Some(Default::default());
+        while let Some(from) = cursor {
+            cursor = engine.snapshot(from, 16, &mut payload);
+            self.append(Kind::new(kind::SNAPSHOT), &payload);
+        }
+        let mut large = Engine::new(EngineOptions::default());
+        for number in 0..5 {
+            let value = "v".repeat(1500);
+            let mut effects = Effects::default();
+            effects.begin(1);
+            let key = format!("large:{number}");
+            let words: [&[u8]; 3] = [b"set", key.as_bytes(), value.as_bytes()];
+            let command = Command::parse(&words).unwrap();
+            large.execute(
+                Moment::default(),
+                &Caller::default(),
+                &command,
+                &mut effects,
+            );
+            self.append(Kind::new(kind::SNAPSHOT), &effects.journal);
+        }
+        self.append(Kind::checkpoint_end(kind::END), &[]);
+        self.sync();
+    }
+
+    fn sync(&mut self) {
+        let mut batch = self.log.appender.take(Batch::default());
+        self.log.writer.write(&mut batch).unwrap();
+        self.log.writer.sync().unwrap();
+    }
+}
+
+/// A disk whose random numbers are counted. Nothing is prepared ahead or removed: the old segments stay.
+#[derive(Debug)]
+struct Counted {
+    disk: MemoryDisk,
+    numbers: AtomicU64,
+}
+
+impl Disk for Counted {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.create(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.open(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<Entry>> {
+        self.disk.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.disk.sync_dir()
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.disk.describe(name)
+    }
+}

@@ -1,0 +1,50 @@
+//! `quorlock log`: what is in a node's data directory, and whether it is whole.
+//!
+//! All but `repair` only look, and work beside a running node. What is found is decided in
+//! `quorlock-server`; these files put it into words.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+mod check;
+mod dump;
+mod excerpt;
+mod stats;
+
+/// Arguments of `quorlock log`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Say whether the log is whole, and if not, where it breaks and what that means
+    #[command(after_help = check::HELP)]
+    Check {
+        /// A node's data directory; the node may run
+        directory: PathBuf,
+    },
+    /// Print the log, one line per frame
+    #[command(after_help = dump::HELP)]
+    Dump(dump::Arguments),
+    /// Say how large the log is, and of what
+    #[command(after_help = stats::HELP)]
+    Stats {
+        /// A node's data directory; the node may run
+        directory: PathBuf,
+    },
+}
+
+/// Runs a subcommand of `quorlock log`.
+pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+    match arguments.action {
+        Action::Check { directory } => check::run(&directory, format),
+        Action::Dump(arguments) => dump::run(&arguments, format),
+        Action::Stats { directory } => stats::run(&directory, format),
+    }
+}

@@ -1,0 +1,283 @@
+//! `quorlock log dump`: the frames of a log, one line each, as text or as JSON.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use quorlock_server::inspection::{
+    self, Body, Change, Dumped, Field, Line, Range, Value, fields, kind_name,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::check::unreadable;
+use super::excerpt::{KEY_BYTES, VALUE_BYTES, escaped, quoted, seconds};
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+/// Arguments of `quorlock log dump`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A node's data directory; the node may run
+    directory: PathBuf,
+    /// The first position to print
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    from: u64,
+    /// The last position to print
+    #[arg(long, value_name = "POSITION", default_value_t = u64::MAX, hide_default_value = true)]
+    to: u64,
+    /// Print at most so many frames
+    #[arg(long, value_name = "FRAMES")]
+    limit: Option<u64>,
+}
+
+/// Prints the frames of a log.
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    if arguments.from > arguments.to {
+        return Err(Failure::usage("--from lies behind --to"));
+    }
+    let range = Range {
+        from: arguments.from,
+        to: arguments.to,
+    };
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = inspection::dump(&arguments.directory, range, |line| {
+        if matches!(line, Line::Frame(_)) {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+        }
+        let text = match format {
+            Format::Text => text(&line),
+            Format::Json => value(&line).to_string(),
+        };
+        // Whoever closed the pipe does not want to read more.
+        match writeln!(out, "{text}") {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    let _closed_pipe = out.flush();
+    result.map_err(unreadable)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(line: &Line<'_>) -> String {
+    match line {
+        Line::Frame(frame) => frame_text(frame),
+        Line::Gap { from, to } => format!("-- positions {from} to {} are not in the log", to - 1),
+        Line::Broken {
+            file,
+            offset,
+            reason,
+        } => format!("-- {file} breaks off at offset {offset}: {reason}"),
+    }
+}
+
+fn frame_text(frame: &Dumped<'_>) -> String {
+    let time = seconds(frame.node_time_ns);
+    let kind = kind_name(frame.kind);
+    let mut text = format!("{:>10}  {time:>22}  {kind:<8}", frame.position);
+    match &frame.body {
+        Body::End => {}
+        Body::NotUnderstood(why) => {
+            let _ = write!(text, "  kind {}, not understood: {why}", frame.kind);
+        }
+        Body::Record(record) => {
+            for (name, field) in fields(record) {
+                let _ = match field {
+                    Field::Number(number) => write!(text, "  {name} {number}"),
+                    Field::Flag(flag) => write!(text, "  {name} {flag}"),
+                    Field::Word(word) => write!(text, "  {name} {word}"),
+                };
+            }
+        }
+        Body::Changes(changes) => {
+            for change in changes.iter().take(CHANGES_SHOWN) {
+                text.push_str("  ");
+                add_change(change, frame.node_time_ns, &mut text);
+            }
+            if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_SHOWN) {
+                let _ = write!(text, "  ... and {more} more");
+            }
+        }
+    }
+    text
+}
+
+fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
+    let named = |word: &str, database: &u8, key: &[u8]| {
+        format!("{word} {database} {}", quoted(key, KEY_BYTES))
+    };
+    match change {
+        Change::Replace {
+            database,
+            key,
+            value,
+            deadline,
+        } => {
+            text.push_str(&named("replace", database, key));
+            match value {
+                Value::String(string) => {
+                    let _ = write!(text, " string {}", quoted(string, VALUE_BYTES));
+                }
+                Value::Hash(fields) => {
+                    let _ = write!(text, " hash of {} fields", fields.len());
+                }
+            }
+            add_ttl(deadline.map(|deadline| deadline.as_nanos()), now_ns, text);
+        }
+        Change::SetDeadline {
+            database,
+            key,
+            deadline,
+        } => {
+            text.push_str(&named("deadline", database, key));
+            add_ttl(deadline.map(|deadline| deadline.as_nanos()), now_ns, text);
+        }
+        Change::HashSet {
+            database,
+            key,
+            field,
+            value,
+        } => {
+            text.push_str(&named("hash-set", database, key));
+            let (field, value) = (quoted(field, KEY_BYTES), quoted(value, VALUE_BYTES));
+            let _ = write!(text, " field {field} {value}");
+        }
+        Change::HashDelete {
+            database,
+            key,
+            field,
+        } => {
+            text.push_str(&named("hash-delete", database, key));
+            let _ = write!(text, " field {}", quoted(field, KEY_BYTES));
+        }
+        Change::Delete { database, key } => text.push_str(&named("delete", database, key)),
+        Change::FlushDatabase { database } => {
+            let _ = write!(text, "flush {database}");
+        }
+        Change::FlushAll => text.push_str("flush all"),
+    }
+}
+
+fn add_ttl(deadline_ns: Option<u64>, now_ns: u64, text: &mut String) {
+    let _ = match deadline_ns {
+        None => write!(text, " no ttl"),
+        Some(deadline_ns) => {
+            let ttl_ms = deadline_ns.saturating_sub(now_ns).div_ceil(1_000_000);
+            write!(text, " ttl {ttl_ms} ms")
+        }
+    };
+}
+
+fn value(line: &Line<'_>) -> Json {
+    match line {
+        Line::Frame(frame) => frame_value(frame),
+        Line::Gap { from, to } => json!({ "gap": { "from": from, "to": to - 1 } }),
+        Line::Broken {
+            file,
+            offset,
+            reason,
+        } => json!({ "broken": { "file": file, "offset": offset, "reason": reason } }),
+    }
+}
+
+fn frame_value(frame: &Dumped<'_>) -> Json {
+    let mut value = json!({
+        "position": frame.position,
+        "node_time_ns": frame.node_time_ns,
+        "kind": kind_name(frame.kind),
+        "code": frame.kind,
+        "segment": frame.segment,
+        "offset": frame.offset,
+        "durable": frame.durable,
+    });
+    match &frame.body {
+        Body::End => {}
+        Body::NotUnderstood(why) => value["not_understood"] = json!(why),
+        Body::Record(record) => {
+            let pairs = fields(record).into_iter().map(|(name, field)| {
+                let field = match field {
+                    Field::Number(number) => json!(number),
+                    Field::Flag(flag) => json!(flag),
+                    Field::Word(word) => json!(word),
+                };
+                (name.to_owned(), field)
+            });
+            value["record"] = Json::Object(pairs.collect::<Map<_, _>>());
+        }
+        Body::Changes(changes) => {
+            value["changes"] = changes.iter().map(change_value).collect();
+        }
+    }
+    value
+}
+
+fn change_value(change: &Change<'_>) -> Json {
+    let bytes = |bytes: &[u8], bytes_max| json!(escaped(bytes, bytes_max));
+    let key_of = |key: &[u8]| bytes(key, KEY_BYTES);
+    match change {
+        Change::Replace {
+            database,
+            key,
+            value,
+            deadline,
+        } => {
+            let deadline_ns = deadline.map(|deadline| deadline.as_nanos());
+            let (kind, excerpt, size) = match value {
+                Value::String(string) => ("string", bytes(string, VALUE_BYTES), string.len()),
+                Value::Hash(fields) => ("hash", Json::Null, fields.len()),
+            };
+            json!({
+                "change": "replace", "database": database, "key": key_of(key), "type": kind,
+                "value": excerpt, "size": size, "deadline_ns": deadline_ns,
+            })
+        }
+        Change::SetDeadline {
+            database,
+            key,
+            deadline,
+        } => json!({
+            "change": "deadline", "database": database, "key": key_of(key),
+            "deadline_ns": deadline.map(|deadline| deadline.as_nanos()),
+        }),
+        Change::HashSet {
+            database,
+            key,
+            field,
+            value,
+        } => json!({
+            "change": "hash-set", "database": database, "key": key_of(key), "field": key_of(field),
+            "value": bytes(value, VALUE_BYTES), "size": value.len(),
+        }),
+        Change::HashDelete {
+            database,
+            key,
+            field,
+        } => json!({
+            "change": "hash-delete", "database": database, "key": key_of(key), "field": key_of(field),
+        }),
+        Change::Delete { database, key } => {
+            json!({ "change": "delete", "database": database, "key": key_of(key) })
+        }
+        Change::FlushDatabase { database } => json!({ "change": "flush", "database": database }),
+        Change::FlushAll => json!({ "change": "flush-all" }),
+    }
+}
+
+/// A line of text shows so many changes; JSON shows all.
+const CHANGES_SHOWN: usize = 8;
+
+/// Shown below the help.
+pub(crate) const HELP: &str = "\
+A line is: position, node time, kind, and what the frame holds. Values are cut to a few bytes, so
+that a token in the output cannot be used. Deadlines are given as the time that was left.
+With --json each line is an object, with segment, offset and every change.
+
+Examples:
+  quorlock log dump /var/lib/quorlock --limit 20
+  quorlock log dump /var/lib/quorlock --from 1000 --to 1010 --json";

@@ -1,0 +1,163 @@
+//! `quorlock log stats`: segments, frames by kind, bytes, and what the next start would do.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use quorlock_server::inspection::{self, LogStatistics, SegmentState, kind_name};
+use serde_json::{Value, json};
+
+use super::check::{intention, next_value, process, unreadable};
+use super::excerpt::seconds;
+use crate::duration::show;
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+/// Counts what is in a directory.
+pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
+    let statistics = inspection::statistics(directory).map_err(unreadable)?;
+    format.result(text(&statistics), &value(&statistics));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(log: &LogStatistics) -> String {
+    let mut text = log.directory.clone();
+    if let Some(holder) = log.holder {
+        let _ = write!(text, "\n  in use: {}", process(holder));
+    }
+    if let (Some(node), Some(incarnation)) = (&log.node, log.incarnation) {
+        let _ = write!(text, "\n  node {node}, incarnation {incarnation}");
+    }
+    if let Some((first, last)) = log.positions {
+        let _ = write!(text, "\n  positions {first} to {last}");
+    }
+    let replayed = &log.replayed;
+    let from = log
+        .checkpoint
+        .map_or("the beginning".to_owned(), |position| {
+            format!("the checkpoint at position {position}")
+        });
+    let _ = write!(
+        text,
+        "\n  a start replays {} frames, {} bytes, from {from}",
+        replayed.frames, replayed.bytes
+    );
+    let _ = write!(
+        text,
+        "\n  {} bytes of files for {} bytes of payloads to replay; the rest is room made ahead, \
+         frames' own bytes, and what the next checkpoint frees",
+        log.file_bytes, replayed.payload_bytes
+    );
+    let _ = write!(
+        text,
+        "\n  newest node time {}",
+        seconds(log.newest_node_time_ns)
+    );
+    if let Some(promise_ns) = log.promise_ns {
+        let promise = show(Duration::from_nanos(promise_ns));
+        let _ = write!(
+            text,
+            "\n  longest ttl that may be granted without a new promise: {promise}"
+        );
+    }
+    if let Some(next) = &log.next_start {
+        let _ = write!(text, "\n  last stop: {}", next.last_stop);
+        let _ = write!(
+            text,
+            "\n  a start with the default configuration {}",
+            intention(next)
+        );
+    }
+    text.push_str("\n  frames by kind:");
+    for (code, count) in &log.kinds {
+        let (name, frames, bytes) = (kind_name(*code), count.frames, count.bytes);
+        let _ = write!(
+            text,
+            "\n    {name:<8} {frames:>10} frames {bytes:>12} bytes"
+        );
+    }
+    text.push_str("\n  segments:");
+    for segment in &log.segments {
+        let _ = write!(
+            text,
+            "\n    {:>10} {:>10} bytes  ",
+            segment.number, segment.bytes
+        );
+        let _ = match &segment.state {
+            SegmentState::Used(header) => write!(
+                text,
+                "version {}, incarnation {}, from position {}, after segment {}",
+                header.version,
+                header.identity.incarnation,
+                header.first_position,
+                header.previous_number
+            ),
+            SegmentState::Blank => write!(text, "made ahead, not used"),
+            SegmentState::Interrupted => write!(text, "its first write was cut off"),
+            SegmentState::Unusable(why) => write!(text, "not usable: {why}"),
+        };
+    }
+    text
+}
+
+fn value(log: &LogStatistics) -> Value {
+    let segments: Vec<Value> = log.segments.iter().map(segment_value).collect();
+    let kinds: Vec<Value> = log
+        .kinds
+        .iter()
+        .map(|(code, count)| {
+            json!({
+                "kind": kind_name(*code), "code": code, "frames": count.frames,
+                "bytes": count.bytes, "payload_bytes": count.payload_bytes,
+            })
+        })
+        .collect();
+    json!({
+        "directory": log.directory,
+        "running": log.holder.is_some(),
+        "process": log.holder.flatten(),
+        "node": log.node,
+        "incarnation": log.incarnation,
+        "first_position": log.positions.map(|(first, _)| first),
+        "last_position": log.positions.map(|(_, last)| last),
+        "checkpoint": log.checkpoint,
+        "file_bytes": log.file_bytes,
+        "replayed_frames": log.replayed.frames,
+        "replayed_bytes": log.replayed.bytes,
+        "live_bytes": log.replayed.payload_bytes,
+        "overhead_bytes": log.overhead_bytes(),
+        "newest_node_time_ns": log.newest_node_time_ns,
+        "promise_ns": log.promise_ns,
+        "next_start": log.next_start.as_ref().map(next_value),
+        "kinds": kinds,
+        "segments": segments,
+    })
+}
+
+fn segment_value(segment: &inspection::SegmentFile) -> Value {
+    let mut value =
+        json!({ "number": segment.number, "file": segment.file, "bytes": segment.bytes });
+    match &segment.state {
+        SegmentState::Used(header) => {
+            value["state"] = json!("used");
+            value["version"] = json!(header.version);
+            value["incarnation"] = json!(header.identity.incarnation);
+            value["first_position"] = json!(header.first_position.get());
+            value["previous_number"] = json!(header.previous_number);
+            value["previous_cut"] = json!(header.previous_cut);
+        }
+        SegmentState::Blank => value["state"] = json!("blank"),
+        SegmentState::Interrupted => value["state"] = json!("interrupted"),
+        SegmentState::Unusable(why) => {
+            value["state"] = json!("unusable");
+            value["reason"] = json!(why);
+        }
+    }
+    value
+}
+
+/// Shown below the help.
+pub(crate) const HELP: &str = "\
+Example:
+  quorlock log stats /var/lib/quorlock";

@@ -111,15 +111,16 @@ pub enum RecoveryError {
     },
     /// A version of the format that this program does not know.
     #[error(
-        "{file} has version {version} of the log's format (offset 8), and this program knows only version {known}. \
-         It was written by a newer program: start that one, or one newer still"
+        "{file} has version {version} of the log's format (offset 8), and this program knows versions up to {known}. \
+         It was written by a newer program: start that one, or one newer still. A log cannot be taken back to an \
+         older program"
     )]
     UnknownVersion {
         /// The file.
         file: String,
         /// Its version.
         version: u32,
-        /// The version of this program.
+        /// The newest version that this program knows.
         known: u32,
     },
     /// The log of another node.

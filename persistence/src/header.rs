@@ -4,9 +4,12 @@
 //! survived; what cannot be explained by an interrupted first write is reported as damage, never guessed.
 //!
 //! Layout of a copy, little-endian: `0 "QUORLOCK" | 8 version u32 | 12 where frames begin u32 | 16 node id 20 bytes |
-//! 36 zero u32 | 40 boot id 16 bytes | 56 incarnation u64 | 64 number u64 | 72 segment bytes u64 | 80 salt u64 |
+//! 36 flags u32 (zero in version 1) | 40 boot id 16 bytes | 56 incarnation u64 | 64 number u64 | 72 segment bytes u64 | 80 salt u64 |
 //! 88 previous number u64 | 96 previous cut u64 | 104 first position u64 | 112 durable position u64 | 120 zero u32 |
 //! 124 crc32c u32 of the 124 bytes before it`
+//!
+//! Every version begins with the mark and the version, so that an older program can name what it refuses. Versions
+//! `OLDEST` to `NEWEST` are read, each segment by its own; `NEWEST` is written.
 
 use crate::options::Identity;
 use crate::position::Position;
@@ -14,6 +17,10 @@ use crate::position::Position;
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    /// The version of the format in which this segment is written.
+    pub(crate) version: u32,
+    /// A repair cut the stream before this segment, so its first position may lie beyond the next one.
+    pub(crate) is_repaired: bool,
     pub(crate) identity: Identity,
     /// The number in the file's name.
     pub(crate) number: u64,
@@ -36,10 +43,11 @@ impl Header {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut copy = Vec::with_capacity(COPY_BYTES);
         copy.extend_from_slice(MAGIC);
-        copy.extend_from_slice(&VERSION.to_le_bytes());
+        copy.extend_from_slice(&self.version.to_le_bytes());
         copy.extend_from_slice(&FRAMES_BEGIN.to_le_bytes());
         copy.extend_from_slice(&self.identity.node_id);
-        copy.extend_from_slice(&[0; 4]);
+        let flags = if self.is_repaired { FLAG_REPAIRED } else { 0 };
+        copy.extend_from_slice(&flags.to_le_bytes());
         copy.extend_from_slice(&self.identity.boot_id);
         for number in [
             self.identity.incarnation,
@@ -66,11 +74,23 @@ impl Header {
         if crc32c::crc32c(&copy[..124]) != stored || copy[..8] != MAGIC[..] {
             return None;
         }
-        if version(copy) != VERSION || u32::from_le_bytes(part(copy, 12)) != FRAMES_BEGIN {
+        let version = version(copy);
+        if !(OLDEST..=NEWEST).contains(&version)
+            || u32::from_le_bytes(part(copy, 12)) != FRAMES_BEGIN
+        {
+            return None;
+        }
+        let flags = match version {
+            1 => 0,
+            _ => u32::from_le_bytes(part(copy, 36)),
+        };
+        if flags & !FLAG_REPAIRED != 0 {
             return None;
         }
         let number = |from| u64::from_le_bytes(part(copy, from));
         Some(Header {
+            version,
+            is_repaired: flags & FLAG_REPAIRED != 0,
             identity: Identity {
                 node_id: part(copy, 16),
                 boot_id: part(copy, 40),
@@ -121,8 +141,9 @@ pub(crate) fn examine(block: &[u8; BLOCK]) -> Found {
         };
     }
     // An interrupted write leaves version 0, so any other foreign number is one that was meant.
-    if first[..8] == MAGIC[..] && version(first) > VERSION {
-        return Found::UnknownVersion(version(first));
+    let newer = |copy: &&[u8; COPY_BYTES]| copy[..8] == MAGIC[..] && version(copy) > NEWEST;
+    if let Some(copy) = [first, second].into_iter().find(newer) {
+        return Found::UnknownVersion(version(copy));
     }
     let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
     match (is_zero(first), is_zero(second)) {
@@ -142,13 +163,16 @@ fn part<const LENGTH: usize>(bytes: &[u8], from: usize) -> [u8; LENGTH] {
     part
 }
 
-/// The format this program writes and reads.
-pub(crate) const VERSION: u32 = 1;
+/// The oldest version of the format that this program reads.
+pub(crate) const OLDEST: u32 = 1;
+/// The newest version that this program reads, and the one it writes.
+pub(crate) const NEWEST: u32 = 2;
 /// Frames begin after a whole block, so that the header's page is written once and never again.
 pub(crate) const BLOCK: usize = 4096;
 /// The same, as an offset in a file.
 pub(crate) const BLOCK_BYTES: u64 = BLOCK as u64;
 const FRAMES_BEGIN: u32 = 4096;
+const FLAG_REPAIRED: u32 = 1;
 const MAGIC: &[u8; 8] = b"QUORLOCK";
 const COPY_BYTES: usize = 128;
 /// In another sector than the first, so that no single sector holds both.
@@ -160,6 +184,8 @@ mod tests {
 
     fn header() -> Header {
         Header {
+            version: NEWEST,
+            is_repaired: false,
             identity: Identity {
                 node_id: [7; 20],
                 boot_id: [9; 16],
@@ -237,8 +263,32 @@ mod tests {
         damaged[SECOND_COPY + 21] ^= 1;
         assert_eq!(examine(&damaged), Found::Damaged);
         let mut newer = block();
-        newer[8] = 2;
-        newer[SECOND_COPY + 8] = 2;
-        assert_eq!(examine(&newer), Found::UnknownVersion(2));
+        newer[8] = 3;
+        newer[SECOND_COPY + 8] = 3;
+        assert_eq!(examine(&newer), Found::UnknownVersion(3));
+        newer[..COPY_BYTES].fill(0xa5);
+        assert_eq!(examine(&newer), Found::UnknownVersion(3));
+    }
+
+    #[test]
+    fn each_version_is_read_by_its_own_rules() {
+        for version in OLDEST..=NEWEST {
+            let header = Header {
+                version,
+                ..header()
+            };
+            let mut block = [0; BLOCK];
+            block[..SECOND_COPY + COPY_BYTES].copy_from_slice(&header.encode());
+            let is_whole = true;
+            assert_eq!(examine(&block), Found::Header { header, is_whole });
+        }
+        // Flags that are not known may change what the rest means.
+        let mut flagged = block();
+        for copy in [0, SECOND_COPY] {
+            flagged[copy + 36] = 2;
+            let sum = crc32c::crc32c(&flagged[copy..copy + 124]);
+            flagged[copy + 124..copy + 128].copy_from_slice(&sum.to_le_bytes());
+        }
+        assert_eq!(examine(&flagged), Found::Damaged);
     }
 }

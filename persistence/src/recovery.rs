@@ -142,7 +142,7 @@ impl Summary {
             only_zeros_follow: chain.break_at.is_none(),
             break_at: chain.break_at.clone(),
             is_empty: last == Position::ZERO,
-            frames: last.next().get() - first.get(),
+            frames: chain.frames(),
             bytes: (bytes - skipped) as u64,
             segments: chain.run.len(),
             node_id: newest_identity.map(|identity| identity.node_id),

@@ -200,6 +200,8 @@ impl Writer {
             .map_err(|cause| failed("choose a salt for", cause))?;
         let length = self.space.segment_bytes();
         let header = Header {
+            version: header::NEWEST,
+            is_repaired: false,
             identity: self.identity,
             number: spare.number,
             segment_bytes: length,

@@ -122,6 +122,7 @@ pub fn kind_name(code: u8) -> &'static str {
         kind::SNAPSHOT => "SNAPSHOT",
         kind::END => "END",
         kind::INIT => "INIT",
+        kind::LOST => "LOST",
         _ => "UNKNOWN",
     }
 }

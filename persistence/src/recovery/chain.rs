@@ -24,6 +24,16 @@ pub(super) struct Chain {
     pub(super) break_at: Option<Break>,
 }
 
+impl Chain {
+    /// The frames to replay. A repair may have left out positions between two segments.
+    pub(super) fn frames(&self) -> u64 {
+        let all: u64 = self.run.iter().map(Scan::frames).sum();
+        let first = self.run.first().map(|scan| scan.header.first_position);
+        let skipped = first.map_or(0, |first| self.start_position.get() - first.get());
+        all - skipped
+    }
+}
+
 /// Whether the bytes of the segments are kept for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -129,7 +139,7 @@ impl Assembly<'_> {
                 self.leave_out(&run);
                 return Ok(Walk::BrokenBefore(previous));
             }
-            if scan.next() != header.first_position {
+            if !continues(&header, scan.next()) {
                 let meaning = format!(
                     "it begins with position {}, but the segment before it ends before position {}",
                     header.first_position,
@@ -184,7 +194,7 @@ impl Assembly<'_> {
 
     fn chain_from_beginning(&self, run: VecDeque<Scan>) -> Result<Walk, RecoveryError> {
         let first = run[0].header;
-        if first.first_position != Position::ZERO.next() {
+        if !continues(&first, Position::ZERO.next()) {
             let name = segment_name::segment(first.number);
             let meaning = format!(
                 "the first segment begins with position {}",
@@ -240,8 +250,14 @@ impl Assembly<'_> {
     }
 }
 
+/// Whether a segment with this header follows on a stream whose next position is `next`. A repair leaves
+/// out positions, so that none is ever used twice.
+pub(super) fn continues(header: &Header, next: Position) -> bool {
+    header.first_position == next || (header.is_repaired && header.first_position > next)
+}
+
 /// Cuts the run down to what the last complete checkpoint needs, if it holds one.
-fn chain_from_checkpoint(run: &mut VecDeque<Scan>) -> Option<Chain> {
+pub(super) fn chain_from_checkpoint(run: &mut VecDeque<Scan>) -> Option<Chain> {
     let marks = || {
         run.iter()
             .enumerate()

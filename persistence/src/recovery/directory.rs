@@ -119,7 +119,7 @@ impl Directory {
                 return Err(RecoveryError::UnknownVersion {
                     file,
                     version,
-                    known: header::VERSION,
+                    known: header::NEWEST,
                 });
             }
         };

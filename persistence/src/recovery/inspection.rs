@@ -57,6 +57,8 @@ pub enum SegmentState {
 pub struct SegmentHeader {
     /// The version of the format.
     pub version: u32,
+    /// Whether a repair cut the stream before it.
+    pub is_repaired: bool,
     /// Whose it is.
     pub identity: Identity,
     /// The segment whose frames come before, 0 where there is none.
@@ -332,7 +334,8 @@ pub(super) fn mismatch(header: &Header, number: u64, length: u64) -> Option<Stri
 impl SegmentHeader {
     fn of(header: &Header) -> SegmentHeader {
         SegmentHeader {
-            version: header::VERSION,
+            version: header.version,
+            is_repaired: header.is_repaired,
             identity: header.identity,
             previous_number: header.previous_number,
             previous_cut: header.previous_cut,

@@ -105,6 +105,8 @@ fn begin_segment(
         WriteError::Segment(DiskError::new("choose a salt for", file, cause))
     })?;
     let header = Header {
+        version: header::NEWEST,
+        is_repaired: false,
         identity,
         number,
         segment_bytes: length,

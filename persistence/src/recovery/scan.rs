@@ -92,22 +92,29 @@ impl Scan {
         scan
     }
 
-    /// The largest claim of a valid frame anywhere behind the end. Frames are aligned and carry a secret
-    /// mark, so neither a payload nor an old segment's remains pass for one.
+    /// The largest claim of a valid frame anywhere behind the end.
     pub(super) fn claim_behind_end(&self) -> Option<Claim> {
-        let mut found = None;
+        let mut found: Option<Claim> = None;
+        self.visit_behind_end(|parsed, offset| {
+            let claim = self.claim_of(parsed, offset);
+            found = Some(found.map_or(claim, |found| larger(found, claim)));
+        });
+        found
+    }
+
+    /// Every valid frame anywhere behind the end. Frames are aligned and carry a secret mark, so neither a
+    /// payload nor an old segment's remains pass for one.
+    pub(super) fn visit_behind_end(&self, mut visit: impl FnMut(&Parsed<'_>, usize)) {
         let mut offset = self.end;
         while let Some(rest) = self.bytes.get(offset..).filter(|rest| !rest.is_empty()) {
             match frame::parse(rest, self.salt()) {
                 Ok(parsed) => {
-                    let claim = self.claim_of(&parsed, offset);
-                    found = Some(found.map_or(claim, |found| larger(found, claim)));
+                    visit(&parsed, offset);
                     offset += parsed.bytes;
                 }
                 Err(_) => offset += frame::ALIGNMENT,
             }
         }
-        found
     }
 
     /// Lets go of the content. What was found out stays; no frame can be asked for any more.
@@ -128,6 +135,11 @@ impl Scan {
     /// The bytes of all frames here.
     pub(super) fn frame_bytes(&self) -> usize {
         self.end - self.begin()
+    }
+
+    /// How many frames there are here.
+    pub(super) fn frames(&self) -> u64 {
+        self.next.get() - self.header.first_position.get()
     }
 
     /// The position of the last frame here or before.

@@ -201,7 +201,7 @@ fn an_unknown_version_is_refused_and_named() {
             error,
             RecoveryError::UnknownVersion {
                 version: 7,
-                known: 1,
+                known: 2,
                 ..
             }
         ),

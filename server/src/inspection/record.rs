@@ -21,10 +21,13 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
     match record {
         Record::Init | Record::Serving | Record::Tick => {}
         Record::Start(start) => add_start(start, &mut fields),
-        Record::Mode(durability) => {
-            fields.push(("durability", word(durability.name())));
+        Record::Mode(mode) => {
+            fields.push(("durability", word(mode.durability.name())));
+            fields.push(("cap_ns", Field::Number(mode.cap_ns)));
+            fields.push(("complete", Field::Flag(mode.is_complete)));
         }
         Record::Promise(ttl_ns) => fields.push(("promise_ns", Field::Number(*ttl_ns))),
+        Record::Lost(ttl_ns) => fields.push(("lost_ns", Field::Number(*ttl_ns))),
         Record::Shutdown(pending) => add_pending(pending.as_ref(), &mut fields),
         Record::Control(control) => {
             add_start(&control.start, &mut fields);
@@ -50,6 +53,7 @@ fn add_start(start: &Start, fields: &mut Vec<(&'static str, Field)>) {
     fields.push(("wall_us", Field::Number(start.wall_us)));
     fields.push(("boottime_ns", Field::Number(start.boottime_ns)));
     add_pending(start.pending.as_ref(), fields);
+    fields.push(("cap_ns", Field::Number(start.cap_ns)));
 }
 
 fn add_pending(pending: Option<&Pending>, fields: &mut Vec<(&'static str, Field)>) {

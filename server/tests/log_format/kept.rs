@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::{Engine, EngineOptions};
-use quorlock_persistence::{Disk, MemoryDisk, Recovery};
+use quorlock_persistence::{
+    Batch, Disk, Identity, Inspection, Kind, Log, MemoryDisk, Recovery, SegmentFile, SegmentState,
+};
 
 use crate::workload::{self, LOGS};
 
 /// The version this program writes.
-const NEWEST: u32 = 1;
+const NEWEST: u32 = 2;
 
 /// Where the log with this name is kept, as version `version` of the format wrote it.
 pub(crate) fn folder(version: u32, name: &str) -> PathBuf {
@@ -140,4 +142,83 @@ fn content(disk: &MemoryDisk, name: &str) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
     file.read_at(0, &mut bytes).unwrap();
     bytes
+}
+
+/// An old log goes on in the newest version, in one stream; a checkpoint drops the old segments.
+#[test]
+fn a_log_of_the_oldest_version_goes_on_in_the_newest() {
+    for name in LOGS {
+        let disk = disk(&folder(1, name));
+        let before = frames(&read(&disk));
+        assert_eq!(versions(&disk).iter().max(), Some(&1), "{name}");
+
+        let mut log = read(&disk).into_log(identity()).unwrap();
+        append(&mut log, Kind::new(kind::TICK), &[1]);
+        assert_eq!(versions(&disk).iter().max(), Some(&NEWEST), "{name}");
+        let after = frames(&read(&disk));
+        assert!(after.starts_with(&before), "{name}");
+        assert_eq!(after.lines().count(), before.lines().count() + 1, "{name}");
+
+        append(&mut log, Kind::checkpoint_begin(kind::CONTROL), &[]);
+        append(&mut log, Kind::checkpoint_end(kind::END), &[]);
+        log.preparer.prepare().unwrap();
+        assert_eq!(versions(&disk), [NEWEST], "{name}");
+        assert_eq!(frames(&read(&disk)).lines().count(), 2, "{name}");
+    }
+}
+
+/// What an older program says when it meets a log that has gone on in a newer version.
+#[test]
+fn a_newer_version_is_refused_with_what_to_do() {
+    let disk = disk(&folder(NEWEST, "plain"));
+    let newest = disk.list().unwrap().pop().unwrap().name;
+    disk.edit(&newest, |bytes| {
+        for copy in [0, 512] {
+            bytes[copy + 8..copy + 12].copy_from_slice(&(NEWEST + 1).to_le_bytes());
+            let sum = crc32c::crc32c(&bytes[copy..copy + 124]);
+            bytes[copy + 124..copy + 128].copy_from_slice(&sum.to_le_bytes());
+        }
+    });
+    let text = Recovery::read(Arc::new(disk), &workload::options())
+        .unwrap_err()
+        .to_string();
+    for part in [
+        newest.as_str(),
+        "has version 3 ",
+        "versions up to 2",
+        "start that one",
+        "cannot be taken back",
+    ] {
+        assert!(text.contains(part), "'{part}' in: {text}");
+    }
+}
+
+fn read(disk: &MemoryDisk) -> Recovery {
+    Recovery::read(Arc::new(disk.clone()), &workload::options()).unwrap()
+}
+
+/// The versions of the segments that are in use, oldest segment first.
+fn versions(disk: &MemoryDisk) -> Vec<u32> {
+    let inspection = Inspection::open(Arc::new(disk.clone())).unwrap();
+    let segments = inspection.segments().iter();
+    let version = |segment: &SegmentFile| match segment.state {
+        SegmentState::Used(header) => Some(header.version),
+        _ => None,
+    };
+    segments.filter_map(version).collect()
+}
+
+fn identity() -> Identity {
+    Identity {
+        node_id: *b"a node for fixtures.",
+        boot_id: [0xb0; 16],
+        incarnation: 3,
+    }
+}
+
+fn append(log: &mut Log, kind: Kind, payload: &[u8]) {
+    log.appender.append(kind, 0, payload);
+    let mut batch = log.appender.take(Batch::default());
+    log.writer.write(&mut batch).unwrap();
+    log.writer.sync().unwrap();
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quorlock_engine::control::{Boot, Control, Durability, Pending, Record, Start, kind};
+use quorlock_engine::control::{Boot, Control, Durability, Mode, Pending, Record, Start, kind};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime};
 use quorlock_persistence::{
@@ -50,7 +50,11 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     for line in COMMANDS {
         writing.command(&mut engine, line);
     }
-    writing.record(&Record::Mode(Durability::Always));
+    writing.record(&Record::Mode(Mode {
+        durability: Durability::Always,
+        cap_ns: 45_000_000_000,
+        is_complete: true,
+    }));
     writing.record(&Record::Tick);
     writing.sync();
     if name == "compacted" {
@@ -69,6 +73,7 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     writing.record(&Record::Start(start(2, pending)));
     writing.record(&Record::Promise(0));
     writing.record(&Record::Shutdown(pending));
+    writing.record(&Record::Lost(61_000_000_000));
     writing.sync();
     memory
 }
@@ -104,6 +109,7 @@ fn start(incarnation: u64, pending: Option<Pending>) -> Start {
         wall_us: 1_700_000_000_000_000,
         boottime_ns: 7_000_000_000,
         pending,
+        cap_ns: 60_000_000_000,
     }
 }
 

@@ -77,6 +77,11 @@ fn text(log: &LogStatistics) -> String {
             "\n    {name:<8} {frames:>10} frames {bytes:>12} bytes"
         );
     }
+    add_segments(log, &mut text);
+    text
+}
+
+fn add_segments(log: &LogStatistics, text: &mut String) {
     text.push_str("\n  segments:");
     for segment in &log.segments {
         let _ = write!(
@@ -98,7 +103,6 @@ fn text(log: &LogStatistics) -> String {
             SegmentState::Unusable(why) => write!(text, "not usable: {why}"),
         };
     }
-    text
 }
 
 fn value(log: &LogStatistics) -> Value {

@@ -14,7 +14,7 @@ mod real;
 mod view;
 
 pub use mapping::Mapping;
-pub use memory::MemoryDisk;
+pub use memory::{Fate, Fault, Loss, MemoryDisk, Operation, Point, Unsynced};
 pub use real::{OpenError, RealDisk};
 pub use view::{DirectoryView, Use};
 

@@ -41,7 +41,10 @@ mod writer;
 
 pub use appender::Appender;
 pub use batch::Batch;
-pub use disk::{DirectoryView, Disk, Entry, File, Mapping, MemoryDisk, OpenError, RealDisk, Use};
+pub use disk::{
+    DirectoryView, Disk, Entry, Fate, Fault, File, Loss, Mapping, MemoryDisk, OpenError, Operation,
+    Point, RealDisk, Unsynced, Use,
+};
 pub use error::{DiskError, RecoveryError, SyncError, WriteError};
 pub use frame::Frame;
 pub use log::Log;

@@ -16,6 +16,8 @@ mod net;
 mod node;
 pub mod protocol;
 mod session;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 
 pub use node::{Failure, Node, NodeBuilder, NodeId, StartError, init};
 pub use quorlock_persistence::{Disk, MemoryDisk};

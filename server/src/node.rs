@@ -5,6 +5,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod commit;
+pub(crate) mod compaction;
 pub(crate) mod core;
 #[cfg(test)]
 mod core_tests;
@@ -15,7 +16,7 @@ pub(crate) mod identity;
 pub(crate) mod log_thread;
 pub(crate) mod maintenance;
 pub(crate) mod shared;
-mod start;
+pub(crate) mod start;
 pub(crate) mod statistics;
 mod threads;
 mod time;

@@ -2,12 +2,29 @@
 //!
 //! Invariant: it shows the same two worlds as a real disk. What was written is there after the process
 //! ended; only what was synced is certain after a power loss. Faults happen where they were asked for.
-//! It does not reorder operations by itself: `after_power_loss` lets the caller choose what survives.
+//! It does nothing at random: whoever uses it chooses what survives, and may choose everything in turn.
+//!
+//! `content` is a file's bytes and what is synced of them, `names` the same for the directory, `loss` the choices
+//! of a power loss, `faults` what goes wrong, `state` puts them behind one lock, `file` is an open file.
 
-use super::{Disk, Entry, File, Mapping};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use super::{Disk, Entry, File};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+mod content;
+mod faults;
+mod file;
+mod loss;
+mod names;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use faults::{Fault, Operation};
+pub use loss::{Fate, Loss, Unsynced};
+
+use file::MemoryFile;
+use state::State;
 
 /// A directory in memory. Clones are the same directory, so that a node can be started on it again.
 #[derive(Clone, Debug)]
@@ -15,29 +32,15 @@ pub struct MemoryDisk {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    contents: HashMap<u64, Content>,
-    names: BTreeMap<String, u64>,
-    /// The names a power loss would leave.
-    synced_names: BTreeMap<String, u64>,
-    contents_made: u64,
-    /// Whether unsynced sectors are remembered; a node that keeps nothing need not pay for it.
-    remembers_sync: bool,
-    random: u64,
-    capacity: Option<u64>,
-    /// The n-th write or sync from now fails with this error number.
-    failing_write: Option<(u64, i32)>,
-    failing_sync: Option<(u64, i32)>,
-    /// So many more changes are done; then the process counts as ended.
-    changes_left: Option<u64>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Content {
-    bytes: Vec<u8>,
-    synced: Vec<u8>,
-    unsynced_sectors: BTreeSet<u64>,
+/// The disk after one change.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What was done.
+    pub operation: Operation,
+    /// The file it was done to; empty for the directory.
+    pub file: String,
+    /// A copy of the disk, as the next process would find it.
+    pub disk: MemoryDisk,
 }
 
 impl Default for MemoryDisk {
@@ -49,36 +52,102 @@ impl Default for MemoryDisk {
 impl MemoryDisk {
     /// An empty directory that does not remember what was synced: a power loss would take all of it.
     pub fn new() -> MemoryDisk {
-        MemoryDisk {
-            state: Arc::default(),
-        }
+        MemoryDisk::of(State::default())
     }
 
     /// An empty directory that keeps apart what was synced and what was not.
     pub fn with_power_loss() -> MemoryDisk {
-        let disk = MemoryDisk::new();
-        disk.state().remembers_sync = true;
-        disk
+        MemoryDisk::of(State {
+            remembers_sync: true,
+            ..State::default()
+        })
+    }
+
+    /// The same bytes for the same seed, where random ones are asked for.
+    pub fn seed(&self, seed: u64) {
+        self.state().random = seed;
     }
 
     /// What the next process finds after this one ended: a copy of everything written.
     pub fn after_process_end(&self) -> MemoryDisk {
-        let state = self.state();
-        let copy = State {
-            contents: state.contents.clone(),
-            names: state.names.clone(),
-            synced_names: state.synced_names.clone(),
-            contents_made: state.contents_made,
-            remembers_sync: state.remembers_sync,
-            random: state.random,
-            ..State::default()
-        };
-        MemoryDisk {
-            state: Arc::new(Mutex::new(copy)),
-        }
+        MemoryDisk::of(self.state().copy())
     }
 
-    /// What is found after a power loss: everything synced, unsynced names if `names_survive`, and those
+    /// What the next process finds if the system has also dropped from its cache what a failed sync had
+    /// called clean.
+    pub fn after_eviction(&self) -> MemoryDisk {
+        let mut state = self.state().copy();
+        for content in state.contents.values_mut() {
+            Arc::make_mut(content).evict_abandoned();
+        }
+        MemoryDisk::of(state)
+    }
+
+    /// What is not durable, and therefore a choice of [`MemoryDisk::after_loss`].
+    pub fn unsynced(&self) -> Unsynced {
+        let state = self.state();
+        let mut unsynced = Unsynced {
+            names: state.names.unsynced(),
+            ..Unsynced::default()
+        };
+        for id in state.names.ids() {
+            let Ok(content) = state.content(id) else {
+                continue;
+            };
+            let name = state.name_of(id);
+            let sectors = content.unsynced_sectors();
+            unsynced
+                .sectors
+                .extend(sectors.map(|sector| (name.clone(), sector)));
+            if content.has_unsynced_length() {
+                unsynced.lengths.push(name);
+            }
+        }
+        unsynced
+    }
+
+    /// The disk after a power loss that takes the names which this does not keep. Whatever no name leads to is
+    /// gone; lengths and sectors of the rest are still to be chosen.
+    ///
+    /// # Panics
+    /// If the disk was not made with `with_power_loss`.
+    pub fn after_loss_of_names(&self, survive: &[bool]) -> MemoryDisk {
+        let mut state = self.lossy_copy();
+        let survives = |index| survive.get(index).copied().unwrap_or(false);
+        state.names.settle(survives);
+        state.forget_unnamed();
+        MemoryDisk::of(state)
+    }
+
+    /// The disk after a power loss that leaves what `loss` says.
+    ///
+    /// # Panics
+    /// If the disk was not made with `with_power_loss`.
+    pub fn after_loss(&self, loss: &Loss) -> MemoryDisk {
+        let mut state = self.lossy_copy();
+        let (mut lengths, mut sectors) = (loss.lengths.iter(), loss.sectors.iter());
+        for id in state.names.ids() {
+            let Ok(content) = state.content_mut(id) else {
+                continue;
+            };
+            let numbers: Vec<u64> = content.unsynced_sectors().collect();
+            let fates: Vec<Fate> = numbers
+                .iter()
+                .map(|_| sectors.next().copied().unwrap_or_default())
+                .collect();
+            let keeps_length = content.has_unsynced_length() && lengths.next() == Some(&true);
+            content.settle(keeps_length, |sector| {
+                let place = numbers.binary_search(&sector);
+                place.map_or(Fate::Lost, |place| fates[place])
+            });
+        }
+        let survives = |index| loss.names.get(index).copied().unwrap_or(false);
+        state.names.settle(survives);
+        state.forget_unnamed();
+        MemoryDisk::of(state)
+    }
+
+    /// What is found after a power loss: everything synced, all unsynced names or none, and those
     /// unsynced sectors for which `survives` (file, number of the 512-byte sector) says so.
     ///
     /// # Panics
@@ -88,54 +157,62 @@ impl MemoryDisk {
         names_survive: bool,
         mut survives: impl FnMut(&str, u64) -> bool,
     ) -> MemoryDisk {
-        let next = self.after_process_end();
-        {
-            let mut state = next.state();
-            assert!(
-                state.remembers_sync,
-                "only a disk made with_power_loss knows what was synced"
-            );
-            if !names_survive {
-                state.names = state.synced_names.clone();
-            }
-            state.synced_names = state.names.clone();
-            let State {
-                contents, names, ..
-            } = &mut *state;
-            for (name, id) in names.iter() {
-                let Some(content) = contents.get_mut(id) else {
-                    continue;
-                };
-                let mut kept = std::mem::take(&mut content.synced);
-                for &sector in &content.unsynced_sectors {
-                    if survives(name, sector) {
-                        let from = index(sector * SECTOR_BYTES).min(content.bytes.len());
-                        let to = index((sector + 1) * SECTOR_BYTES).min(content.bytes.len());
-                        if kept.len() < to {
-                            kept.resize(to, 0);
-                        }
-                        kept[from..to].copy_from_slice(&content.bytes[from..to]);
-                    }
-                }
-                *content = Content {
-                    bytes: kept.clone(),
-                    synced: kept,
-                    ..Content::default()
-                };
-            }
-        }
-        next
+        let unsynced = self.unsynced();
+        let named = self.after_loss_of_names(&vec![names_survive; unsynced.names.len()]);
+        let fate = |(name, sector): &(String, u64)| match survives(name, *sector) {
+            true => Fate::Kept,
+            false => Fate::Lost,
+        };
+        named.after_loss(&Loss {
+            sectors: named.unsynced().sectors.iter().map(fate).collect(),
+            ..Loss::default()
+        })
+    }
+
+    /// The operation after the next `after` ones of these kinds goes wrong, once.
+    pub fn plan_fault(&self, operations: &[Operation], after: u64, fault: Fault) {
+        self.state().faults.plan(operations, after, fault);
+    }
+
+    /// The faults that have happened since the last call, oldest first.
+    pub fn take_faults(&self) -> Vec<(Operation, Fault)> {
+        self.state().faults.take_done()
     }
 
     /// Lets the write after the next `writes` ones fail with this error number, once.
     pub fn fail_write_after(&self, writes: u64, error_number: i32) {
-        self.state().failing_write = Some((writes, error_number));
+        self.plan_fault(&[Operation::Write], writes, Fault::Error(error_number));
     }
 
     /// Lets the sync after the next `syncs` ones (of a file or the directory) fail with this error number,
     /// once. As on Linux the unsynced data counts as clean from then on, and is lost in a power loss.
     pub fn fail_sync_after(&self, syncs: u64, error_number: i32) {
-        self.state().failing_sync = Some((syncs, error_number));
+        let operations = [Operation::Sync, Operation::SyncDirectory];
+        self.plan_fault(&operations, syncs, Fault::Error(error_number));
+    }
+
+    /// From now on every sync answers Ok and makes nothing durable, or no longer does so.
+    pub fn lie_about_syncs(&self, lies: bool) {
+        self.state().faults.all_syncs_lie = lies;
+    }
+
+    /// Whether syncs lie now.
+    pub fn lies_about_syncs(&self) -> bool {
+        self.state().faults.all_syncs_lie
+    }
+
+    /// Whether a failed sync has given up data that nothing has written since.
+    pub fn has_abandoned(&self) -> bool {
+        let state = self.state();
+        state
+            .contents
+            .values()
+            .any(|content| content.has_abandoned())
+    }
+
+    /// Calls this at the start of every sync: to move a clock, say, as a slow disk does.
+    pub fn on_sync(&self, hook: Arc<dyn Fn() + Send + Sync>) {
+        self.state().faults.on_sync = Some(hook);
     }
 
     /// The process ends after so many more changes (writes, syncs, names): all later ones fail.
@@ -153,23 +230,46 @@ impl MemoryDisk {
         self.state().capacity = bytes;
     }
 
+    /// From now on keeps the state after every change, for [`MemoryDisk::take_points`].
+    pub fn record_points(&self) {
+        self.state().points = Some(Vec::new());
+    }
+
+    /// The states since the last call, oldest first.
+    pub fn take_points(&self) -> Vec<Point> {
+        let mut state = self.state();
+        state
+            .points
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
     /// Changes a file's content directly, synced or not: bit flips, torn writes, remains of other files.
     ///
     /// # Panics
     /// If there is no such file.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
-        let id = *state
-            .names
-            .get(name)
-            .expect("the caller names an existing file");
-        let content = state
-            .contents
-            .get_mut(&id)
-            .expect("every name has a content");
-        change(&mut content.bytes);
-        content.synced = content.bytes.clone();
-        content.unsynced_sectors.clear();
+        let id = state.names.id_of(name);
+        let id = id.expect("the caller names an existing file");
+        let content = state.content_mut(id).expect("every name has a content");
+        content.edit(change);
+    }
+
+    fn of(state: State) -> MemoryDisk {
+        MemoryDisk {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn lossy_copy(&self) -> State {
+        let state = self.state().copy();
+        assert!(
+            state.remembers_sync,
+            "only a disk made with_power_loss knows what was synced"
+        );
+        state
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -177,126 +277,85 @@ impl MemoryDisk {
             .lock()
             .expect("nothing panics while the directory is locked")
     }
-}
 
-impl State {
-    /// Counts one change; every change after the end fails.
-    fn change(&mut self) -> io::Result<()> {
-        match &mut self.changes_left {
-            Some(0) => Err(io::Error::other("the simulated process has ended")),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
+    /// Without the lock: the hook may ask this disk, or anything else.
+    fn call_sync_hook(&self) {
+        let hook = self.state().faults.on_sync.clone();
+        if let Some(hook) = hook {
+            hook();
         }
     }
 
-    fn id_of(&self, name: &str) -> io::Result<u64> {
-        self.names
-            .get(name)
-            .copied()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    /// Frees what no name leads to any more. An open handle of such a file reads as missing.
-    fn forget_unnamed(&mut self) {
-        let State {
-            contents,
-            names,
-            synced_names,
-            ..
-        } = self;
-        let named: BTreeSet<u64> = names
-            .values()
-            .chain(synced_names.values())
-            .copied()
-            .collect();
-        contents.retain(|id, _| named.contains(id));
-    }
-
-    /// Fails if the named files, with this one grown to `length`, would not fit.
-    fn make_room(&self, id: u64, length: u64) -> io::Result<()> {
-        let Some(capacity) = self.capacity else {
-            return Ok(());
-        };
-        let size = |id: &u64| {
-            self.contents
-                .get(id)
-                .map_or(0, |content| content.bytes.len() as u64)
-        };
-        let others: u64 = self
-            .names
-            .values()
-            .filter(|other| **other != id)
-            .map(size)
-            .sum();
-        if length > size(&id) && others + length > capacity {
-            return Err(io::Error::from_raw_os_error(ERROR_NO_SPACE));
-        }
-        Ok(())
+    fn file(&self, id: u64) -> Arc<dyn File> {
+        let disk = self.clone();
+        Arc::new(MemoryFile { disk, id })
     }
 }
 
 impl Disk for MemoryDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
-        state.change()?;
-        if state.names.contains_key(name) {
+        state.begin(Operation::Create)?;
+        if state.names.contains(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         state.contents_made += 1;
-        let id = state.contents_made;
-        state.contents.insert(id, Content::default());
-        state.names.insert(name.to_owned(), id);
+        let (id, remembers) = (state.contents_made, state.remembers_sync);
+        state.contents.insert(id, Arc::default());
+        state.names.create(name, id, remembers);
+        state.done(Operation::Create, name);
         drop(state);
-        Ok(Arc::new(MemoryFile {
-            disk: self.clone(),
-            id,
-        }))
+        Ok(self.file(id))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let id = self.state().id_of(name)?;
-        Ok(Arc::new(MemoryFile {
-            disk: self.clone(),
-            id,
-        }))
+        let mut state = self.state();
+        state.begin(Operation::Open)?;
+        let id = state.names.id_of(name)?;
+        drop(state);
+        Ok(self.file(id))
     }
 
     fn list(&self) -> io::Result<Vec<Entry>> {
-        let entry = |name: &String| Entry {
+        let mut state = self.state();
+        state.begin(Operation::List)?;
+        let entry = |(name, _): (&String, u64)| Entry {
             name: name.clone(),
             is_file: true,
         };
-        Ok(self.state().names.keys().map(entry).collect())
+        Ok(state.names.seen().map(entry).collect())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        state.change()?;
-        let id = state.id_of(from)?;
-        state.names.remove(from);
-        state.names.insert(to.to_owned(), id);
+        state.begin(Operation::Rename)?;
+        let remembers = state.remembers_sync;
+        state.names.rename(from, to, remembers)?;
         state.forget_unnamed();
+        state.done(Operation::Rename, from);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.state();
-        state.change()?;
-        state.id_of(name)?;
-        state.names.remove(name);
+        state.begin(Operation::Remove)?;
+        let remembers = state.remembers_sync;
+        state.names.remove(name, remembers)?;
         state.forget_unnamed();
+        state.done(Operation::Remove, name);
         Ok(())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
+        self.call_sync_hook();
         let mut state = self.state();
-        state.change()?;
-        fail_if_due(&mut state.failing_sync)?;
-        state.synced_names = state.names.clone();
+        match state.begin(Operation::SyncDirectory)? {
+            None => state.names.sync(),
+            Some(Fault::Lie) => {}
+            Some(fault) => return Err(fault.error()),
+        }
         state.forget_unnamed();
+        state.done(Operation::SyncDirectory, "");
         Ok(())
     }
 
@@ -313,124 +372,3 @@ impl Disk for MemoryDisk {
         format!("memory:{name}")
     }
 }
-
-#[derive(Debug)]
-struct MemoryFile {
-    disk: MemoryDisk,
-    id: u64,
-}
-
-impl MemoryFile {
-    fn with_content<T>(&self, read: impl FnOnce(&Content) -> T) -> io::Result<T> {
-        let state = self.disk.state();
-        state
-            .contents
-            .get(&self.id)
-            .map(read)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-}
-
-impl File for MemoryFile {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.disk.state();
-        state.change()?;
-        fail_if_due(&mut state.failing_write)?;
-        let end = offset + bytes.len() as u64;
-        state.make_room(self.id, end)?;
-        let remembers_sync = state.remembers_sync;
-        let content = state
-            .contents
-            .get_mut(&self.id)
-            .ok_or(io::ErrorKind::NotFound)?;
-        if content.bytes.len() < index(end) {
-            content.bytes.resize(index(end), 0);
-        }
-        content.bytes[index(offset)..index(end)].copy_from_slice(bytes);
-        if remembers_sync && !bytes.is_empty() {
-            content
-                .unsynced_sectors
-                .extend(offset / SECTOR_BYTES..=(end - 1) / SECTOR_BYTES);
-        }
-        Ok(())
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.with_content(|content| {
-            let from = index(offset).min(content.bytes.len());
-            let length = bytes.len().min(content.bytes.len() - from);
-            bytes[..length].copy_from_slice(&content.bytes[from..from + length]);
-            length
-        })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.state();
-        state.change()?;
-        let failed = fail_if_due(&mut state.failing_sync);
-        let remembers_sync = state.remembers_sync;
-        let content = state
-            .contents
-            .get_mut(&self.id)
-            .ok_or(io::ErrorKind::NotFound)?;
-        if remembers_sync {
-            let Content {
-                bytes,
-                synced,
-                unsynced_sectors,
-            } = content;
-            let unsynced_sectors = std::mem::take(unsynced_sectors);
-            failed?;
-            synced.resize(bytes.len(), 0);
-            for sector in unsynced_sectors {
-                let from = index(sector * SECTOR_BYTES).min(bytes.len());
-                let to = index((sector + 1) * SECTOR_BYTES).min(bytes.len());
-                synced[from..to].copy_from_slice(&bytes[from..to]);
-            }
-            return Ok(());
-        }
-        failed
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.with_content(|content| content.bytes.len() as u64)
-    }
-
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        let mut state = self.disk.state();
-        state.change()?;
-        state.make_room(self.id, length)?;
-        let content = state
-            .contents
-            .get_mut(&self.id)
-            .ok_or(io::ErrorKind::NotFound)?;
-        content.bytes.resize(index(length), 0);
-        Ok(())
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        self.with_content(|content| Mapping::copied(content.bytes.clone()))
-    }
-}
-
-fn fail_if_due(fault: &mut Option<(u64, i32)>) -> io::Result<()> {
-    match fault {
-        Some((0, error_number)) => {
-            let error = io::Error::from_raw_os_error(*error_number);
-            *fault = None;
-            Err(error)
-        }
-        Some((left, _)) => {
-            *left -= 1;
-            Ok(())
-        }
-        None => Ok(()),
-    }
-}
-
-fn index(offset: u64) -> usize {
-    usize::try_from(offset).expect("a file in memory is no longer than memory")
-}
-
-const SECTOR_BYTES: u64 = 512;
-const ERROR_NO_SPACE: i32 = rustix::io::Errno::NOSPC.raw_os_error();

@@ -62,7 +62,7 @@ pub struct Reclaimed {
 /// The keys of a node and the rules for changing them.
 #[derive(Debug)]
 pub struct Engine {
-    keyspace: Box<Keyspace>,
+    pub(crate) keyspace: Box<Keyspace>,
     scripts: Scripts,
 }
 

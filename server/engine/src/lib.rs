@@ -22,6 +22,7 @@ pub mod restart;
 mod script;
 mod snapshot;
 mod stop;
+mod stored;
 mod time;
 mod turn;
 #[cfg(test)]
@@ -40,4 +41,5 @@ pub use mutation::{PayloadError, PayloadErrorKind};
 pub use reply::Reply;
 pub use script::{LogLine, ScriptLimits};
 pub use snapshot::SnapshotCursor;
+pub use stored::{Stored, StoredValue};
 pub use time::{Moment, NodeTime};

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, MemoryDisk};
+use quorlock_persistence::{Disk, MemoryDisk, Options};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::node::error::StartError;
-use crate::node::start::Plan;
+use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
 
 /// A node that has not been started.
@@ -119,6 +119,8 @@ impl NodeBuilder {
             clock: self.clock,
             disk,
             place,
+            sizes: Options::default(),
+            random: Box::new(system_random),
         };
         let (ready, started) = oneshot::channel();
         let (sender, outcome) = watch::channel(None);

@@ -173,6 +173,11 @@ impl Core {
         self.appender.room() < estimate.min(JOURNAL_BYTES_MAX as u64)
     }
 
+    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full.
+    pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
+        self.lacks_room_for(command) && !self.appender.is_full()
+    }
+
     /// Puts the command's effects on record, after the promise that covers them.
     fn log(&mut self, now: NodeTime, wait: &mut Wait) {
         if !self.effects.journal.is_empty() {

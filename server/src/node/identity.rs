@@ -155,7 +155,11 @@ pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartE
 }
 
 /// Writes identity and INIT record into an empty directory.
-fn create(disk: &dyn Disk, identity: &Identity, recovery: Recovery) -> Result<(), StartError> {
+pub(crate) fn create(
+    disk: &dyn Disk,
+    identity: &Identity,
+    recovery: Recovery,
+) -> Result<(), StartError> {
     let log_identity = quorlock_persistence::Identity {
         node_id: identity.id.bytes(),
         boot_id: Boot::default().0,

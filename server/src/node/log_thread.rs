@@ -62,15 +62,7 @@ impl LogThread {
     ) -> std::io::Result<JoinHandle<()>> {
         std::thread::Builder::new()
             .name("quorlock-log".to_owned())
-            .spawn(move || {
-                Turn {
-                    shared,
-                    preparer,
-                    due_raw_ns: None,
-                    has_space: true,
-                }
-                .run(&jobs)
-            })
+            .spawn(move || Turn::new(shared, preparer).run(&jobs))
     }
 
     /// Hands a job over.
@@ -101,7 +93,8 @@ impl LogThread {
     }
 }
 
-struct Turn {
+/// What the thread knows from job to job.
+pub(crate) struct Turn {
     shared: Arc<Shared>,
     preparer: Preparer,
     due_raw_ns: Option<u64>,
@@ -110,6 +103,15 @@ struct Turn {
 }
 
 impl Turn {
+    pub(crate) fn new(shared: Arc<Shared>, preparer: Preparer) -> Self {
+        Self {
+            shared,
+            preparer,
+            due_raw_ns: None,
+            has_space: true,
+        }
+    }
+
     fn run(mut self, jobs: &Receiver<Job>) {
         loop {
             let job = match self.due_raw_ns {
@@ -121,36 +123,45 @@ impl Turn {
             };
             let outcome = match job {
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Job::SyncNow(done)) => {
-                    let outcome = self.sync();
-                    // A committer that is gone needs no answer.
-                    let _ = done.send(());
-                    outcome
-                }
-                Ok(Job::SyncSoon) => {
-                    self.due_raw_ns = Some(SystemClock.raw_ns().saturating_add(SYNC_EVERY_NS));
-                    Ok(())
-                }
-                Ok(Job::Prepare) => self.prepare(),
-                Ok(Job::PrepareNow(done)) => {
-                    let outcome = self.prepare();
-                    // Somebody who is gone needs no answer.
-                    let _ = done.send(());
-                    outcome
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.due_raw_ns = None;
-                    self.shared
-                        .log_thread
-                        .sync_is_due
-                        .store(false, Ordering::Release);
-                    self.sync()
-                }
+                Ok(job) => self.handle(job),
+                Err(RecvTimeoutError::Timeout) => self.sync_of_this_second(),
             };
             if let Err(failure) = outcome {
                 self.shared.fail(&failure);
             }
         }
+    }
+
+    /// Does one job, but for [`Job::Stop`], which is not the turn's business.
+    pub(crate) fn handle(&mut self, job: Job) -> Result<(), Failure> {
+        match job {
+            Job::SyncNow(done) => {
+                let outcome = self.sync();
+                // A committer that is gone needs no answer.
+                let _ = done.send(());
+                outcome
+            }
+            Job::SyncSoon => {
+                self.due_raw_ns = Some(SystemClock.raw_ns().saturating_add(SYNC_EVERY_NS));
+                Ok(())
+            }
+            Job::Prepare => self.prepare(),
+            Job::PrepareNow(done) => {
+                let outcome = self.prepare();
+                // Somebody who is gone needs no answer.
+                let _ = done.send(());
+                outcome
+            }
+            Job::Stop => Ok(()),
+        }
+    }
+
+    /// The sync that [`Job::SyncSoon`] asked for; the next write asks again.
+    pub(crate) fn sync_of_this_second(&mut self) -> Result<(), Failure> {
+        self.due_raw_ns = None;
+        let log_thread = &self.shared.log_thread;
+        log_thread.sync_is_due.store(false, Ordering::Release);
+        self.sync()
     }
 
     fn sync(&self) -> Result<(), Failure> {

@@ -1,15 +1,18 @@
 //! The node's life beside its clients: waiting out the restart delay, ticking while keys with a
 //! TTL live, reclaiming what has expired, compacting the log, and the orderly stop.
+//!
+//! The waiting is done here, each step is a function without await: a simulation takes the same steps at moments
+//! of its own choice.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quorlock_engine::control::{Control, Durability, Pending, Record, kind};
+use quorlock_engine::NodeTime;
+use quorlock_engine::control::{Durability, Pending, Record};
 use quorlock_engine::restart::Stop;
-use quorlock_engine::{NodeTime, SnapshotCursor};
-use quorlock_persistence::Kind;
 
 use crate::node::commit::Failure;
+use crate::node::compaction::{Compaction, PART_BYTES, Step};
 use crate::node::core::Phase;
 use crate::node::log_thread::Job;
 use crate::node::shared::Shared;
@@ -29,15 +32,9 @@ async fn live(shared: &Shared) -> Result<(), Failure> {
     if shared.durability() == Durability::Volatile {
         compact(shared).await?;
     }
-    let mut ticks = Ticks {
-        had_deadlines: false,
-        last: NodeTime::from_nanos(0),
-        space_asked: NodeTime::from_nanos(0),
-    };
+    let mut ticks = Ticks::default();
     loop {
-        let next = shared.reclaim()?;
-        ticks.turn(shared)?;
-        ticks.ask_for_space(shared)?;
+        let next = turn(shared, &mut ticks)?;
         if shared.needs_compaction() {
             compact(shared).await?;
         }
@@ -51,24 +48,38 @@ async fn live(shared: &Shared) -> Result<(), Failure> {
     }
 }
 
+/// One turn of the maintenance: frees what has expired, keeps time on record, asks for space.
+/// Returns when to come again; `None` where only a write can make work.
+pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Option<Duration>, Failure> {
+    let next = shared.reclaim()?;
+    ticks.turn(shared)?;
+    ticks.ask_for_space(shared)?;
+    Ok(next)
+}
+
 /// Waits until the restart delay is over, then puts SERVING on record and serves.
 async fn wait_out_delay(shared: &Shared) -> Result<(), Failure> {
-    loop {
-        let left_ns = {
-            let mut core = shared.lock()?;
-            let now = core.time.node_now(&*shared.clock);
-            match &core.phase {
-                Phase::Waiting(until, _) => until.as_nanos().saturating_sub(now.as_nanos()),
-                Phase::Serving | Phase::Stopped(_) => return Ok(()),
-            }
-        };
-        if left_ns == 0 {
-            break;
+    while let Some(left) = delay_left(shared)? {
+        if left.is_zero() {
+            return begin_serving(shared);
         }
         // In slices: node time is not the timer's time, and tests move it.
-        tokio::time::sleep(Duration::from_nanos(left_ns).min(DELAY_SLICE)).await;
+        tokio::time::sleep(left.min(DELAY_SLICE)).await;
     }
-    begin_serving(shared)
+    Ok(())
+}
+
+/// What is left of the restart delay; `None` where the node does not wait.
+pub(crate) fn delay_left(shared: &Shared) -> Result<Option<Duration>, Failure> {
+    let mut core = shared.lock()?;
+    let now = core.time.node_now(&*shared.clock);
+    Ok(match &core.phase {
+        Phase::Waiting(until, _) => {
+            let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
+            Some(Duration::from_nanos(left_ns))
+        }
+        Phase::Serving | Phase::Stopped(_) => None,
+    })
 }
 
 /// Puts SERVING on record; once that is durable the node grants.
@@ -120,10 +131,21 @@ impl Shared {
 
 /// Keeps node time on record while keys with a TTL live, and once more after the last has gone,
 /// so that an idle hour is not given back to keys after a crash of the machine.
-struct Ticks {
+#[derive(Debug)]
+pub(crate) struct Ticks {
     had_deadlines: bool,
     last: NodeTime,
     space_asked: NodeTime,
+}
+
+impl Default for Ticks {
+    fn default() -> Self {
+        Self {
+            had_deadlines: false,
+            last: NodeTime::from_nanos(0),
+            space_asked: NodeTime::from_nanos(0),
+        }
+    }
 }
 
 impl Ticks {
@@ -164,92 +186,13 @@ impl Ticks {
     }
 }
 
-/// Writes the engine's state into the stream, part by part between requests; once its end is
-/// durable everything before its beginning is removed.
+/// Writes a checkpoint, with requests executed between its steps.
 pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
-    if shared.durability() != Durability::Volatile && !fits(shared).await? {
-        return Ok(());
-    }
-    {
-        let mut core = shared.lock()?;
-        let now = core.time.node_now(&*shared.clock);
-        let promise_ns = if shared.durability() == Durability::Volatile {
-            core.promise.on_record_ns
-        } else {
-            core.promise.sink().unwrap_or(core.promise.on_record_ns)
-        };
-        let control = Control {
-            start: shared.start,
-            serving: core.phase == Phase::Serving,
-            weakest: shared.durability(),
-            promise_ns,
-        };
-        let mut payload = Vec::new();
-        Record::Control(control).encode(&mut payload);
-        core.appender.append(
-            Kind::checkpoint_begin(kind::CONTROL),
-            now.as_nanos(),
-            &payload,
-        );
-    }
-    let mut bytes = 0_u64;
-    // Without a log of keys, a checkpoint is what drops the keys logged by an earlier run.
-    let is_logged = shared.durability() != Durability::Volatile;
-    let mut cursor = is_logged.then(SnapshotCursor::default);
-    let mut part = Vec::new();
-    while let Some(from) = cursor {
-        {
-            let mut core = shared.lock()?;
-            let now = core.time.node_now(&*shared.clock);
-            cursor = core.engine.snapshot(from, PART_BYTES, &mut part);
-            if core.appender.room() < (part.len() + PART_BYTES) as u64 {
-                tracing::warn!("compaction was given up: the log has no room for it");
-                return Ok(());
-            }
-            if !part.is_empty() {
-                core.appender
-                    .append(Kind::new(kind::SNAPSHOT), now.as_nanos(), &part);
-                bytes = bytes.saturating_add(part.len() as u64);
-            }
-        }
-        shared.commit.write(&shared.core)?;
-        shared.log_thread.after_write(shared);
+    let mut compaction = Compaction::new(PART_BYTES);
+    while compaction.step(shared)? == Step::More {
         tokio::task::yield_now().await;
     }
-    {
-        let mut core = shared.lock()?;
-        let now = core.time.node_now(&*shared.clock);
-        core.appender
-            .append(Kind::checkpoint_end(kind::END), now.as_nanos(), &[]);
-    }
-    shared.commit.write_and_sync(&shared.core)?;
-    shared.checkpoint_bytes.store(bytes, Ordering::Relaxed);
-    shared.log_thread.send(Job::Prepare);
     Ok(())
-}
-
-/// Whether a checkpoint fits what the log has left, where the disk is full: one that is given up
-/// half way has used up the room of the last grants and releases, once a second.
-async fn fits(shared: &Shared) -> Result<bool, Failure> {
-    let mut bytes = 2 * PART_BYTES as u64;
-    let mut part = Vec::new();
-    let mut cursor = Some(SnapshotCursor::default());
-    while let Some(from) = cursor {
-        {
-            let core = shared.lock()?;
-            if !core.appender.is_full() {
-                return Ok(true);
-            }
-            part.clear();
-            cursor = core.engine.snapshot(from, PART_BYTES, &mut part);
-            bytes = bytes.saturating_add(part.len() as u64 + FRAME_BYTES);
-            if bytes > core.appender.room() {
-                return Ok(false);
-            }
-        }
-        tokio::task::yield_now().await;
-    }
-    Ok(true)
 }
 
 /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
@@ -290,10 +233,6 @@ const DELAY_SLICE: Duration = Duration::from_millis(20);
 
 /// Below this much log since the last checkpoint, compaction is not worth its writes.
 const COMPACT_BYTES_MIN: u64 = 32 * 1024 * 1024;
-/// More than a frame adds to its payload.
-const FRAME_BYTES: u64 = 128;
 /// What the segments of a log may hold beside its frames: the active one, the one ahead, and one
 /// that is not removed yet.
 const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
-/// Bytes of one checkpoint part: bounds how long it holds the engine's lock.
-const PART_BYTES: usize = 64 * 1024;

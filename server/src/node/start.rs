@@ -35,6 +35,27 @@ pub(crate) struct Plan {
     pub(crate) disk: Arc<dyn Disk>,
     /// Fingerprint of machine and directory, taken once the identity is there.
     pub(crate) place: Box<dyn Fn() -> u64 + Send>,
+    /// The sizes of the log.
+    pub(crate) sizes: Options,
+    /// Fills with bytes that nobody can guess.
+    pub(crate) random: Random,
+}
+
+/// Where random bytes come from.
+pub(crate) type Random = Box<dyn Fn(&mut [u8]) -> Result<(), StartError> + Send>;
+
+/// Random bytes of the system.
+pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), StartError> {
+    getrandom::fill(bytes).map_err(|_| StartError::Randomness)
+}
+
+/// Where clients reach the node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// The first port it listens on; 0 where there is none.
+    pub(crate) port: u16,
+    /// Whether other machines can connect.
+    pub(crate) is_remote: bool,
 }
 
 /// A node that has started; its threads have not.
@@ -48,15 +69,30 @@ pub(crate) struct Started {
 /// Starts a node up to the point where it can answer. Blocks on the disk.
 pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = clients_max(plan.config.maxclients);
+    let listeners = bind(&plan.config)?;
+    let (shared, preparer, jobs) = begin(plan, reach(&listeners))?;
+    Ok(Started {
+        shared,
+        listeners,
+        preparer,
+        jobs,
+    })
+}
+
+/// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
+/// network nor a thread.
+pub(crate) fn begin(
+    plan: Plan,
+    reach: Reach,
+) -> Result<(Arc<Shared>, Preparer, Receiver<Job>), StartError> {
     let config = &plan.config;
-    let listeners = bind(config)?;
     let known = Identity::read(&*plan.disk)?;
     let options = Options {
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
-        ..Options::default()
+        ..plan.sizes
     };
     let recovery = Recovery::read(Arc::clone(&plan.disk), &options).map_err(StartError::Log)?;
-    let mut engine = new_engine(config, Arc::clone(&plan.clock))?;
+    let mut engine = new_engine(&plan)?;
     let history = replay(&recovery, &mut engine)?;
     let has_identity = known.is_some();
     let identity = match known {
@@ -64,7 +100,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
         None => create_identity(&plan, &recovery)?,
     };
     let seen = look_around(&plan, &history, &recovery, has_identity);
-    let policy = policy(config, &listeners);
+    let policy = policy(config, reach.is_remote);
     let verdict = history.judge(&seen.0, &policy);
     let start = next_start(&plan, &history, &seen, &verdict);
     announce(&verdict, &seen.0, &recovery, &identity);
@@ -75,24 +111,28 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
         incarnation: start.incarnation,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let port = listeners
-        .first()
-        .and_then(|listener| listener.local_addr().ok());
     let (shared, preparer, jobs) = assemble(
         plan,
         identity,
         engine,
         log,
         (start, verdict, &history),
-        port.map_or(0, |address| address.port()),
+        reach.port,
     );
     put_on_record(&shared)?;
-    Ok(Started {
-        shared,
-        listeners,
-        preparer,
-        jobs,
-    })
+    Ok((shared, preparer, jobs))
+}
+
+fn reach(listeners: &[TcpListener]) -> Reach {
+    let addresses = || {
+        listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+    };
+    Reach {
+        port: addresses().next().map_or(0, |address| address.port()),
+        is_remote: addresses().any(|address| !listener::is_local(&address.ip())),
+    }
 }
 
 /// START, and SERVING with it where there is nothing to wait for: one sync for both.
@@ -152,9 +192,10 @@ fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
     }
 }
 
-fn new_engine(config: &Config, clock: Arc<dyn Clock>) -> Result<Engine, StartError> {
+fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
+    let config = &plan.config;
     let mut seed = [0; 8];
-    getrandom::fill(&mut seed).map_err(|_| StartError::Randomness)?;
+    (plan.random)(&mut seed)?;
     let mut engine = Engine::new(EngineOptions {
         restart_delay_max: config.restart_delay_max,
         require_ttl: config.require_ttl,
@@ -165,6 +206,7 @@ fn new_engine(config: &Config, clock: Arc<dyn Clock>) -> Result<Engine, StartErr
         },
         ..EngineOptions::default()
     });
+    let clock = Arc::clone(&plan.clock);
     engine.set_script_clock(Box::new(move || NodeTime::from_nanos(clock.raw_ns())));
     Ok(engine)
 }
@@ -198,7 +240,11 @@ fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartEr
     let cluster_id = plan.config.cluster_id.clone();
     let identity = match recovery.summary().node_id {
         Some(bytes) => Identity::known(bytes, cluster_id),
-        None => Identity::random(cluster_id)?,
+        None => {
+            let mut bytes = [0; 20];
+            (plan.random)(&mut bytes)?;
+            Identity::known(bytes, cluster_id)
+        }
     };
     identity.write(&*plan.disk)?;
     Ok(identity)
@@ -261,12 +307,7 @@ fn durability(config: &Config) -> Durability {
     }
 }
 
-fn policy(config: &Config, listeners: &[TcpListener]) -> Policy {
-    let is_reachable = listeners.iter().any(|listener| {
-        listener
-            .local_addr()
-            .is_ok_and(|address| !listener::is_local(&address.ip()))
-    });
+fn policy(config: &Config, is_remote: bool) -> Policy {
     Policy {
         restart_delay: match config.restart_delay {
             RestartDelay::Auto => restart::RestartDelay::Auto,
@@ -280,7 +321,7 @@ fn policy(config: &Config, listeners: &[TcpListener]) -> Policy {
         cap_ns: cap_ns(config),
         drift_ppm: u64::from(config.clock_drift_millionths),
         first_start_waits: match config.first_start {
-            FirstStart::Auto => is_reachable,
+            FirstStart::Auto => is_remote,
             FirstStart::Serve => false,
             FirstStart::Wait => true,
         },

@@ -90,8 +90,8 @@ impl<'a> Batch<'a> {
                 Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
             };
             let (core, _) = self.core()?;
-            if core.lacks_room_for(&command) && !core.appender.is_full() {
-                // The segment ahead is late, the disk is not full: wait for it once.
+            if core.waits_for_segment(&command) {
+                // Once: the disk may turn out to be full.
                 self.core = None;
                 self.shared.make_room()?;
             }

@@ -1,0 +1,172 @@
+//! The bytes of one file in memory, and those a power loss would leave.
+//!
+//! Invariant: a sector that is not in `unsynced` is durable as it is read. Where nothing is remembered
+//! (`remembers` is false) the map stays empty and costs nothing.
+
+use super::loss::Fate;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    bytes: Vec<u8>,
+    /// The sectors written since they were last synced.
+    unsynced: BTreeMap<u64, Old>,
+    /// The length a power loss would leave, if no sector beyond it survives.
+    synced_length: usize,
+}
+
+/// What a sector held when it was last synced.
+#[derive(Clone, Debug)]
+struct Old {
+    /// `None` where there was nothing: it reads as zeros.
+    bytes: Option<Box<[u8]>>,
+    /// A sync of it has failed. Linux calls such a page clean: no later sync writes it.
+    is_abandoned: bool,
+}
+
+impl Content {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8], remembers: bool) {
+        let end = offset + bytes.len();
+        if remembers && !bytes.is_empty() {
+            self.remember(offset, end);
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[offset..end].copy_from_slice(bytes);
+    }
+
+    pub(super) fn truncate(&mut self, length: usize, remembers: bool) {
+        let (from, to) = (length.min(self.bytes.len()), length.max(self.bytes.len()));
+        if remembers && from < to {
+            self.remember(from, to);
+        }
+        self.bytes.resize(length, 0);
+    }
+
+    /// Everything is durable, except what a failed sync has abandoned.
+    pub(super) fn sync(&mut self) {
+        self.unsynced.retain(|_, old| old.is_abandoned);
+        self.synced_length = self.bytes.len();
+    }
+
+    /// A sync failed: what it should have written counts as clean, and is not durable.
+    pub(super) fn abandon(&mut self) {
+        for old in self.unsynced.values_mut() {
+            old.is_abandoned = true;
+        }
+    }
+
+    /// Whatever it was: from now on this is what is on the disk.
+    pub(super) fn edit(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        change(&mut self.bytes);
+        self.unsynced.clear();
+        self.synced_length = self.bytes.len();
+    }
+
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.unsynced.values().any(|old| old.is_abandoned)
+    }
+
+    pub(super) fn has_unsynced_length(&self) -> bool {
+        self.synced_length != self.bytes.len()
+    }
+
+    /// The unsynced sectors whose loss could be told, by number.
+    pub(super) fn unsynced_sectors(&self) -> impl Iterator<Item = u64> {
+        self.unsynced
+            .iter()
+            .filter(|(sector, old)| self.differs(**sector, old))
+            .map(|(sector, _)| *sector)
+    }
+
+    /// The pages that a failed sync has abandoned leave the page cache: they read as before.
+    pub(super) fn evict_abandoned(&mut self) {
+        let is_abandoned = |old: &Old| old.is_abandoned;
+        self.lose(true, |content, sector| {
+            match content.unsynced.get(&sector).is_some_and(is_abandoned) {
+                true => Fate::Lost,
+                false => Fate::Kept,
+            }
+        });
+        self.unsynced.retain(|_, old| !old.is_abandoned);
+    }
+
+    /// What a power loss leaves, all of it durable.
+    pub(super) fn settle(&mut self, keeps_length: bool, fate: impl Fn(u64) -> Fate) {
+        self.lose(keeps_length, |_, sector| fate(sector));
+        self.unsynced.clear();
+        self.synced_length = self.bytes.len();
+    }
+
+    fn lose(&mut self, keeps_length: bool, fate: impl Fn(&Content, u64) -> Fate) {
+        let mut left = self.bytes.clone();
+        let mut length = match keeps_length {
+            true => self.bytes.len(),
+            false => self.synced_length,
+        };
+        left.resize(length.max(self.bytes.len()), 0);
+        for (&sector, old) in &self.unsynced {
+            let from = start_of(sector).min(left.len());
+            let to = start_of(sector + 1).min(left.len());
+            let fate = fate(self, sector);
+            if fate != Fate::Lost && self.differs(sector, old) {
+                length = length.max(to.min(self.bytes.len()));
+            }
+            for (index, byte) in left[from..to].iter_mut().enumerate() {
+                let old = old.byte(index);
+                *byte = fate.byte(index, old, *byte);
+            }
+        }
+        left.truncate(length);
+        self.bytes = left;
+    }
+
+    fn remember(&mut self, from: usize, to: usize) {
+        for sector in sector_of(from)..=sector_of(to - 1) {
+            let old = self.unsynced.entry(sector).or_insert_with(|| {
+                let from = start_of(sector).min(self.bytes.len());
+                let to = start_of(sector + 1).min(self.bytes.len());
+                Old {
+                    bytes: (from < to).then(|| self.bytes[from..to].into()),
+                    is_abandoned: false,
+                }
+            });
+            // Written again, its page is dirty again.
+            old.is_abandoned = false;
+        }
+    }
+
+    fn differs(&self, sector: u64, old: &Old) -> bool {
+        let from = start_of(sector).min(self.bytes.len());
+        let to = start_of(sector + 1).min(self.bytes.len());
+        let is_cut = old.bytes.as_ref().map_or(0, |bytes| bytes.len()) > to - from;
+        let mut bytes = self.bytes[from..to].iter().enumerate();
+        is_cut || bytes.any(|(index, byte)| *byte != old.byte(index))
+    }
+}
+
+impl Old {
+    fn byte(&self, index: usize) -> u8 {
+        let bytes = self.bytes.as_ref();
+        bytes
+            .and_then(|bytes| bytes.get(index))
+            .copied()
+            .unwrap_or(0)
+    }
+}
+
+fn sector_of(offset: usize) -> u64 {
+    (offset / SECTOR_BYTES) as u64
+}
+
+fn start_of(sector: u64) -> usize {
+    usize::try_from(sector).map_or(usize::MAX, |sector| sector.saturating_mul(SECTOR_BYTES))
+}
+
+/// What a disk writes as a whole, unless it is torn.
+pub(super) const SECTOR_BYTES: usize = 512;

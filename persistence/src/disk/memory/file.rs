@@ -1,0 +1,89 @@
+//! One open file of a directory in memory.
+
+use super::MemoryDisk;
+use super::faults::{Fault, Operation};
+use crate::disk::{File, Mapping};
+use std::io;
+
+#[derive(Debug)]
+pub(super) struct MemoryFile {
+    pub(super) disk: MemoryDisk,
+    pub(super) id: u64,
+}
+
+impl File for MemoryFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fault = state.begin(Operation::Write)?;
+        let written = match fault {
+            None => bytes.len(),
+            Some(Fault::Short(written, _)) => written.min(bytes.len()),
+            Some(fault) => return Err(fault.error()),
+        };
+        let (offset, bytes) = (index(offset), &bytes[..written]);
+        state.make_room(self.id, offset + bytes.len())?;
+        let remembers_sync = state.remembers_sync;
+        let content = state.content_mut(self.id)?;
+        content.write(offset, bytes, remembers_sync);
+        let name = state.name_of(self.id);
+        state.done(Operation::Write, &name);
+        fault.map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.begin(Operation::Read)?;
+        let content = state.content(self.id)?.bytes();
+        let from = index(offset).min(content.len());
+        let length = bytes.len().min(content.len() - from);
+        bytes[..length].copy_from_slice(&content[from..from + length]);
+        Ok(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.call_sync_hook();
+        let mut state = self.disk.state();
+        let fault = state.begin(Operation::Sync)?;
+        let remembers_sync = state.remembers_sync;
+        let content = state.content_mut(self.id)?;
+        match fault {
+            None if remembers_sync => content.sync(),
+            None | Some(Fault::Lie) => {}
+            Some(_) => content.abandon(),
+        }
+        let name = state.name_of(self.id);
+        state.done(Operation::Sync, &name);
+        match fault {
+            None | Some(Fault::Lie) => Ok(()),
+            Some(fault) => Err(fault.error()),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.begin(Operation::Length)?;
+        Ok(state.content(self.id)?.bytes().len() as u64)
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.begin(Operation::Truncate)?;
+        state.make_room(self.id, index(length))?;
+        let remembers_sync = state.remembers_sync;
+        let content = state.content_mut(self.id)?;
+        content.truncate(index(length), remembers_sync);
+        let name = state.name_of(self.id);
+        state.done(Operation::Truncate, &name);
+        Ok(())
+    }
+
+    fn map(&self) -> io::Result<Mapping> {
+        let mut state = self.disk.state();
+        state.begin(Operation::Read)?;
+        Ok(Mapping::copied(state.content(self.id)?.bytes().to_vec()))
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("a file in memory is no longer than memory")
+}

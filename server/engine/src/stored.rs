@@ -1,0 +1,51 @@
+//! Every key as plain data: for comparing whole states, in tests and in tools.
+//!
+//! It decides nothing: a key whose deadline has come is listed until it leaves memory.
+
+use std::collections::BTreeMap;
+
+use crate::engine::Engine;
+use crate::keyspace::entry::ValueRef;
+use crate::time::NodeTime;
+
+/// One key with everything the log has to keep of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stored {
+    /// The database it is in.
+    pub database: u8,
+    /// The key.
+    pub key: Vec<u8>,
+    /// What it holds.
+    pub value: StoredValue,
+    /// When it ends; `None` where it has no TTL.
+    pub deadline: Option<NodeTime>,
+}
+
+/// The value of a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StoredValue {
+    /// A string.
+    String(Vec<u8>),
+    /// A hash: fields and their values.
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+}
+
+impl Engine {
+    /// Copies of all keys in memory, in no particular order.
+    pub fn stored(&self) -> impl Iterator<Item = Stored> {
+        self.keyspace.entries_from(0).map(|(_, entry)| Stored {
+            database: entry.database(),
+            key: entry.key().to_vec(),
+            value: match entry.value() {
+                ValueRef::String(bytes) => StoredValue::String(bytes.to_vec()),
+                ValueRef::Hash(fields) => StoredValue::Hash(
+                    fields
+                        .iter()
+                        .map(|(field, value)| (field.to_vec(), value.to_vec()))
+                        .collect(),
+                ),
+            },
+            deadline: entry.deadline.deadline(),
+        })
+    }
+}

@@ -1,0 +1,337 @@
+//! A node without threads, sockets and timers: whoever drives it decides what happens when.
+//!
+//! It is put together from the parts of the real node: the same start, the same execution of requests, the
+//! same commit, the same jobs of the log thread, the same turn of maintenance. Only the shells that wait for
+//! sockets and timers are missing. With a disk in memory, a clock that is set by hand and a seed, the same calls
+//! give the same bytes on the disk.
+//!
+//! A crash is nothing more than to drop the node and to start another on what the disk kept.
+
+pub mod defect;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use quorlock_engine::restart::Verdict;
+use quorlock_engine::{Command, NodeTime, Stored};
+use quorlock_persistence::{Disk, Options, Recovery, SyncTicket};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::node::commit::Failure;
+use crate::node::compaction::{Compaction, Step};
+use crate::node::core;
+use crate::node::error::StartError;
+use crate::node::identity::{self, Identity};
+use crate::node::log_thread::{Job, Turn};
+use crate::node::maintenance::{self, Ticks};
+use crate::node::shared::Shared;
+use crate::node::start::{Plan, Reach, begin};
+use crate::session::Session;
+
+/// What a simulated node starts from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The node's configuration. Addresses, workers and the directory have no meaning here.
+    pub config: Config,
+    /// The sizes of the log; small ones make it rotate often.
+    pub sizes: Options,
+    /// Bytes of one part of a checkpoint.
+    pub part_bytes: usize,
+    /// Tells machine and directory from others, as inode numbers do.
+    pub place: u64,
+    /// Where random bytes come from: identities and hash functions are the same for the same seed.
+    pub seed: u64,
+    /// Whether other machines could connect: what `first-start auto` goes by.
+    pub is_remote: bool,
+}
+
+/// A node that does nothing on its own.
+pub struct Node {
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    log_work: Turn,
+    ticks: Ticks,
+    compaction: Option<Compaction>,
+    part_bytes: usize,
+    session: Session,
+}
+
+/// What a reply waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait(core::Wait);
+
+impl Wait {
+    /// Whether it waits for a sync, not only for a write.
+    pub fn is_for_sync(&self) -> bool {
+        self.0.synced > 0
+    }
+}
+
+/// A sync that was begun; it runs in [`Node::finish_sync`].
+#[derive(Debug)]
+#[must_use = "nothing is synced until it is finished"]
+pub struct Syncing(SyncTicket);
+
+/// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
+///
+/// # Errors
+/// When the disk fails, or is not empty.
+pub fn init(disk: Arc<dyn Disk>, setup: &Setup) -> Result<(), StartError> {
+    let recovery = Recovery::read(Arc::clone(&disk), &setup.sizes).map_err(StartError::Log)?;
+    let seed = AtomicU64::new(setup.seed);
+    let identity = Identity::known(std::array::from_fn(|_| next_byte(&seed)), None);
+    identity::create(&*disk, &identity, recovery)
+}
+
+impl Node {
+    /// Starts on this disk, up to the point where a real node would accept connections. It serves already if there
+    /// is nothing to wait for.
+    ///
+    /// # Errors
+    /// As a real node, except for those of sockets and threads.
+    pub fn start(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        setup: &Setup,
+    ) -> Result<Node, StartError> {
+        let (place, random) = (setup.place, AtomicU64::new(setup.seed));
+        let plan = Plan {
+            config: setup.config.clone(),
+            clock,
+            disk,
+            place: Box::new(move || place),
+            sizes: setup.sizes,
+            random: Box::new(move |bytes| {
+                bytes.fill_with(|| next_byte(&random));
+                Ok(())
+            }),
+        };
+        let reach = Reach {
+            port: 0,
+            is_remote: setup.is_remote,
+        };
+        let (shared, preparer, jobs) = begin(plan, reach)?;
+        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let client = shared.clients.add(nobody, nobody, shared.clock.raw_ns());
+        let session = Session::new(client, &shared);
+        Ok(Node {
+            log_work: Turn::new(Arc::clone(&shared), preparer),
+            shared,
+            jobs,
+            ticks: Ticks::default(),
+            compaction: None,
+            part_bytes: setup.part_bytes,
+            session,
+        })
+    }
+
+    /// What the node made of its past.
+    pub fn verdict(&self) -> Verdict {
+        self.shared.verdict
+    }
+
+    /// How often it was started, this time included.
+    pub fn incarnation(&self) -> u64 {
+        self.shared.start.incarnation
+    }
+
+    /// Whether it takes part.
+    pub fn is_serving(&self) -> bool {
+        *self.shared.signals.serving.borrow()
+    }
+
+    /// Its time now.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn now(&self) -> Result<NodeTime, Failure> {
+        Ok(self.shared.lock()?.time.node_now(&*self.shared.clock))
+    }
+
+    /// All its keys, those whose deadline has come included as long as they are in memory.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn stored(&self) -> Result<Vec<Stored>, Failure> {
+        let mut stored: Vec<Stored> = self.shared.lock()?.engine.stored().collect();
+        stored.sort_unstable();
+        Ok(stored)
+    }
+
+    /// Executes one request of a client and returns the reply's bytes, and what they have to wait for before
+    /// the client may see them.
+    pub fn execute(&mut self, arguments: &[&[u8]]) -> (Vec<u8>, Wait) {
+        if let Ok(command) = Command::parse(arguments)
+            && self
+                .shared
+                .lock()
+                .is_ok_and(|core| core.waits_for_segment(&command))
+        {
+            // There is no thread to wait for: the segment is made here.
+            self.note(|node| node.log_work.handle(Job::Prepare));
+        }
+        let (mut wait, mut reply) = (core::Wait::default(), Vec::new());
+        self.session.begin(&self.shared).execute(
+            &mut self.session,
+            arguments,
+            &mut wait,
+            &mut reply,
+        );
+        (reply, Wait(wait))
+    }
+
+    /// Whether a reply that waits for this may leave.
+    pub fn is_met(&self, wait: &Wait) -> bool {
+        self.shared.commit.is_met(wait.0)
+    }
+
+    /// Writes what was executed, as a worker does at the end of its turn.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub fn write(&mut self) -> Result<(), Failure> {
+        let written = self.shared.commit.write(&self.shared.core);
+        self.shared.log_thread.after_write(&self.shared);
+        self.noted(written)
+    }
+
+    /// Writes and syncs what was executed, as a worker does while syncs are short.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub fn commit(&mut self) -> Result<(), Failure> {
+        let synced = self.shared.commit.write_and_sync(&self.shared.core);
+        self.shared.log_thread.after_write(&self.shared);
+        self.noted(synced)
+    }
+
+    /// Syncs what is written, as the log thread does every second.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub fn sync(&mut self) -> Result<(), Failure> {
+        let synced = self.log_work.sync_of_this_second();
+        self.noted(synced)
+    }
+
+    /// Begins a sync of what is written; `None` where all of it is synced. Others go on meanwhile.
+    ///
+    /// # Errors
+    /// When the log failed before.
+    pub fn begin_sync(&mut self) -> Result<Option<Syncing>, Failure> {
+        let begun = self.shared.commit.begin_sync();
+        self.noted(begun).map(|ticket| ticket.map(Syncing))
+    }
+
+    /// Runs a sync that was begun.
+    ///
+    /// # Errors
+    /// When it failed: the log is then finished.
+    pub fn finish_sync(&mut self, syncing: Syncing) -> Result<(), Failure> {
+        let synced = self.shared.commit.finish_sync(syncing.0);
+        self.noted(synced)
+    }
+
+    /// Does what is waiting for the log thread: making segments ahead, removing old ones. The sync of every
+    /// second is left to [`Node::sync`].
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn work_on_log(&mut self) -> Result<(), Failure> {
+        while let Ok(job) = self.jobs.try_recv() {
+            let done = self.log_work.handle(job);
+            self.noted(done)?;
+        }
+        Ok(())
+    }
+
+    /// One turn of maintenance: frees expired keys, keeps time on record, asks for space. Returns when the real
+    /// node would come again.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
+        let next = maintenance::turn(&self.shared, &mut self.ticks);
+        self.noted(next)
+    }
+
+    /// What is left of the restart delay; `None` where the node does not wait.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn delay_left(&self) -> Result<Option<Duration>, Failure> {
+        maintenance::delay_left(&self.shared)
+    }
+
+    /// Begins to serve if the delay is over; returns whether it did.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn serve_if_due(&mut self) -> Result<bool, Failure> {
+        if self.delay_left()? != Some(Duration::ZERO) {
+            return Ok(false);
+        }
+        let served = maintenance::begin_serving(&self.shared);
+        self.noted(served).map(|()| true)
+    }
+
+    /// One step of a checkpoint, the first if none is under way. Returns whether there are more.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn compact(&mut self) -> Result<bool, Failure> {
+        let part_bytes = self.part_bytes;
+        let compaction = self
+            .compaction
+            .get_or_insert_with(|| Compaction::new(part_bytes));
+        let step = compaction.step(&self.shared);
+        let has_more = self.noted(step)? == Step::More;
+        if !has_more {
+            self.compaction = None;
+        }
+        Ok(has_more)
+    }
+
+    /// The orderly stop: SHUTDOWN is synced last.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub fn stop(self) -> Result<(), Failure> {
+        maintenance::shut_down(&self.shared)
+    }
+
+    /// Whether the node was told to stop, or stopped because its log failed.
+    pub fn is_stopping(&self) -> bool {
+        *self.shared.signals.stop.borrow()
+    }
+
+    /// As the real threads do: a failure ends the node.
+    fn noted<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
+        outcome.inspect_err(|failure| self.shared.fail(failure))
+    }
+
+    fn note(&mut self, work: impl FnOnce(&mut Node) -> Result<(), Failure>) {
+        // What follows sees the failure again.
+        let outcome = work(self);
+        let _ = self.noted(outcome);
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Node({})", self.shared.identity.id)
+    }
+}
+
+/// SplitMix64, a byte at a time.
+fn next_byte(state: &AtomicU64) -> u8 {
+    let add = 0x9e37_79b9_7f4a_7c15_u64;
+    let number = state.fetch_add(add, Ordering::Relaxed).wrapping_add(add);
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)).to_le_bytes()[0]
+}

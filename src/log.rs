@@ -12,6 +12,7 @@ use crate::output::Format;
 mod check;
 mod dump;
 mod excerpt;
+mod repair;
 mod stats;
 
 /// Arguments of `quorlock log`.
@@ -38,6 +39,9 @@ enum Action {
         /// A node's data directory; the node may run
         directory: PathBuf,
     },
+    /// Cut a log that a start refuses, and keep what was cut in a folder
+    #[command(after_help = repair::HELP)]
+    Repair(repair::Arguments),
 }
 
 /// Runs a subcommand of `quorlock log`.
@@ -46,5 +50,6 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         Action::Check { directory } => check::run(&directory, format),
         Action::Dump(arguments) => dump::run(&arguments, format),
         Action::Stats { directory } => stats::run(&directory, format),
+        Action::Repair(arguments) => repair::run(&arguments, format),
     }
 }

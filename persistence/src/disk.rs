@@ -32,6 +32,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes names durable: files made, renamed and removed so far.
     fn sync_dir(&self) -> io::Result<()>;
+    /// Makes a folder in the directory, for files that a repair sets aside. One that exists is as good.
+    fn make_folder(&self, _name: &str) -> io::Result<()> {
+        Ok(())
+    }
+    /// Makes the names in such a folder durable.
+    fn sync_folder(&self, _name: &str) -> io::Result<()> {
+        self.sync_dir()
+    }
     /// A number nobody can guess.
     fn random(&self) -> io::Result<u64>;
     /// The file's full path, for people.

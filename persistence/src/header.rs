@@ -171,6 +171,8 @@ pub(crate) const NEWEST: u32 = 2;
 pub(crate) const BLOCK: usize = 4096;
 /// The same, as an offset in a file.
 pub(crate) const BLOCK_BYTES: u64 = BLOCK as u64;
+/// The bytes of a header's block that hold something: both copies.
+pub(crate) const COPIES_BYTES: usize = SECOND_COPY + COPY_BYTES;
 const FRAMES_BEGIN: u32 = 4096;
 const FLAG_REPAIRED: u32 = 1;
 const MAGIC: &[u8; 8] = b"QUORLOCK";
@@ -278,7 +280,7 @@ mod tests {
                 ..header()
             };
             let mut block = [0; BLOCK];
-            block[..SECOND_COPY + COPY_BYTES].copy_from_slice(&header.encode());
+            block[..COPIES_BYTES].copy_from_slice(&header.encode());
             let is_whole = true;
             assert_eq!(examine(&block), Found::Header { header, is_whole });
         }

@@ -52,7 +52,7 @@ pub use options::{Identity, Options};
 pub use position::{Kind, Position};
 pub use preparer::Preparer;
 pub use recovery::{
-    Break, Content, Frames, InspectedFrame, Inspection, Judgement, Part, Recovery, SegmentFile,
-    SegmentHeader, SegmentState, Summary,
+    Break, Content, Frames, InspectedFrame, Inspection, Judgement, Part, Recovery, Repair,
+    Repaired, SegmentFile, SegmentHeader, SegmentState, Summary,
 };
 pub use writer::{SyncTicket, Writer};

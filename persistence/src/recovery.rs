@@ -16,6 +16,7 @@ mod directory;
 mod frames;
 mod inspection;
 mod reopen;
+mod repair;
 mod rewrite;
 mod scan;
 
@@ -23,6 +24,7 @@ pub use frames::Frames;
 pub use inspection::{
     Content, InspectedFrame, Inspection, Judgement, Part, SegmentFile, SegmentHeader, SegmentState,
 };
+pub use repair::{Repair, Repaired};
 
 use chain::{Chain, Keep};
 use directory::Directory;

@@ -1,12 +1,14 @@
 //! Looking at a node's data directory: what a start would make of it, and what is in it.
 //!
 //! Invariant: nothing is changed, whether the node runs or not, and memory holds one segment at a time. The
-//! verdict is that of the code which starts a node; only what it means is put into words here.
+//! verdict is that of the code which starts a node; only what it means is put into words here. The exception is
+//! `repair`, which has the directory to itself.
 
 mod check;
 mod dump;
 mod finding;
 mod record;
+mod repair;
 mod statistics;
 
 use std::path::Path;
@@ -21,6 +23,7 @@ pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::{Change, Value};
 pub use quorlock_persistence::{SegmentFile, SegmentHeader, SegmentState, Summary};
 pub use record::{Field, fields};
+pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
 
 use crate::node::StartError;

@@ -5,13 +5,14 @@ use crate::place::Place;
 #[test]
 fn every_subcommand_explains_itself_with_an_example() {
     let place = Place::new();
-    let all: [&[&str]; 12] = [
+    let all: [&[&str]; 13] = [
         &["--help"],
         &["server", "--help"],
         &["node", "init", "--help"],
         &["log", "check", "--help"],
         &["log", "dump", "--help"],
         &["log", "stats", "--help"],
+        &["log", "repair", "--help"],
         &["cluster", "--help"],
         &["cluster", "up", "--help"],
         &["run", "--help"],

@@ -10,6 +10,7 @@ mod cluster;
 mod log;
 mod log_check;
 mod log_dump;
+mod log_repair;
 mod place;
 mod refusals;
 mod run;

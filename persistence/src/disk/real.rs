@@ -100,6 +100,19 @@ impl Disk for RealDisk {
         Ok(rustix::fs::fsync(&self.directory)?)
     }
 
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.directory, name, FOLDER_MODE) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    fn sync_folder(&self, name: &str) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        Ok(rustix::fs::fsync(folder)?)
+    }
+
     fn random(&self) -> io::Result<u64> {
         getrandom::u64().map_err(io::Error::other)
     }
@@ -230,3 +243,4 @@ const LOCK_TRIES: u32 = 5;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Lock names are nobody else's business.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const FOLDER_MODE: Mode = Mode::RWXU;

@@ -292,7 +292,11 @@ fn break_in_unused(disk: &dyn Disk, directory: &Directory) -> Result<Option<Brea
     Ok(None)
 }
 
-fn map(disk: &dyn Disk, number: u64, segment: &Segment) -> Result<crate::disk::Mapping, DiskError> {
+pub(super) fn map(
+    disk: &dyn Disk,
+    number: u64,
+    segment: &Segment,
+) -> Result<crate::disk::Mapping, DiskError> {
     let name = segment_name::segment(number);
     let failed = |cause| DiskError::new("read", disk.describe(&name), cause);
     let bytes = segment.file.map().map_err(failed)?;

@@ -69,6 +69,43 @@ impl Directory {
         Ok(directory)
     }
 
+    /// For a repair: leaves out the files that cannot be segments, and names them. A newer version and another
+    /// node's files are no damage, so they stay errors.
+    pub(super) fn read_what_is_usable(
+        disk: &dyn Disk,
+        options: &Options,
+    ) -> Result<(Directory, Vec<String>), RecoveryError> {
+        let mut directory = Directory {
+            segments: BTreeMap::new(),
+            unfinished: Vec::new(),
+            foreign: Vec::new(),
+            remarks: Vec::new(),
+        };
+        let mut unusable = Vec::new();
+        let failed = |cause| DiskError::new("list", disk.describe(""), cause);
+        for entry in disk.list().map_err(failed)? {
+            match segment_name::parse(&entry.name) {
+                Name::Segment(_) if !entry.is_file => unusable.push(entry.name),
+                Name::Segment(number) => match directory.add(disk, number, &entry.name) {
+                    Ok(()) => {}
+                    Err(RecoveryError::Damaged { .. }) => unusable.push(entry.name),
+                    Err(error) => return Err(error),
+                },
+                Name::Unfinished(number) => directory.unfinished.push(number),
+                Name::Lock | Name::Foreign => {}
+            }
+        }
+        directory.check_nodes(disk, options.expected_node)?;
+        Ok((directory, unusable))
+    }
+
+    /// The file with this name is not here any more.
+    pub(super) fn forget(&mut self, name: &str) {
+        if let Name::Segment(number) = segment_name::parse(name) {
+            self.segments.remove(&number);
+        }
+    }
+
     pub(super) fn newest_header(&self) -> Option<&Header> {
         self.segments.values().rev().find_map(Segment::header)
     }

@@ -77,7 +77,7 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
 }
 
 /// What was read may still be in the page cache only. It must be durable before anything says so.
-fn sync_what_was_read(
+pub(super) fn sync_what_was_read(
     disk: &dyn Disk,
     directory: &Directory,
     numbers: &[u64],
@@ -148,7 +148,7 @@ fn check_node(
 }
 
 /// Removes what was made ahead and never used. Newest first, so that a crash in between leaves no gap.
-fn clear_unused(disk: &dyn Disk, directory: &mut Directory) -> Result<(), WriteError> {
+pub(super) fn clear_unused(disk: &dyn Disk, directory: &mut Directory) -> Result<(), WriteError> {
     let failed = |operation, name: &str, cause| {
         WriteError::Segment(DiskError::new(operation, disk.describe(name), cause))
     };

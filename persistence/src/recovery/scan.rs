@@ -117,9 +117,26 @@ impl Scan {
         }
     }
 
+    /// The same segment, cut behind the last frame that it says itself to have been durable.
+    pub(super) fn cut_at_own_claim(self) -> Scan {
+        let mut end = self.begin();
+        while let Some(parsed) = self.frame_at(end) {
+            if parsed.frame.position > self.claim.durable {
+                break;
+            }
+            end += parsed.bytes;
+        }
+        Scan::read(self.header, self.bytes, Some(end))
+    }
+
     /// Lets go of the content. What was found out stays; no frame can be asked for any more.
     pub(super) fn forget_bytes(&mut self) {
         self.bytes = Mapping::copied(Vec::new());
+    }
+
+    /// The whole file.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Where the first frame begins.

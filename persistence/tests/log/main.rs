@@ -8,5 +8,6 @@ mod directories;
 mod failures;
 mod full_disk;
 mod power_loss;
+mod repairs;
 mod round_trip;
 mod small_log;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::restart::{self, History, Policy, RestartDelay, Seen};
 use quorlock_engine::{NodeTime, changes};
-use quorlock_persistence::{InspectedFrame, Inspection, Judgement, Summary};
+use quorlock_persistence::{Frame, Inspection, Judgement, Summary};
 
 use super::finding::{Finding, FindingKind};
 use super::{Place, Unreadable, hash_seed, options};
@@ -178,7 +178,7 @@ pub(super) fn read_history(
             Err(error) => return Ok(Err(Finding::of_error(&error.into()))),
         };
         for frame in content.frames() {
-            if let Err(what) = note(&mut history, &frame) {
+            if let Err(what) = note(&mut history, &frame.frame) {
                 let segments = inspection.segments();
                 let segment = segments
                     .iter()
@@ -201,8 +201,11 @@ pub(super) fn read_history(
     Ok(Ok(history))
 }
 
-fn note(history: &mut History, inspected: &InspectedFrame<'_>) -> Result<(), String> {
-    let frame = &inspected.frame;
+/// Takes note of a frame as a start does.
+///
+/// # Errors
+/// What is not understood about it.
+pub(super) fn note(history: &mut History, frame: &Frame<'_>) -> Result<(), String> {
     let time = NodeTime::from_nanos(frame.node_time_ns);
     match frame.kind {
         kind::GROUP | kind::SNAPSHOT => {

@@ -102,7 +102,11 @@ pub(crate) fn begin(
     let seen = look_around(&plan, &history, &recovery, has_identity);
     let policy = policy(config, reach.is_remote);
     let verdict = history.judge(&seen.0, &policy);
-    let start = next_start(&plan, &history, &seen, &verdict);
+    let mut start = next_start(&plan, &history, &seen, &verdict);
+    if let Some(newest) = recovery.summary().newest_identity {
+        // A repair may have cut off the last START; what it had counted to is in the headers.
+        start.incarnation = start.incarnation.max(newest.incarnation.saturating_add(1));
+    }
     announce(&verdict, &seen.0, &recovery, &identity);
 
     let log_identity = quorlock_persistence::Identity {

@@ -1,0 +1,201 @@
+//! Cutting a log that a start refuses, so that the node can go on without what was lost.
+//!
+//! Invariant: only what a start refuses is cut, and the frame LOST that says so is part of the cut itself. It
+//! names the longest TTL that anything in the log, or the default cap, speaks of: the next start waits that
+//! long, whatever promise the kept part holds.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_engine::control::{Record, Start, kind};
+use quorlock_engine::restart::History;
+use quorlock_persistence::{
+    Disk, Frame, Identity, Kind, RealDisk, Recovery, RecoveryError, Repair, Repaired, WriteError,
+};
+
+use super::check::note;
+use super::{Finding, FindingKind, options};
+use crate::config::Config;
+use crate::node::StartError;
+use crate::node::identity;
+
+/// Why a log was not repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    /// The directory cannot be taken: a node runs, or it is none.
+    #[error("{0}")]
+    Directory(StartError),
+    /// A start does not refuse it.
+    #[error(
+        "nothing to repair: a start does not refuse the log in {directory}; it was left as it is"
+    )]
+    NothingToRepair {
+        /// The directory.
+        directory: String,
+    },
+    /// A start refuses it for a reason that no cut mends.
+    #[error("no repair: {}: {}; {}", .0.file, .0.what, .0.remedy)]
+    NoDamage(Box<Finding>),
+    /// Neither a header nor `node.id` says whose log it is.
+    #[error(
+        "no repair: nothing in {directory} says whose log it is; move the directory away and create the node anew"
+    )]
+    Nobodys {
+        /// The directory.
+        directory: String,
+    },
+    /// It failed.
+    #[error(
+        "the repair failed, and the log still refuses to start or is repaired in part; run it again: {0}"
+    )]
+    Write(WriteError),
+}
+
+/// A repair that could be made, with the directory's lock.
+#[derive(Debug)]
+pub struct PlannedRepair {
+    repair: Repair,
+    node_id: [u8; 20],
+    finding: Finding,
+    lost_ns: u64,
+}
+
+/// What a repair would do, or did.
+#[derive(Clone, Debug)]
+pub struct RepairReport {
+    /// Why a start refuses.
+    pub finding: Finding,
+    /// The last position that is kept, its file, and the offset behind it; `None` if nothing is kept.
+    pub cut: Option<(u64, String, u64)>,
+    /// The files that are moved into the folder.
+    pub set_aside: Vec<String>,
+    /// The next start takes no part for at least so long.
+    pub wait: Duration,
+}
+
+/// Takes a directory and finds what can be kept of its log. Changes nothing of the log.
+///
+/// # Errors
+/// When the directory cannot be taken, or there is nothing that a cut could mend.
+pub fn plan_repair(directory: &Path) -> Result<PlannedRepair, RepairError> {
+    let of_start = RepairError::Directory;
+    let disk = RealDisk::open(directory).map_err(|error| of_start(StartError::Open(error)))?;
+    plan_on(disk)
+}
+
+fn plan_on(disk: Arc<dyn Disk>) -> Result<PlannedRepair, RepairError> {
+    let known = identity::Identity::read(&*disk).map_err(RepairError::Directory)?;
+    let options = options(known.as_ref());
+    let error = match Recovery::read(Arc::clone(&disk), &options) {
+        Ok(recovery) => return Err(why_not(&recovery, &*disk)),
+        Err(error) => error,
+    };
+    let finding = repairable(&error)?;
+    let repair = Repair::plan(disk, &options).map_err(|error| match repairable(&error) {
+        Ok(finding) => RepairError::NoDamage(Box::new(finding)),
+        Err(error) => error,
+    })?;
+    let node_id = match (&known, repair.newest_identity()) {
+        (Some(known), _) => known.id.bytes(),
+        (None, Some(written)) => written.node_id,
+        (None, None) => {
+            return Err(RepairError::Nobodys {
+                directory: repair.describe(),
+            });
+        }
+    };
+    let mut lost_ns = cap_ns(Config::default().restart_delay_max);
+    let visited = repair.visit(|frame| lost_ns = lost_ns.max(longest_ns(frame)));
+    visited.map_err(|error| RepairError::NoDamage(Box::new(Finding::of_error(&error))))?;
+    Ok(PlannedRepair {
+        repair,
+        node_id,
+        finding,
+        lost_ns,
+    })
+}
+
+/// Why a log that can be read is not repaired.
+fn why_not(recovery: &Recovery, disk: &dyn Disk) -> RepairError {
+    let directory = disk.describe("");
+    let mut history = History::default();
+    for frame in recovery.frames() {
+        if let Err(what) = note(&mut history, &frame) {
+            let what = format!(
+                "the frame at position {} is whole, but {what}",
+                frame.position
+            );
+            let finding = Finding::new(FindingKind::NotUnderstood, directory, None, what);
+            return RepairError::NoDamage(Box::new(finding));
+        }
+    }
+    RepairError::NothingToRepair { directory }
+}
+
+fn repairable(error: &RecoveryError) -> Result<Finding, RepairError> {
+    let finding = Finding::of_error(error);
+    if finding.kind.is_repairable() {
+        Ok(finding)
+    } else {
+        Err(RepairError::NoDamage(Box::new(finding)))
+    }
+}
+
+impl PlannedRepair {
+    /// What it would do.
+    pub fn report(&self) -> RepairReport {
+        let cut = self.repair.cut();
+        RepairReport {
+            finding: self.finding.clone(),
+            cut: cut.map(|(position, file, offset)| (position.get(), file, offset)),
+            set_aside: self.repair.set_aside(),
+            wait: Duration::from_nanos(self.lost_ns),
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn commit(self) -> Result<Repaired, RepairError> {
+        let written = self.repair.newest_identity();
+        let identity = Identity {
+            node_id: self.node_id,
+            boot_id: written.map_or([0; 16], |identity| identity.boot_id),
+            // The next start counts on from here. Clients take no vote of an incarnation that goes back.
+            incarnation: written
+                .map_or(0, |identity| identity.incarnation)
+                .max(self.repair.newest_number()),
+        };
+        let mut payload = Vec::new();
+        Record::Lost(self.lost_ns).encode(&mut payload);
+        let time_ns = self.repair.newest_node_time_ns();
+        let repaired = self
+            .repair
+            .commit(identity, Kind::new(kind::LOST), time_ns, &payload);
+        repaired.map_err(RepairError::Write)
+    }
+}
+
+/// The longest TTL, cap or delay that a frame speaks of, in nanoseconds.
+fn longest_ns(frame: &Frame<'_>) -> u64 {
+    let pending = |start: &Start| start.pending.map_or(0, |pending| pending.length_ns);
+    match Record::decode(frame.kind, frame.payload) {
+        Ok(Record::Start(start)) => start.cap_ns.max(pending(&start)),
+        Ok(Record::Mode(mode)) => mode.cap_ns,
+        Ok(Record::Promise(ttl_ns) | Record::Lost(ttl_ns)) => ttl_ns,
+        Ok(Record::Shutdown(owed)) => owed.map_or(0, |pending| pending.length_ns),
+        Ok(Record::Control(control)) => control
+            .start
+            .cap_ns
+            .max(pending(&control.start))
+            .max(control.promise_ns),
+        // Groups hold deadlines of any length; what no delay covers is gone, and is said to be.
+        _ => 0,
+    }
+}
+
+fn cap_ns(cap: Duration) -> u64 {
+    u64::try_from(cap.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -11,7 +11,9 @@ compile_error!(
 
 pub mod clock;
 pub mod config;
+mod date;
 pub mod inspection;
+mod metrics;
 mod net;
 mod node;
 pub mod protocol;
@@ -19,6 +21,7 @@ mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 
+pub use date::Date;
 pub use node::{Failure, Node, NodeBuilder, NodeId, StartError, init};
 pub use quorlock_persistence::{Disk, MemoryDisk};
 

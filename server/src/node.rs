@@ -15,6 +15,8 @@ pub(crate) mod gate;
 pub(crate) mod identity;
 pub(crate) mod log_thread;
 pub(crate) mod maintenance;
+mod place;
+pub(crate) mod report;
 pub(crate) mod shared;
 pub(crate) mod start;
 pub(crate) mod statistics;
@@ -67,6 +69,11 @@ impl Node {
     /// The first address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it serves `/metrics`, `/readyz` and `/healthz`; `None` without `metrics-port`.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.shared.metrics_address
     }
 
     /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take.

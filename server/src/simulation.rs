@@ -103,7 +103,7 @@ impl Node {
             config: setup.config.clone(),
             clock,
             disk,
-            place: Box::new(move || place),
+            place: Place::named(place),
             sizes: setup.sizes,
             random: Box::new(move |bytes| {
                 bytes.fill_with(|| next_byte(&random));

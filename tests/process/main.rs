@@ -13,6 +13,7 @@ mod log_dump;
 mod log_repair;
 mod place;
 mod refusals;
+mod restart;
 mod run;
 mod server;
 mod terminal;

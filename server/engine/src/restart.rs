@@ -355,10 +355,12 @@ fn later(left: Option<Pending>, right: Option<Pending>) -> Option<Pending> {
             until: left.until.max(right.until),
             length_ns: left.length_ns.max(right.length_ns),
             // Lost data stays the reason, whatever else happens while it is waited for; vouching
-            // for an unknown past must not cut short what another stop made necessary.
+            // for an unknown past must not cut short what another stop made necessary. Otherwise
+            // the cause is the one that keeps the node out the longest.
             cause: match (left.cause, right.cause) {
                 (Stop::Lost, _) | (_, Stop::Lost) => Stop::Lost,
                 (Stop::Unknown, other) | (other, Stop::Unknown) => other,
+                (earlier, _) if left.until > right.until => earlier,
                 (_, latest) => latest,
             },
         }),

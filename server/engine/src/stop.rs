@@ -47,6 +47,22 @@ impl Stop {
         }
     }
 
+    /// Its name for machines: in INFO, metrics and log lines. Never changed once released.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::NeverServed => "never-served",
+            Self::NeverRan => "never-ran",
+            Self::Complete => "complete",
+            Self::PowerLoss => "power-loss",
+            Self::Unclean => "unclean",
+            Self::Moved => "moved",
+            Self::Emptied => "emptied",
+            Self::Unknown => "unknown",
+            Self::Lost => "lost",
+        }
+    }
+
     /// Why a delay that this stop caused has to be waited out, for people.
     pub const fn delay_reason(self) -> &'static str {
         match self {

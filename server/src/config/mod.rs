@@ -41,6 +41,10 @@ pub struct Config {
     pub bind: Vec<Bind>,
     /// TCP port; 0 takes any free one.
     pub port: u16,
+    /// Addresses of the HTTP endpoint for monitoring.
+    pub metrics_bind: Vec<Bind>,
+    /// Its port; `None` where there is no such endpoint, 0 takes any free one.
+    pub metrics_port: Option<u16>,
     /// Whether clients from other machines are refused as long as there is no password.
     pub protected_mode: bool,
     /// Length of the kernel's queue of connections that are not accepted yet.
@@ -160,6 +164,8 @@ impl Default for Config {
             file: None,
             bind: Bind::loopback(),
             port: 6379,
+            metrics_bind: Bind::loopback(),
+            metrics_port: None,
             protected_mode: true,
             tcp_backlog: 511,
             tcp_keepalive: Some(Duration::from_secs(300)),

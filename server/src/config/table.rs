@@ -112,6 +112,31 @@ pub(super) const USED: &[Directive] = &[
         |c| c.client_query_buffer_limit.to_string(),
     ),
     Directive::used(
+        "metrics-port",
+        "off",
+        "`off`, 0 to 65535",
+        "Port of the HTTP endpoint with /metrics, /readyz and /healthz. 0 takes any free port.",
+        |c, v| match one(v)? {
+            word if word.eq_ignore_ascii_case("off") => {
+                c.metrics_port = None;
+                Ok(())
+            }
+            number => integer(number, 0, u16::MAX).map(|port| c.metrics_port = Some(port)),
+        },
+        |c| {
+            c.metrics_port
+                .map_or_else(|| "off".to_owned(), |port| port.to_string())
+        },
+    ),
+    Directive::used(
+        "metrics-bind",
+        "127.0.0.1 -::1",
+        "up to 16 IP addresses, `*`, `::*`",
+        "Addresses of that endpoint. It has no password, and shows neither keys nor tokens.",
+        |c, v| bind::parse_all(v).map(|addresses| c.metrics_bind = addresses),
+        |c| bind::show_all(&c.metrics_bind),
+    ),
+    Directive::used(
         "dir",
         ".",
         "a path",
@@ -296,18 +321,32 @@ pub(super) const USED: &[Directive] = &[
 
 /// What an operator must know about a choice that is allowed but gives up a guarantee.
 pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
-    match (name, config.restart_delay, config.no_ttl_durability) {
-        ("restart-delay", RestartDelay::Off, _) => Some(
-            "after a crash this node takes part at once and may grant a lock that it granted \
-             before and forgot; for experiments only",
-        ),
-        ("restart-delay", RestartDelay::Fixed(_), _) => {
-            Some("a fixed delay does not follow the TTLs that were granted; for experiments only")
-        }
-        ("no-ttl-durability", _, NoTtlDurability::AsMode) => Some(
+    match name {
+        "restart-delay" => match config.restart_delay {
+            RestartDelay::Off => Some(
+                "after a crash this node takes part at once and may grant a lock that it granted \
+                 before and forgot; for experiments only",
+            ),
+            RestartDelay::Fixed(_) => Some(
+                "a fixed delay does not follow the TTLs that were granted; for experiments only",
+            ),
+            RestartDelay::Auto | RestartDelay::Always => None,
+        },
+        "no-ttl-durability" if config.no_ttl_durability == NoTtlDurability::AsMode => Some(
             "a crash can forget keys without TTL or beyond restart-delay-max, and no delay \
              covers them",
         ),
+        "metrics-bind"
+            if config
+                .metrics_bind
+                .iter()
+                .any(|it| !it.address.is_loopback()) =>
+        {
+            Some(
+                "whoever can reach the endpoint can read this node's counters and states; it has no \
+             password",
+            )
+        }
         _ => None,
     }
 }

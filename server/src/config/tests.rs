@@ -59,7 +59,7 @@ fn what_is_shown_can_be_set_again() {
     let mut again = Config::default();
     for (name, value) in values(&config) {
         let value = value.unwrap();
-        let parts: Vec<&str> = if name == "bind" {
+        let parts: Vec<&str> = if name.ends_with("bind") {
             value.split(' ').collect()
         } else {
             vec![&value]

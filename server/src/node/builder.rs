@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::node::error::StartError;
+use crate::node::place::Place;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
 
@@ -100,18 +101,15 @@ impl NodeBuilder {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
-        let (disk, place): (Arc<dyn Disk>, Box<dyn Fn() -> u64 + Send>) = match self.disk {
-            Some(disk) => (disk, Box::new(|| 0)),
+        let (disk, place): (Arc<dyn Disk>, Place) = match self.disk {
+            Some(disk) => (disk, Place::named(0)),
             None => {
                 let directory = self.config.dir.clone();
                 std::fs::create_dir_all(&directory).map_err(|error| StartError::Directory {
                     directory: directory.clone(),
                     reason: error.to_string(),
                 })?;
-                (
-                    identity::open(&directory)?,
-                    Box::new(move || identity::place(&directory)),
-                )
+                (identity::open(&directory)?, Place::of(&directory))
             }
         };
         let plan = Plan {

@@ -12,6 +12,7 @@ use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
 
 use crate::clock::{Clock, SystemClock};
 use crate::node::core::{Core, Wait};
+use crate::node::statistics::SyncDurations;
 
 /// The writing half of the log, shared by workers and the log thread.
 pub(crate) struct Commit {
@@ -20,6 +21,8 @@ pub(crate) struct Commit {
     synced: AtomicU64,
     /// Smoothed duration of a sync, in nanoseconds: decides who syncs.
     sync_ns: AtomicU64,
+    /// For the metrics.
+    pub(crate) syncs: SyncDurations,
     last_sync_raw_ns: AtomicU64,
     needs_segment: AtomicBool,
     bytes_since_checkpoint: AtomicU64,
@@ -43,6 +46,7 @@ impl Commit {
             written: AtomicU64::new(writer.written().get()),
             synced: AtomicU64::new(writer.durable().get()),
             sync_ns: AtomicU64::new(0),
+            syncs: SyncDurations::default(),
             last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
             needs_segment: AtomicBool::new(true),
             bytes_since_checkpoint: AtomicU64::new(writer.bytes_since_checkpoint()),
@@ -195,6 +199,7 @@ impl Commit {
     fn note_sync(&self, began_raw_ns: u64, synced: Position) {
         let now = SystemClock.raw_ns();
         let took = now.saturating_sub(began_raw_ns);
+        self.syncs.note(took);
         let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
             0 => took,
             old => old - old / SMOOTHING + took / SMOOTHING,

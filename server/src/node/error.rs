@@ -28,6 +28,17 @@ pub enum StartError {
         /// What the system said.
         reason: String,
     },
+    /// The address of the metrics cannot be listened on.
+    #[error(
+        "cannot listen on {address} for metrics: {reason}. Nothing was started and no lock is \
+         affected; stop what uses the port, or choose another with --metrics-port"
+    )]
+    BindMetrics {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        reason: String,
+    },
     /// No address at all could be listened on.
     #[error("none of the addresses of `bind` exist on this machine; name at least one that does")]
     NoAddress,
@@ -82,10 +93,16 @@ pub enum StartError {
     },
     /// `node.id` is not an identity.
     #[error(
-        "node.id in the data directory is not a node identity. The node does not start, because it \
-         cannot know whose locks these are; restore the file, or use a new directory"
+        "{file} cannot be used: {reason}. The node does not start, because it cannot know whose \
+         locks its log holds, and no lock is affected. Restore this one file; or remove it, then \
+         the node takes the id that its log carries and waits out restart-delay-max once"
     )]
-    BadIdentity,
+    BadIdentity {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// `node init` on a directory that has a node.
     #[error(
         "{} holds a node already; it was left as it is. A node is created once: to start it, run \

@@ -1,12 +1,11 @@
 //! Who a node is: created once, kept in its directory, never guessed.
 //!
 //! The file `node.id` names the node. Together with the log's INIT record it tells a new node
-//! from one whose past was lost. The place fingerprint tells the directory the node lived in
-//! from a copy of it.
+//! from one whose past was lost. Whether its directory is still the same one is for `place` to say.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use quorlock_engine::control::{Boot, Record, kind};
@@ -32,7 +31,8 @@ impl NodeId {
 
     fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 20];
-        if text.len() != 40 || !text.is_ascii() {
+        // Digits only: a sign would be read as part of a number.
+        if text.len() != 40 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         for (byte, at) in bytes.iter_mut().zip((0..40).step_by(2)) {
@@ -83,15 +83,21 @@ impl Identity {
     /// Reads `node.id`; `None` when there is none.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, StartError> {
         let names = disk.list().map_err(StartError::Disk)?;
-        if !names.iter().any(|entry| entry.name == FILE) {
+        let Some(entry) = names.iter().find(|entry| entry.name == FILE) else {
             return Ok(None);
+        };
+        let bad = |reason: String| StartError::BadIdentity {
+            file: disk.describe(FILE),
+            reason,
+        };
+        if !entry.is_file {
+            return Err(bad("it is not a regular file".to_owned()));
         }
-        let file = disk.open(FILE).map_err(StartError::Disk)?;
-        let length = file.len().map_err(StartError::Disk)?.min(FILE_BYTES_MAX);
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        file.read_at(0, &mut bytes).map_err(StartError::Disk)?;
+        let bytes = read_whole(disk).map_err(|error| bad(error.to_string()))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Self::parse(&text).map(Some).ok_or(StartError::BadIdentity)
+        Self::parse(&text)
+            .map(Some)
+            .ok_or_else(|| bad("it does not hold a node identity".to_owned()))
     }
 
     /// Writes `node.id` so that it is there whole or not at all, also after a power loss.
@@ -127,6 +133,15 @@ impl Identity {
             cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()),
         })
     }
+}
+
+fn read_whole(disk: &dyn Disk) -> io::Result<Vec<u8>> {
+    let file = disk.open(FILE)?;
+    let length = file.len()?.min(FILE_BYTES_MAX);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    let filled = file.read_at(0, &mut bytes)?;
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Creates a node in `directory`: its identity, and a log that says it has never run.
@@ -176,27 +191,14 @@ pub(crate) fn create(
     identity.write(disk)
 }
 
-/// Tells this machine and directory from a copy, a restored backup or another machine.
-pub(crate) fn place(directory: &Path) -> u64 {
-    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
-    let inode = |path: PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.ino());
-    let inodes = [inode(directory.to_owned()), inode(directory.join(FILE))];
-    let bytes = machine
-        .bytes()
-        .chain(inodes.iter().flat_map(|inode| inode.to_le_bytes()));
-    // FNV-1a: a fingerprint on disk needs a hash that never changes.
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 /// Opens the directory of a node, taking its lock.
 pub(crate) fn open(directory: &Path) -> Result<Arc<dyn Disk>, StartError> {
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     Ok(disk)
 }
 
-const FILE: &str = "node.id";
+/// The name of the file.
+pub(crate) const FILE: &str = "node.id";
 const FILE_NEW: &str = "node.id.new";
 const FILE_BYTES_MAX: u64 = 4096;
 const HEADER: &str = "quorlock node 1";

@@ -94,7 +94,9 @@ pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
     if !matches!(core.phase, Phase::Stopped(_)) {
         core.phase = Phase::Serving;
     }
+    let now = core.time.node_now(&*shared.clock);
     drop(core);
+    shared.report.served(&shared.identity.id.to_string(), now);
     shared.signals.serving.send_replace(true);
     shared.log_thread.after_write(shared);
     Ok(())

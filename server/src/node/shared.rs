@@ -1,5 +1,6 @@
 //! What every thread of one node shares.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -15,6 +16,7 @@ use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
+use crate::node::report::StartReport;
 use crate::node::statistics::Statistics;
 
 /// One node's state, behind one `Arc`.
@@ -27,7 +29,10 @@ pub(crate) struct Shared {
     pub(crate) identity: Identity,
     pub(crate) start: Start,
     pub(crate) verdict: Verdict,
+    pub(crate) report: StartReport,
     pub(crate) port: u16,
+    /// Where `/metrics` is, if anywhere.
+    pub(crate) metrics_address: Option<SocketAddr>,
     pub(crate) workers: usize,
     pub(crate) started_raw_ns: u64,
     pub(crate) clients: Clients,

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::config::{
     AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelay, RestartDelayReply,
 };
+use crate::metrics;
 use crate::net::listener;
 use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
@@ -24,6 +25,8 @@ use crate::node::error::StartError;
 use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
 use crate::node::maintenance::begin_serving;
+use crate::node::place::Place;
+use crate::node::report::StartReport;
 use crate::node::shared::{Shared, Signals};
 use crate::node::statistics::Statistics;
 use crate::node::time::Timekeeper;
@@ -33,8 +36,8 @@ pub(crate) struct Plan {
     pub(crate) config: Config,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
-    /// Fingerprint of machine and directory, taken once the identity is there.
-    pub(crate) place: Box<dyn Fn() -> u64 + Send>,
+    /// Tells machine and directory from others.
+    pub(crate) place: Place,
     /// The sizes of the log.
     pub(crate) sizes: Options,
     /// Fills with bytes that nobody can guess.
@@ -56,12 +59,15 @@ pub(crate) struct Reach {
     pub(crate) port: u16,
     /// Whether other machines can connect.
     pub(crate) is_remote: bool,
+    /// Where the metrics are, if anywhere.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// A node that has started; its threads have not.
 pub(crate) struct Started {
     pub(crate) shared: Arc<Shared>,
     pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) metrics: Vec<TcpListener>,
     pub(crate) preparer: Preparer,
     pub(crate) jobs: Receiver<Job>,
 }
@@ -70,10 +76,12 @@ pub(crate) struct Started {
 pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = clients_max(plan.config.maxclients);
     let listeners = bind(&plan.config)?;
-    let (shared, preparer, jobs) = begin(plan, reach(&listeners))?;
+    let metrics = metrics::bind(&plan.config)?;
+    let (shared, preparer, jobs) = begin(plan, reach(&listeners, &metrics))?;
     Ok(Started {
         shared,
         listeners,
+        metrics,
         preparer,
         jobs,
     })
@@ -99,15 +107,20 @@ pub(crate) fn begin(
         Some(identity) => identity,
         None => create_identity(&plan, &recovery)?,
     };
-    let seen = look_around(&plan, &history, &recovery, has_identity);
+    let seen = look_around(&plan, &history, &recovery, has_identity)?;
     let policy = policy(config, reach.is_remote);
     let verdict = history.judge(&seen.0, &policy);
-    let mut start = next_start(&plan, &history, &seen, &verdict);
-    if let Some(newest) = recovery.summary().newest_identity {
-        // A repair may have cut off the last START; what it had counted to is in the headers.
-        start.incarnation = start.incarnation.max(newest.incarnation.saturating_add(1));
-    }
-    announce(&verdict, &seen.0, &recovery, &identity);
+    let incarnation = next_incarnation(&plan, &history, &recovery)?;
+    let start = next_start(&plan, (&history, incarnation), &seen, &verdict)?;
+    let report = StartReport::new(
+        (&history, &seen.0, &verdict),
+        start.incarnation,
+        recovery.summary().frames,
+        config,
+    );
+    tell_of_break(&recovery);
+    let (id, wall_us) = (identity.id.to_string(), plan.clock.wall_us());
+    report.announce(&id, wall_us, advice(&verdict));
 
     let log_identity = quorlock_persistence::Identity {
         node_id: identity.id.bytes(),
@@ -115,19 +128,21 @@ pub(crate) fn begin(
         incarnation: start.incarnation,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
+    let (place, disk) = (plan.place.clone(), Arc::clone(&plan.disk));
     let (shared, preparer, jobs) = assemble(
         plan,
         identity,
         engine,
         log,
-        (start, verdict, &history),
-        reach.port,
+        (start, verdict, &history, report),
+        reach,
     );
     put_on_record(&shared)?;
+    place.settle(&*disk, start.incarnation);
     Ok((shared, preparer, jobs))
 }
 
-fn reach(listeners: &[TcpListener]) -> Reach {
+fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
     let addresses = || {
         listeners
             .iter()
@@ -136,6 +151,7 @@ fn reach(listeners: &[TcpListener]) -> Reach {
     Reach {
         port: addresses().next().map_or(0, |address| address.port()),
         is_remote: addresses().any(|address| !listener::is_local(&address.ip())),
+        metrics: metrics.first().and_then(|it| it.local_addr().ok()),
     }
 }
 
@@ -260,38 +276,50 @@ fn look_around(
     history: &History,
     recovery: &Recovery,
     has_identity: bool,
-) -> (Seen, NodeTime, u64) {
+) -> Result<(Seen, NodeTime, u64), StartError> {
     let raw_ns = plan.clock.raw_ns();
     let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns);
-    let place = (plan.place)();
+    let is_same_place = |start: Start| start.place == plan.place.fingerprint(start.incarnation);
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
         is_same_boot,
         is_whole: recovery.summary().only_zeros_follow,
-        is_same_place: history.start.is_none_or(|start| start.place == place),
-        has_identity,
+        is_same_place: history.start.is_none_or(is_same_place),
+        // A marker without a log says as much as an identity without one: somebody lived here.
+        has_identity: has_identity || plan.place.newest_incarnation(&*plan.disk)? > 0,
     };
-    (seen, base, base_raw_ns)
+    Ok((seen, base, base_raw_ns))
+}
+
+/// One more than any that was ever used here, as far as log, headers and markers know: a log that
+/// was repaired or put back may have forgotten the last ones.
+fn next_incarnation(
+    plan: &Plan,
+    history: &History,
+    recovery: &Recovery,
+) -> Result<u64, StartError> {
+    let recorded = history.start.map_or(0, |start| start.incarnation);
+    let newest = recovery.summary().newest_identity;
+    let in_headers = newest.map_or(0, |identity| identity.incarnation);
+    let marked = plan.place.newest_incarnation(&*plan.disk)?;
+    Ok(recorded.max(in_headers).max(marked).saturating_add(1))
 }
 
 fn next_start(
     plan: &Plan,
-    history: &History,
+    (history, incarnation): (&History, u64),
     (seen, base, raw_ns): &(Seen, NodeTime, u64),
     verdict: &Verdict,
-) -> Start {
+) -> Result<Start, StartError> {
     let anchor = history
         .start
         .filter(|_| seen.is_same_boot)
         .map(|start| (start.wall_us, start.boottime_ns))
         .unwrap_or_else(|| (plan.clock.wall_us(), plan.clock.boottime_ns()));
-    Start {
-        incarnation: history
-            .start
-            .map_or(0, |start| start.incarnation)
-            .saturating_add(1),
+    Ok(Start {
+        incarnation,
         boot: plan.clock.boot(),
-        place: (plan.place)(),
+        place: plan.place.mark(&*plan.disk, incarnation)?,
         durability: durability(&plan.config),
         base: *base,
         raw_ns: *raw_ns,
@@ -299,7 +327,7 @@ fn next_start(
         boottime_ns: anchor.1,
         pending: verdict.delay,
         cap_ns: cap_ns(&plan.config),
-    }
+    })
 }
 
 fn durability(config: &Config) -> Durability {
@@ -342,8 +370,8 @@ fn assemble(
     identity: Identity,
     engine: Engine,
     log: Log,
-    (start, verdict, history): (Start, Verdict, &History),
-    port: u16,
+    (start, verdict, history, report): (Start, Verdict, &History, StartReport),
+    reach: Reach,
 ) -> (Arc<Shared>, Preparer, Receiver<Job>) {
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(history.newest);
@@ -376,7 +404,9 @@ fn assemble(
         identity,
         start,
         verdict,
-        port,
+        report,
+        port: reach.port,
+        metrics_address: reach.metrics,
         clients: crate::net::clients::Clients::default(),
         statistics: Statistics::default(),
         meter: Arc::default(),
@@ -408,31 +438,14 @@ fn advice(verdict: &Verdict) -> &'static str {
     }
 }
 
-fn announce(verdict: &Verdict, seen: &Seen, recovery: &Recovery, identity: &Identity) {
-    let summary = recovery.summary();
-    let id = identity.id;
-    tracing::info!(
-        "node {id}: {} frames read, last stop: {}",
-        summary.frames,
-        verdict.stop.reason()
-    );
-    if let Some(cut) = &summary.break_at {
+fn tell_of_break(recovery: &Recovery) {
+    if let Some(cut) = &recovery.summary().break_at {
         tracing::warn!(
             "the log breaks off in {} at offset {}: {}. What follows was never synced, or was \
              written by nobody; it is not used",
             cut.file,
             cut.offset,
             cut.reason
-        );
-    }
-    if let Some(pending) = verdict.delay {
-        let left_ns = pending.until.as_nanos().saturating_sub(seen.now.as_nanos());
-        tracing::warn!(
-            "restart delay: node {id} takes no part for {} ms, because locks granted before may \
-             not be on record ({}){}",
-            left_ns.div_ceil(1_000_000),
-            pending.cause.delay_reason(),
-            advice(verdict)
         );
     }
 }

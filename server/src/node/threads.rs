@@ -45,6 +45,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let Started {
         shared,
         listeners,
+        metrics,
         preparer,
         jobs,
     } = started;
@@ -57,6 +58,13 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
             .handles
             .push(LogThread::spawn(Arc::clone(&shared), jobs, preparer)?);
         shared.log_thread.send(Job::Prepare);
+        if let Some(address) = shared.metrics_address {
+            let shared = Arc::clone(&shared);
+            threads
+                .handles
+                .push(crate::metrics::spawn(metrics, shared)?);
+            tracing::info!("metrics at http://{address}/metrics, readiness at /readyz");
+        }
         let (inboxes, first) = threads.spawn_workers()?;
         Ok((runtime, inboxes, first))
     });

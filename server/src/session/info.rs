@@ -28,11 +28,13 @@ pub(crate) fn info(
     if wanted.len() > SECTIONS.len() + 3 {
         return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
     }
+    // A section that Redis does not have is shown where it is asked for, so that no tool that
+    // reads the default sections is surprised.
     let is_wanted = |name: &str| {
-        wanted.is_empty()
-            || wanted.iter().any(|word| {
-                word == name || ["all", "everything", "default"].contains(&word.as_str())
-            })
+        let is_own = name == RESTART;
+        let has_word = |words: &[&str]| wanted.iter().any(|word| words.contains(&word.as_str()));
+        has_word(&[name, "all", "everything"])
+            || (!is_own && (wanted.is_empty() || has_word(&["default"])))
     };
     let mut text = String::new();
     for (name, write) in SECTIONS {
@@ -72,7 +74,10 @@ const SECTIONS: &[(&str, Section)] = &[
         Ok(())
     }),
     ("keyspace", keyspace),
+    (RESTART, restart),
 ];
+
+const RESTART: &str = "restart";
 
 struct Page<'a> {
     text: &'a mut String,
@@ -128,6 +133,53 @@ fn server(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How this start was judged, and what follows from it: everything the log line says.
+fn restart(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    let shared = page.shared;
+    let report = &shared.report;
+    let (core, now) = batch.core()?;
+    let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.rules.cap_ns);
+    let left_ns = match core.phase {
+        Phase::Waiting(..) => report.left_ns(now.node),
+        _ => 0,
+    };
+    let estimate = (left_ns > 0)
+        .then(|| report.end_estimate(now.node, shared.clock.wall_us()))
+        .flatten();
+    let ms = |ns: u64| ns.div_ceil(1_000_000);
+    page.title("Restart");
+    page.field("restart_incarnation", report.incarnation);
+    page.field("restart_last_stop", report.stop.word());
+    page.field("restart_last_stop_clean", report.cleanness());
+    page.field("restart_last_stop_words", report.stop.reason());
+    page.field("restart_delay_setting", &report.setting);
+    page.field("restart_delay_cause", report.cause());
+    page.field("restart_delay_reason", report.reason());
+    page.field("restart_delay_length_ms", ms(report.length_ns()));
+    page.field("restart_delay_at_start_ms", ms(report.at_start_ns()));
+    page.field("restart_delay_left_ms", ms(left_ns));
+    // For people: nothing rests on the wall clock, and somebody may set it.
+    page.field(
+        "restart_delay_end_estimate_utc",
+        estimate.map_or_else(String::new, |date| date.to_string()),
+    );
+    page.field(
+        "restart_waited_ms",
+        report
+            .waited_ns()
+            .map_or_else(String::new, |ns| (ns / 1_000_000).to_string()),
+    );
+    page.field("restart_weakest_mode", report.weakest_word());
+    page.field("restart_promise_ms", ms(report.promise_ns));
+    page.field("restart_same_boot", u8::from(report.is_same_boot));
+    page.field("restart_same_place", u8::from(report.is_same_place));
+    page.field("restart_log_whole", u8::from(report.is_whole));
+    page.field("restart_trust_fsync", u8::from(report.trusts_fsync));
+    page.field("restart_cap_ms", ms(cap_ns));
+    page.field("promise_ms", ms(promise_ns));
+    Ok(())
+}
+
 fn clients(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
     page.title("Clients");
     page.field("connected_clients", page.shared.clients.count());
@@ -150,7 +202,7 @@ fn memory(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
 }
 
 /// Resident memory from the kernel: the node does not count its allocations.
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
@@ -216,13 +268,18 @@ fn replication(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
 }
 
 fn cpu(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
-    let (user, system) = cpu_ticks();
-    let per_second = rustix::param::clock_ticks_per_second();
-    let seconds = |ticks: u64| format!("{}.{:02}", ticks / per_second, ticks % per_second);
+    let (user, system) = cpu_seconds();
     page.title("CPU");
-    page.field("used_cpu_sys", seconds(system));
-    page.field("used_cpu_user", seconds(user));
+    page.field("used_cpu_sys", format_args!("{system:.2}"));
+    page.field("used_cpu_user", format_args!("{user:.2}"));
     Ok(())
+}
+
+/// User and system time of this process.
+pub(crate) fn cpu_seconds() -> (f64, f64) {
+    let (user, system) = cpu_ticks();
+    let per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
+    (user as f64 / per_second, system as f64 / per_second)
 }
 
 /// User and system time of this process, in clock ticks (proc(5), fields 14 and 15 of stat).

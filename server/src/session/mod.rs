@@ -8,7 +8,7 @@ mod batch;
 mod client;
 mod config;
 mod greeting;
-mod info;
+pub(crate) mod info;
 mod table;
 
 use std::sync::Arc;

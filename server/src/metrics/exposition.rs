@@ -1,0 +1,334 @@
+//! The metrics as OpenMetrics text.
+//!
+//! Names are those of redis_exporter where it has one, so that existing dashboards work, and begin
+//! with `quorlock_` where it has none. A metric that this node cannot fill is left out rather than
+//! given a made-up number.
+
+use std::fmt::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use quorlock_engine::DATABASES;
+use quorlock_engine::control::Durability;
+
+use crate::metrics::state;
+use crate::node::shared::Shared;
+use crate::node::statistics::SYNC_BOUNDS_NS;
+use crate::session::info::{cpu_seconds, resident_bytes};
+
+/// What `/metrics` answers.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything there is to say now.
+///
+/// # Errors
+/// Never in practice: writing to a string does not fail.
+pub(super) fn text(shared: &Shared) -> Result<String, Error> {
+    let mut page = Page {
+        registry: Registry::default(),
+        shared,
+    };
+    page.of_redis();
+    page.of_the_traffic();
+    page.of_the_engine();
+    page.of_the_start();
+    page.of_the_log();
+    let mut text = String::new();
+    encode(&mut text, &page.registry)?;
+    Ok(text)
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+struct Page<'a> {
+    registry: Registry,
+    shared: &'a Shared,
+}
+
+impl Page<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.registry.register(name, help, ConstGauge::new(value));
+    }
+
+    /// `name` without the suffix `_total`, which the format adds.
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.registry.register(name, help, ConstCounter::new(value));
+    }
+
+    /// `name` without the suffix `_info`, which the format adds.
+    fn info(&mut self, name: &str, help: &str, labels: Labels) {
+        self.registry.register(name, help, Info::new(labels));
+    }
+
+    /// What redis_exporter shows of Redis, as far as a node has it.
+    fn of_redis(&mut self) {
+        let shared = self.shared;
+        let uptime_ns = shared.clock.raw_ns().saturating_sub(shared.started_raw_ns);
+        self.gauge("redis_up", "The node answers", 1.0);
+        self.gauge(
+            "redis_uptime_in_seconds",
+            "Since the start",
+            seconds(uptime_ns),
+        );
+        let labels = vec![
+            ("role", "master".to_owned()),
+            ("redis_version", crate::REDIS_VERSION.to_owned()),
+            ("redis_mode", "standalone".to_owned()),
+            ("os", std::env::consts::OS.to_owned()),
+            ("maxmemory_policy", "noeviction".to_owned()),
+            ("tcp_port", shared.port.to_string()),
+            ("run_id", shared.identity.run_id(shared.start.incarnation)),
+            ("process_id", std::process::id().to_string()),
+        ];
+        self.info(
+            "redis_instance",
+            "This node, as Redis describes itself",
+            labels,
+        );
+        let clients = shared.clients.count() as f64;
+        self.gauge("redis_connected_clients", "Connections now", clients);
+        self.gauge("redis_blocked_clients", "Always 0: nothing blocks", 0.0);
+        let clients_max = shared.config.maxclients as f64;
+        self.gauge(
+            "redis_config_maxclients",
+            "Most connections at a time",
+            clients_max,
+        );
+        let resident = resident_bytes() as f64;
+        self.gauge(
+            "redis_memory_used_bytes",
+            "As resident: allocations are not counted",
+            resident,
+        );
+        self.gauge("redis_memory_used_rss_bytes", "Resident memory", resident);
+        self.gauge("redis_memory_max_bytes", "0: no limit", 0.0);
+        self.gauge(
+            "redis_connected_slaves",
+            "Always 0: nodes are independent",
+            0.0,
+        );
+        let loading = f64::from(u8::from(shared.is_loading()));
+        self.gauge(
+            "redis_loading_dump_file",
+            "The field `loading` of INFO",
+            loading,
+        );
+    }
+
+    /// The counters that redis_exporter has, and the one it lacks.
+    fn of_the_traffic(&mut self) {
+        let shared = self.shared;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let statistics = &shared.statistics;
+        let total = shared.clients.total();
+        self.counter(
+            "redis_connections_received",
+            "Connections since the start",
+            total,
+        );
+        let rejected = count(&statistics.rejected);
+        self.counter(
+            "redis_rejected_connections",
+            "Connections refused",
+            rejected,
+        );
+        let commands = count(&statistics.commands);
+        self.counter("redis_commands_processed", "Commands answered", commands);
+        let bytes_in = count(&statistics.bytes_in);
+        self.counter("redis_net_input_bytes", "Bytes received", bytes_in);
+        let bytes_out = count(&shared.meter.bytes);
+        self.counter("redis_net_output_bytes", "Bytes sent", bytes_out);
+        let errors = count(&statistics.errors);
+        self.counter("quorlock_error_replies", "Replies that were errors", errors);
+        let (user, system) = cpu_seconds();
+        let cpu = |value| ConstCounter::new(value);
+        let registry = &mut self.registry;
+        registry.register("redis_cpu_user_seconds", "CPU time in user mode", cpu(user));
+        registry.register(
+            "redis_cpu_sys_seconds",
+            "CPU time in the kernel",
+            cpu(system),
+        );
+    }
+
+    /// What only the engine knows: one short hold of its lock.
+    fn of_the_engine(&mut self) {
+        let shared = self.shared;
+        let state = state::of(shared);
+        // A lock that a panic poisoned: the process is about to end, and /healthz says so.
+        let Ok(core) = shared.core.lock() else { return };
+        let statistics = core.engine.statistics();
+        let counts: Vec<_> = (0..DATABASES)
+            .map(|it| (it, core.engine.count(it)))
+            .collect();
+        let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.rules.cap_ns);
+        let is_full = core.appender.is_full();
+        drop(core);
+        let keys = Family::<Labels, Gauge>::default();
+        let expiring = Family::<Labels, Gauge>::default();
+        for (database, count) in counts {
+            let labels = vec![("db", format!("db{database}"))];
+            let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            keys.get_or_create(&labels).set(number(count.keys));
+            expiring.get_or_create(&labels).set(number(count.with_ttl));
+        }
+        let registry = &mut self.registry;
+        registry.register("redis_db_keys", "Keys, by database", keys);
+        registry.register(
+            "redis_db_keys_expiring",
+            "Keys with a TTL, by database",
+            expiring,
+        );
+        self.counter(
+            "redis_expired_keys",
+            "Keys whose time was over",
+            statistics.expired,
+        );
+        self.counter("redis_evicted_keys", "Always 0: nothing is evicted", 0);
+        self.counter(
+            "redis_keyspace_hits",
+            "Lookups that found a key",
+            statistics.hits,
+        );
+        self.counter(
+            "redis_keyspace_misses",
+            "Lookups that found none",
+            statistics.misses,
+        );
+        let is_serving = f64::from(u8::from(state.is_serving()));
+        self.gauge("quorlock_serving", "1 when the node takes part", is_serving);
+        let left = state.left_ms() as f64 / 1_000.0;
+        self.gauge(
+            "quorlock_restart_delay_remaining_seconds",
+            "What is left of the delay",
+            left,
+        );
+        let promise = seconds(promise_ns);
+        self.gauge(
+            "quorlock_promise_seconds",
+            "The longest TTL a crash could forget",
+            promise,
+        );
+        let cap = seconds(cap_ns);
+        self.gauge(
+            "quorlock_restart_delay_max_seconds",
+            "restart-delay-max",
+            cap,
+        );
+        let is_full = f64::from(u8::from(is_full));
+        self.gauge(
+            "quorlock_log_full",
+            "1 when the log has no room for writes",
+            is_full,
+        );
+    }
+
+    /// How the last run ended and what that costs.
+    fn of_the_start(&mut self) {
+        let shared = self.shared;
+        let report = &shared.report;
+        let length = seconds(report.length_ns());
+        self.gauge(
+            "quorlock_restart_delay_seconds",
+            "The whole delay of this start",
+            length,
+        );
+        let waited = seconds(report.waited_ns().unwrap_or(0));
+        self.gauge(
+            "quorlock_restart_waited_seconds",
+            "Waited before taking part",
+            waited,
+        );
+        let labels = vec![
+            ("stop", report.stop.word().to_owned()),
+            ("clean", report.cleanness().to_owned()),
+            ("delay_cause", report.cause().to_owned()),
+        ];
+        self.info("quorlock_last_stop", "How the last run ended", labels);
+        let labels = vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("node_id", shared.identity.id.to_string()),
+            ("appendfsync", shared.durability().name().to_owned()),
+        ];
+        self.info("quorlock_node", "This node", labels);
+        let incarnation = report.incarnation as f64;
+        self.gauge(
+            "quorlock_incarnation",
+            "Counts the starts of this node",
+            incarnation,
+        );
+    }
+
+    fn of_the_log(&mut self) {
+        let shared = self.shared;
+        let is_logged = f64::from(u8::from(shared.durability() != Durability::Volatile));
+        self.gauge("redis_aof_enabled", "1 when keys are logged", is_logged);
+        let bytes = shared.commit.total_bytes() as f64;
+        self.gauge("redis_aof_current_size_bytes", "The log on disk", bytes);
+        let is_well = f64::from(u8::from(shared.commit.failure().is_none()));
+        self.gauge(
+            "redis_aof_last_write_status",
+            "0 when the log failed",
+            is_well,
+        );
+        let position = shared.commit.written();
+        self.counter(
+            "quorlock_log_frames_written",
+            "The position written",
+            position,
+        );
+        let position = shared.commit.synced();
+        self.counter(
+            "quorlock_log_frames_synced",
+            "The position synced",
+            position,
+        );
+        let syncs = SyncTimes::read(shared);
+        let help = "How long syncs of the log took";
+        self.registry
+            .register("quorlock_sync_duration_seconds", help, syncs);
+    }
+}
+
+/// The durations of syncs as they were at one moment.
+#[derive(Debug)]
+struct SyncTimes {
+    sum_seconds: f64,
+    count: u64,
+    /// Upper bound in seconds, and how many fell between it and the one before.
+    buckets: Vec<(f64, u64)>,
+}
+
+impl SyncTimes {
+    fn read(shared: &Shared) -> Self {
+        let (sum_ns, counts) = shared.commit.syncs.read();
+        let bounds = SYNC_BOUNDS_NS.iter().map(|bound| seconds(*bound));
+        Self {
+            sum_seconds: seconds(sum_ns),
+            count: counts.iter().sum(),
+            buckets: bounds.chain([f64::INFINITY]).zip(counts).collect(),
+        }
+    }
+}
+
+impl EncodeMetric for SyncTimes {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), Error> {
+        encoder.encode_histogram::<NoLabelSet>(self.sum_seconds, self.count, &self.buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+/// Exact enough for a graph: a double holds microseconds for centuries.
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

@@ -1,0 +1,76 @@
+//! What the node is doing, in one word and for people.
+
+use std::fmt;
+
+use crate::node::core::Phase;
+use crate::node::shared::Shared;
+
+/// The node's state as `/readyz` tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Serving,
+    /// In its restart delay for so many milliseconds, for this reason.
+    Waiting(u64, &'static str),
+    Stopping,
+    /// The log failed, or a thread panicked: the process is about to end.
+    Failed(String),
+}
+
+/// Reads the state; holds the engine's lock for a moment.
+pub(super) fn of(shared: &Shared) -> State {
+    if let Some(failure) = shared.commit.failure() {
+        return State::Failed(failure.to_string());
+    }
+    let Ok(mut core) = shared.core.lock() else {
+        return State::Failed("a thread panicked while executing a command".to_owned());
+    };
+    let now = core.time.node_now(&*shared.clock);
+    match &core.phase {
+        Phase::Serving => State::Serving,
+        Phase::Waiting(until, reason) => {
+            let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
+            State::Waiting(left_ns.div_ceil(1_000_000), reason)
+        }
+        Phase::Stopped(_) => State::Stopping,
+    }
+}
+
+impl State {
+    pub(super) fn is_serving(&self) -> bool {
+        *self == Self::Serving
+    }
+
+    pub(super) fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+
+    /// What is left of the restart delay, in milliseconds; 0 outside of it.
+    pub(super) fn left_ms(&self) -> u64 {
+        match self {
+            Self::Waiting(left_ms, _) => *left_ms,
+            _ => 0,
+        }
+    }
+
+    /// When to ask again, where that is known.
+    pub(super) fn retry_after_seconds(&self) -> Option<u64> {
+        match self {
+            Self::Waiting(left_ms, _) => Some(left_ms.div_ceil(1_000).max(1)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Serving => formatter.write_str("serving"),
+            Self::Waiting(left_ms, reason) => write!(
+                formatter,
+                "restart delay: takes no part for another {left_ms} ms ({reason})"
+            ),
+            Self::Stopping => formatter.write_str("stopping"),
+            Self::Failed(why) => write!(formatter, "failed: {why}"),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Where a node lives: what tells its directory from a copy, a restored backup, or another
+//! machine's.
+//!
+//! A backup brings back the bytes of files, never the files themselves. So each start makes a new,
+//! nearly empty file, its *marker*, and START records a fingerprint of the machine, of the
+//! directory, and of the inode and birth of `node.id` and of that marker. Whatever puts an older
+//! log back, in place or elsewhere, cannot put back the marker that its last START saw.
+//!
+//! Invariant: the marker of the last START on record stays until the next START is durable, so
+//! that a crash while starting never looks like a move. What is not detected: an image of the
+//! whole file system put back, and a copy taken from the running node that is put back over its
+//! own directory before another start. The book says so.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use quorlock_persistence::Disk;
+
+use crate::node::error::StartError;
+use crate::node::identity;
+
+/// The directory a node lives in; a disk in memory has a name instead.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    directory: Option<PathBuf>,
+    machine_file: PathBuf,
+    /// Stands for the place of a disk in memory.
+    name: u64,
+}
+
+impl Place {
+    /// The place of a disk in memory: the same as long as its name is.
+    pub(crate) fn named(name: u64) -> Self {
+        Self {
+            directory: None,
+            machine_file: PathBuf::new(),
+            name,
+        }
+    }
+
+    /// A directory of this machine.
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self {
+            directory: Some(directory.to_owned()),
+            machine_file: PathBuf::from(MACHINE_FILE),
+            name: 0,
+        }
+    }
+
+    /// The highest incarnation that left a marker here. A log that knows less was put back.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub(crate) fn newest_incarnation(&self, disk: &dyn Disk) -> Result<u64, StartError> {
+        if self.directory.is_none() {
+            return Ok(0);
+        }
+        let names = disk.list().map_err(StartError::Disk)?;
+        let markers = names.iter().filter_map(|entry| incarnation(&entry.name));
+        Ok(markers.max().unwrap_or(0))
+    }
+
+    /// The fingerprint that START of this incarnation has if it was written here.
+    pub(crate) fn fingerprint(&self, incarnation: u64) -> u64 {
+        let Some(directory) = &self.directory else {
+            return self.name;
+        };
+        let machine = std::fs::read(&self.machine_file).unwrap_or_default();
+        let parts = [
+            origin(directory),
+            origin(&directory.join(identity::FILE)),
+            origin(&directory.join(marker(incarnation))),
+        ];
+        let bytes = machine
+            .into_iter()
+            .chain(parts.iter().flatten().flat_map(|part| part.to_le_bytes()));
+        // FNV-1a: a fingerprint on disk needs a hash that never changes.
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Makes this incarnation's marker, durable before START can name it; gives the fingerprint.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub(crate) fn mark(&self, disk: &dyn Disk, incarnation: u64) -> Result<u64, StartError> {
+        if self.directory.is_some() {
+            let file = disk
+                .create(&marker(incarnation))
+                .map_err(StartError::Disk)?;
+            file.write_at(0, MARKER_TEXT).map_err(StartError::Disk)?;
+            disk.sync_dir().map_err(StartError::Disk)?;
+        }
+        Ok(self.fingerprint(incarnation))
+    }
+
+    /// Removes the markers of other incarnations, once START of this one is durable.
+    pub(crate) fn settle(&self, disk: &dyn Disk, incarnation_now: u64) {
+        let Ok(names) = disk.list() else { return };
+        if self.directory.is_none() {
+            return;
+        }
+        for entry in names {
+            if incarnation(&entry.name).is_some_and(|number| number != incarnation_now) {
+                // One that stays is removed by the next start; until then it only fails to betray
+                // an older log that is put back.
+                let _ = disk.remove(&entry.name);
+            }
+        }
+    }
+}
+
+/// What no copy has in common with its original: inode and time of birth, or 0 where the file or
+/// the knowledge is missing.
+fn origin(path: &Path) -> [u128; 2] {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return [0, 0];
+    };
+    let born = metadata
+        .created()
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    [
+        u128::from(metadata.ino()),
+        born.map_or(0, |time| time.as_nanos()),
+    ]
+}
+
+fn marker(incarnation: u64) -> String {
+    format!("{PREFIX}{incarnation:010}")
+}
+
+fn incarnation(name: &str) -> Option<u64> {
+    let number = name.strip_prefix(PREFIX)?.parse().ok()?;
+    // Only names that are exactly ours: others belong to somebody else. The bound keeps a made-up
+    // name from exhausting the count.
+    (marker(number) == name && number <= INCARNATION_MAX).then_some(number)
+}
+
+const PREFIX: &str = "incarnation-";
+const INCARNATION_MAX: u64 = 1 << 53;
+const MACHINE_FILE: &str = "/etc/machine-id";
+const MARKER_TEXT: &[u8] =
+    b"This file ties the log to this directory. A copy of it is not the same.\n";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::fs;
+    use std::sync::Arc;
+
+    use quorlock_persistence::RealDisk;
+
+    use super::*;
+
+    struct Home {
+        directory: tempfile::TempDir,
+        disk: Arc<RealDisk>,
+        place: Place,
+    }
+
+    fn home() -> Home {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(identity::FILE), "id").unwrap();
+        fs::write(directory.path().join("machine"), "one").unwrap();
+        let mut place = Place::of(directory.path());
+        place.machine_file = directory.path().join("machine");
+        Home {
+            disk: RealDisk::open(directory.path()).unwrap(),
+            directory,
+            place,
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_stays_until_something_is_replaced() {
+        let home = home();
+        let path = home.directory.path();
+        let here = home.place.mark(&*home.disk, 7).unwrap();
+        assert_eq!(home.place.fingerprint(7), here);
+        assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
+        fs::write(path.join("other"), "x").unwrap();
+        assert_eq!(home.place.fingerprint(7), here, "other files do not matter");
+
+        // The bytes come back, the file does not.
+        let replace = |name: &str| {
+            let bytes = fs::read(path.join(name)).unwrap();
+            // Held open, so that its inode cannot be used again at once.
+            let old = fs::File::open(path.join(name)).unwrap();
+            fs::remove_file(path.join(name)).unwrap();
+            fs::write(path.join(name), bytes).unwrap();
+            drop(old);
+        };
+        for name in ["incarnation-0000000007", identity::FILE] {
+            let before = home.place.fingerprint(7);
+            replace(name);
+            assert_ne!(home.place.fingerprint(7), before, "{name}");
+        }
+        let before = home.place.fingerprint(7);
+        fs::write(path.join("machine"), "two").unwrap();
+        assert_ne!(home.place.fingerprint(7), before, "another machine");
+        assert_eq!(Place::named(5).fingerprint(7), 5);
+    }
+
+    #[test]
+    fn a_reused_inode_is_told_by_its_birth() {
+        let home = home();
+        let path = home.directory.path().join("incarnation-0000000001");
+        let born = fs::metadata(home.directory.path()).unwrap().created();
+        if born.is_err() {
+            eprintln!("skipped: this file system does not say when a file was made");
+            return;
+        }
+        home.place.mark(&*home.disk, 1).unwrap();
+        let inode = fs::metadata(&path).unwrap().ino();
+        let before = home.place.fingerprint(1);
+        for _ in 0..100 {
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, MARKER_TEXT).unwrap();
+            if fs::metadata(&path).unwrap().ino() == inode {
+                assert_ne!(home.place.fingerprint(1), before);
+                return;
+            }
+        }
+        eprintln!("skipped: this file system gives no inode number twice");
+    }
+
+    #[test]
+    fn only_this_start_keeps_its_marker_and_foreign_names_are_left_alone() {
+        let home = home();
+        let path = home.directory.path();
+        for name in [
+            "incarnation-8",
+            "incarnation-00000000008",
+            "incarnation-99999999999999999",
+            "incarnation-+000000008",
+        ] {
+            fs::write(path.join(name), "").unwrap();
+        }
+        for number in [3, 4, 5] {
+            home.place.mark(&*home.disk, number).unwrap();
+        }
+        assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 5);
+        home.place.settle(&*home.disk, 5);
+        let mut left: Vec<String> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with(PREFIX))
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "incarnation-+000000008",
+                "incarnation-00000000008",
+                "incarnation-0000000005",
+                "incarnation-8",
+                "incarnation-99999999999999999",
+            ]
+        );
+    }
+}

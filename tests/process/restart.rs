@@ -1,0 +1,282 @@
+//! What the log of a real process says about a start, and directories that real tools copied,
+//! restored and damaged.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command};
+
+use rustix::process::Signal;
+
+use crate::place::{Place, await_end, free_port, send, wait_until};
+
+/// A node as a process: its directory, and what it has written since it was started.
+struct Node {
+    process: Child,
+    port: u16,
+    output: String,
+}
+
+fn start(place: &Place, directory: &str, words: &[&str]) -> Node {
+    start_in(place, directory, words, &[])
+}
+
+/// Starts a node, with `wrapper` in front of the command.
+fn start_in(place: &Place, directory: &str, words: &[&str], wrapper: &[&str]) -> Node {
+    let port = free_port();
+    let name = format!("{directory}-{port}.out");
+    let file = fs::File::create(place.file(&name)).unwrap();
+    let plain = place.command(&["server", "--bind", "127.0.0.1"]);
+    let mut command = match wrapper {
+        [] => plain,
+        [program, rest @ ..] => {
+            let mut command = Command::new(program);
+            command.args(rest).arg(plain.get_program());
+            command.args(plain.get_args()).current_dir(place.path());
+            command
+        }
+    };
+    command
+        .args(["--dir", directory, "--port", &port.to_string()])
+        .args(words)
+        .stdout(file.try_clone().unwrap())
+        .stderr(file);
+    Node {
+        process: command.spawn().unwrap(),
+        port,
+        output: name,
+    }
+}
+
+impl Node {
+    fn output(&self, place: &Place) -> String {
+        fs::read_to_string(place.file(&self.output)).unwrap()
+    }
+
+    fn await_line(&mut self, place: &Place, part: &str) -> String {
+        wait_until(part, || {
+            let ended = self.process.try_wait().unwrap();
+            let output = self.output(place);
+            assert!(
+                ended.is_none() || output.contains(part),
+                "it ended:\n{output}"
+            );
+            output.contains(part)
+        });
+        let output = self.output(place);
+        let line = output.lines().find(|line| line.contains(part));
+        line.unwrap().to_owned()
+    }
+
+    fn ask(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(stream, "{command}\r\nQUIT\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn stop(&mut self) {
+        send(&self.process, Signal::TERM);
+        assert_eq!(await_end(&mut self.process).code(), Some(0));
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// A node that has run twice and was stopped in order, and a copy of it from between, in `backup`.
+fn with_backup(place: &Place) {
+    for (key, is_first) in [("a", true), ("b", false)] {
+        let mut node = start(place, "data", &["--appendfsync", "always"]);
+        node.await_line(place, "Ready to accept connections");
+        assert!(
+            node.ask(&format!("SET {key} t NX PX 60000"))
+                .starts_with("+OK")
+        );
+        node.stop();
+        if is_first {
+            tool(place, "cp", &["-a", "data", "backup"]);
+        }
+    }
+}
+
+fn tool(place: &Place, program: &str, words: &[&str]) {
+    let done = Command::new(program)
+        .args(words)
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{program} {words:?}: {done:?}");
+}
+
+fn is_there(program: &str) -> bool {
+    let said = Command::new(program).arg("--version").output();
+    said.is_ok_and(|said| said.status.success())
+}
+
+#[test]
+fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
+    let place = Place::new();
+    let mut node = start(&place, "data", &[]);
+    let line = node.await_line(&place, "incarnation 1:");
+    assert!(line.contains(" # node "), "a warning: {line}");
+    assert!(line.contains(
+        "last stop unknown (empty data directory, unknown past), clean: no; no restart delay."
+    ));
+    node.await_line(&place, "takes part (incarnation 1)");
+    assert!(node.ask("SET a t NX PX 300").starts_with("+OK"));
+    node.kill();
+
+    let mut node = start(&place, "data", &["--appendfsync", "always"]);
+    let line = node.await_line(&place, "incarnation 2:");
+    for part in [
+        " # node ",
+        "last stop unclean (unclean stop), clean: no; it takes no part for 316 ms of a restart delay of 316 ms",
+        "because of: unclean stop. That is until about ",
+        " UTC, if nobody sets this machine's clock. [cause unclean, weakest mode everysec, promise 300 ms, \
+         cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same place yes, log whole yes, ",
+    ] {
+        assert!(line.contains(part), "{part}\n{line}");
+    }
+    let line = node.await_line(&place, "took part again after ");
+    let waited = line.split("after ").nth(1).unwrap();
+    let waited: u64 = waited.split(' ').next().unwrap().parse().unwrap();
+    assert!((316..5_000).contains(&waited), "{line}");
+    assert!(line.contains("(incarnation 2, restart delay because of: unclean stop)"));
+    node.stop();
+
+    let mut node = start(&place, "data", &["--metrics-port", "0"]);
+    let line = node.await_line(&place, "incarnation 3:");
+    assert!(line.contains(" * node "), "no warning: {line}");
+    assert!(line.contains("last stop clean (clean stop), clean: yes; no restart delay."));
+    let line = node.await_line(&place, "metrics at http://127.0.0.1:");
+    let port = line.split("127.0.0.1:").nth(1).unwrap();
+    let port: u16 = port.split('/').next().unwrap().parse().unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    node.await_line(&place, "Ready to accept");
+    write!(stream, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    node.stop();
+}
+
+#[test]
+fn what_real_tools_put_back_is_noticed() {
+    let tools: [(&str, &[&[&str]]); 5] = [
+        (
+            "cp",
+            &[&["rm", "-r", "data"], &["cp", "-a", "backup", "data"]],
+        ),
+        ("mv", &[&["rm", "-r", "data"], &["mv", "backup", "data"]]),
+        (
+            "tar",
+            &[
+                &["tar", "-C", "backup", "-cf", "backup.tar", "."],
+                &["find", "data", "-mindepth", "1", "-delete"],
+                &["tar", "-C", "data", "-xf", "backup.tar"],
+            ],
+        ),
+        ("rsync", &[&["rsync", "-a", "--delete", "backup/", "data/"]]),
+        (
+            "rsync",
+            &[&["rsync", "-a", "--delete", "--inplace", "backup/", "data/"]],
+        ),
+    ];
+    for (program, steps) in tools {
+        if !is_there(program) {
+            eprintln!("skipped: {program} is not installed");
+            continue;
+        }
+        let place = Place::new();
+        with_backup(&place);
+        for step in steps {
+            tool(&place, step[0], &step[1..]);
+        }
+        let mut node = start(&place, "data", &[]);
+        let line = node.await_line(&place, "incarnation 2:");
+        for part in ["last stop moved", "for 61210 ms", "same place no"] {
+            assert!(line.contains(part), "{steps:?}: {part}\n{line}");
+        }
+        assert!(node.ask("GET a").starts_with("-RESTARTDELAY"), "{steps:?}");
+    }
+}
+
+#[test]
+fn another_machine_id_is_another_machine() {
+    let place = Place::new();
+    with_backup(&place);
+    fs::write(
+        place.file("machine-id"),
+        "0123456789abcdef0123456789abcdef\n",
+    )
+    .unwrap();
+    let bind = "mount --bind machine-id /etc/machine-id && exec \"$@\"";
+    let inside = ["unshare", "--mount", "sh", "-c", bind, "sh"];
+    let can = Command::new(inside[0])
+        .args(&inside[1..])
+        .arg("true")
+        .current_dir(place.path())
+        .output();
+    if !can.is_ok_and(|done| done.status.success()) {
+        eprintln!("skipped: no private mounts over /etc/machine-id here");
+        return;
+    }
+    let mut node = start_in(&place, "data", &[], &inside);
+    let line = node.await_line(&place, "incarnation 3:");
+    assert!(line.contains("last stop moved"), "{line}");
+    node.stop();
+}
+
+#[test]
+fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
+    let place = Place::new();
+    with_backup(&place);
+    let file = place.file("data/node.id");
+    let refuses = |what: &str| {
+        let mut node = start(&place, "data", &[]);
+        assert_eq!(await_end(&mut node.process).code(), Some(1), "{what}");
+        let output = node.output(&place);
+        assert!(
+            output.contains("node.id cannot be used"),
+            "{what}: {output}"
+        );
+        assert!(
+            output.contains("Restore this one file; or remove it"),
+            "{what}: {output}"
+        );
+    };
+    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    if fs::read(&file).is_ok() {
+        eprintln!("skipped in part: whoever runs this may read every file");
+    } else {
+        refuses("unreadable");
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(&file, place.file("kept")).unwrap();
+    fs::create_dir(&file).unwrap();
+    refuses("a directory");
+    fs::remove_dir(&file).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RWXU).unwrap();
+    refuses("a pipe, which would block for ever");
+    fs::remove_file(&file).unwrap();
+    fs::rename(place.file("kept"), &file).unwrap();
+    let mut node = start(&place, "data", &[]);
+    let line = node.await_line(&place, "incarnation 3:");
+    assert!(
+        line.contains("last stop clean"),
+        "the same file, at home again: {line}"
+    );
+    node.stop();
+}

@@ -15,7 +15,7 @@ pub(crate) mod gate;
 pub(crate) mod identity;
 pub(crate) mod log_thread;
 pub(crate) mod maintenance;
-mod place;
+pub(crate) mod place;
 pub(crate) mod report;
 pub(crate) mod shared;
 pub(crate) mod start;

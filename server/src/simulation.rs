@@ -28,6 +28,7 @@ use crate::node::error::StartError;
 use crate::node::identity::{self, Identity};
 use crate::node::log_thread::{Job, Turn};
 use crate::node::maintenance::{self, Ticks};
+use crate::node::place::Place;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
 use crate::session::Session;
@@ -98,12 +99,12 @@ impl Node {
         clock: Arc<dyn Clock>,
         setup: &Setup,
     ) -> Result<Node, StartError> {
-        let (place, random) = (setup.place, AtomicU64::new(setup.seed));
+        let random = AtomicU64::new(setup.seed);
         let plan = Plan {
             config: setup.config.clone(),
             clock,
             disk,
-            place: Place::named(place),
+            place: Place::named(setup.place),
             sizes: setup.sizes,
             random: Box::new(move |bytes| {
                 bytes.fill_with(|| next_byte(&random));
@@ -113,6 +114,7 @@ impl Node {
         let reach = Reach {
             port: 0,
             is_remote: setup.is_remote,
+            metrics: None,
         };
         let (shared, preparer, jobs) = begin(plan, reach)?;
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

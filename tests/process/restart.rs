@@ -257,7 +257,7 @@ fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
             "{what}: {output}"
         );
     };
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(&file).is_ok() {
         eprintln!("skipped in part: whoever runs this may read every file");
     } else {

@@ -16,7 +16,6 @@ use super::{Place, Unreadable, hash_seed, options};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::node::StartError;
-use crate::node::identity;
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +159,7 @@ fn look(place: &Place) -> Result<Report, Unreadable> {
 fn bad_identity(place: &Place, error: &StartError) -> Finding {
     let file = place.view.path().join("node.id").display().to_string();
     let kind = match error {
-        StartError::BadIdentity => FindingKind::BadIdentity,
+        StartError::BadIdentity { .. } => FindingKind::BadIdentity,
         _ => FindingKind::Unreadable,
     };
     Finding::new(kind, file, None, error.to_string())
@@ -234,14 +233,14 @@ pub(super) fn next_start(
     let clock = SystemClock;
     let raw_ns = clock.raw_ns();
     let (is_same_boot, base, base_raw_ns) = history.rebase(clock.boot(), raw_ns);
-    let path = place.view.path();
+    let home = crate::node::place::Place::of(place.view.path());
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
         is_same_boot,
         is_whole: summary.only_zeros_follow,
         is_same_place: history
             .start
-            .is_none_or(|start| start.place == identity::place(path)),
+            .is_none_or(|start| start.place == home.fingerprint(start.incarnation)),
         has_identity,
     };
     let verdict = history.judge(&seen, &default_policy());

@@ -15,17 +15,26 @@ use crate::wire::Wire;
 /// Directives, as name and value.
 pub(crate) type Directives<'a> = &'a [(&'a str, &'a str)];
 
-/// A disk in memory that can lose its power, and a clock that tests move.
+/// A disk in memory that may lose its power, and a clock that tests move.
 pub(crate) struct Machine {
     disk: MemoryDisk,
     pub(crate) clock: Arc<SettableClock>,
 }
 
 impl Machine {
+    /// A machine whose power does not fail: to remember what was synced takes time.
     pub(crate) fn new() -> Self {
         Self {
-            disk: MemoryDisk::with_power_loss(),
+            disk: MemoryDisk::new(),
             clock: Arc::new(SettableClock::new()),
+        }
+    }
+
+    /// A machine whose power may fail.
+    pub(crate) fn with_power_loss() -> Self {
+        Self {
+            disk: MemoryDisk::with_power_loss(),
+            ..Self::new()
         }
     }
 

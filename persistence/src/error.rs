@@ -92,8 +92,8 @@ pub enum RecoveryError {
         "durable data was lost: {file} is damaged at offset {offset}: the frame at position {lost} cannot be read, \
          but a later frame ({claimed_in} at offset {claimed_at}) proves that everything up to position \
          {claimed} had been synced. The disk, its file system or somebody changed the file. The node does not start, \
-         because it could forget locks it has granted. Restore the file from the disk's own redundancy; or, \
-         if this node may forget everything, move the directory away and create the node anew"
+         because it could forget locks it has granted. Restore the file from the disk's own redundancy; or see what \
+         is left with `quorlock log check`, and cut the log with `quorlock log repair`"
     )]
     DurableDataLost {
         /// The damaged file.
@@ -139,8 +139,7 @@ pub enum RecoveryError {
     /// A segment of the stream is not there.
     #[error(
         "{file} is missing: the log goes on after it, and what it held is not in a checkpoint. Somebody removed it, \
-         or the directory was copied in part. Put the file back; or, if this node may forget everything, \
-         move the directory away and create the node anew"
+         or the directory was copied in part. Put the file back; or cut the log before it with `quorlock log repair`"
     )]
     MissingSegment {
         /// The file that should be there.
@@ -149,8 +148,7 @@ pub enum RecoveryError {
     /// A file that cannot be what its name says.
     #[error(
         "{file} is damaged at offset {offset}: {meaning}. No crash explains this: the disk, its file system or \
-         somebody changed the file. Restore it; or, if this node may forget everything, move the directory away \
-         and create the node anew"
+         somebody changed the file. Restore it; or cut the log before it with `quorlock log repair`"
     )]
     Damaged {
         /// The file.

@@ -7,5 +7,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod by_the_book;
 mod kept;
+mod payloads;
+mod reader;
 mod workload;

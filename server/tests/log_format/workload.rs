@@ -11,7 +11,7 @@ use quorlock_engine::control::{Boot, Control, Durability, Mode, Pending, Record,
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime};
 use quorlock_persistence::{
-    Batch, Disk, Entry, File, Identity, Kind, Log, MemoryDisk, Options, Recovery,
+    Batch, Disk, Entry, File, Identity, Kind, Log, MemoryDisk, Options, Recovery, Repair,
 };
 
 /// Segments of a few KiB: the same format as a node's, and files that can be kept.
@@ -25,11 +25,17 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// The logs that are kept of each version.
-pub(crate) const LOGS: [&str; 2] = ["plain", "compacted"];
+/// The logs that are kept of a version.
+pub(crate) fn logs(version: u32) -> &'static [&'static str] {
+    match version {
+        // A repair could not be told of.
+        1 => &["plain", "compacted"],
+        _ => &["plain", "compacted", "repaired"],
+    }
+}
 
 /// Writes three incarnations: one that was created, one that served (and was compacted, if that is the
-/// log's name), one that had to wait and was stopped in its delay.
+/// log's name), one that had to wait and was stopped in its delay. Or it is repaired afterwards.
 pub(crate) fn write(name: &str) -> MemoryDisk {
     let memory = MemoryDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(Counted {
@@ -75,7 +81,32 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     writing.record(&Record::Shutdown(pending));
     writing.record(&Record::Lost(61_000_000_000));
     writing.sync();
+    if name == "repaired" {
+        repair(&memory, disk);
+    }
     memory
+}
+
+/// Loses a frame that was durable, and has the log cut there.
+fn repair(memory: &MemoryDisk, disk: Arc<dyn Disk>) {
+    memory.edit("segment-0000000002.log", |bytes| {
+        let mut begin = 4096;
+        for _ in 0..12 {
+            let length = u32::from_le_bytes(bytes[begin + 8..begin + 12].try_into().unwrap());
+            begin = (begin + 40 + usize::try_from(length).unwrap()).next_multiple_of(8);
+        }
+        bytes[begin..begin + 40].fill(0);
+    });
+    let repair = Repair::plan(disk, &options()).unwrap();
+    let identity = Identity {
+        incarnation: 3,
+        ..repair.newest_identity().unwrap()
+    };
+    let mut payload = Vec::new();
+    Record::Lost(61_000_000_000).encode(&mut payload);
+    let time_ns = repair.newest_node_time_ns();
+    let kind = Kind::new(kind::LOST);
+    repair.commit(identity, kind, time_ns, &payload).unwrap();
 }
 
 /// One per kind of mutation at least: the database, and the command in it.

@@ -109,6 +109,11 @@ impl Appender {
         self.space.is_full()
     }
 
+    /// Whether the segment ahead is made, so that a rotation waits for nothing.
+    pub fn has_spare(&self) -> bool {
+        self.space.spare_count(self.entered) > 0
+    }
+
     /// Whether the preparer has something to do.
     pub fn needs_preparing(&self) -> bool {
         self.space.needs_preparing()

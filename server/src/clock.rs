@@ -5,11 +5,13 @@
 //! wall clocks serve TIME and absolute expiries only. [`SettableClock`] is the twin for tests:
 //! it moves when told to.
 
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use quorlock_engine::control::Boot;
 use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::Notify;
 
 /// Readings of the machine's clocks.
 pub trait Clock: Send + Sync + 'static {
@@ -21,7 +23,16 @@ pub trait Clock: Send + Sync + 'static {
     fn wall_us(&self) -> u64;
     /// Which boot, and which time namespace, these readings belong to.
     fn boot(&self) -> Boot;
+    /// Resolves when [`Clock::raw_ns`] has about this reading: a timer for maintenance, not for
+    /// validity. To be called with a reading that was taken before what it depends on.
+    fn pause_until(&self, raw_ns: u64) -> Pause<'_> {
+        let left_ns = raw_ns.saturating_sub(self.raw_ns());
+        Box::pin(tokio::time::sleep(Duration::from_nanos(left_ns)))
+    }
 }
+
+/// What [`Clock::pause_until`] returns.
+pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The machine's own clocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,6 +95,8 @@ fn nanoseconds(clock: ClockId) -> u64 {
 #[derive(Debug)]
 pub struct SettableClock {
     readings: Mutex<Readings>,
+    /// Rung at each move.
+    moved: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +117,7 @@ impl SettableClock {
                 wall_us: 1_790_000_000_000_000,
                 boot: Boot([7; 16]),
             }),
+            moved: Notify::new(),
         }
     }
 
@@ -148,6 +162,7 @@ impl SettableClock {
                 .lock()
                 .expect("no holder of the readings can panic"),
         );
+        self.moved.notify_waiters();
     }
 
     fn read(&self) -> Readings {
@@ -179,6 +194,22 @@ impl Clock for SettableClock {
 
     fn boot(&self) -> Boot {
         self.read().boot
+    }
+
+    /// Time passes only where a test moves it; a clock that was set back ends the pause.
+    fn pause_until(&self, raw_ns: u64) -> Pause<'_> {
+        let began_ns = self.raw_ns();
+        Box::pin(async move {
+            loop {
+                let mut moved = std::pin::pin!(self.moved.notified());
+                moved.as_mut().enable();
+                let now_ns = self.raw_ns();
+                if now_ns >= raw_ns || now_ns < began_ns {
+                    return;
+                }
+                moved.await;
+            }
+        })
     }
 }
 

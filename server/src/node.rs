@@ -17,6 +17,8 @@ pub(crate) mod log_thread;
 pub(crate) mod maintenance;
 pub(crate) mod place;
 pub(crate) mod report;
+pub(crate) mod rewrites;
+pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod start;
 pub(crate) mod statistics;

@@ -258,7 +258,7 @@ impl Node {
     /// When the log failed.
     pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
         let next = maintenance::turn(&self.shared, &mut self.ticks);
-        self.noted(next)
+        self.noted(next).map(maintenance::Next::pause)
     }
 
     /// What is left of the restart delay; `None` where the node does not wait.
@@ -291,11 +291,20 @@ impl Node {
             .compaction
             .get_or_insert_with(|| Compaction::new(part_bytes));
         let step = compaction.step(&self.shared);
-        let has_more = self.noted(step)? == Step::More;
-        if !has_more {
-            self.compaction = None;
+        match self.noted(step)? {
+            Step::More => {}
+            Step::LacksSync => self.commit()?,
+            // There is no thread to wait for: the segment is made here.
+            Step::LacksSegment => {
+                let made = self.log_work.handle(Job::Prepare);
+                self.noted(made)?;
+            }
+            Step::Complete | Step::GivenUp => {
+                self.compaction = None;
+                return Ok(false);
+            }
         }
-        Ok(has_more)
+        Ok(true)
     }
 
     /// The orderly stop: SHUTDOWN is synced last.

@@ -162,6 +162,8 @@ fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
         while client.ask("SET after token NX PX 60000") != "+OK" {
             tries += 1;
             assert!(tries < 1_000, "writes do not come back");
+            // Once a second of the node's clock it looks for space.
+            clock.advance(Duration::from_secs(1));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         node.stop().await.unwrap();
@@ -206,15 +208,22 @@ fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
         let clock = Arc::new(SettableClock::new());
         // Segments of 1, 16 and 16 MiB, and no fourth one.
         disk.set_capacity(Some(40 << 20));
-        let node = node_on(&disk, &clock, "no").start().await.unwrap();
+        let node = node_on(&disk, &clock, "no");
+        let node = node.directive("auto-aof-rewrite-min-size", &["32mb"]);
+        let node = node.start().await.unwrap();
         let mut client = Wire::connect(node.address());
         let value = "v".repeat(100_000);
         for key in 0..338 {
             assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
         }
-        // 32 MiB were written, so a checkpoint is due; all of it is alive, so none fits. Nothing
-        // is to happen, which takes the time in which something could.
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        // 32 MiB were written, so a checkpoint is due; all of it is alive, so none fits.
+        let mut tries = 0;
+        while client.info("aof_last_bgrewrite_status") != "err" {
+            tries += 1;
+            assert!(tries < 1_000, "no checkpoint was given up");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(client.info("aof_rewrites"), "0");
         for key in 0..4 {
             assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
         }
@@ -250,7 +259,9 @@ fn the_log_stays_bounded_under_steady_traffic() {
     run(async {
         let disk = Arc::new(MemoryDisk::new());
         let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock, "no").start().await.unwrap();
+        let node = node_on(&disk, &clock, "no");
+        let node = node.directive("auto-aof-rewrite-min-size", &["32mb"]);
+        let node = node.start().await.unwrap();
         let mut client = Wire::connect(node.address());
         let value = "v".repeat(100_000);
         assert_eq!(client.ask("SET kept token PX 60000"), "+OK");

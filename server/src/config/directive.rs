@@ -16,6 +16,7 @@ pub struct Directive {
     /// What it means, or why it has no effect or is refused.
     pub summary: &'static str,
     treatment: Treatment,
+    is_live: bool,
 }
 
 /// Reads the values of a line into the configuration. Must not change anything when it fails.
@@ -54,6 +55,7 @@ impl Directive {
             allowed,
             summary,
             treatment: Treatment::Used { set, show },
+            is_live: false,
         }
     }
 
@@ -68,6 +70,7 @@ impl Directive {
             allowed: "anything",
             summary,
             treatment: Treatment::Inert,
+            is_live: false,
         }
     }
 
@@ -82,6 +85,7 @@ impl Directive {
             allowed: default,
             summary,
             treatment: Treatment::FixedWithNotice,
+            is_live: false,
         }
     }
 
@@ -96,7 +100,14 @@ impl Directive {
             allowed: default,
             summary,
             treatment: Treatment::FixedOrRefused,
+            is_live: false,
         }
+    }
+
+    /// Can be changed while the node runs.
+    pub(super) const fn live(mut self) -> Self {
+        self.is_live = true;
+        self
     }
 
     /// Accepts a second spelling of the one value.
@@ -112,6 +123,7 @@ impl Directive {
             allowed: "nothing",
             summary,
             treatment: Treatment::Refused,
+            is_live: false,
         }
     }
 
@@ -123,12 +135,18 @@ impl Directive {
             allowed: "a path",
             summary,
             treatment,
+            is_live: false,
         }
     }
 
     /// Whether a node does what it says.
     pub fn is_used(&self) -> bool {
         matches!(self.treatment, Treatment::Used { .. } | Treatment::Include)
+    }
+
+    /// Whether CONFIG SET can change it.
+    pub fn is_live(&self) -> bool {
+        self.is_live
     }
 
     /// Whether some or all values of it keep a node from starting.

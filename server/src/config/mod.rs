@@ -67,6 +67,10 @@ pub struct Config {
     pub appendonly: bool,
     /// When the log is synced.
     pub appendfsync: AppendFsync,
+    /// Growth of the log, in percent, from which it is compacted; 0: only when asked.
+    pub auto_aof_rewrite_percentage: u32,
+    /// Size of the log, in bytes, below which it is not compacted by itself.
+    pub auto_aof_rewrite_min_size: u64,
     /// How many databases there are.
     pub databases: u8,
     /// How much is logged.
@@ -135,6 +139,11 @@ impl Config {
         Ok(())
     }
 
+    /// Whether CONFIG SET can change this directive. `name` in any case.
+    pub fn is_live(name: &str) -> bool {
+        directive::named(name).is_some_and(Directive::is_live)
+    }
+
     /// The value in effect, as CONFIG GET shows it. `name` in any case; None when there is none.
     pub fn value_of(&self, name: &str) -> Option<String> {
         directive::named(name)?.show(self)
@@ -177,6 +186,8 @@ impl Default for Config {
             dir: PathBuf::from("."),
             appendonly: true,
             appendfsync: AppendFsync::Everysec,
+            auto_aof_rewrite_percentage: 100,
+            auto_aof_rewrite_min_size: 64 * 1024 * 1024,
             databases: 16,
             loglevel: LogLevel::Notice,
             logfile: None,

@@ -131,8 +131,6 @@ pub(super) const INERT: &[Directive] = &[
         "appendonly.aof",
         "the log's files have numbers",
     ),
-    Directive::inert("auto-aof-rewrite-min-size", "67108864", LOG),
-    Directive::inert("auto-aof-rewrite-percentage", "100", LOG),
     Directive::inert("bgsave_cpulist", "\"\"", PROCESS),
     Directive::inert("bind-source-addr", "\"\"", REPLICATION),
     Directive::inert("bio_cpulist", "\"\"", PROCESS),

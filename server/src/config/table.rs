@@ -165,7 +165,26 @@ pub(super) const USED: &[Directive] = &[
         "When the log is forced to the disk: before the reply, once per second, or never.",
         |c, v| one_of(AppendFsync::NAMES, one(v)?).map(|mode| c.appendfsync = mode),
         |c| name_of(AppendFsync::NAMES, &c.appendfsync).to_owned(),
-    ),
+    )
+    .live(),
+    Directive::used(
+        "auto-aof-rewrite-percentage",
+        "100",
+        "0 to 100000, 0 = only BGREWRITEAOF",
+        "The log is compacted when it has grown by so much since the last time ...",
+        |c, v| integer(one(v)?, 0, 100_000).map(|it| c.auto_aof_rewrite_percentage = it),
+        |c| c.auto_aof_rewrite_percentage.to_string(),
+    )
+    .live(),
+    Directive::used(
+        "auto-aof-rewrite-min-size",
+        "67108864",
+        "bytes, 1mb to 1tb",
+        "... and has at least this size. It bounds what a small node keeps on disk.",
+        |c, v| memory(one(v)?, MEBIBYTE, MEBIBYTE << 20).map(|it| c.auto_aof_rewrite_min_size = it),
+        |c| c.auto_aof_rewrite_min_size.to_string(),
+    )
+    .live(),
     Directive::used(
         "databases",
         "16",
@@ -250,7 +269,8 @@ pub(super) const USED: &[Directive] = &[
         "The longest TTL that the delay covers. Longer ones are synced before the reply.",
         |c, v| time(one(v)?, DAY).map(|time| c.restart_delay_max = time),
         |c| show_duration(c.restart_delay_max),
-    ),
+    )
+    .live(),
     Directive::used(
         "restart-delay-reply",
         "restartdelay",
@@ -275,7 +295,8 @@ pub(super) const USED: &[Directive] = &[
          says, like Redis.",
         |c, v| one_of(NoTtlDurability::NAMES, one(v)?).map(|it| c.no_ttl_durability = it),
         |c| name_of(NoTtlDurability::NAMES, &c.no_ttl_durability).to_owned(),
-    ),
+    )
+    .live(),
     Directive::used(
         "require-ttl",
         "no",
@@ -283,7 +304,8 @@ pub(super) const USED: &[Directive] = &[
         "Refuse keys without TTL or beyond restart-delay-max.",
         |c, v| yes_or_no(one(v)?).map(|yes| c.require_ttl = yes),
         |c| show_yes_or_no(c.require_ttl),
-    ),
+    )
+    .live(),
     Directive::used(
         "clock-drift-percent",
         "1",

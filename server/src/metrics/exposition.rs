@@ -168,7 +168,7 @@ impl Page<'_> {
         let counts: Vec<_> = (0..DATABASES)
             .map(|it| (it, core.engine.count(it)))
             .collect();
-        let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.rules.cap_ns);
+        let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.mode.cap_ns());
         let is_full = core.appender.is_full();
         drop(core);
         let keys = Family::<Labels, Gauge>::default();

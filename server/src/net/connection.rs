@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use crate::net::outlet::{IDLE_BYTES_MAX, Outlet};
 use crate::net::worker::WorkerContext;
 use crate::node::core::Wait;
-use crate::protocol::RequestParser;
-use crate::session::{Next, Session};
+use crate::protocol::{RequestParser, reply};
+use crate::session::{Blocked, Next, Session};
 
 /// Serves one client until it leaves, breaks the protocol, or the node stops.
 pub(crate) async fn serve(stream: TcpStream, mut session: Session, worker: Arc<WorkerContext>) {
@@ -71,10 +71,43 @@ impl Connection {
                 match turn.next {
                     Next::Read => break,
                     Next::Continue => {}
+                    Next::Wait(blocked) => self.wait(blocked, session, worker).await?,
                     Next::Close => return self.outlet.emptied().await,
                 }
             }
         }
+    }
+
+    /// Waits with the client, without holding up another connection, and answers. Its later
+    /// requests wait in the buffer; a client that leaves ends it.
+    async fn wait(
+        &mut self,
+        blocked: Blocked,
+        session: &Session,
+        worker: &WorkerContext,
+    ) -> io::Result<()> {
+        {
+            let mut over = std::pin::pin!(blocked.over(&worker.shared));
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut over => break,
+                    count = self.receive(worker), if self.received.len() < WAITING_BYTES_MAX => {
+                        if count? == 0 {
+                            return Err(io::ErrorKind::UnexpectedEof.into());
+                        }
+                    }
+                }
+            }
+        }
+        // The outlet sends all it holds, so the earlier replies have to leave first.
+        self.outlet.emptied().await?;
+        let reply = blocked.reply(&worker.shared);
+        reply::write(&mut self.replies, &reply, session.protocol());
+        worker
+            .gate
+            .submit(&self.outlet, &mut self.replies, Wait::default());
+        Ok(())
     }
 
     /// Appends what has arrived to `received`. The bytes pass through the thread's buffer, so
@@ -131,7 +164,7 @@ impl Connection {
             if session.take_limits_changed() {
                 self.parser.set_limits(session.limits());
             }
-            if turn.next == Next::Close {
+            if turn.next != Next::Read {
                 break;
             }
         }
@@ -162,6 +195,9 @@ thread_local! {
 
 /// One read takes at most this much.
 const READ_BYTES: usize = 64 * 1024;
+
+/// A client that waits is not read further than this; the rest stays with its kernel.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
 
 /// A turn ends here, so that one deep pipeline does not starve its neighbours.
 const REQUESTS_PER_TURN: usize = 1024;

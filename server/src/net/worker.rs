@@ -60,7 +60,10 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
     // leave before the connections are cut.
     worker.gate.nudge();
     let farewell = async {
-        while shared.meter.filled.load(Ordering::Relaxed) > 0 {
+        // The last sync has ended every wait for one.
+        while shared.meter.filled.load(Ordering::Relaxed) > 0
+            || shared.statistics.blocked.load(Ordering::Relaxed) > 0
+        {
             tokio::time::sleep(FAREWELL_PAUSE).await;
         }
     };

@@ -5,10 +5,13 @@
 //!
 //! Lock order: the writer first, then the core (briefly, to take the pending batch).
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::clock::{Clock, SystemClock};
 use crate::node::core::{Core, Wait};
@@ -28,6 +31,8 @@ pub(crate) struct Commit {
     bytes_since_checkpoint: AtomicU64,
     total_bytes: AtomicU64,
     failure: OnceLock<Failure>,
+    /// Rung after each sync and at the failure.
+    progress: Notify,
 }
 
 struct Writing {
@@ -52,6 +57,7 @@ impl Commit {
             bytes_since_checkpoint: AtomicU64::new(writer.bytes_since_checkpoint()),
             total_bytes: AtomicU64::new(writer.total_bytes()),
             failure: OnceLock::new(),
+            progress: Notify::new(),
             writing: Mutex::new(Writing {
                 writer,
                 spare: Batch::default(),
@@ -122,9 +128,20 @@ impl Commit {
 
     /// Marks the log as failed and returns the first failure.
     pub(crate) fn fail(&self, error: &dyn std::fmt::Display) -> Failure {
-        self.failure
+        let failure = self
+            .failure
             .get_or_init(|| Failure(error.to_string()))
-            .clone()
+            .clone();
+        self.progress.notify_waiters();
+        failure
+    }
+
+    /// Resolves after the next sync, or when the log has failed, counted from this call: ask for
+    /// it first and look at the position then.
+    pub(crate) fn progress(&self) -> Pin<Box<Notified<'_>>> {
+        let mut progress = Box::pin(self.progress.notified());
+        progress.as_mut().enable();
+        progress
     }
 
     /// The failure, if there was one.
@@ -207,6 +224,7 @@ impl Commit {
         self.sync_ns.store(smoothed, Ordering::Relaxed);
         self.last_sync_raw_ns.store(now, Ordering::Relaxed);
         self.synced.fetch_max(synced.get(), Ordering::AcqRel);
+        self.progress.notify_waiters();
     }
 }
 

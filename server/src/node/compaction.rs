@@ -3,11 +3,16 @@
 //!
 //! Invariant: each step takes the engine's lock at most once and briefly; the caller decides what happens
 //! between two steps. A crash between any two leaves a log that reads the same.
+//!
+//! It must not hold up a request, so a part is bounded in bytes and places, and shrinks when it took long;
+//! no step syncs or has a segment made, but asks its caller for it; and the disk is not left with much to
+//! sync at a time, since the next request's sync would have to wait for that. One key is never split: the
+//! largest value bounds what a part can take.
 
 use std::sync::atomic::Ordering;
 
 use quorlock_engine::SnapshotCursor;
-use quorlock_engine::control::{Control, Durability, Record, kind};
+use quorlock_engine::control::{Record, kind};
 use quorlock_persistence::Kind;
 
 use crate::node::commit::Failure;
@@ -21,8 +26,11 @@ pub(crate) struct Compaction {
     stage: Stage,
     /// Bytes of one part: bounds how long a step holds the engine's lock.
     part_bytes: usize,
+    part_bytes_max: usize,
     /// Bytes of the parts written so far.
     bytes: u64,
+    /// Those of them that no sync was asked for yet.
+    unsynced: usize,
     part: Vec<u8>,
 }
 
@@ -35,6 +43,8 @@ enum Stage {
     Open,
     Write(SnapshotCursor),
     Close,
+    /// Waits until the end, at this position, is synced.
+    Settle(u64),
 }
 
 /// How a step ended.
@@ -42,6 +52,10 @@ enum Stage {
 pub(crate) enum Step {
     /// There is more to do.
     More,
+    /// There is more to do once what was written is synced.
+    LacksSync,
+    /// There is more to do once the segment ahead is made, or is known not to fit the disk.
+    LacksSegment,
     /// The checkpoint is durable.
     Complete,
     /// The log has no room for it. What was written of it does no harm.
@@ -53,7 +67,9 @@ impl Compaction {
         Self {
             stage: Stage::Measure(SnapshotCursor::default(), 2 * part_bytes as u64),
             part_bytes,
+            part_bytes_max: part_bytes,
             bytes: 0,
+            unsynced: 0,
             part: Vec::new(),
         }
     }
@@ -68,6 +84,7 @@ impl Compaction {
             Stage::Open => self.open(shared),
             Stage::Write(from) => self.write(shared, from),
             Stage::Close => self.close(shared),
+            Stage::Settle(end) => Ok(self.settle(shared, end)),
         }
     }
 
@@ -78,7 +95,7 @@ impl Compaction {
         bytes: u64,
     ) -> Result<Step, Failure> {
         let core = shared.lock()?;
-        if shared.durability() == Durability::Volatile || !core.appender.is_full() {
+        if !core.mode.is_logged() || !core.appender.is_full() {
             self.stage = Stage::Open;
             return Ok(Step::More);
         }
@@ -91,21 +108,18 @@ impl Compaction {
         Ok(Step::More)
     }
 
+    /// The opening frame says everything that earlier control records say.
     fn open(&mut self, shared: &Shared) -> Result<Step, Failure> {
-        let is_logged = shared.durability() != Durability::Volatile;
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
+        let is_logged = core.mode.is_logged();
         let promise_ns = if is_logged {
             core.promise.sink().unwrap_or(core.promise.on_record_ns)
         } else {
             core.promise.on_record_ns
         };
-        let control = Control {
-            start: shared.start,
-            serving: core.phase == Phase::Serving,
-            weakest: shared.durability(),
-            promise_ns,
-        };
+        let is_serving = core.phase == Phase::Serving;
+        let control = core.mode.control(&shared.start, is_serving, promise_ns);
         let mut payload = Vec::new();
         Record::Control(control).encode(&mut payload);
         let opening = Kind::checkpoint_begin(kind::CONTROL);
@@ -121,6 +135,12 @@ impl Compaction {
     fn write(&mut self, shared: &Shared, from: SnapshotCursor) -> Result<Step, Failure> {
         {
             let mut core = shared.lock()?;
+            if !core.appender.has_spare() && !core.appender.is_full() {
+                // Whoever writes on into a log without one has it made under the writer's lock, and every
+                // reply waits. What is left of the active segment is for requests.
+                return Ok(Step::LacksSegment);
+            }
+            let began_raw_ns = shared.clock.raw_ns();
             let now = core.time.node_now(&*shared.clock);
             let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
             if core.appender.room() < (self.part.len() + self.part_bytes) as u64 {
@@ -133,28 +153,67 @@ impl Compaction {
                 self.bytes = self.bytes.saturating_add(self.part.len() as u64);
             }
             self.stage = next.map_or(Stage::Close, Stage::Write);
+            drop(core);
+            let took_ns = shared.clock.raw_ns().saturating_sub(began_raw_ns);
+            self.pace(took_ns);
+            let longest = &shared.rewrites.longest_part_ns;
+            longest.fetch_max(took_ns, Ordering::Relaxed);
         }
         shared.commit.write(&shared.core)?;
         shared.log_thread.after_write(shared);
-        Ok(Step::More)
+        self.unsynced += self.part.len();
+        if self.unsynced < SYNC_BYTES {
+            return Ok(Step::More);
+        }
+        self.unsynced = 0;
+        Ok(Step::LacksSync)
+    }
+
+    /// Makes the next part smaller or larger by how long this one held the engine's lock.
+    fn pace(&mut self, took_ns: u64) {
+        if took_ns > PART_NS {
+            let least = PART_BYTES_MIN.min(self.part_bytes_max);
+            self.part_bytes = (self.part_bytes / 2).max(least);
+        } else if took_ns < PART_NS / 4 {
+            self.part_bytes = (self.part_bytes * 2).min(self.part_bytes_max);
+        }
     }
 
     fn close(&mut self, shared: &Shared) -> Result<Step, Failure> {
-        {
+        let position = {
             let mut core = shared.lock()?;
             let now = core.time.node_now(&*shared.clock);
             let end = Kind::checkpoint_end(kind::END);
-            core.appender.append(end, now.as_nanos(), &[]);
+            core.appender.append(end, now.as_nanos(), &[])
+        };
+        shared.commit.write(&shared.core)?;
+        self.stage = Stage::Settle(position.get());
+        Ok(Step::LacksSync)
+    }
+
+    fn settle(&mut self, shared: &Shared, end: u64) -> Step {
+        if shared.commit.synced() < end {
+            return Step::LacksSync;
         }
-        shared.commit.write_and_sync(&shared.core)?;
-        shared.checkpoint_bytes.store(self.bytes, Ordering::Relaxed);
+        shared
+            .rewrites
+            .base_bytes
+            .store(self.bytes, Ordering::Relaxed);
         shared.log_thread.send(Job::Prepare);
-        Ok(Step::Complete)
+        Step::Complete
     }
 }
 
 /// Bytes of one part in a node that runs.
 pub(crate) const PART_BYTES: usize = 64 * 1024;
+/// Bytes of one part at least, however long it takes.
+const PART_BYTES_MIN: usize = 4 * 1024;
+
+/// A part holds the engine's lock for about this long, in nanoseconds, if no key is huge.
+const PART_NS: u64 = 200_000;
+
+/// Parts are synced after so many bytes, so that no request's sync has much more to do.
+const SYNC_BYTES: usize = 1 << 20;
 
 /// More than a frame adds to its payload.
 const FRAME_BYTES: u64 = 128;

@@ -4,7 +4,10 @@
 //! Invariant: positions are handed out in execution order, because commands execute and frames
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
+use std::time::Duration;
+
 use quorlock_engine::control::{Durability, Record, kind};
+use quorlock_engine::live_mode::{LiveMode, Reach};
 use quorlock_engine::restart::Promise;
 use quorlock_engine::{
     Caller, Command, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment, NO_ROOM,
@@ -22,11 +25,14 @@ pub(crate) struct Core {
     pub(crate) time: Timekeeper,
     pub(crate) phase: Phase,
     pub(crate) promise: Promise,
+    pub(crate) mode: LiveMode,
     pub(crate) rules: Rules,
     effects: Effects,
     /// Position of the last raise of the promise: what follows it may only be revealed once it
     /// is synced.
     promise_position: u64,
+    /// Rotations of the log that the promise has followed.
+    rotations: u64,
     record: Vec<u8>,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
@@ -46,9 +52,6 @@ pub(crate) enum Phase {
 /// The configured rules that a command's execution depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    pub(crate) durability: Durability,
-    /// `restart-delay-max`, in nanoseconds.
-    pub(crate) cap_ns: u64,
     /// `no-ttl-durability sync`.
     pub(crate) no_ttl_is_synced: bool,
     /// `restart-delay-reply loading`.
@@ -59,18 +62,24 @@ pub(crate) struct Rules {
     pub(crate) advice: &'static str,
 }
 
-impl Rules {
-    /// Whether keys that no delay covers are synced before the reply.
-    fn syncs_uncovered(&self) -> bool {
-        self.no_ttl_is_synced && self.durability != Durability::Volatile
-    }
-}
-
 /// How far the log must have come before a reply may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) written: u64,
     pub(crate) synced: u64,
+}
+
+impl Wait {
+    /// Waits for this as well.
+    fn raise(&mut self, reach: Reach) {
+        self.written = self.written.max(reach.written);
+        self.synced = self.synced.max(reach.synced);
+    }
+
+    /// The last position that a reply with this wait reveals or has written.
+    pub(crate) fn position(&self) -> u64 {
+        self.written.max(self.synced)
+    }
 }
 
 impl Core {
@@ -79,6 +88,7 @@ impl Core {
         appender: Appender,
         time: Timekeeper,
         phase: Phase,
+        mode: LiveMode,
         rules: Rules,
     ) -> Self {
         Self {
@@ -86,10 +96,12 @@ impl Core {
             appender,
             time,
             phase,
+            mode,
             rules,
             promise: Promise::default(),
             effects: Effects::default(),
             promise_position: 0,
+            rotations: 0,
             record: Vec::new(),
             is_idle: false,
         }
@@ -127,7 +139,7 @@ impl Core {
             return Reply::Error(NO_ROOM);
         }
         self.effects.begin(self.appender.next_position().get());
-        if runs_script && self.rules.durability != Durability::Volatile {
+        if runs_script && self.mode.is_logged() {
             // Most scripts write little or nothing: a release has to work for as long as there
             // is room for it.
             let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
@@ -152,7 +164,7 @@ impl Core {
     pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
         let flags = command.spec.flags;
         let may_write = flags.contains(Flags::WRITE) || flags.contains(Flags::SCRIPT);
-        if !may_write || self.rules.durability == Durability::Volatile {
+        if !may_write || !self.mode.is_logged() {
             return false;
         }
         let arguments = command.arguments;
@@ -186,25 +198,24 @@ impl Core {
         let depends = self.effects.depends;
         // What was written under a raise that is not synced yet is revealed only after it.
         wait.synced = wait.synced.max(self.promise_position.min(depends.any));
-        match self.rules.durability {
-            Durability::Volatile => {}
-            Durability::Always => wait.synced = wait.synced.max(depends.any),
-            Durability::No | Durability::Everysec => {
-                wait.written = wait.written.max(depends.any);
-                if self.rules.syncs_uncovered() {
-                    wait.synced = wait.synced.max(depends.synced);
-                }
-            }
+        wait.raise(self.mode.reach(depends.any));
+        if self.syncs_uncovered() {
+            wait.synced = wait.synced.max(depends.synced);
         }
+    }
+
+    /// Whether keys that no delay covers are synced before the reply.
+    fn syncs_uncovered(&self) -> bool {
+        self.rules.no_ttl_is_synced && self.mode.is_logged()
     }
 
     fn log_group(&mut self, now: NodeTime, wait: &mut Wait) {
         if let Some(deadline) = self.effects.longest_deadline {
             let ttl_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
-            let cap_ns = self.rules.cap_ns;
+            let cap_ns = self.mode.cap_ns();
             // A TTL beyond the cap is synced itself, since no delay could cover it. Where it is
             // not, by configuration, the delay covers at least the cap.
-            let is_covered = ttl_ns <= cap_ns || !self.rules.syncs_uncovered();
+            let is_covered = ttl_ns <= cap_ns || !self.syncs_uncovered();
             let covered_ns = if is_covered {
                 ttl_ns.min(cap_ns)
             } else {
@@ -220,7 +231,7 @@ impl Core {
             // power loss would take both.
             wait.synced = wait.synced.max(self.promise_position);
         }
-        if self.rules.durability == Durability::Volatile {
+        if !self.mode.is_logged() {
             return;
         }
         let journal = &self.effects.journal;
@@ -228,13 +239,41 @@ impl Core {
             .appender
             .append(Kind::new(kind::GROUP), now.as_nanos(), journal)
             .get();
-        match self.rules.durability {
-            Durability::Always => wait.synced = wait.synced.max(position),
-            _ if self.effects.uncovered && self.rules.syncs_uncovered() => {
-                wait.synced = wait.synced.max(position);
-            }
-            _ => wait.written = wait.written.max(position),
+        wait.raise(self.mode.reach(position));
+        if self.effects.uncovered && self.syncs_uncovered() {
+            wait.synced = wait.synced.max(position);
         }
+        let rotations = self.appender.rotations();
+        if rotations != self.rotations {
+            self.rotations = rotations;
+            self.lower_promise(now);
+        }
+    }
+
+    /// Lowers the promise to the longest TTL granted since it was last lowered.
+    ///
+    /// No sync is waited for: a log that holds the lower promise holds all that was granted under
+    /// the higher one before it, because what a crash leaves is a prefix; a log that does not
+    /// hold it still has the higher one.
+    fn lower_promise(&mut self, now: NodeTime) {
+        if let Some(promise_ns) = self.promise.sink() {
+            self.append(now, &Record::Promise(promise_ns));
+        }
+    }
+
+    /// Changes mode and cap; returns the position of the record, which has to be synced before the
+    /// change is acknowledged. Everything executed from here on follows the new mode.
+    pub(crate) fn change_mode(
+        &mut self,
+        now: NodeTime,
+        durability: Durability,
+        cap: Duration,
+    ) -> u64 {
+        let cap_ns = u64::try_from(cap.as_nanos()).unwrap_or(u64::MAX);
+        let position = self.appender.next_position().get();
+        let record = self.mode.change(durability, cap_ns, position);
+        self.engine.set_restart_delay_max(cap);
+        self.append(now, &Record::Mode(record))
     }
 
     /// Why the node takes no part right now.

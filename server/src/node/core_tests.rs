@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use quorlock_engine::control::{Boot, Durability, Start};
+use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{Identity, MemoryDisk, Options, Recovery};
 
@@ -27,8 +28,6 @@ fn core(durability: Durability) -> (Core, SettableClock) {
         cap_ns: 60_000_000_000,
     };
     let rules = Rules {
-        durability,
-        cap_ns: 60_000_000_000,
         no_ttl_is_synced: true,
         answers_loading: false,
         node_id: String::new(),
@@ -45,7 +44,14 @@ fn core(durability: Durability) -> (Core, SettableClock) {
     let engine = Engine::new(EngineOptions::default());
     let time = Timekeeper::new(&start, 10_000);
     (
-        Core::new(engine, log.appender, time, Phase::Serving, rules),
+        Core::new(
+            engine,
+            log.appender,
+            time,
+            Phase::Serving,
+            LiveMode::new(&start),
+            rules,
+        ),
         clock,
     )
 }

@@ -19,12 +19,16 @@ use crate::node::shared::Shared;
 pub(crate) enum Job {
     /// Sync what is written and say when it is done.
     SyncNow(oneshot::Sender<()>),
+    /// Write what is appended and sync it: somebody waits for it who is no reply (WAITAOF).
+    WriteAndSync,
     /// Sync what is written within a second.
     SyncSoon,
     /// Make the next segment, and remove those no longer needed.
     Prepare,
     /// The same, for somebody who waits for it.
     PrepareNow(Sender<()>),
+    /// The same, for a task.
+    PrepareSoon(oneshot::Sender<()>),
     /// End.
     Stop,
 }
@@ -141,6 +145,10 @@ impl Turn {
                 let _ = done.send(());
                 outcome
             }
+            Job::WriteAndSync => {
+                let written = self.shared.commit.write(&self.shared.core);
+                written.and_then(|()| self.sync())
+            }
             Job::SyncSoon => {
                 self.due_raw_ns = Some(SystemClock.raw_ns().saturating_add(SYNC_EVERY_NS));
                 Ok(())
@@ -149,6 +157,12 @@ impl Turn {
             Job::PrepareNow(done) => {
                 let outcome = self.prepare();
                 // Somebody who is gone needs no answer.
+                let _ = done.send(());
+                outcome
+            }
+            Job::PrepareSoon(done) => {
+                let outcome = self.prepare();
+                // A task that is gone needs no answer.
                 let _ = done.send(());
                 outcome
             }

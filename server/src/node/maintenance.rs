@@ -1,14 +1,13 @@
 //! The node's life beside its clients: waiting out the restart delay, ticking while keys with a
-//! TTL live, reclaiming what has expired, compacting the log, and the orderly stop.
+//! TTL live, reclaiming what has expired, having the log compacted, and the orderly stop.
 //!
 //! The waiting is done here, each step is a function without await: a simulation takes the same steps at moments
 //! of its own choice.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quorlock_engine::NodeTime;
-use quorlock_engine::control::{Durability, Pending, Record};
+use quorlock_engine::control::{Pending, Record};
 use quorlock_engine::restart::Stop;
 
 use crate::node::commit::Failure;
@@ -29,29 +28,66 @@ pub(crate) async fn run(shared: &Shared) -> Result<(), Failure> {
 
 async fn live(shared: &Shared) -> Result<(), Failure> {
     wait_out_delay(shared).await?;
-    if shared.durability() == Durability::Volatile {
+    if !shared.is_logged() {
         compact(shared).await?;
     }
     let mut ticks = Ticks::default();
     loop {
+        let began_raw_ns = shared.clock.raw_ns();
+        let progress = shared.commit.progress();
         let next = turn(shared, &mut ticks)?;
         if shared.needs_compaction() {
             compact(shared).await?;
         }
-        match next {
-            Some(pause) => tokio::time::sleep(pause).await,
-            None => {
-                // Nothing with a deadline lives: a write rings, until then there is no timer.
-                let _ = tokio::time::timeout(IDLE_PAUSE, shared.activity.notified()).await;
+        let pause = match next {
+            Next::Now => {
+                tokio::time::sleep(BUSY_PAUSE).await;
+                continue;
             }
+            Next::After(pause) => pause,
+            // Nothing with a deadline lives: a write rings, until then there is no timer.
+            Next::Idle => IDLE_PAUSE,
+        };
+        let is_incomplete = shared.lock()?.mode.is_incomplete();
+        tokio::select! {
+            () = shared.clock.pause_until(after(began_raw_ns, pause)) => {}
+            () = shared.activity.notified() => {}
+            () = progress, if is_incomplete => {}
         }
     }
 }
 
-/// One turn of the maintenance: frees what has expired, keeps time on record, asks for space.
-/// Returns when to come again; `None` where only a write can make work.
-pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Option<Duration>, Failure> {
+fn after(raw_ns: u64, pause: Duration) -> u64 {
+    raw_ns.saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// When maintenance has something to do again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At once, after letting requests in.
+    Now,
+    After(Duration),
+    /// When something is written.
+    Idle,
+}
+
+impl Next {
+    /// When the real node comes again; `None` where only a write can make work.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn pause(self) -> Option<Duration> {
+        match self {
+            Self::Now => Some(BUSY_PAUSE),
+            Self::After(pause) => Some(pause),
+            Self::Idle => None,
+        }
+    }
+}
+
+/// One turn of the maintenance: frees what has expired, completes a change of the mode, keeps time
+/// on record, asks for space. Returns when to come again.
+pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Next, Failure> {
     let next = shared.reclaim()?;
+    shared.complete_mode()?;
     ticks.turn(shared)?;
     ticks.ask_for_space(shared)?;
     Ok(next)
@@ -59,14 +95,18 @@ pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Option<Duration
 
 /// Waits until the restart delay is over, then puts SERVING on record and serves.
 async fn wait_out_delay(shared: &Shared) -> Result<(), Failure> {
-    while let Some(left) = delay_left(shared)? {
+    loop {
+        let began_raw_ns = shared.clock.raw_ns();
+        let Some(left) = delay_left(shared)? else {
+            return Ok(());
+        };
         if left.is_zero() {
             return begin_serving(shared);
         }
-        // In slices: node time is not the timer's time, and tests move it.
-        tokio::time::sleep(left.min(DELAY_SLICE)).await;
+        // In slices: node time is not the timer's time, which is steered.
+        let slice = after(began_raw_ns, left.min(DELAY_SLICE));
+        shared.clock.pause_until(slice).await;
     }
-    Ok(())
 }
 
 /// What is left of the restart delay; `None` where the node does not wait.
@@ -103,31 +143,43 @@ pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
 }
 
 impl Shared {
-    /// Whether enough was written since the last checkpoint for a new one to pay.
-    pub(crate) fn needs_compaction(&self) -> bool {
-        let base = self.checkpoint_bytes.load(Ordering::Relaxed);
-        let kept = COMPACT_BYTES_MIN.max(base.saturating_mul(3));
-        // Every start adds a segment, so many starts make a long log of few frames.
-        self.commit.bytes_since_checkpoint() >= kept
-            || self.commit.total_bytes() >= kept.saturating_add(SEGMENTS_BYTES)
-    }
-
     /// Frees expired keys, a bounded number at a time; returns when to come again.
-    fn reclaim(&self) -> Result<Option<Duration>, Failure> {
+    fn reclaim(&self) -> Result<Next, Failure> {
         let mut core = self.lock()?;
         let now = core.time.node_now(&*self.clock);
         let reclaimed = core.engine.reclaim(now, KEYS_PER_TURN);
         if reclaimed.more {
-            return Ok(Some(BUSY_PAUSE));
+            return Ok(Next::Now);
         }
-        let pause = core.engine.next_deadline().map(|deadline| {
-            let left = Duration::from_nanos(deadline.as_nanos().saturating_sub(now.as_nanos()));
-            left.clamp(RECLAIM_PAUSE, TICK)
-        });
-        if pause.is_none() {
-            core.wish_for_activity();
+        Ok(match core.engine.next_deadline() {
+            Some(deadline) => {
+                let left_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
+                Next::After(Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK))
+            }
+            None => {
+                core.wish_for_activity();
+                Next::Idle
+            }
+        })
+    }
+
+    /// Puts on record that all a weaker mode has revealed is synced, once it is.
+    fn complete_mode(&self) -> Result<(), Failure> {
+        {
+            let mut core = self.lock()?;
+            // A full disk keeps its last bytes for SHUTDOWN.
+            if !core.mode.is_incomplete() || core.appender.is_full() {
+                return Ok(());
+            }
+            let Some(mode) = core.mode.complete(self.commit.synced()) else {
+                return Ok(());
+            };
+            let now = core.time.node_now(&*self.clock);
+            core.append(now, &Record::Mode(mode));
         }
-        Ok(pause)
+        self.commit.write(&self.core)?;
+        self.log_thread.after_write(self);
+        Ok(())
     }
 }
 
@@ -165,7 +217,7 @@ impl Ticks {
     }
 
     fn turn(&mut self, shared: &Shared) -> Result<(), Failure> {
-        if shared.durability() == Durability::Volatile {
+        if !shared.is_logged() {
             return Ok(());
         }
         {
@@ -190,11 +242,21 @@ impl Ticks {
 
 /// Writes a checkpoint, with requests executed between its steps.
 pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
+    let began_raw_ns = shared.clock.raw_ns();
+    shared.rewrites.begin();
     let mut compaction = Compaction::new(PART_BYTES);
-    while compaction.step(shared)? == Step::More {
-        tokio::task::yield_now().await;
+    loop {
+        match compaction.step(shared)? {
+            Step::More => tokio::task::yield_now().await,
+            Step::LacksSync => shared.synced().await?,
+            Step::LacksSegment => shared.segment_made().await?,
+            ended @ (Step::Complete | Step::GivenUp) => {
+                let now_raw_ns = shared.clock.raw_ns();
+                shared.rewrites.end(ended, began_raw_ns, now_raw_ns);
+                return Ok(());
+            }
+        }
     }
-    Ok(())
 }
 
 /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
@@ -205,7 +267,7 @@ pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
         let owed = match &core.phase {
             // A clean stop inside the delay does not end it.
             Phase::Waiting(..) => shared.verdict.delay,
-            _ if shared.durability() == Durability::Volatile => core
+            _ if !core.mode.is_logged() => core
                 .engine
                 .longest_deadline()
                 .filter(|deadline| *deadline > now)
@@ -231,10 +293,4 @@ const BUSY_PAUSE: Duration = Duration::from_micros(200);
 /// A key may stay in memory this much longer than it lives.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(5);
 const IDLE_PAUSE: Duration = Duration::from_secs(30);
-const DELAY_SLICE: Duration = Duration::from_millis(20);
-
-/// Below this much log since the last checkpoint, compaction is not worth its writes.
-const COMPACT_BYTES_MIN: u64 = 32 * 1024 * 1024;
-/// What the segments of a log may hold beside its frames: the active one, the one ahead, and one
-/// that is not removed yet.
-const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
+const DELAY_SLICE: Duration = Duration::from_millis(100);

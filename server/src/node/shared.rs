@@ -1,12 +1,12 @@
 //! What every thread of one node shares.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::control::{Durability, Start};
 use quorlock_engine::restart::Verdict;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
@@ -17,6 +17,8 @@ use crate::node::core::Core;
 use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
 use crate::node::report::StartReport;
+use crate::node::rewrites::Rewrites;
+use crate::node::settings::Settings;
 use crate::node::statistics::Statistics;
 
 /// One node's state, behind one `Arc`.
@@ -38,8 +40,9 @@ pub(crate) struct Shared {
     pub(crate) clients: Clients,
     pub(crate) statistics: Statistics,
     pub(crate) meter: Arc<Meter>,
-    /// Size of the last checkpoint: decides when the next one pays.
-    pub(crate) checkpoint_bytes: AtomicU64,
+    /// What an operator may change while the node runs.
+    pub(crate) settings: Settings,
+    pub(crate) rewrites: Rewrites,
     /// Rung when a key appears, so that an idle node needs no timer.
     pub(crate) activity: tokio::sync::Notify,
     pub(crate) signals: Signals,
@@ -115,9 +118,43 @@ impl Shared {
         self.signals.stopped.subscribe()
     }
 
-    /// The durability of this node's replies.
+    /// The durability of this node's replies, as it is now.
     pub(crate) fn durability(&self) -> Durability {
-        self.start.durability
+        self.settings.durability()
+    }
+
+    /// Whether keys are in the log at all: decided at start.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.start.durability != Durability::Volatile
+    }
+
+    /// Waits until everything written so far is synced, without holding up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) async fn synced(&self) -> Result<(), Failure> {
+        let (done, finished) = oneshot::channel();
+        self.log_thread.send(Job::SyncNow(done));
+        self.done(finished).await
+    }
+
+    /// Waits until the log thread has made the segment ahead, or found that it cannot, without
+    /// holding up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) async fn segment_made(&self) -> Result<(), Failure> {
+        let (done, finished) = oneshot::channel();
+        self.log_thread.send(Job::PrepareSoon(done));
+        self.done(finished).await
+    }
+
+    async fn done(&self, finished: oneshot::Receiver<()>) -> Result<(), Failure> {
+        match (finished.await, self.commit.failure()) {
+            (Ok(()), None) => Ok(()),
+            (_, Some(failure)) => Err(failure.clone()),
+            (Err(_), None) => Err(self.commit.fail(&"the log thread ended")),
+        }
     }
 
     /// Whether clients are told to come back later in Redis's own words (`loading:1`). Only where

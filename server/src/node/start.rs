@@ -7,15 +7,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
-use quorlock_engine::control::{Durability, Record, Start, kind};
+use quorlock_engine::control::{Record, Start, kind};
+use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
 use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, Log, Options, Preparer, Recovery};
 
 use crate::clock::Clock;
-use crate::config::{
-    AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelay, RestartDelayReply,
-};
+use crate::config::{Config, FirstStart, NoTtlDurability, RestartDelay, RestartDelayReply};
 use crate::metrics;
 use crate::net::listener;
 use crate::node::commit::Commit;
@@ -27,6 +26,8 @@ use crate::node::log_thread::{Job, LogThread};
 use crate::node::maintenance::begin_serving;
 use crate::node::place::Place;
 use crate::node::report::StartReport;
+use crate::node::rewrites::Rewrites;
+use crate::node::settings::{Settings, durability};
 use crate::node::shared::{Shared, Signals};
 use crate::node::statistics::Statistics;
 use crate::node::time::Timekeeper;
@@ -165,15 +166,11 @@ fn put_on_record(shared: &Arc<Shared>) -> Result<(), StartError> {
             deadline
                 .as_nanos()
                 .saturating_sub(now.as_nanos())
-                .min(core.rules.cap_ns)
+                .min(core.mode.cap_ns())
         });
         // Everything recovered is on record and synced with START, so the promise starts anew.
         // A log that takes no keys forgets the recovered ones: the promise has to cover them.
-        core.promise.on_record_ns = if shared.durability() == Durability::Volatile {
-            longest
-        } else {
-            0
-        };
+        core.promise.on_record_ns = if core.mode.is_logged() { 0 } else { longest };
         let promise = Record::Promise(core.promise.on_record_ns);
         core.append(now, &promise);
     }
@@ -330,15 +327,6 @@ fn next_start(
     })
 }
 
-fn durability(config: &Config) -> Durability {
-    match config.appendfsync {
-        _ if !config.appendonly => Durability::Volatile,
-        AppendFsync::Always => Durability::Always,
-        AppendFsync::Everysec => Durability::Everysec,
-        AppendFsync::No => Durability::No,
-    }
-}
-
 fn policy(config: &Config, is_remote: bool) -> Policy {
     Policy {
         restart_delay: match config.restart_delay {
@@ -385,8 +373,6 @@ fn assemble(
         None => Phase::Waiting(NodeTime::from_nanos(0), reason),
     };
     let rules = Rules {
-        durability: start.durability,
-        cap_ns: cap_ns(&plan.config),
         no_ttl_is_synced: plan.config.no_ttl_durability == NoTtlDurability::Sync,
         answers_loading: plan.config.restart_delay_reply == RestartDelayReply::Loading,
         node_id: identity.id.to_string(),
@@ -394,12 +380,20 @@ fn assemble(
     };
     let (log_thread, jobs) = LogThread::new();
     let shared = Shared {
-        core: Mutex::new(Core::new(engine, log.appender, time, phase, rules)),
+        core: Mutex::new(Core::new(
+            engine,
+            log.appender,
+            time,
+            phase,
+            LiveMode::new(&start),
+            rules,
+        )),
         commit: Commit::new(log.writer),
         log_thread,
         started_raw_ns: plan.clock.raw_ns(),
         clock: plan.clock,
         workers: workers(plan.config.workers),
+        settings: Settings::new(&plan.config),
         config: plan.config,
         identity,
         start,
@@ -410,7 +404,7 @@ fn assemble(
         clients: crate::net::clients::Clients::default(),
         statistics: Statistics::default(),
         meter: Arc::default(),
-        checkpoint_bytes: std::sync::atomic::AtomicU64::new(0),
+        rewrites: Rewrites::default(),
         activity: tokio::sync::Notify::new(),
         signals: Signals::default(),
     };

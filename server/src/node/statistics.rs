@@ -1,7 +1,7 @@
 //! Counters for INFO and the metrics. Relaxed atomics: they are read by people, not by rules.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What the node counted since it started.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub(crate) struct Statistics {
     pub(crate) bytes_in: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// Clients that wait for a sync (WAITAOF) right now.
+    pub(crate) blocked: AtomicUsize,
     /// Clock reading in nanoseconds and count of commands when the rate was last asked for.
     rate: Mutex<(u64, u64)>,
 }

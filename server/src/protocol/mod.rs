@@ -4,7 +4,7 @@ mod double;
 mod error;
 mod inline;
 mod limits;
-mod number;
+pub(crate) mod number;
 pub mod reply;
 #[cfg(test)]
 mod reply_tests;

@@ -1,4 +1,7 @@
-//! Commands about the node as a whole: COMMAND, ROLE, WAIT, MODULE, CLUSTER, LASTSAVE, SHUTDOWN.
+//! Commands about the node as a whole: COMMAND, ROLE, BGREWRITEAOF, MODULE, CLUSTER, LASTSAVE,
+//! SHUTDOWN.
+
+use std::sync::atomic::Ordering;
 
 use quorlock_engine::{ErrorReply, Flags, Reply, Spec, all_specs, spec_named};
 
@@ -139,20 +142,28 @@ pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<An
     ])))
 }
 
-pub(crate) fn wait(
+/// BGREWRITEAOF: has the log compacted.
+pub(crate) fn bgrewriteaof(
     _: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
+    batch: &mut Batch<'_>,
+    _: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let are_numbers = arguments[1..].iter().all(|word| {
-        std::str::from_utf8(word).is_ok_and(|text| text.parse::<i64>().is_ok_and(|n| n >= 0))
-    });
-    // A Redlock node is independent: it has no replica that could have acknowledged anything.
-    Ok(Answer::Reply(if are_numbers {
-        Reply::Integer(0)
+    let shared = batch.shared;
+    let rewrites = &shared.rewrites;
+    if rewrites.is_running.load(Ordering::Acquire) {
+        return Ok(Answer::Reply(Reply::Error(REWRITING)));
+    }
+    // Maintenance begins at once, except in the restart delay.
+    let begins = *shared.signals.serving.borrow();
+    if rewrites.is_asked.swap(true, Ordering::AcqRel) && begins {
+        return Ok(Answer::Reply(Reply::Error(REWRITING)));
+    }
+    shared.activity.notify_one();
+    Ok(Answer::Reply(Reply::status(if begins {
+        "Background append only file rewriting started"
     } else {
-        Reply::Error(ErrorReply::NOT_AN_INTEGER)
-    }))
+        "Background append only file rewriting scheduled"
+    })))
 }
 
 pub(crate) fn module(
@@ -206,3 +217,6 @@ pub(crate) fn shutdown(
     batch.shared.stop();
     Ok(Answer::Close)
 }
+
+const REWRITING: ErrorReply =
+    ErrorReply::fixed("ERR Background append only file rewriting already in progress");

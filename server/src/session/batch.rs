@@ -9,6 +9,7 @@ use crate::node::commit::Failure;
 use crate::node::core::{Core, Wait};
 use crate::node::shared::Shared;
 use crate::protocol::reply;
+use crate::session::blocked::Blocked;
 use crate::session::{Session, table};
 
 /// What the connection does after a request.
@@ -18,6 +19,8 @@ pub(crate) enum Next {
     Read,
     /// There may be more in the buffer.
     Continue,
+    /// Send what there is, and execute nothing more until this is over and answered.
+    Wait(Blocked),
     /// Send what there is and close.
     Close,
 }
@@ -34,6 +37,10 @@ pub(crate) struct Batch<'a> {
 pub(crate) enum Answer {
     /// This reply, and go on.
     Reply(Reply),
+    /// This reply, once the log is synced up to this position.
+    Durable(Reply, u64),
+    /// No reply yet.
+    Wait(Blocked),
     /// This reply, then close.
     Last(Reply),
     /// Close without a word.
@@ -61,6 +68,11 @@ impl<'a> Batch<'a> {
         self.commands += 1;
         let (answer, next) = match self.answer(session, arguments, wait) {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
+            Ok(Answer::Durable(reply, position)) => {
+                wait.synced = wait.synced.max(position);
+                (reply, Next::Read)
+            }
+            Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(failure) => (
@@ -97,6 +109,7 @@ impl<'a> Batch<'a> {
             }
             let (core, now) = self.core()?;
             let reply = core.execute(now, &session.caller, &command, wait);
+            session.position = session.position.max(wait.position());
             if spec.flags.contains(Flags::SCRIPT) {
                 report(core.engine.take_script_log());
             }

@@ -1,8 +1,14 @@
-//! CONFIG GET: the directives this node runs with.
+//! CONFIG: the directives this node runs with, and changing some of them while it runs.
+//!
+//! CONFIG SET takes all of its pairs or none, as in Redis 7. A change of durability or of the cap
+//! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
-use quorlock_engine::{ErrorReply, Reply, glob_matches};
+use quorlock_engine::{ErrorReply, NO_ROOM, NodeTime, Reply, glob_matches};
 
+use crate::config::{Config, NoTtlDurability};
 use crate::node::commit::Failure;
+use crate::node::core::{Core, Phase};
+use crate::node::settings::durability;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -15,13 +21,15 @@ pub(crate) fn config(
     let reply = match (subcommand.as_slice(), &arguments[2..]) {
         (b"get", []) => Reply::Error(ErrorReply::wrong_arity("config|get")),
         (b"get", patterns) => matching(batch, patterns),
+        (b"set", [] | [_]) => Reply::Error(ErrorReply::wrong_arity("config|set")),
+        (b"set", pairs) => return set(batch, pairs),
         (b"resetstat", []) => {
             batch.shared.statistics.reset();
             Reply::Ok
         }
-        (b"set" | b"rewrite", _) => Reply::Error(ErrorReply::fixed(
-            "ERR CONFIG SET and CONFIG REWRITE are not in this version: change the configuration \
-             file or the command line and restart the node (a clean stop keeps its locks)",
+        (b"rewrite", _) => Reply::Error(ErrorReply::fixed(
+            "ERR CONFIG REWRITE is not in this version: change the configuration file; what \
+             CONFIG SET has changed lasts until the node stops",
         )),
         _ => Reply::Error(ErrorReply::unknown_subcommand("config", arguments[1])),
     };
@@ -29,7 +37,7 @@ pub(crate) fn config(
 }
 
 fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
-    let config = &batch.shared.config;
+    let config = batch.shared.settings.config();
     let mut pairs = Vec::new();
     for name in config.names() {
         let is_wanted = patterns
@@ -47,6 +55,101 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
         }
     }
     Reply::Map(pairs)
+}
+
+fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
+    let shared = batch.shared;
+    // Under the engine's lock, so that two changes cannot mix.
+    let (core, now) = batch.core()?;
+    let before = shared.settings.config().clone();
+    let after = match changed(&before, words) {
+        Ok(after) => after,
+        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+    };
+    if let Phase::Stopped(why) = &core.phase {
+        // Nothing may follow the last record of the log.
+        let text = format!("ERR nothing can be changed any more: {why}");
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::new(text))));
+    }
+    if core.appender.room() == 0 {
+        // The last bytes are for the records of an orderly stop.
+        return Ok(Answer::Reply(Reply::Error(NO_ROOM)));
+    }
+    let position = apply(core, now.node, &before, &after);
+    shared.settings.replace(after);
+    shared.activity.notify_one();
+    Ok(match position {
+        Some(position) => Answer::Durable(Reply::Ok, position),
+        None => Answer::Reply(Reply::Ok),
+    })
+}
+
+/// Carries a change out; returns the position of its record, if it has one.
+fn apply(core: &mut Core, now: NodeTime, before: &Config, after: &Config) -> Option<u64> {
+    core.rules.no_ttl_is_synced = after.no_ttl_durability == NoTtlDurability::Sync;
+    core.engine.set_require_ttl(after.require_ttl);
+    let is_recorded = before.appendfsync != after.appendfsync
+        || before.restart_delay_max != after.restart_delay_max;
+    is_recorded.then(|| core.change_mode(now, durability(after), after.restart_delay_max))
+}
+
+/// The configuration with all pairs applied. As in Redis all names are looked at before any value.
+fn changed(config: &Config, words: &[&[u8]]) -> Result<Config, ErrorReply> {
+    let (pairs, []) = words.as_chunks::<2>() else {
+        return Err(ErrorReply::SYNTAX);
+    };
+    let pairs: Vec<[String; 2]> = pairs
+        .iter()
+        .map(|pair| pair.map(|word| String::from_utf8_lossy(word).into_owned()))
+        .collect();
+    for (index, [name, value]) in pairs.iter().enumerate() {
+        let Some(current) = config.value_of(name) else {
+            return Err(ErrorReply::new(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )));
+        };
+        // What is already so can be had: tools set `save` and `appendonly` to what they need.
+        if !Config::is_live(name) && current != *value {
+            return Err(failed(name, fixed(name)));
+        }
+        let is_twice = pairs[..index]
+            .iter()
+            .any(|[other, _]| other.eq_ignore_ascii_case(name));
+        if is_twice {
+            return Err(failed(name, "duplicate parameter"));
+        }
+    }
+    let mut after = config.clone();
+    for [name, value] in pairs.iter().filter(|[name, _]| Config::is_live(name)) {
+        after
+            .set(name, &[value])
+            .map_err(|problem| failed(name, &problem.to_string()))?;
+    }
+    for notice in after.notices() {
+        if pairs
+            .iter()
+            .any(|[name, _]| name.eq_ignore_ascii_case(notice.directive))
+        {
+            tracing::warn!("{notice}");
+        }
+    }
+    Ok(after)
+}
+
+fn fixed(name: &str) -> &'static str {
+    if name.eq_ignore_ascii_case("appendonly") {
+        "can't set immutable config: whether locks are logged is decided at start, because what \
+         a node without a log forgets has to be waited for; change the configuration and restart \
+         the node"
+    } else {
+        "can't set immutable config"
+    }
+}
+
+fn failed(name: &str, why: &str) -> ErrorReply {
+    ErrorReply::new(format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+    ))
 }
 
 /// More patterns than directives make no sense.

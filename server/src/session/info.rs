@@ -6,7 +6,6 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::control::Durability;
 use quorlock_engine::{DATABASES, ErrorReply, Reply};
 
 use crate::node::commit::Failure;
@@ -138,7 +137,7 @@ fn restart(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     let shared = page.shared;
     let report = &shared.report;
     let (core, now) = batch.core()?;
-    let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.rules.cap_ns);
+    let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.mode.cap_ns());
     let left_ns = match core.phase {
         Phase::Waiting(..) => report.left_ns(now.node),
         _ => 0,
@@ -184,7 +183,8 @@ fn clients(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
     page.title("Clients");
     page.field("connected_clients", page.shared.clients.count());
     page.field("maxclients", page.shared.config.maxclients);
-    page.field("blocked_clients", 0);
+    let blocked = page.shared.statistics.blocked.load(Ordering::Relaxed);
+    page.field("blocked_clients", blocked);
     Ok(())
 }
 
@@ -221,12 +221,8 @@ fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure
     };
     page.title("Persistence");
     page.field("loading", u8::from(shared.is_loading()));
-    page.field(
-        "aof_enabled",
-        u8::from(shared.durability() != Durability::Volatile),
-    );
-    page.field("aof_rewrite_in_progress", 0);
-    page.field("aof_rewrite_scheduled", 0);
+    page.field("aof_enabled", u8::from(shared.is_logged()));
+    compaction(page);
     page.field("aof_last_write_status", status);
     page.field("aof_current_size", bytes);
     page.field("rdb_bgsave_in_progress", 0);
@@ -235,6 +231,33 @@ fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure
     page.field("quorlock_log_synced", shared.commit.synced());
     page.field("quorlock_sync_usec", shared.commit.sync_ns() / 1_000);
     Ok(())
+}
+
+fn compaction(page: &mut Page<'_>) {
+    let shared = page.shared;
+    let rewrites = &shared.rewrites;
+    let is_running = rewrites.is_running.load(Ordering::Relaxed);
+    let is_scheduled = !is_running && rewrites.is_asked.load(Ordering::Relaxed);
+    let completed = rewrites.completed.load(Ordering::Relaxed);
+    // As in Redis, -1 before the first.
+    let seconds = match completed {
+        0 => -1,
+        _ => i64::try_from(rewrites.last_ns.load(Ordering::Relaxed) / 1_000_000_000)
+            .unwrap_or(i64::MAX),
+    };
+    let status = if rewrites.has_failed.load(Ordering::Relaxed) {
+        "err"
+    } else {
+        "ok"
+    };
+    let longest_ns = rewrites.longest_part_ns.load(Ordering::Relaxed);
+    page.field("aof_rewrite_in_progress", u8::from(is_running));
+    page.field("aof_rewrite_scheduled", u8::from(is_scheduled));
+    page.field("aof_rewrites", completed);
+    page.field("aof_last_rewrite_time_sec", seconds);
+    page.field("aof_last_bgrewrite_status", status);
+    page.field("aof_base_size", rewrites.base_bytes.load(Ordering::Relaxed));
+    page.field("quorlock_compaction_part_usec_max", longest_ns / 1_000);
 }
 
 fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 
 mod about;
 mod batch;
+mod blocked;
 mod client;
 mod config;
 mod greeting;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use quorlock_engine::{Caller, Protocol};
 
 pub(crate) use batch::Next;
+pub(crate) use blocked::Blocked;
 
 use crate::config::Config;
 use crate::net::clients::Client;
@@ -32,6 +34,8 @@ pub(crate) struct Session {
     limits: Limits,
     limits_changed: bool,
     last_command: &'static str,
+    /// The last position of the log that this connection wrote or was told of.
+    position: u64,
 }
 
 impl Session {
@@ -47,6 +51,7 @@ impl Session {
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
             last_command: "",
+            position: 0,
         };
         if shared.config.requirepass.is_none() {
             session.authenticate(shared);
@@ -86,6 +91,11 @@ impl Session {
         let raw_ns = read.unwrap_or_else(|| batch.shared.clock.raw_ns());
         drop(batch);
         self.client.touch(raw_ns);
+    }
+
+    /// The protocol in which this connection wants its replies.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.caller.protocol
     }
 
     fn authenticate(&mut self, shared: &Shared) {

@@ -2,7 +2,7 @@
 
 use crate::node::commit::Failure;
 use crate::session::batch::{Answer, Batch};
-use crate::session::{Session, about, client, config, greeting, info};
+use crate::session::{Session, about, blocked, client, config, greeting, info};
 
 /// One command.
 pub(crate) struct Row {
@@ -52,7 +52,9 @@ pub(crate) const ROWS: &[Row] = &[
     row("command", -1, about::command),
     row("cluster", -2, about::cluster),
     row("role", 1, about::role),
-    row("wait", 3, about::wait),
+    row("wait", 3, blocked::wait).blocking(),
+    row("waitaof", 4, blocked::waitaof).blocking(),
+    row("bgrewriteaof", 1, about::bgrewriteaof).admin(),
     row("module", -2, about::module),
     row("lastsave", 1, about::lastsave),
     row("shutdown", -1, about::shutdown),
@@ -72,6 +74,16 @@ impl Row {
     const fn before_auth(mut self) -> Self {
         self.before_auth = true;
         self.flags = &["noscript", "loading", "stale", "fast", "no_auth"];
+        self
+    }
+
+    const fn blocking(mut self) -> Self {
+        self.flags = &["noscript"];
+        self
+    }
+
+    const fn admin(mut self) -> Self {
+        self.flags = &["admin", "noscript", "no_async_loading"];
         self
     }
 }

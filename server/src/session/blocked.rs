@@ -1,0 +1,164 @@
+//! WAIT and WAITAOF: how durable is what this connection has written?
+//!
+//! The answer is true in every mode: the local count is 1 only when everything that the
+//! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
+//! cannot happen would only end with the timeout.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quorlock_engine::control::Durability;
+use quorlock_engine::{ErrorReply, Reply};
+
+use crate::node::commit::Failure;
+use crate::node::log_thread::Job;
+use crate::node::shared::Shared;
+use crate::protocol::number::parse_integer as integer;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+
+/// A connection that waits until the log is synced up to a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    position: u64,
+    /// Raw-clock reading at which it ends whatever has happened; `None` waits for ever.
+    until_raw_ns: Option<u64>,
+}
+
+impl Blocked {
+    /// Resolves when the position is synced, the time is up, or the log has failed. An orderly
+    /// stop syncs everything, so it ends this as well.
+    pub(crate) async fn over(self, shared: &Shared) {
+        let _counted = Counted::new(&shared.statistics.blocked);
+        loop {
+            let progress = shared.commit.progress();
+            if self.is_synced(shared) || shared.commit.failure().is_some() {
+                return;
+            }
+            let Some(until) = self.until_raw_ns else {
+                progress.await;
+                continue;
+            };
+            if shared.clock.raw_ns() >= until {
+                return;
+            }
+            tokio::select! {
+                () = progress => {}
+                () = shared.clock.pause_until(until) => {}
+            }
+        }
+    }
+
+    /// What the client is told once it is over.
+    pub(crate) fn reply(self, shared: &Shared) -> Reply {
+        match shared.commit.failure() {
+            Some(failure) if !self.is_synced(shared) => Reply::Error(ErrorReply::new(format!(
+                "MISCONF {failure}. Whether what this connection has written is on disk is \
+                 unknown: treat its locks as not granted. The node stops"
+            ))),
+            _ => acknowledged(self.is_synced(shared)),
+        }
+    }
+
+    fn is_synced(self, shared: &Shared) -> bool {
+        shared.commit.synced() >= self.position
+    }
+}
+
+pub(crate) fn waitaof(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let shared = batch.shared;
+    let (wants_local, timeout_ms) = match waitaof_arguments(arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+    };
+    if !shared.is_logged() {
+        return Ok(Answer::Reply(if wants_local {
+            Reply::Error(NO_LOG)
+        } else {
+            acknowledged(false)
+        }));
+    }
+    let blocked = Blocked {
+        position: session.position,
+        until_raw_ns: (timeout_ms > 0).then(|| {
+            let timeout_ns = timeout_ms.saturating_mul(1_000_000);
+            shared.clock.raw_ns().saturating_add(timeout_ns)
+        }),
+    };
+    if !wants_local || blocked.is_synced(shared) {
+        return Ok(Answer::Reply(acknowledged(blocked.is_synced(shared))));
+    }
+    // In `always` the replies before this one have asked for the sync already.
+    if shared.durability() != Durability::Always {
+        shared.log_thread.send(Job::WriteAndSync);
+    }
+    Ok(Answer::Wait(blocked))
+}
+
+pub(crate) fn wait(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let parsed = integer(arguments[1])
+        .ok_or(ErrorReply::NOT_AN_INTEGER)
+        .and_then(|_| timeout(arguments[2]));
+    Ok(Answer::Reply(match parsed {
+        Ok(_) => Reply::Integer(0),
+        Err(error) => Reply::Error(error),
+    }))
+}
+
+/// Whether the local sync is wanted, and the timeout in milliseconds.
+fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
+    let local = integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    if !(0..=1).contains(&local) {
+        return Err(LOCAL_RANGE);
+    }
+    let replicas = integer(arguments[2]).ok_or(NOT_POSITIVE)?;
+    if replicas < 0 {
+        return Err(NOT_POSITIVE);
+    }
+    Ok((local == 1, timeout(arguments[3])?))
+}
+
+fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
+    let timeout_ms = integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
+    u64::try_from(timeout_ms).map_err(|_| TIMEOUT_NEGATIVE)
+}
+
+fn acknowledged(is_synced: bool) -> Reply {
+    Reply::Array(vec![
+        Reply::Integer(i64::from(is_synced)),
+        Reply::Integer(0),
+    ])
+}
+
+/// Counts a blocked client for as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const NO_LOG: ErrorReply = ErrorReply::fixed(
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+);
+const LOCAL_RANGE: ErrorReply =
+    ErrorReply::fixed("ERR value is out of range, value must between 0 and 1");
+const NOT_POSITIVE: ErrorReply = ErrorReply::fixed("ERR value is out of range, must be positive");
+const TIMEOUT_NOT_AN_INTEGER: ErrorReply =
+    ErrorReply::fixed("ERR timeout is not an integer or out of range");
+const TIMEOUT_NEGATIVE: ErrorReply = ErrorReply::fixed("ERR timeout is negative");

@@ -54,6 +54,10 @@ pub trait File: Send + Sync + fmt::Debug {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
     /// Makes everything written so far durable. After an error nothing about the file is certain.
     fn sync(&self) -> io::Result<()>;
+    /// Whether the file still has a name. Without one it ends with the process, however often it was synced.
+    fn is_named(&self) -> io::Result<bool> {
+        Ok(true)
+    }
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file has no bytes.

@@ -60,6 +60,16 @@ pub enum WriteError {
         "{0}; the data may be lost even if a later sync succeeds, so nothing more may be acknowledged; check the disk"
     )]
     Sync(DiskError),
+    /// Somebody has removed a segment that is in use.
+    #[error(
+        "{file} was removed while the node was using it: what it holds ends with this process, whatever was synced, \
+         so nothing more may be acknowledged. Find out who removes files from the data directory; the next start \
+         treats the node as one whose past is lost in part, and refuses or waits"
+    )]
+    Removed {
+        /// The file.
+        file: String,
+    },
     /// A segment could not be made, used or removed for another reason than a full disk.
     #[error("{0}; the log cannot go on; check the disk and the directory's permissions")]
     Segment(DiskError),

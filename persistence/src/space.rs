@@ -24,6 +24,8 @@ pub(crate) struct Space {
     next_number: Mutex<u64>,
     obsolete: Mutex<VecDeque<u64>>,
     obsolete_count: AtomicUsize,
+    /// The largest number of a segment that was removed because it was obsolete.
+    removed: AtomicU64,
     failure: OnceLock<WriteError>,
     /// Held during a sync. The system reports a lost page to one sync only: with two at a time the other one
     /// would call the same data durable.
@@ -49,6 +51,7 @@ impl Space {
             next_number: Mutex::new(next_number),
             obsolete: Mutex::default(),
             obsolete_count: AtomicUsize::new(0),
+            removed: AtomicU64::new(0),
             failure: OnceLock::new(),
             syncing: Mutex::new(()),
         }
@@ -134,6 +137,7 @@ impl Space {
         let mut obsolete = self.obsolete.lock().expect(NO_PANIC);
         while let Some(&number) = obsolete.front() {
             let name = segment_name::segment(number);
+            self.removed.fetch_max(number, Ordering::AcqRel);
             match self.disk.remove(&name) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -146,6 +150,11 @@ impl Space {
             self.obsolete_count.store(obsolete.len(), Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Whether this segment may be gone because it was obsolete.
+    pub(crate) fn has_removed(&self, number: u64) -> bool {
+        number <= self.removed.load(Ordering::Acquire)
     }
 
     fn pop_spare(&self) -> Option<Spare> {

@@ -27,8 +27,8 @@ pub struct Writer {
     active: Active,
     written: Position,
     durable: Position,
-    /// Segments that were left for the next one and are not yet known to be durable, with their last position.
-    left: Vec<(Arc<dyn File>, Position)>,
+    /// Segments that were left for the next one and are not yet known to be durable.
+    left: Vec<Left>,
     /// Older segments still in the directory, oldest first: number and length.
     older: Vec<(u64, u64)>,
     checkpoint: Checkpoint,
@@ -42,6 +42,15 @@ pub(crate) struct Active {
     pub(crate) salt: Salt,
     pub(crate) offset: u64,
     pub(crate) length: u64,
+}
+
+/// A segment that was left for the next one.
+#[derive(Debug)]
+struct Left {
+    number: u64,
+    file: Arc<dyn File>,
+    /// The position of its last frame.
+    last: Position,
 }
 
 /// How far the current checkpoint has come, and the bytes written since the last complete one.
@@ -104,11 +113,16 @@ impl Writer {
     /// Begins a sync of everything written so far. The ticket's `run` needs no lock, so that others may go
     /// on writing; its result goes to `finish_sync`. A ticket that is dropped has synced nothing.
     pub fn begin_sync(&mut self) -> SyncTicket {
-        let is_needed = self.durable < self.written;
+        let left = self.left.iter();
+        let mut files: Vec<_> = left
+            .map(|left| (left.number, Arc::clone(&left.file)))
+            .collect();
+        if self.durable < self.written {
+            files.push((self.active.number, Arc::clone(&self.active.file)));
+        }
         SyncTicket {
             space: Arc::clone(&self.space),
-            left: self.left.iter().map(|(file, _)| Arc::clone(file)).collect(),
-            active: is_needed.then(|| Arc::clone(&self.active.file)),
+            files,
             target: self.written,
         }
     }
@@ -121,7 +135,7 @@ impl Writer {
         );
         self.durable = self.durable.max(position);
         let durable = self.durable;
-        self.left.retain(|(_, last)| *last > durable);
+        self.left.retain(|left| left.last > durable);
         self.retire_segments();
     }
 
@@ -224,7 +238,11 @@ impl Writer {
         };
         let left = std::mem::replace(&mut self.active, next);
         self.older.push((left.number, left.length));
-        self.left.push((left.file, self.written));
+        self.left.push(Left {
+            number: left.number,
+            file: left.file,
+            last: self.written,
+        });
         Ok(())
     }
 

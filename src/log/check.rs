@@ -99,9 +99,7 @@ fn remarks(report: &Report) -> Vec<String> {
     let Some(summary) = &report.summary else {
         return Vec::new();
     };
-    let own = ["node.id", "node.id.new"];
     let foreign = summary.foreign_files.iter();
-    let foreign = foreign.filter(|name| !own.contains(&name.as_str()));
     let foreign = foreign.map(|name| format!("{} is no file of the log", name.escape_debug()));
     summary.remarks.iter().cloned().chain(foreign).collect()
 }

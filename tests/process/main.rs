@@ -8,6 +8,7 @@
 mod arguments;
 mod cluster;
 mod log;
+mod log_bad_input;
 mod log_check;
 mod log_dump;
 mod log_repair;

@@ -120,7 +120,16 @@ impl NodeProcess {
     ///
     /// If nothing listens, or the connection ends before the reply.
     pub fn ask(&self, arguments: &[&str]) -> io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        Self::ask_at(self.port, arguments)
+    }
+
+    /// The same, of whatever listens on this port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// If nothing listens, or the connection ends before the reply.
+    pub fn ask_at(port: u16, arguments: &[&str]) -> io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let mut request = format!("*{}\r\n", arguments.len());
         for argument in arguments {

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -187,6 +187,10 @@ impl File for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn is_named(&self) -> io::Result<bool> {
+        Ok(self.0.metadata()?.nlink() > 0)
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -2,7 +2,7 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Disk, MemoryDisk, OpenError, Options, RealDisk, Recovery, RecoveryError, WriteError,
+    Disk, Kind, MemoryDisk, OpenError, Options, RealDisk, Recovery, RecoveryError, WriteError,
 };
 use std::fs;
 use std::process::Command;
@@ -223,4 +223,52 @@ fn every_start_opens_a_fresh_segment_and_clears_what_was_made_ahead() {
         assert_eq!(names(&disk), numbers);
     }
     assert_eq!(payloads(&read(&disk)).len(), 4);
+}
+
+/// A file without a name is synced without an error, and is gone with the process.
+#[test]
+fn a_segment_removed_under_a_running_log_ends_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let mut log = Recovery::read(disk, &options())
+        .unwrap()
+        .into_log(identity(1))
+        .unwrap();
+    commit(&mut log, b"named");
+    fs::remove_file(directory.path().join(FIRST)).unwrap();
+    append(&mut log, b"nameless");
+    write(&mut log);
+    for _ in 0..2 {
+        let error = log.writer.sync().unwrap_err();
+        assert!(matches!(error, WriteError::Removed { .. }), "{error}");
+        assert!(error.to_string().contains(FIRST), "{error}");
+    }
+    assert_eq!(log.writer.durable().get(), 1);
+}
+
+/// A ticket may still hold a segment that a checkpoint has made superfluous meanwhile.
+#[test]
+fn a_segment_that_the_log_itself_has_removed_is_no_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let mut log = Recovery::read(disk, &options())
+        .unwrap()
+        .into_log(identity(1))
+        .unwrap();
+    for number in 0..6 {
+        append(&mut log, &payload(number, 1500));
+    }
+    write(&mut log);
+    let ticket = log.writer.begin_sync();
+    log.appender.append(Kind::checkpoint_begin(9), 7, b"");
+    log.appender.append(Kind::checkpoint_end(11), 8, b"");
+    write(&mut log);
+    log.writer.sync().unwrap();
+    log.preparer.prepare().unwrap();
+    assert!(!directory.path().join(FIRST).exists());
+    let position = ticket.run().unwrap();
+    log.writer.finish_sync(position);
+    append(&mut log, b"goes on");
+    write(&mut log);
+    log.writer.sync().unwrap();
 }

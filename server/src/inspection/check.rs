@@ -16,6 +16,7 @@ use super::{Place, Unreadable, hash_seed, options};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::node::StartError;
+use crate::node::place::is_own;
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +153,9 @@ fn look(place: &Place) -> Result<Report, Unreadable> {
         }
         Err(finding) => report.finding = Some(finding),
     }
-    report.summary = Some(judgement.summary);
+    let mut summary = judgement.summary;
+    summary.foreign_files.retain(|name| !is_own(name));
+    report.summary = Some(summary);
     Ok(report)
 }
 

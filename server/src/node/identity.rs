@@ -199,6 +199,7 @@ pub(crate) fn open(directory: &Path) -> Result<Arc<dyn Disk>, StartError> {
 
 /// The name of the file.
 pub(crate) const FILE: &str = "node.id";
-const FILE_NEW: &str = "node.id.new";
+/// Its name while it is being written.
+pub(crate) const FILE_NEW: &str = "node.id.new";
 const FILE_BYTES_MAX: u64 = 4096;
 const HEADER: &str = "quorlock node 1";

@@ -112,6 +112,14 @@ impl Place {
     }
 }
 
+/// Whether a name in a data directory that is not the log's is the node's own, or a folder of a repair.
+pub(crate) fn is_own(name: &str) -> bool {
+    let is_repair = name
+        .strip_prefix("repair-")
+        .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    is_repair || name == identity::FILE || name == identity::FILE_NEW || incarnation(name).is_some()
+}
+
 /// What no copy has in common with its original: inode and time of birth, or 0 where the file or
 /// the knowledge is missing.
 fn origin(path: &Path) -> [u128; 2] {

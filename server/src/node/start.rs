@@ -24,7 +24,7 @@ use crate::node::error::StartError;
 use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
 use crate::node::maintenance::begin_serving;
-use crate::node::place::Place;
+use crate::node::place::{Place, is_own};
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::{Settings, durability};
@@ -119,7 +119,7 @@ pub(crate) fn begin(
         recovery.summary().frames,
         config,
     );
-    tell_of_break(&recovery);
+    tell_of_log(&recovery);
     let (id, wall_us) = (identity.id.to_string(), plan.clock.wall_us());
     report.announce(&id, wall_us, advice(&verdict));
 
@@ -432,8 +432,18 @@ fn advice(verdict: &Verdict) -> &'static str {
     }
 }
 
-fn tell_of_break(recovery: &Recovery) {
-    if let Some(cut) = &recovery.summary().break_at {
+fn tell_of_log(recovery: &Recovery) {
+    let summary = recovery.summary();
+    for remark in &summary.remarks {
+        tracing::warn!("{remark}");
+    }
+    for name in summary.foreign_files.iter().filter(|name| !is_own(name)) {
+        tracing::info!(
+            "{} in the data directory is no file of the log; it is left alone",
+            name.escape_debug()
+        );
+    }
+    if let Some(cut) = &summary.break_at {
         tracing::warn!(
             "the log breaks off in {} at offset {}: {}. What follows was never synced, or was \
              written by nobody; it is not used",

@@ -1,0 +1,223 @@
+//! Data directories that somebody else has been at, before a start and while the node runs: a clear error that
+//! names the file, a safe state, and nothing silently dropped.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Child;
+
+use quorlock_tests::binary;
+use quorlock_tests::node_process::NodeProcess;
+
+use crate::log::Logged;
+use crate::place::{Place, await_end, free_port, wait_until};
+
+#[test]
+fn garbage_behind_the_end_is_a_break_and_takes_no_lock_away() {
+    let mut logged = Logged::stopped();
+    let end = logged.frames(1).last().unwrap().1;
+    logged.edit(1, |bytes| bytes[end + 64..end + 128].fill(0x5a));
+    let value = logged.check();
+    assert_eq!(
+        (&value["state"], &value["exit_code"]),
+        (&"broken".into(), &1.into()),
+        "{value}"
+    );
+    assert_eq!(value["finding"]["offset"].as_u64(), Some(end as u64));
+    logged.node.start_again();
+    let reply = logged.node.ask(&["GET", "lock:3"]).unwrap();
+    assert!(reply.starts_with("-RESTARTDELAY"), "{reply}");
+    let log = logged.node.log();
+    assert!(log.contains("segment-0000000001.log at offset"), "{log}");
+    logged.node.stop();
+    let dump = logged.log("dump", &[]).stdout;
+    assert!(dump.contains("lock:3"), "{dump}");
+}
+
+#[test]
+fn garbage_in_the_segment_made_ahead_is_a_break() {
+    let logged = Logged::stopped();
+    assert!(logged.segment(2).exists());
+    logged.edit(2, |bytes| bytes[1_000_000] = 1);
+    let value = logged.check();
+    assert_eq!(value["finding"]["kind"], "break", "{value}");
+    let file = value["finding"]["file"].as_str().unwrap();
+    assert!(file.ends_with("segment-0000000002.log"), "{file}");
+}
+
+#[test]
+fn what_only_has_the_name_of_a_segment_is_refused_by_name() {
+    let makes: [fn(&Path); 4] = [
+        |path| fs::create_dir(path).unwrap(),
+        |path| symlink("/dev/zero", path).unwrap(),
+        |path| fs::write(path, "").unwrap(),
+        |path| fs::write(path, vec![0x5a; 100_000]).unwrap(),
+    ];
+    for make in makes {
+        let logged = Logged::stopped();
+        let path = logged.segment(7);
+        make(&path);
+        let value = logged.check();
+        assert_eq!(
+            (&value["state"], &value["exit_code"]),
+            (&"refused".into(), &2.into()),
+            "{value}"
+        );
+        assert_eq!(value["finding"]["kind"], "damaged", "{value}");
+        let said = logged.refused_start();
+        assert!(said.contains("segment-0000000007.log"), "{said}");
+        assert!(path.symlink_metadata().is_ok(), "it was left alone");
+    }
+}
+
+#[test]
+fn a_node_id_that_is_none_is_refused_by_name() {
+    let makes: [fn(&Path); 4] = [
+        |path| fs::create_dir(path).unwrap(),
+        |path| symlink("/dev/zero", path).unwrap(),
+        |path| fs::write(path, "").unwrap(),
+        |path| fs::write(path, [0xff; 100_000]).unwrap(),
+    ];
+    for make in makes {
+        let logged = Logged::stopped();
+        let path = logged.directory.join("node.id");
+        fs::remove_file(&path).unwrap();
+        make(&path);
+        let value = logged.check();
+        assert_eq!(
+            (&value["state"], &value["exit_code"]),
+            (&"refused".into(), &2.into()),
+            "{value}"
+        );
+        let file = value["finding"]["file"].as_str().unwrap();
+        assert!(file.ends_with("node.id"), "{value}");
+        let said = logged.refused_start();
+        assert!(said.contains("node.id"), "{said}");
+    }
+}
+
+#[test]
+fn files_of_others_are_named_and_left_alone() {
+    let mut logged = Logged::stopped();
+    fs::write(logged.directory.join("notes\x1b.txt"), "mine").unwrap();
+    let value = logged.check();
+    assert_eq!(value["state"], "whole", "{value}");
+    let remarks = value["remarks"].to_string();
+    assert!(
+        remarks.contains("notes") && !remarks.contains("node.id"),
+        "{remarks}"
+    );
+    logged.node.start_again();
+    logged.node.stop();
+    let log = logged.node.log();
+    assert!(log.contains("is no file of the log"), "{log}");
+    assert_eq!(
+        fs::read(logged.directory.join("notes\x1b.txt")).unwrap(),
+        b"mine"
+    );
+}
+
+/// The log's files have no name any more: whatever is synced ends with the process.
+#[test]
+fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
+    let place = Place::new();
+    let port = free_port();
+    let mut command = place.command(&["server", "--dir", "data", "--appendfsync", "always"]);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    let mut node = command.spawn().unwrap();
+    let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
+    wait_until("the node answers", || ask(&["PING"]).is_ok());
+    assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
+    // Making the next segment would fail as well, with words of its own.
+    let ahead = place.file("data/segment-0000000002.log");
+    wait_until("the next segment is made", || ahead.exists());
+    fs::remove_dir_all(place.file("data")).unwrap();
+    let reply = ask(&["SET", "after", "t", "PX", "30000"]);
+    let is_granted = reply.as_ref().is_ok_and(|reply| reply == "+OK");
+    assert!(!is_granted, "a lock was granted that nothing remembers");
+    assert_eq!(await_end(&mut node).code(), Some(1));
+    let said = output(&mut node);
+    assert!(
+        said.contains("was removed while the node was using it"),
+        "{said}"
+    );
+}
+
+fn output(child: &mut Child) -> String {
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+/// Runs a node without the power to ignore permissions, on a directory with these.
+fn start_unprivileged(place: &Place, mode: u32, words: &[&str]) -> Child {
+    let program = place.file("quorlock");
+    fs::copy(binary::quorlock(), &program).unwrap();
+    let mut command = std::process::Command::new(program);
+    command
+        .args(["server", "--port", "0", "--dir", "data"])
+        .args(words);
+    command.current_dir(place.path());
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    if rustix::process::geteuid().is_root() {
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for entry in fs::read_dir(place.file("data")).unwrap() {
+            chown(entry.unwrap().path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        chown(place.file("data"), Some(NOBODY), Some(NOBODY)).unwrap();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    fs::set_permissions(place.file("data"), fs::Permissions::from_mode(mode)).unwrap();
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_refused_by_name() {
+    for mode in [0o500, 0o000] {
+        let place = Place::new();
+        fs::create_dir(place.file("data")).unwrap();
+        let mut node = start_unprivileged(&place, mode, &[]);
+        assert_eq!(await_end(&mut node).code(), Some(1), "mode {mode:o}");
+        let said = output(&mut node);
+        assert!(
+            said.contains("the data directory data cannot be used"),
+            "{said}"
+        );
+        assert!(said.contains("must exist and be writable"), "{said}");
+        fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(fs::read_dir(place.file("data")).unwrap().next().is_none());
+    }
+}
+
+#[test]
+fn a_segment_that_may_not_be_read_is_refused_by_name() {
+    let place = Place::new();
+    place.succeed(&["node", "init", "data"]);
+    let segment = place.file("data/segment-0000000001.log");
+    fs::set_permissions(&segment, fs::Permissions::from_mode(0o000)).unwrap();
+    let mut node = start_unprivileged(&place, 0o700, &[]);
+    assert_eq!(await_end(&mut node).code(), Some(1));
+    let said = output(&mut node);
+    assert!(
+        said.contains("segment-0000000001.log: Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("permissions"), "{said}");
+}
+
+const NOBODY: u32 = 65_534;

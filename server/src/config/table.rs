@@ -229,7 +229,8 @@ pub(super) const USED: &[Directive] = &[
         "shutdown-timeout",
         "10",
         "seconds",
-        "How long a stop may wait for clients' last replies. The log is always completed.",
+        "How long a stop may wait for clients' last replies; it ends two seconds after the last byte was \
+         taken. The log is always completed.",
         |c, v| seconds(one(v)?).map(|time| c.shutdown_timeout = time.unwrap_or_default()),
         |c| show_seconds(Some(c.shutdown_timeout)),
     ),

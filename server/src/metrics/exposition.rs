@@ -94,7 +94,8 @@ impl Page<'_> {
         );
         let clients = shared.clients.count() as f64;
         self.gauge("redis_connected_clients", "Connections now", clients);
-        self.gauge("redis_blocked_clients", "Always 0: nothing blocks", 0.0);
+        let blocked = shared.statistics.blocked.load(Ordering::Relaxed) as f64;
+        self.gauge("redis_blocked_clients", "Clients that wait for a sync", blocked);
         let clients_max = shared.config.maxclients as f64;
         self.gauge(
             "redis_config_maxclients",

@@ -30,6 +30,16 @@ pub(crate) struct Meter {
     pub(crate) filled: AtomicUsize,
     /// Bytes sent.
     pub(crate) bytes: AtomicU64,
+    /// Bytes that left while more of the same turn had to wait: shows whether slow clients read.
+    pub(crate) partial: AtomicU64,
+}
+
+impl Meter {
+    /// A number that changes whenever a client takes any of its replies.
+    pub(crate) fn progress(&self) -> u64 {
+        let partial = self.partial.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed).wrapping_add(partial)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -118,10 +128,15 @@ impl Outlet {
     /// Whether nothing is left to send.
     fn try_send(&self) -> bool {
         let mut state = self.lock();
+        let before = state.sent;
         while state.sent < state.replies.len() && !state.is_broken {
             match self.half.try_write(&state.replies[state.sent..]) {
                 Ok(count) => state.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let taken = (state.sent - before) as u64;
+                    self.meter.partial.fetch_add(taken, Ordering::Relaxed);
+                    return false;
+                }
                 // The reading side learns of it by itself.
                 Err(_) => state.is_broken = true,
             }

@@ -59,18 +59,31 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handov
     // Everything that will ever be durable is durable now: let the replies that waited for it
     // leave before the connections are cut.
     worker.gate.nudge();
-    let farewell = async {
-        // The last sync has ended every wait for one.
-        while shared.meter.filled.load(Ordering::Relaxed) > 0
-            || shared.statistics.blocked.load(Ordering::Relaxed) > 0
-        {
-            tokio::time::sleep(FAREWELL_PAUSE).await;
-        }
-    };
     // A client that does not read its replies is cut off.
-    let _ = tokio::time::timeout(shared.config.shutdown_timeout, farewell).await;
+    let _ = tokio::time::timeout(shared.config.shutdown_timeout, farewell(&shared)).await;
     connections.shutdown().await;
     committer.abort();
+}
+
+/// Waits until every reply has left, or until no client has taken a byte for a while: one that
+/// reads slowly gets its replies, one that does not read holds nobody up.
+async fn farewell(shared: &Shared) {
+    let meter = &shared.meter;
+    let blocked = &shared.statistics.blocked;
+    // The last sync has ended every wait for one; its reply is about to be there.
+    let is_waiting =
+        || meter.filled.load(Ordering::Relaxed) > 0 || blocked.load(Ordering::Relaxed) > 0;
+    while is_waiting() {
+        let last = meter.progress();
+        let news = async {
+            while is_waiting() && meter.progress() == last {
+                tokio::time::sleep(FAREWELL_PAUSE).await;
+            }
+        };
+        if tokio::time::timeout(SILENCE_MAX, news).await.is_err() {
+            return;
+        }
+    }
 }
 
 fn open(
@@ -87,3 +100,6 @@ fn open(
 
 /// How often a stopping worker looks whether its replies have left.
 const FAREWELL_PAUSE: Duration = Duration::from_millis(1);
+/// The kernel takes more of a reply only once a third of its buffer is free, so a client that reads
+/// half a megabyte per second is not silent.
+const SILENCE_MAX: Duration = Duration::from_secs(2);

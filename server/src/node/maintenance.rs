@@ -131,12 +131,15 @@ pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
     }
     shared.commit.write_and_sync(&shared.core)?;
     let mut core = shared.lock()?;
-    if !matches!(core.phase, Phase::Stopped(_)) {
+    let takes_part = !matches!(core.phase, Phase::Stopped(_));
+    if takes_part {
         core.phase = Phase::Serving;
     }
     let now = core.time.node_now(&*shared.clock);
     drop(core);
-    shared.report.served(&shared.identity.id.to_string(), now);
+    if takes_part {
+        shared.report.served(&shared.identity.id.to_string(), now);
+    }
     shared.signals.serving.send_replace(true);
     shared.log_thread.after_write(shared);
     Ok(())

@@ -1,0 +1,81 @@
+//! The orderly stop and clients that read slowly, or not at all.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod machine;
+mod wire;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use machine::{Machine, run, wire};
+use quorlock_server::clock::{Clock, SystemClock};
+use socket2::{Domain, Socket, Type};
+
+const VALUE_BYTES: usize = 4 << 20;
+
+/// A client that asked for 16 MiB with one command and has read one byte of it: more than the
+/// buffers of both sockets hold.
+fn glutton(address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let mut stream: TcpStream = socket.into();
+    stream.write_all(b"MGET a a a a\r\n").unwrap();
+    let mut first = [0; 1];
+    stream.read_exact(&mut first).unwrap();
+    stream
+}
+
+#[test]
+fn a_client_that_never_reads_does_not_hold_up_the_stop() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(&[("shutdown-timeout", "60")]).await;
+        let value = "x".repeat(VALUE_BYTES);
+        assert_eq!(wire(&node).ask_words(&["SET", "a", &value]), "+OK");
+        let _silent = glutton(node.address());
+        let began = SystemClock.raw_ns();
+        node.stop().await.unwrap();
+        let took_ms = (SystemClock.raw_ns() - began) / 1_000_000;
+        assert!(
+            took_ms < 30_000,
+            "{took_ms} ms, although nobody took a byte"
+        );
+    });
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_its_reply_whole() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(&[("shutdown-timeout", "60")]).await;
+        let value = "x".repeat(VALUE_BYTES);
+        assert_eq!(wire(&node).ask_words(&["SET", "a", &value]), "+OK");
+        let mut slow = glutton(node.address());
+        let reader = std::thread::spawn(move || {
+            // About 4 MiB per second: it takes longer than the silence that ends the wait.
+            let mut part = vec![0; 32 * 1024];
+            let mut bytes = 1;
+            loop {
+                match slow.read(&mut part).unwrap() {
+                    0 => return bytes,
+                    read => bytes += read,
+                }
+                pause();
+            }
+        });
+        node.stop().await.unwrap();
+        let value = format!("${VALUE_BYTES}\r\n").len() + VALUE_BYTES + 2;
+        assert_eq!(reader.join().unwrap(), "*4\r\n".len() + 4 * value);
+    });
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a slow client is slow: the kernel's buffers know no other time"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(8));
+}

@@ -83,6 +83,34 @@ fn without_a_log_only_the_delay_protects_and_only_up_to_the_cap() {
     });
 }
 
+/// What INFO says follows what CONFIG SET changes; what the log holds decides the next start.
+#[test]
+fn a_cap_and_a_mode_changed_live_are_told_and_outlive_the_run() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(ALWAYS).await;
+        let mut client = wire(&node);
+        assert_eq!(client.info("restart_cap_ms"), "60000");
+        assert_eq!(client.ask("CONFIG SET restart-delay-max 120s"), "+OK");
+        assert_eq!(client.info("restart_cap_ms"), "120000");
+        assert_eq!(client.ask("SET a token NX PX 100000"), "+OK");
+        assert_eq!(client.info("promise_ms"), "100000");
+        assert_eq!(client.ask("CONFIG SET restart-delay-max 1s"), "+OK");
+        assert_eq!(client.ask("CONFIG SET appendfsync everysec"), "+OK");
+        assert_eq!(
+            client.info("promise_ms"),
+            "100000",
+            "what was granted was granted"
+        );
+        node.crash().await;
+        let node = machine.start(ALWAYS).await;
+        let said = said(&node);
+        assert_eq!((said.stop.as_str(), said.left_ms), ("unclean", 102_010));
+        assert_eq!(wire(&node).info("restart_weakest_mode"), "everysec");
+        assert_eq!(wire(&node).info("restart_promise_ms"), "100000");
+    });
+}
+
 struct FirstStart {
     bind: &'static str,
     first_start: &'static str,

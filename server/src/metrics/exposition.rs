@@ -95,7 +95,11 @@ impl Page<'_> {
         let clients = shared.clients.count() as f64;
         self.gauge("redis_connected_clients", "Connections now", clients);
         let blocked = shared.statistics.blocked.load(Ordering::Relaxed) as f64;
-        self.gauge("redis_blocked_clients", "Clients that wait for a sync", blocked);
+        self.gauge(
+            "redis_blocked_clients",
+            "Clients that wait for a sync",
+            blocked,
+        );
         let clients_max = shared.config.maxclients as f64;
         self.gauge(
             "redis_config_maxclients",

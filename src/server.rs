@@ -86,6 +86,8 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
                 tracing::error!("{error}");
                 Failure::failed(error)
             })?;
+        // Port 0 found one: this line says which.
+        tracing::info!("Listening on {}", node.address());
         let _pid_file = pid_path.and_then(PidFile::create);
         if is_supervised {
             readiness::notify();

@@ -40,10 +40,12 @@ fn build() -> PathBuf {
         .expect("cargo can be started");
     assert!(status.success(), "the program under test does not build");
     let test = std::env::current_exe().expect("a test knows its own path");
-    // target/<profile>/deps/<test>: the program lies two levels up.
-    let folder = test
-        .ancestors()
-        .nth(2)
-        .expect("a test lies in a target folder");
-    folder.join("quorlock")
+    let folder = test.parent().expect("a program lies in a folder");
+    // target/<profile>/deps/<test>, but target/<profile>/<program>.
+    let profile = if folder.ends_with("deps") {
+        folder.parent().expect("a test lies in a target folder")
+    } else {
+        folder
+    };
+    profile.join("quorlock")
 }

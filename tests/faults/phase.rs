@@ -1,0 +1,328 @@
+//! The phases of a node's life in which a fault can strike, each as a run that can be repeated.
+//!
+//! A run goes from an image of the data directory to the node's death, or to the end of the
+//! phase if the fault was not met.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::check::Bench;
+use crate::examine::{Finding, Rule};
+use crate::pause::{pause, wait_until};
+use crate::place::{Image, Place};
+use crate::resp::{Connection, Reply};
+use crate::strace::{Attached, Injection};
+use crate::stream::{SMALL, Shape, Stream};
+use crate::subject::{Ended, Launch, Mode, START_TRACE, Subject};
+use crate::traffic::{Came, Traffic, streams};
+
+/// A phase of a node's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In an empty directory.
+    FirstStart,
+    /// After a kill (in mode `no` after a clean stop), with data.
+    Restart,
+    /// Small writes of every kind.
+    Serve,
+    /// Large writes, so that the log goes on in the next segment.
+    Rotate,
+    /// So much written that the log compacts itself.
+    Compact,
+    /// SIGTERM.
+    Stop,
+}
+
+impl Phase {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::FirstStart => "first-start",
+            Self::Restart => "restart",
+            Self::Serve => "serve",
+            Self::Rotate => "rotate",
+            Self::Compact => "compact",
+            Self::Stop => "stop",
+        }
+    }
+
+    /// Whether faults are there from the first instruction on; in the other phases strace
+    /// attaches to a node that serves.
+    pub(crate) fn is_start(self) -> bool {
+        matches!(self, Self::FirstStart | Self::Restart)
+    }
+}
+
+/// A phase, made ready to be run again and again.
+pub(crate) struct Stage {
+    pub(crate) phase: Phase,
+    pub(crate) place: Place,
+    pub(crate) launch: Launch,
+    image: Option<Image>,
+    base: Vec<Stream>,
+}
+
+/// How a run of a phase ended.
+pub(crate) struct Played {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) came: Came,
+    pub(crate) finding: Finding,
+}
+
+impl Stage {
+    pub(crate) fn set(bench: &Bench, phase: Phase, mode: Mode, seed: u64) -> io::Result<Self> {
+        let mut stage = Self {
+            phase,
+            place: Place::new(&bench.scratch)?,
+            launch: Launch::new(bench.program.clone(), mode),
+            image: None,
+            base: streams(seed, SMALL),
+        };
+        if phase != Phase::FirstStart {
+            stage.prepare()?;
+        }
+        Ok(stage)
+    }
+
+    /// Whether a node that died in this phase must wait.
+    pub(crate) fn rule(&self, streams: &[Stream]) -> Rule {
+        let acknowledged: u64 = streams.iter().map(Stream::acknowledged_now).sum();
+        let was_clean = self.phase == Phase::Restart && !self.base_is_killed();
+        Rule {
+            needs_delay: self.launch.mode != Mode::Always && acknowledged > 0 && !was_clean,
+            may_be_clean: was_clean || self.phase == Phase::Stop,
+            is_damaged: false,
+            has_compacted: self.phase == Phase::Compact,
+            may_seem_moved: false,
+        }
+    }
+
+    /// Puts the data back as it was before the phase; returns what it holds.
+    pub(crate) fn reset(&self) -> io::Result<Vec<Stream>> {
+        match &self.image {
+            Some(image) => self.place.restore(image)?,
+            None => self.place.empty()?,
+        }
+        for trace in [START_TRACE, ATTACH_TRACE] {
+            // There is none before the first run.
+            let _ = fs::remove_file(self.place.file(trace));
+        }
+        Ok(self.base.clone())
+    }
+
+    /// Whether the fault was met in the last run. Deaths are not marked by strace.
+    pub(crate) fn was_injected(&self) -> bool {
+        [START_TRACE, ATTACH_TRACE].iter().any(|trace| {
+            let text = fs::read_to_string(self.place.file(trace)).unwrap_or_default();
+            text.contains("(INJECTED)") || text.contains("(DELAYED)")
+        })
+    }
+
+    /// Runs the phase once with this fault.
+    pub(crate) fn play(&self, thread: Option<&str>, injection: &Injection) -> io::Result<Played> {
+        let mut played = Played {
+            streams: self.reset()?,
+            ended: None,
+            came: Came::default(),
+            finding: Finding::default(),
+        };
+        if self.phase.is_start() {
+            self.play_start(injection, &mut played)?;
+        } else {
+            self.play_attached(thread, injection, &mut played)?;
+        }
+        Ok(played)
+    }
+
+    fn base_is_killed(&self) -> bool {
+        self.phase == Phase::Restart && self.launch.mode != Mode::No
+    }
+
+    /// Gives the node some data, and keeps an image of it.
+    fn prepare(&mut self) -> io::Result<()> {
+        let mut node = self.launch.start(&self.place)?;
+        let address = listening(&mut node)?;
+        let mut traffic = Traffic::open(address, &self.base)?;
+        let mut came = traffic.run(&mut self.base, 6, 3);
+        if self.phase == Phase::Compact && came.is_fine() {
+            self.reshape(512 << 10);
+            came = traffic.run(&mut self.base, ALMOST_COMPACTING_ROUNDS, 2);
+            self.reshape(0);
+        }
+        if !came.is_fine() {
+            return Err(io::Error::other(format!("preparing failed: {came:?}")));
+        }
+        wait_until(PHASE_MAX, || self.place.is_prepared());
+        if self.base_is_killed() {
+            node.kill();
+        } else {
+            node.terminate();
+            node.end(PHASE_MAX);
+            self.base.iter_mut().for_each(Stream::begin_run);
+        }
+        self.image = Some(self.place.take_image("image")?);
+        Ok(())
+    }
+
+    fn reshape(&mut self, large_bytes: usize) {
+        for stream in &mut self.base {
+            stream.set_shape(Shape {
+                large_bytes,
+                ..SMALL
+            });
+        }
+    }
+
+    fn play_start(&self, injection: &Injection, played: &mut Played) -> io::Result<()> {
+        let launch = self.launch.clone().injecting(injection.clone());
+        let mut node = launch.start(&self.place)?;
+        if node.listening().is_ok() {
+            wait_until(PHASE_MAX, || self.place.is_prepared() || node.has_ended());
+        }
+        played.ended = node.has_ended().then(|| node.end(PHASE_MAX)).flatten();
+        node.kill();
+        played.finding.heard(&node);
+        Ok(())
+    }
+
+    fn play_attached(
+        &self,
+        thread: Option<&str>,
+        injection: &Injection,
+        played: &mut Played,
+    ) -> io::Result<()> {
+        let mut node = self.launch.start(&self.place)?;
+        let address = listening(&mut node)?;
+        wait_until(PHASE_MAX, || self.place.is_prepared());
+        if self.phase == Phase::Stop {
+            write(address, 4, 3, played);
+        }
+        let before = self.place.segments()?;
+        let trace = self.place.file(ATTACH_TRACE);
+        let attached = Attached::to(node.id(), thread, injection, &trace)?;
+        match self.phase {
+            Phase::Stop => node.terminate(),
+            Phase::Rotate => write_large(address, 100 << 10, 8, played),
+            Phase::Compact => write_large(address, 256 << 10, 14, played),
+            _ => {
+                if is_log_thread(thread) {
+                    leave_the_sync_to_the_log_thread(&mut played.streams);
+                }
+                write(address, 8, 4, played);
+            }
+        }
+        if played.came.has_failed() {
+            await_fail_stop(&mut node, address, played);
+        } else {
+            self.settle(&mut node, thread, &before);
+        }
+        played.ended = node.has_ended().then(|| node.end(PHASE_MAX)).flatten();
+        node.kill();
+        drop(attached);
+        played.finding.heard(&node);
+        Ok(())
+    }
+
+    /// Waits until the node has done on its own what the phase is about.
+    fn settle(&self, node: &mut Subject, thread: Option<&str>, before: &[(PathBuf, u64)]) {
+        let has_more = || {
+            let count = self.place.segments().map_or(0, |segments| segments.len());
+            count > before.len() && self.place.is_prepared()
+        };
+        match self.phase {
+            Phase::Stop => {
+                node.end(PHASE_MAX);
+            }
+            Phase::Serve if is_log_thread(thread) && self.launch.mode == Mode::Everysec => {
+                node.end(SYNC_OF_A_SECOND);
+            }
+            Phase::Rotate if is_log_thread(thread) => {
+                wait_until(PHASE_MAX, || node.has_ended() || has_more());
+            }
+            Phase::Compact if is_log_thread(thread) => {
+                // Everything older than the checkpoint is removed, oldest first.
+                let is_gone = |(path, _): &(PathBuf, u64)| !path.exists();
+                wait_until(PHASE_MAX, || {
+                    node.has_ended() || before.iter().rev().skip(2).all(is_gone)
+                });
+                node.end(Duration::from_millis(30));
+            }
+            _ => pause(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn is_log_thread(thread: Option<&str>) -> bool {
+    thread == Some(LOG_THREAD)
+}
+
+/// Writes whose replies wait for no sync, so that one is left for the log thread to do.
+fn leave_the_sync_to_the_log_thread(streams: &mut [Stream]) {
+    for stream in streams {
+        stream.set_shape(Shape {
+            only_covered: true,
+            ..SMALL
+        });
+    }
+}
+
+fn write_large(address: SocketAddr, large_bytes: usize, rounds: usize, played: &mut Played) {
+    for stream in &mut played.streams {
+        stream.set_shape(Shape {
+            large_bytes,
+            ..SMALL
+        });
+    }
+    write(address, rounds, 2, played);
+}
+
+fn write(address: SocketAddr, rounds: usize, depth: usize, played: &mut Played) {
+    // The node may die while it is connected to: then nothing was asked.
+    let Ok(mut traffic) = Traffic::open(address, &played.streams) else {
+        return;
+    };
+    let came = traffic.run(&mut played.streams, rounds, depth);
+    for wrong in &came.wrong {
+        played.finding.flaw(wrong);
+    }
+    played.came = came;
+}
+
+/// A node whose log has failed acknowledges nothing any more, to nobody, and ends.
+fn await_fail_stop(node: &mut Subject, address: SocketAddr, played: &mut Played) {
+    let has_ended = wait_until(FAIL_STOP_MAX, || {
+        let reply = Connection::open(address)
+            .and_then(|mut late| late.ask(&["SET", "a:late", "1", "PX", "60000"]));
+        if matches!(reply, Ok(Reply::Status(_))) {
+            played
+                .finding
+                .flaw("a write was acknowledged after the log had failed");
+        }
+        node.has_ended()
+    });
+    if !has_ended {
+        played.finding.flaw("the log failed, and the node goes on");
+    }
+}
+
+pub(crate) fn listening(node: &mut Subject) -> io::Result<SocketAddr> {
+    node.listening().map_err(|ended| {
+        let said = node.last_words();
+        io::Error::other(format!("the node does not start ({ended:?}):\n    {said}"))
+    })
+}
+
+/// The thread that reads, executes and answers.
+pub(crate) const WORKER: &str = "quorlock-0";
+/// The thread that makes segments and syncs once a second.
+pub(crate) const LOG_THREAD: &str = "quorlock-log";
+
+const ATTACH_TRACE: &str = "attach.trace";
+const FAIL_STOP_MAX: Duration = Duration::from_secs(10);
+pub(crate) const PHASE_MAX: Duration = Duration::from_secs(15);
+const SYNC_OF_A_SECOND: Duration = Duration::from_millis(1_300);
+/// So many rounds of large values write just less than what starts a compaction.
+const ALMOST_COMPACTING_ROUNDS: usize = 18;

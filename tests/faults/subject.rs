@@ -1,0 +1,239 @@
+//! The node under test: the real `quorlock server`, on a port of its own choosing.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::pause::wait_until;
+use crate::place::Place;
+use crate::strace::{self, Injection};
+
+/// `appendfsync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Always,
+    Everysec,
+    No,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 3] = [Self::Always, Self::Everysec, Self::No];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Everysec => "everysec",
+            Self::No => "no",
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exited(i32),
+    Signalled(i32),
+}
+
+impl Ended {
+    pub(crate) const KILLED: Self = Self::Signalled(9);
+
+    fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Exited(code),
+            (None, signal) => Self::Signalled(signal.unwrap_or_default()),
+        }
+    }
+}
+
+/// A way to start a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) mode: Mode,
+    pub(crate) more: Vec<String>,
+    pub(crate) injection: Option<Injection>,
+    /// Words before the program: another user, a resource limit.
+    pub(crate) wrapper: Vec<String>,
+}
+
+impl Launch {
+    pub(crate) fn new(program: PathBuf, mode: Mode) -> Self {
+        Self {
+            program,
+            mode,
+            more: Vec::new(),
+            injection: None,
+            wrapper: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with(mut self, words: &[&str]) -> Self {
+        self.more.extend(words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    pub(crate) fn injecting(mut self, injection: Injection) -> Self {
+        self.injection = Some(injection);
+        self
+    }
+
+    /// Starts the node in a place. It may die at any moment.
+    pub(crate) fn start(&self, place: &Place) -> io::Result<Subject> {
+        let output = place.file(&format!("out-{}", place.next_run()));
+        let mut command = match (&self.injection, self.wrapper.split_first()) {
+            (Some(injection), _) => {
+                strace::command(&self.program, injection, &place.file(START_TRACE))
+            }
+            (None, Some((first, rest))) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
+            }
+            (None, None) => Command::new(&self.program),
+        };
+        command
+            .args([
+                "server",
+                "--port",
+                "0",
+                "--bind",
+                "127.0.0.1",
+                "--workers",
+                "1",
+            ])
+            .args(["--restart-delay-max", CAP_WORD])
+            .args(["--appendfsync", self.mode.name()])
+            .args(&self.more)
+            .arg("--dir")
+            .arg(place.data());
+        let said = File::create(&output)?;
+        command
+            .stdin(Stdio::null())
+            .stderr(said.try_clone()?)
+            .stdout(said);
+        Ok(Subject {
+            process: command.spawn()?,
+            output,
+            ended: None,
+        })
+    }
+}
+
+/// A node as a process. It is killed when dropped.
+pub(crate) struct Subject {
+    process: Child,
+    output: PathBuf,
+    ended: Option<Ended>,
+}
+
+impl Subject {
+    /// Waits until the node says where it listens; how it ended if it does not come that far.
+    pub(crate) fn listening(&mut self) -> Result<SocketAddr, Ended> {
+        let mut address = None;
+        let has_come = wait_until(START_MAX, || {
+            address = address_in(&self.said());
+            address.is_some() || self.has_ended()
+        });
+        match (address, self.ended) {
+            (Some(address), _) => Ok(address),
+            (None, Some(ended)) => Err(ended),
+            (None, None) => {
+                debug_assert!(!has_come, "one of both was so");
+                self.kill();
+                Err(Ended::Exited(NEVER_CAME))
+            }
+        }
+    }
+
+    /// What the node wrote.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    /// The last lines of it, for people.
+    pub(crate) fn last_words(&self) -> String {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(6)..].join("\n    ")
+    }
+
+    /// How often a thread of it panicked.
+    pub(crate) fn panics(&self) -> u64 {
+        self.said().matches("panicked at").count() as u64
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        if self.ended.is_none()
+            && let Ok(Some(status)) = self.process.try_wait()
+        {
+            self.ended = Some(Ended::of(status));
+        }
+        self.ended.is_some()
+    }
+
+    /// Waits for the end; `None` if it does not come in time.
+    pub(crate) fn end(&mut self, max: Duration) -> Option<Ended> {
+        wait_until(max, || self.has_ended());
+        self.ended
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        if !self.has_ended() {
+            let _ = self.process.kill();
+            let _ = self.process.wait().map(|status| {
+                self.ended = Some(Ended::of(status));
+            });
+        }
+    }
+
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
+        signal(&self.process, Signal::TERM);
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Sends a signal to a child that has not been waited for.
+pub(crate) fn signal(process: &Child, signal: Signal) {
+    let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+    if let Some(id) = id {
+        // One that has ended already needs none.
+        let _ = kill_process(id, signal);
+    }
+}
+
+fn address_in(said: &str) -> Option<SocketAddr> {
+    let (_, after) = said.split_once("Listening on ")?;
+    let (address, _) = after.split_once('\n')?;
+    address.trim().parse().ok()
+}
+
+/// `restart-delay-max` of all nodes here: so long that TTLs can outlast a whole run, since delays
+/// are looked at and not waited for.
+pub(crate) const CAP: Duration = Duration::from_secs(2 * 3_600);
+const CAP_WORD: &str = "2h";
+
+/// What strace writes of a node that it started.
+pub(crate) const START_TRACE: &str = "start.trace";
+
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// Stands for a node that neither answers nor ends.
+pub(crate) const NEVER_CAME: i32 = -1;

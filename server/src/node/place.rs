@@ -4,12 +4,14 @@
 //! A backup brings back the bytes of files, never the files themselves. So each start makes a new,
 //! nearly empty file, its *marker*, and START records a fingerprint of the machine, of the
 //! directory, and of the inode and birth of `node.id` and of that marker. Whatever puts an older
-//! log back, in place or elsewhere, cannot put back the marker that its last START saw.
+//! log back, in place or elsewhere, cannot put back the marker that its last START saw. A clean stop
+//! renames the marker: so a copy taken before the stop brings back a name that has gone, and with it
+//! a file that is new.
 //!
 //! Invariant: the marker of the last START on record stays until the next START is durable, so
 //! that a crash while starting never looks like a move. What is not detected: an image of the
 //! whole file system put back, and a copy taken from the running node that is put back over its
-//! own directory before another start. The book says so.
+//! own directory after a crash, before another start. The book says so.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -70,7 +72,7 @@ impl Place {
         let parts = [
             origin(directory),
             origin(&directory.join(identity::FILE)),
-            origin(&directory.join(marker(incarnation))),
+            marker_origin(directory, incarnation),
         ];
         let bytes = machine
             .into_iter()
@@ -96,6 +98,18 @@ impl Place {
         Ok(self.fingerprint(incarnation))
     }
 
+    /// Gives the marker its other name, once SHUTDOWN is durable. A marker that keeps its name only
+    /// fails to betray an older log that is put back.
+    pub(crate) fn rest(&self, disk: &dyn Disk, incarnation: u64) {
+        if self.directory.is_none() {
+            return;
+        }
+        let name = marker(incarnation);
+        let _ = disk
+            .rename(&name, &format!("{name}{STOPPED}"))
+            .and_then(|()| disk.sync_dir());
+    }
+
     /// Removes the markers of other incarnations, once START of this one is durable.
     pub(crate) fn settle(&self, disk: &dyn Disk, incarnation_now: u64) {
         let Ok(names) = disk.list() else { return };
@@ -103,9 +117,9 @@ impl Place {
             return;
         }
         for entry in names {
-            if incarnation(&entry.name).is_some_and(|number| number != incarnation_now) {
-                // One that stays is removed by the next start; until then it only fails to betray
-                // an older log that is put back.
+            let number = incarnation(&entry.name);
+            if number.is_some_and(|number| number != incarnation_now) {
+                // One that stays is removed by the next start.
                 let _ = disk.remove(&entry.name);
             }
         }
@@ -136,11 +150,21 @@ fn origin(path: &Path) -> [u128; 2] {
     ]
 }
 
+/// The running name counts, where both are there: whatever brought it back is not the marker.
+fn marker_origin(directory: &Path, incarnation: u64) -> [u128; 2] {
+    let name = marker(incarnation);
+    match origin(&directory.join(&name)) {
+        [0, 0] => origin(&directory.join(format!("{name}{STOPPED}"))),
+        running => running,
+    }
+}
+
 fn marker(incarnation: u64) -> String {
     format!("{PREFIX}{incarnation:010}")
 }
 
 fn incarnation(name: &str) -> Option<u64> {
+    let name = name.strip_suffix(STOPPED).unwrap_or(name);
     let number = name.strip_prefix(PREFIX)?.parse().ok()?;
     // Only names that are exactly ours: others belong to somebody else. The bound keeps a made-up
     // name from exhausting the count.
@@ -148,6 +172,7 @@ fn incarnation(name: &str) -> Option<u64> {
 }
 
 const PREFIX: &str = "incarnation-";
+const STOPPED: &str = ".stopped";
 const INCARNATION_MAX: u64 = 1 << 53;
 const MACHINE_FILE: &str = "/etc/machine-id";
 const MARKER_TEXT: &[u8] =
@@ -190,6 +215,16 @@ mod tests {
         let here = home.place.mark(&*home.disk, 7).unwrap();
         assert_eq!(home.place.fingerprint(7), here);
         assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
+        home.place.rest(&*home.disk, 7);
+        assert_eq!(home.place.fingerprint(7), here, "it is the same file");
+        assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
+        fs::write(path.join("incarnation-0000000007"), MARKER_TEXT).unwrap();
+        assert_ne!(
+            home.place.fingerprint(7),
+            here,
+            "a name from before the stop"
+        );
+        fs::remove_file(path.join("incarnation-0000000007")).unwrap();
         fs::write(path.join("other"), "x").unwrap();
         assert_eq!(home.place.fingerprint(7), here, "other files do not matter");
 
@@ -202,7 +237,7 @@ mod tests {
             fs::write(path.join(name), bytes).unwrap();
             drop(old);
         };
-        for name in ["incarnation-0000000007", identity::FILE] {
+        for name in ["incarnation-0000000007.stopped", identity::FILE] {
             let before = home.place.fingerprint(7);
             replace(name);
             assert_ne!(home.place.fingerprint(7), before, "{name}");
@@ -251,6 +286,7 @@ mod tests {
         for number in [3, 4, 5] {
             home.place.mark(&*home.disk, number).unwrap();
         }
+        home.place.rest(&*home.disk, 4);
         assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 5);
         home.place.settle(&*home.disk, 5);
         let mut left: Vec<String> = fs::read_dir(path)

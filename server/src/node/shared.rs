@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::control::{Durability, Start};
 use quorlock_engine::restart::Verdict;
+use quorlock_persistence::Disk;
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
@@ -16,6 +17,7 @@ use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
+use crate::node::place::Place;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
@@ -29,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) identity: Identity,
+    pub(crate) place: Place,
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) start: Start,
     pub(crate) verdict: Verdict,
     pub(crate) report: StartReport,

@@ -129,7 +129,6 @@ pub(crate) fn begin(
         incarnation: start.incarnation,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let (place, disk) = (plan.place.clone(), Arc::clone(&plan.disk));
     let (shared, preparer, jobs) = assemble(
         plan,
         identity,
@@ -139,7 +138,7 @@ pub(crate) fn begin(
         reach,
     );
     put_on_record(&shared)?;
-    place.settle(&*disk, start.incarnation);
+    shared.place.settle(&*shared.disk, start.incarnation);
     Ok((shared, preparer, jobs))
 }
 
@@ -395,6 +394,8 @@ fn assemble(
         workers: workers(plan.config.workers),
         settings: Settings::new(&plan.config),
         config: plan.config,
+        place: plan.place,
+        disk: plan.disk,
         identity,
         start,
         verdict,

@@ -113,7 +113,9 @@ fn last_words(shared: &Shared) -> Result<(), Failure> {
     if shared.signals.crash.load(Ordering::Acquire) {
         return Ok(());
     }
-    maintenance::shut_down(shared)
+    maintenance::shut_down(shared)?;
+    shared.place.rest(&*shared.disk, shared.start.incarnation);
+    Ok(())
 }
 
 struct Threads {

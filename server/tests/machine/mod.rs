@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod shelf;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

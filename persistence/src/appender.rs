@@ -37,7 +37,7 @@ impl Appender {
             space,
             pending: Batch::default(),
             next,
-            remaining: first_segment_bytes - header::BLOCK_BYTES,
+            remaining: first_segment_bytes.saturating_sub(header::BLOCK_BYTES),
             entered: 0,
             frame_bytes_max,
             reserve_bytes,
@@ -68,11 +68,11 @@ impl Appender {
         }
         let frame_bytes = frame::bytes_for(payload_bytes);
         if frame_bytes > self.remaining {
-            self.entered += 1;
+            self.entered = self.entered.saturating_add(1);
             self.remaining = self.spare_bytes();
             self.space.enter(self.entered);
         }
-        self.remaining -= frame_bytes;
+        self.remaining = self.remaining.saturating_sub(frame_bytes);
         let position = self.next;
         self.pending.push(position, kind, node_time_ns, payload);
         self.next = position.next();
@@ -135,6 +135,8 @@ impl Appender {
     }
 
     fn spare_bytes(&self) -> u64 {
-        self.space.segment_bytes() - header::BLOCK_BYTES
+        self.space
+            .segment_bytes()
+            .saturating_sub(header::BLOCK_BYTES)
     }
 }

@@ -9,6 +9,10 @@ use std::io;
 use std::sync::Arc;
 
 mod mapping;
+#[allow(
+    clippy::arithmetic_side_effects,
+    reason = "offsets in memory are lengths of what is there"
+)]
 mod memory;
 mod real;
 mod view;

@@ -56,12 +56,20 @@ impl Salt {
 
 /// The bytes a frame with this payload takes in the file.
 pub(crate) const fn bytes_for(payload_bytes: u64) -> u64 {
-    (payload_bytes + HEADER_BYTES as u64).next_multiple_of(ALIGNMENT as u64)
+    // A payload is bounded far below; a sum that did not fit would be no frame of any segment.
+    match payload_bytes
+        .saturating_add(HEADER_BYTES as u64)
+        .checked_next_multiple_of(ALIGNMENT as u64)
+    {
+        Some(bytes) => bytes,
+        None => u64::MAX,
+    }
 }
 
 /// The largest payload of a frame that takes at most `bytes` in the file.
 pub(crate) const fn payload_within(bytes: u64) -> u64 {
-    (bytes - bytes % ALIGNMENT as u64).saturating_sub(HEADER_BYTES as u64)
+    let aligned = bytes & !UNALIGNED_BITS;
+    aligned.saturating_sub(HEADER_BYTES as u64)
 }
 
 /// Appends a frame to `out`. Mark, checksum and durable position are left to `seal`.
@@ -88,7 +96,9 @@ pub(crate) fn encode(
 pub(crate) fn peek(bytes: &[u8]) -> (usize, Position, Kind) {
     let payload_bytes = u32_at(bytes, 8) as usize;
     let kind = Kind::from_bytes(bytes[12], bytes[13]).expect("encode stores a kind that exists");
-    let length = (HEADER_BYTES + payload_bytes).next_multiple_of(ALIGNMENT);
+    let length = HEADER_BYTES
+        .saturating_add(payload_bytes)
+        .next_multiple_of(ALIGNMENT);
     (length, Position::from_raw(u64_at(bytes, 16)), kind)
 }
 
@@ -146,13 +156,13 @@ pub(crate) enum Flaw {
 
 fn u32_at(bytes: &[u8], from: usize) -> u32 {
     let mut number = [0; 4];
-    number.copy_from_slice(&bytes[from..from + 4]);
+    number.copy_from_slice(&bytes[from..][..4]);
     u32::from_le_bytes(number)
 }
 
 fn u64_at(bytes: &[u8], from: usize) -> u64 {
     let mut number = [0; 8];
-    number.copy_from_slice(&bytes[from..from + 8]);
+    number.copy_from_slice(&bytes[from..][..8]);
     u64::from_le_bytes(number)
 }
 
@@ -160,6 +170,7 @@ fn u64_at(bytes: &[u8], from: usize) -> u64 {
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Every frame starts at a multiple of this.
 pub(crate) const ALIGNMENT: usize = 8;
+const UNALIGNED_BITS: u64 = ALIGNMENT as u64 - 1;
 
 #[cfg(test)]
 mod tests {

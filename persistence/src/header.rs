@@ -159,7 +159,7 @@ fn version(copy: &[u8; COPY_BYTES]) -> u32 {
 
 fn part<const LENGTH: usize>(bytes: &[u8], from: usize) -> [u8; LENGTH] {
     let mut part = [0; LENGTH];
-    part.copy_from_slice(&bytes[from..from + LENGTH]);
+    part.copy_from_slice(&bytes[from..][..LENGTH]);
     part
 }
 

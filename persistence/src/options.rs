@@ -41,8 +41,10 @@ impl Options {
             .min(RESERVE_BYTES_LIMIT)
             .next_multiple_of(8);
         let largest_frame = frame::bytes_for(frame_bytes_max);
-        let segment_least = header::BLOCK_BYTES + largest_frame + reserve_bytes;
-        let first_least = header::BLOCK_BYTES * 2 + reserve_bytes;
+        let segment_least = header::BLOCK_BYTES
+            .saturating_add(largest_frame)
+            .saturating_add(reserve_bytes);
+        let first_least = (header::BLOCK_BYTES * 2).saturating_add(reserve_bytes);
         Options {
             first_segment_bytes: whole_blocks(self.first_segment_bytes.max(first_least)),
             segment_bytes: whole_blocks(self.segment_bytes.max(segment_least)),
@@ -73,4 +75,5 @@ fn whole_blocks(bytes: u64) -> u64 {
 /// A length is stored in four bytes; this leaves room for the frame's header and padding.
 const FRAME_BYTES_LIMIT: u64 = 1 << 30;
 const RESERVE_BYTES_LIMIT: u64 = 1 << 30;
-const SEGMENT_BYTES_LIMIT: u64 = 1 << 34;
+/// A longer file is not read: a start must not take for ever because somebody has made one.
+pub(crate) const SEGMENT_BYTES_LIMIT: u64 = 1 << 34;

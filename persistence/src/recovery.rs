@@ -129,7 +129,7 @@ impl Summary {
         let skipped = chain
             .run
             .first()
-            .map_or(0, |first| chain.start_offset - first.begin());
+            .map_or(0, |first| chain.start_offset.saturating_sub(first.begin()));
         let first = chain.start_position;
         let newest_identity = directory.newest_header().map(|header| header.identity);
         Summary {
@@ -145,7 +145,7 @@ impl Summary {
             break_at: chain.break_at.clone(),
             is_empty: last == Position::ZERO,
             frames: chain.frames(),
-            bytes: (bytes - skipped) as u64,
+            bytes: bytes.saturating_sub(skipped) as u64,
             segments: chain.run.len(),
             node_id: newest_identity.map(|identity| identity.node_id),
             newest_identity,

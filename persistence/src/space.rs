@@ -168,7 +168,7 @@ impl Space {
                     number: *next_number,
                     file,
                 };
-                *next_number += 1;
+                *next_number = next_number.saturating_add(1);
                 self.spares.lock().expect(NO_PANIC).push_back(spare);
                 self.made.fetch_add(1, Ordering::AcqRel);
                 self.is_full.store(false, Ordering::Release);
@@ -225,10 +225,11 @@ fn fill_segment(
     let zeros = vec![0; FILL_BYTES];
     let mut offset = 0;
     while offset < length {
-        let chunk = FILL_BYTES.min(usize::try_from(length - offset).unwrap_or(FILL_BYTES));
+        let left = length.saturating_sub(offset);
+        let chunk = FILL_BYTES.min(usize::try_from(left).unwrap_or(FILL_BYTES));
         file.write_at(offset, &zeros[..chunk])
             .map_err(failed("write"))?;
-        offset += chunk as u64;
+        offset = offset.saturating_add(chunk as u64);
     }
     if !start.is_empty() {
         file.write_at(0, start).map_err(failed("write"))?;

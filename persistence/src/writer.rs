@@ -161,7 +161,10 @@ impl Writer {
 
     /// The bytes of all segments in use, the one made ahead not counted.
     pub fn total_bytes(&self) -> u64 {
-        self.active.length + self.older.iter().map(|(_, length)| length).sum::<u64>()
+        let older = self.older.iter().map(|(_, length)| length);
+        older.fold(self.active.length, |sum, length| {
+            sum.saturating_add(*length)
+        })
     }
 
     fn write_frames(&mut self, bytes: &mut [u8]) -> Result<(), WriteError> {
@@ -169,13 +172,13 @@ impl Writer {
         let mut end = 0;
         while end < bytes.len() {
             let (frame_bytes, position, kind) = frame::peek(&bytes[end..]);
-            let taken = (end - begin + frame_bytes) as u64;
-            if self.active.offset + taken > self.active.length {
+            let next = end.saturating_add(frame_bytes);
+            let taken = next.saturating_sub(begin) as u64;
+            if self.active.offset.saturating_add(taken) > self.active.length {
                 self.flush(&bytes[begin..end], position)?;
                 self.rotate(position)?;
                 begin = end;
             }
-            let next = end + frame_bytes;
             frame::seal(&mut bytes[end..next], self.active.salt, self.durable);
             self.checkpoint
                 .note(kind, position, self.active.number, frame_bytes as u64);
@@ -198,7 +201,7 @@ impl Writer {
             .map_err(|cause| {
                 WriteError::Write(disk_error(&*self.space.disk, "write", active.number, cause))
             })?;
-        active.offset += bytes.len() as u64;
+        active.offset = active.offset.saturating_add(bytes.len() as u64);
         Ok(())
     }
 
@@ -255,9 +258,10 @@ impl Writer {
             return;
         }
         self.checkpoint.closed = None;
-        self.checkpoint.bytes_since -= bytes_before;
+        let since = self.checkpoint.bytes_since;
+        self.checkpoint.bytes_since = since.saturating_sub(bytes_before);
         if let Some((_, before)) = &mut self.checkpoint.opened {
-            *before -= bytes_before;
+            *before = before.saturating_sub(bytes_before);
         }
         let kept = self.older.partition_point(|(number, _)| *number < segment);
         self.space
@@ -275,7 +279,7 @@ impl Checkpoint {
         {
             self.closed = Some((segment, bytes_before, position));
         }
-        self.bytes_since += frame_bytes;
+        self.bytes_since = self.bytes_since.saturating_add(frame_bytes);
     }
 }
 

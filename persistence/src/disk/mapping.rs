@@ -40,7 +40,7 @@ impl Mapping {
         // and never writes to one while it has a view of it, so neither length nor content changes under it.
         let mapped = unsafe { Mmap::map(file)? };
         for offset in (0..mapped.len()).step_by(CHUNK_BYTES) {
-            let chunk = CHUNK_BYTES.min(mapped.len() - offset);
+            let chunk = CHUNK_BYTES.min(mapped.len().saturating_sub(offset));
             match mapped.advise_range(Advice::PopulateRead, offset, chunk) {
                 Ok(()) => {}
                 // Linux before 5.14 does not know the advice; reading the file says the same.

@@ -163,6 +163,25 @@ pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
+/// Reads until `bytes` is full or the file ends; returns how many it read.
+pub(super) fn read_fully(file: &fs::File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    let length = bytes.len();
+    let mut rest = bytes;
+    let mut offset = offset;
+    while !rest.is_empty() {
+        match file.read_at(rest, offset) {
+            Ok(0) => break,
+            Ok(read) => {
+                offset = offset.saturating_add(read as u64);
+                rest = &mut rest[read..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length.saturating_sub(rest.len()))
+}
+
 /// A file of the machine.
 #[derive(Debug)]
 struct RealFile(fs::File);
@@ -173,16 +192,7 @@ impl File for RealFile {
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.0.read_at(&mut bytes[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
+        read_fully(&self.0, offset, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! Invariant: nothing is changed, and the directory's lock is not kept. Files are read, never mapped: one that is
 //! cut while it is read is then an error and not a signal.
 
-use super::real::list_directory;
+use super::real::{list_directory, read_fully};
 use super::{Disk, Entry, File, Mapping, OpenError};
 use crate::segment_name;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,16 +118,7 @@ impl File for ViewedFile {
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.0.read_at(&mut bytes[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
+        read_fully(&self.0, offset, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -29,8 +29,10 @@ impl Chain {
     pub(super) fn frames(&self) -> u64 {
         let all: u64 = self.run.iter().map(Scan::frames).sum();
         let first = self.run.first().map(|scan| scan.header.first_position);
-        let skipped = first.map_or(0, |first| self.start_position.get() - first.get());
-        all - skipped
+        let skipped = first.map_or(0, |first| {
+            self.start_position.get().saturating_sub(first.get())
+        });
+        all.saturating_sub(skipped)
     }
 }
 
@@ -279,7 +281,7 @@ pub(super) fn chain_from_checkpoint(run: &mut VecDeque<Scan>) -> Option<Chain> {
 /// written and lost its header, which a crash explains: header and frames become durable together.
 fn break_in_unused(disk: &dyn Disk, directory: &Directory) -> Result<Option<Break>, RecoveryError> {
     let newest = directory.newest_used().unwrap_or(0);
-    for (&number, segment) in directory.segments.range(newest + 1..) {
+    for (&number, segment) in directory.segments.range(newest.saturating_add(1)..) {
         if !is_zero(&map(disk, number, segment)?) {
             let file = disk.describe(&segment_name::segment(number));
             return Ok(Some(Break {

@@ -7,7 +7,7 @@ use super::inspection::mismatch;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, RecoveryError, hexadecimal};
 use crate::header::{self, Found, Header};
-use crate::options::Options;
+use crate::options::{Options, SEGMENT_BYTES_LIMIT};
 use crate::segment_name::{self, Name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,6 +119,11 @@ impl Directory {
         let failed = |operation| move |cause| DiskError::new(operation, disk.describe(name), cause);
         let file = disk.open(name).map_err(failed("open"))?;
         let length = file.len().map_err(failed("measure"))?;
+        if length > SEGMENT_BYTES_LIMIT {
+            let meaning =
+                format!("the file has {length} bytes, which is more than any segment has");
+            return Err(damaged(disk, name, SEGMENT_BYTES_LIMIT, meaning));
+        }
         let mut block = [0; header::BLOCK];
         let read = file.read_at(0, &mut block).map_err(failed("read"))?;
         if read < block.len() {
@@ -201,8 +206,9 @@ impl Directory {
             .filter(|number| **number > previous)
             .collect::<Vec<_>>()
         {
-            if number != previous + 1 {
-                let file = disk.describe(&segment_name::segment(previous + 1));
+            let expected = previous.saturating_add(1);
+            if number != expected {
+                let file = disk.describe(&segment_name::segment(expected));
                 return Err(RecoveryError::MissingSegment { file });
             }
             previous = number;

@@ -25,7 +25,7 @@ impl<'a> Iterator for Frames<'a> {
         loop {
             let scan = self.run.first()?;
             if let Some(parsed) = scan.frame_at(self.offset) {
-                self.offset += parsed.bytes;
+                self.offset = self.offset.saturating_add(parsed.bytes);
                 return Some(parsed.frame);
             }
             self.run = &self.run[1..];

@@ -263,7 +263,7 @@ impl Content {
             }
             let parsed = self.scan.frame_at(offset)?;
             let begin = offset;
-            offset += parsed.bytes;
+            offset = offset.saturating_add(parsed.bytes);
             Some(InspectedFrame {
                 frame: parsed.frame,
                 kind: parsed.kind,

@@ -47,11 +47,15 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
         .segments
         .keys()
         .next_back()
-        .map_or(1, |newest| newest + 1);
+        .map_or(1, |newest| newest.saturating_add(1));
     let length = options.first_segment_bytes;
     let active = begin_segment(&*disk, identity, number, length, end, summary.last)?;
 
-    let space = Arc::new(Space::new(disk, options.segment_bytes, number + 1));
+    let space = Arc::new(Space::new(
+        disk,
+        options.segment_bytes,
+        number.saturating_add(1),
+    ));
     let is_obsolete = |number: &u64| summary.checkpoint.is_some() && *number < start_segment;
     let (obsolete, older): (Vec<_>, Vec<_>) = directory
         .segments

@@ -132,7 +132,7 @@ impl Repair {
             let mut offset = scan.begin();
             while let Some(parsed) = scan.frame_at(offset) {
                 visit(&parsed.frame);
-                offset += parsed.bytes;
+                offset = offset.saturating_add(parsed.bytes);
             }
             scan.visit_behind_end(|parsed, _| visit(&parsed.frame));
         }
@@ -165,7 +165,7 @@ impl Repair {
         node_time_ns: u64,
         payload: &[u8],
     ) -> Result<Repaired, WriteError> {
-        let number = self.newest_number + 1;
+        let number = self.newest_number.saturating_add(1);
         let folder = format!("repair-{number:010}");
         let disk = Arc::clone(&self.disk);
         let failed = |operation: &'static str, name: &str| {
@@ -317,8 +317,8 @@ impl Repair {
 
     fn is_only_followed_by_zeros(&self, number: u64) -> Result<bool, RecoveryError> {
         let mut next = number;
-        for (&newer, segment) in self.directory.segments.range(number + 1..) {
-            next += 1;
+        for (&newer, segment) in self.directory.segments.range(number.saturating_add(1)..) {
+            next = next.saturating_add(1);
             let is_ahead = newer == next && segment.state == State::Blank;
             if !is_ahead || !is_zero(&self.map(newer)?) {
                 return Ok(false);
@@ -351,7 +351,7 @@ fn number_of(name: &str) -> u64 {
 
 /// The first position after a repair: beyond everything that was ever used, also by what cannot be read any more.
 fn beyond(seen: Position) -> Position {
-    let steps = seen.get() / POSITIONS_PER_REPAIR + 1;
+    let steps = (seen.get() / POSITIONS_PER_REPAIR).saturating_add(1);
     Position::from_raw(steps.saturating_mul(POSITIONS_PER_REPAIR))
 }
 

@@ -98,7 +98,7 @@ fn rewrite_frames(
     stretch: Stretch,
     buffer: &mut Vec<u8>,
 ) -> std::io::Result<()> {
-    buffer.resize(stretch.to - stretch.from, 0);
+    buffer.resize(stretch.to.saturating_sub(stretch.from), 0);
     if file.read_at(stretch.from as u64, buffer)? != buffer.len() {
         return Err(changed());
     }
@@ -123,13 +123,13 @@ fn stretches(scan: &Scan, durable: Position) -> Vec<Stretch> {
     let mut all: Vec<Stretch> = Vec::new();
     let mut offset = scan.begin();
     while let Some(parsed) = scan.frame_at(offset) {
-        let (from, to) = (offset, offset + parsed.bytes);
+        let (from, to) = (offset, offset.saturating_add(parsed.bytes));
         offset = to;
         if parsed.frame.position <= durable {
             continue;
         }
         match all.last_mut() {
-            Some(last) if to - last.from <= STRETCH_BYTES => last.to = to,
+            Some(last) if to.saturating_sub(last.from) <= STRETCH_BYTES => last.to = to,
             _ => all.push(Stretch {
                 from,
                 to,

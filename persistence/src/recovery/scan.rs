@@ -82,7 +82,7 @@ impl Scan {
                     let bytes = parsed.bytes;
                     scan.claim = larger(scan.claim, claim);
                     scan.next = position.next();
-                    scan.end += bytes;
+                    scan.end = scan.end.saturating_add(bytes);
                 }
                 Ok(_) => break Some("a frame is out of order"),
                 Err(_) if cut.is_none() && is_zero(rest) => break None,
@@ -110,9 +110,9 @@ impl Scan {
             match frame::parse(rest, self.salt()) {
                 Ok(parsed) => {
                     visit(&parsed, offset);
-                    offset += parsed.bytes;
+                    offset = offset.saturating_add(parsed.bytes);
                 }
-                Err(_) => offset += frame::ALIGNMENT,
+                Err(_) => offset = offset.saturating_add(frame::ALIGNMENT),
             }
         }
     }
@@ -124,7 +124,7 @@ impl Scan {
             if parsed.frame.position > self.claim.durable {
                 break;
             }
-            end += parsed.bytes;
+            end = end.saturating_add(parsed.bytes);
         }
         Scan::read(self.header, self.bytes, Some(end))
     }
@@ -151,12 +151,14 @@ impl Scan {
 
     /// The bytes of all frames here.
     pub(super) fn frame_bytes(&self) -> usize {
-        self.end - self.begin()
+        self.end.saturating_sub(self.begin())
     }
 
     /// How many frames there are here.
     pub(super) fn frames(&self) -> u64 {
-        self.next.get() - self.header.first_position.get()
+        self.next
+            .get()
+            .saturating_sub(self.header.first_position.get())
     }
 
     /// The position of the last frame here or before.

@@ -112,6 +112,8 @@ fn what_has_the_name_of_a_segment_must_be_one() {
         |path: &std::path::Path| fs::write(path, "QUORLOCK").unwrap(),
         |path: &std::path::Path| fs::write(path, [b'x'; 12288]).unwrap(),
         |path: &std::path::Path| fs::write(path, [0; 12288]).unwrap(),
+        // Longer than any segment, and not one byte on the disk.
+        |path: &std::path::Path| fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
         |path: &std::path::Path| fs::create_dir(path).unwrap(),
         |path: &std::path::Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
     ] {

@@ -7,6 +7,7 @@ mod checkpoints;
 mod directories;
 mod failures;
 mod full_disk;
+mod inspections;
 mod power_loss;
 mod repairs;
 mod round_trip;

@@ -65,22 +65,36 @@ pub struct NextStart {
 /// When it cannot be looked at, or holds nothing of a node.
 pub fn check(directory: &Path) -> Result<Report, Unreadable> {
     let place = Place::open(directory)?;
-    let mut last: Option<Finding> = None;
-    for _ in 0..LOOKS_MAX {
+    let look = || {
         let before = place.holder()?;
         let report = look(&place)?;
         let holder = place.holder()?.or(before);
-        match report.finding {
-            Some(finding) if last.as_ref().is_none_or(|last| !last.is_same_as(&finding)) => {
-                last = Some(finding);
+        Ok((report, holder))
+    };
+    match settled(look)? {
+        Some((report, holder)) => Ok(judged(report, holder)),
+        None => Err(Unreadable::Restless {
+            directory: place.name(),
+            looks: LOOKS_MAX,
+        }),
+    }
+}
+
+/// Looks until nothing is found, or the same twice in a row; `None` if that never happens.
+fn settled<T>(
+    mut look: impl FnMut() -> Result<(Report, T), Unreadable>,
+) -> Result<Option<(Report, T)>, Unreadable> {
+    let mut last: Option<Finding> = None;
+    for _ in 0..LOOKS_MAX {
+        let (report, beside) = look()?;
+        match &report.finding {
+            Some(finding) if last.as_ref().is_none_or(|last| !last.is_same_as(finding)) => {
+                last = Some(finding.clone());
             }
-            _ => return Ok(judged(report, holder)),
+            _ => return Ok(Some((report, beside))),
         }
     }
-    Err(Unreadable::Restless {
-        directory: place.name(),
-        looks: LOOKS_MAX,
-    })
+    Ok(None)
 }
 
 /// The verdict, with what a running node is just writing left out of it.
@@ -270,3 +284,62 @@ fn default_policy() -> Policy {
 
 /// A finding has to be made twice in a row; a running node may change the directory in between.
 const LOOKS_MAX: u32 = 12;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use super::*;
+
+    fn report(offset: Option<u64>) -> Report {
+        let found = |offset| {
+            let (file, what) = ("segment".to_owned(), "what".to_owned());
+            Finding::new(FindingKind::DurableDataLost, file, Some(offset), what)
+        };
+        Report {
+            directory: String::new(),
+            state: State::Whole,
+            holder: None,
+            node: None,
+            finding: offset.map(found),
+            summary: None,
+            next_start: None,
+            moving_tail: None,
+        }
+    }
+
+    /// Looks in this order; gives the offset of what counts in the end, and how many looks it took.
+    fn outcome(looks: &[Option<u64>]) -> Option<(Option<u64>, usize)> {
+        let mut taken = 0;
+        let found = settled(|| {
+            let look = looks[taken % looks.len()];
+            taken += 1;
+            Ok((report(look), ()))
+        });
+        let (report, ()) = found.unwrap()?;
+        let offset = report.finding.and_then(|finding| finding.offset);
+        Some((offset, taken))
+    }
+
+    #[test]
+    fn a_finding_counts_when_it_is_made_twice_in_a_row() {
+        assert_eq!(outcome(&[None]), Some((None, 1)));
+        // Half a write was seen, and then all of it.
+        assert_eq!(outcome(&[Some(4096), None]), Some((None, 2)));
+        assert_eq!(outcome(&[Some(4096), Some(4096)]), Some((Some(4096), 2)));
+        assert_eq!(outcome(&[Some(1), Some(2), Some(2)]), Some((Some(2), 3)));
+        assert_eq!(outcome(&[Some(1), Some(2)]), None, "it never settles");
+    }
+
+    #[test]
+    fn the_moving_end_of_a_running_node_is_not_judged() {
+        let mut found = report(Some(7));
+        found.finding.as_mut().unwrap().kind = FindingKind::Break;
+        let running = judged(found.clone(), Some(Some(1)));
+        assert_eq!((running.state, running.finding), (State::Whole, None));
+        assert_eq!(running.moving_tail, Some(("segment".to_owned(), 7)));
+        assert_eq!(judged(found, None).state, State::Broken);
+        // What is lost is lost, whoever runs.
+        let lost = judged(report(Some(7)), Some(None));
+        assert_eq!(lost.state, State::Refused);
+    }
+}

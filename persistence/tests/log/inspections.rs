@@ -1,0 +1,146 @@
+//! Looking at a log says what reading it would say, with one segment in memory, and changes nothing.
+
+use crate::small_log::*;
+use proptest::prelude::*;
+use quorlock_persistence::{Disk, Inspection, Kind, MemoryDisk, Part, SegmentState};
+use std::sync::Arc;
+
+/// Ten frames in four segments.
+fn log_of_four() -> (MemoryDisk, Vec<Vec<u8>>) {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    let all: Vec<_> = (0..10).map(|number| payload(number, 1500)).collect();
+    for payload in &all {
+        commit(&mut log, payload);
+    }
+    (disk, all)
+}
+
+fn inspect(disk: &MemoryDisk) -> Inspection {
+    Inspection::open(Arc::new(disk.clone())).unwrap()
+}
+
+fn payloads_of(inspection: &Inspection, parts: &[Part]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for part in parts {
+        let content = inspection.read(part).unwrap();
+        found.extend(content.frames().map(|frame| frame.frame.payload.to_vec()));
+    }
+    found
+}
+
+#[test]
+fn the_stream_is_found_through_the_names_in_the_headers() {
+    let (disk, all) = log_of_four();
+    let inspection = inspect(&disk);
+    assert_eq!(payloads_of(&inspection, &inspection.stream()), all);
+    let states = inspection.segments().iter().map(|segment| &segment.state);
+    assert_eq!(
+        states
+            .filter(|state| matches!(state, SegmentState::Used(_)))
+            .count(),
+        4
+    );
+    assert_eq!(inspection.newest_identity(), Some(identity(1)));
+
+    // What comes before a gap is not reached any more; what comes after it still is.
+    disk.remove(SECOND).unwrap();
+    let inspection = inspect(&disk);
+    assert_eq!(payloads_of(&inspection, &inspection.stream()), all[7..]);
+    assert!(inspection.judge(&options()).is_err());
+}
+
+#[test]
+fn each_file_is_listed_with_what_it_is() {
+    let (disk, _) = log_of_four();
+    open(&disk).preparer.prepare().unwrap();
+    disk.create("notes.txt").unwrap();
+    disk.create("segment-0000000099.new").unwrap();
+    disk.edit(FIRST, |bytes| bytes.truncate(100));
+    disk.edit(SECOND, |bytes| bytes[64] ^= 1);
+    disk.edit("segment-0000000003.log", |bytes| {
+        bytes[8] = 9;
+        bytes[520] = 9;
+    });
+    disk.rename("segment-0000000004.log", "segment-0000000044.log")
+        .unwrap();
+    let inspection = inspect(&disk);
+    let said: Vec<String> = inspection
+        .segments()
+        .iter()
+        .map(|segment| format!("{} {:?}", segment.number, segment.state))
+        .collect();
+    let expected = [
+        (0, "1 Unusable(\"it is shorter than"),
+        (1, "2 Used("),
+        (2, "3 Unusable(\"version 9 "),
+        (3, "5 Used("),
+        (4, "6 Blank"),
+        (5, "44 Unusable(\"it says that it is segment 4"),
+    ];
+    for (index, start) in expected {
+        assert!(said[index].starts_with(start), "{}", said[index]);
+    }
+    assert_eq!(inspection.foreign(), ["notes.txt"]);
+    assert_eq!(inspection.unfinished(), ["segment-0000000099.new"]);
+}
+
+#[test]
+fn a_judgement_names_the_parts_that_a_start_replays() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    for number in 0..7 {
+        commit(&mut log, &payload(number, 1500));
+    }
+    log.appender.append(Kind::checkpoint_begin(9), 8, b"begin");
+    log.appender.append(Kind::checkpoint_end(11), 9, b"end");
+    commit(&mut log, &payload(7, 1500));
+    let inspection = inspect(&disk);
+    let judgement = inspection.judge(&options()).unwrap();
+    assert_eq!(judgement.summary, *read(&disk).summary());
+    let found = payloads_of(&inspection, &judgement.parts);
+    assert_eq!(found, payloads(&read(&disk)));
+    assert_eq!(found.len(), 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_look_says_what_a_start_would_say(
+        damages in prop::collection::vec(
+            (0_usize..4, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 1..600)),
+            0..4,
+        ),
+        removed in prop::option::of(0_usize..4),
+    ) {
+        let (disk, _) = log_of_four();
+        let all_names = names(&disk);
+        for (segment, place, damage) in damages {
+            disk.edit(&all_names[segment], |bytes| {
+                let begin = place.index(bytes.len());
+                let end = bytes.len().min(begin + damage.len());
+                bytes[begin..end].copy_from_slice(&damage[..end - begin]);
+            });
+        }
+        if let Some(segment) = removed {
+            disk.remove(&all_names[segment]).unwrap();
+        }
+        disk.end_after(0);
+        let inspection = inspect(&disk);
+        match (inspection.judge(&options()), try_read(&disk)) {
+            (Ok(judgement), Ok(recovery)) => {
+                prop_assert_eq!(&judgement.summary, recovery.summary());
+                prop_assert_eq!(payloads_of(&inspection, &judgement.parts), payloads(&recovery));
+            }
+            (Err(one), Err(other)) => prop_assert_eq!(one.to_string(), other.to_string()),
+            (one, other) => prop_assert!(false, "{one:?} {other:?}"),
+        }
+        // Whatever is damaged, everything that can be listed can be read without a panic.
+        for part in inspection.stream() {
+            if let Ok(content) = inspection.read(&part) {
+                prop_assert!(content.frames().count() as u64 <= content.end());
+            }
+        }
+    }
+}

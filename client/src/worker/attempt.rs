@@ -56,7 +56,7 @@ pub(super) async fn acquire(
         let (attempt, decision) = match once(shared, order, patience_max).await {
             Round::Acquired(acquired) => return Some(Ok(*acquired)),
             Round::Cancelled => return None,
-            Round::Failed(attempt, decision) => (attempt, decision),
+            Round::Failed(attempt, decision) => (*attempt, decision),
         };
         let failed_at = shared.now();
         let is_busy = matches!(decision, Decision::Busy { .. });
@@ -121,7 +121,7 @@ fn round_needs(shared: &Shared) -> Duration {
 
 enum Round {
     Acquired(Box<Acquired>),
-    Failed(Acquisition, Decision),
+    Failed(Box<Acquisition>, Decision),
     Cancelled,
 }
 
@@ -170,7 +170,7 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
                 return Round::Acquired(Box::new(acquired));
             }
             Some(Decision::Cancelled) => return Round::Cancelled,
-            Some(decided) => return Round::Failed(attempt, decided),
+            Some(decided) => return Round::Failed(Box::new(attempt), decided),
             None => {}
         }
         if let Some(Letter { node, content, .. }) = mailbox.take() {

@@ -3,6 +3,8 @@
 //! `--nodes` first, then `QUORLOCK_NODES`, then the cluster last started in this directory or the
 //! nearest above. Whether an address is well formed is the client's business.
 
+use std::ffi::OsString;
+
 use crate::cluster::current;
 use crate::exit_code::Failure;
 
@@ -18,11 +20,8 @@ pub(crate) fn resolve(flag: &[String]) -> Result<Vec<String>, Failure> {
     if !flag.is_empty() {
         return Err(Failure::usage("--nodes names no node").remedy(EXAMPLE));
     }
-    if let Ok(value) = std::env::var(VARIABLE) {
-        let named = split(&value);
-        if !named.is_empty() {
-            return Ok(named);
-        }
+    if let Some(named) = from_variable(std::env::var_os(VARIABLE))? {
+        return Ok(named);
     }
     match current::nodes()? {
         Some(nodes) => Ok(nodes),
@@ -32,6 +31,23 @@ pub(crate) fn resolve(flag: &[String]) -> Result<Vec<String>, Failure> {
         ))
         .remedy(EXAMPLE)),
     }
+}
+
+/// What the variable names. An empty one is as good as none; one that was filled in must not
+/// send a command to other nodes than its author meant.
+fn from_variable(value: Option<OsString>) -> Result<Option<Vec<String>>, Failure> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let named = value.to_str().map(split).unwrap_or_default();
+    if named.is_empty() {
+        let shown = value.to_string_lossy().escape_debug().to_string();
+        return Err(
+            Failure::usage(format!("{VARIABLE} is \"{shown}\", which names no node"))
+                .remedy(EXAMPLE),
+        );
+    }
+    Ok(Some(named))
 }
 
 fn split(text: &str) -> Vec<String> {
@@ -58,5 +74,20 @@ mod tests {
     fn a_flag_without_addresses_is_wrong_usage() {
         let failure = resolve(&[",".to_owned()]).expect_err("no node is named");
         assert_eq!(failure.code, crate::exit_code::USAGE);
+    }
+
+    #[test]
+    fn a_variable_that_names_no_node_is_wrong_usage_and_an_empty_one_is_none() {
+        use std::os::unix::ffi::OsStringExt;
+        for bytes in [b",".to_vec(), b" \n,".to_vec(), b"redis://\xff".to_vec()] {
+            let value = OsString::from_vec(bytes);
+            let failure = from_variable(Some(value)).expect_err("no node is named");
+            assert_eq!(failure.code, crate::exit_code::USAGE);
+        }
+        for none in [None, Some(OsString::new())] {
+            assert!(matches!(from_variable(none), Ok(None)));
+        }
+        let named = from_variable(Some(OsString::from("a, b")));
+        assert!(matches!(named, Ok(Some(names)) if names == ["a", "b"]));
     }
 }

@@ -14,7 +14,7 @@ use crate::guard::Guard;
 use crate::orders::{AcquireOrder, Order};
 use crate::outcome::AcquireError;
 use crate::redlock::Inner;
-use crate::settings::Drift;
+use crate::settings::{Drift, LIFETIME, outlives};
 use crate::token::Token;
 
 /// How long to try when the lock is held by somebody else or too few nodes answer.
@@ -104,6 +104,9 @@ impl LockRequest {
         let invalid = |reason| AcquireError::Invalid { reason };
         check_name(&self.name).map_err(invalid)?;
         check_ttl(self.ttl, self.inner.settings.drift, self.min_validity).map_err(invalid)?;
+        if outlives(self.min_validity, self.max_lifetime) {
+            return Err(invalid(Arc::from(LIFETIME)));
+        }
         let (reply, answer) = oneshot::channel();
         let cancelled = AcquireError::Cancelled {
             name: shown(&self.name),

@@ -110,6 +110,9 @@ impl Settings {
         if self.node_deadline_max < Duration::from_millis(1) {
             return Err(BuildError::Setting("a node needs at least 1 ms to answer"));
         }
+        if outlives(self.min_validity, self.max_lifetime) {
+            return Err(BuildError::Setting(LIFETIME));
+        }
         let name = self.client_name.as_bytes();
         if name.len() > 64 || !name.iter().all(|byte| byte.is_ascii_graphic()) {
             return Err(BuildError::Setting(
@@ -119,6 +122,15 @@ impl Settings {
         Ok(())
     }
 }
+
+/// Whether a lock would have reached the end of its longest lifetime before it was handed out.
+pub(crate) fn outlives(min_validity: Duration, max_lifetime: Option<Duration>) -> bool {
+    max_lifetime.is_some_and(|lifetime| lifetime <= min_validity)
+}
+
+/// What is wrong where [`outlives`] says so.
+pub(crate) const LIFETIME: &str =
+    "max_lifetime must be longer than min_validity: no lock could be handed out";
 
 impl Default for Settings {
     fn default() -> Self {

@@ -311,4 +311,8 @@ fn nodes_may_come_from_the_variable_and_from_above() {
         Some(69),
         "the variable comes first"
     );
+    let mut nobody: Command = place.command(&["run", "a", "-n", "--", "true"]);
+    let ended = Ended::of(nobody.env("QUORLOCK_NODES", ",").output().unwrap());
+    assert_eq!(ended.code, Some(64), "not the cluster's nodes instead");
+    assert!(ended.stderr.contains("names no node"), "{}", ended.stderr);
 }

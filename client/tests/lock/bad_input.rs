@@ -149,6 +149,14 @@ async fn arguments_that_cannot_work_are_refused_before_anything_is_sent() {
     }
     let least = redlock.lock("a").ttl(TTL).min_validity(TTL).acquire().await;
     assert!(matches!(least, Err(AcquireError::Invalid { .. })));
+    for (least, lifetime) in [(0, 0), (5, 5), (5, 4)] {
+        let request = redlock.lock("a").ttl(TTL);
+        let request = request.min_validity(Duration::from_secs(least));
+        let request = request.max_lifetime(Duration::from_secs(lifetime));
+        let error = request.acquire().await.unwrap_err();
+        assert!(error.to_string().contains("max_lifetime"), "{error}");
+        assert!(matches!(error, AcquireError::Invalid { .. }), "{error}");
+    }
     assert!(nodes.iter().all(|node| node.state().connections == 0));
 }
 
@@ -168,6 +176,14 @@ fn clients_that_cannot_work_are_not_built() {
         .node("redis://h")
         .client_name("two words");
     assert!(matches!(name.build(), Err(BuildError::Setting(_))));
+    for (least, lifetime) in [(0, 0), (5, 5), (5, 4)] {
+        let client = Redlock::builder()
+            .node("redis://h")
+            .min_validity(Duration::from_secs(least))
+            .max_lifetime(Duration::from_secs(lifetime));
+        let error = client.build().unwrap_err();
+        assert!(matches!(error, BuildError::Setting(_)), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -126,6 +126,7 @@ pub fn kind_name(code: u8) -> &'static str {
         kind::END => "END",
         kind::INIT => "INIT",
         kind::LOST => "LOST",
+        kind::WALL => "WALL",
         _ => "UNKNOWN",
     }
 }

@@ -53,8 +53,25 @@ impl NodeProcess {
     ///
     /// If it runs, or does not answer in time.
     pub fn start_again(&mut self) {
+        self.start_again_by(&[]);
+    }
+
+    /// Like [`start_again`](Self::start_again), by a program that sets the scene: its words come
+    /// before the node's, and it must become the node with `exec`.
+    ///
+    /// # Panics
+    ///
+    /// As for [`start_again`](Self::start_again).
+    pub fn start_again_by(&mut self, scene: &[String]) {
         assert!(self.process.is_none(), "the node runs");
-        let mut command = Command::new(binary::quorlock());
+        let mut command = match scene.split_first() {
+            None => Command::new(binary::quorlock()),
+            Some((program, words)) => {
+                let mut command = Command::new(program);
+                command.args(words).arg(binary::quorlock());
+                command
+            }
+        };
         command
             .arg("server")
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);

@@ -37,6 +37,8 @@ pub mod kind {
     pub const INIT: u8 = 12;
     /// Durable data was lost, and an operator had the log repaired.
     pub const LOST: u8 = 13;
+    /// Where the anchored wall clock stands; see [`super::Record::Wall`].
+    pub const WALL: u8 = 14;
 }
 
 /// How durable a reply is when it leaves, from weakest to strongest.
@@ -171,6 +173,14 @@ pub enum Record {
     /// a longer TTL than this many nanoseconds: the largest cap and promise that could be read
     /// anywhere in the log, or were configured.
     Lost(u64),
+    /// The anchored wall clock went elsewhere than boot time alone would have taken it: it
+    /// follows a step of the real one. A restart in the same boot goes on from here.
+    Wall {
+        /// Where it stands, in microseconds since the epoch ...
+        wall_us: u64,
+        /// ... at this reading of the boot-time clock, in nanoseconds.
+        boottime_ns: u64,
+    },
 }
 
 /// Why a control record's bytes are not one.
@@ -209,6 +219,7 @@ impl Record {
             Self::Tick => kind::TICK,
             Self::Control(_) => kind::CONTROL,
             Self::Lost(_) => kind::LOST,
+            Self::Wall { .. } => kind::WALL,
         }
     }
 
@@ -232,6 +243,13 @@ impl Record {
                 out.push(u8::from(control.serving));
                 out.push(control.weakest.code());
                 out.extend_from_slice(&control.promise_ns.to_le_bytes());
+            }
+            Self::Wall {
+                wall_us,
+                boottime_ns,
+            } => {
+                out.extend_from_slice(&wall_us.to_le_bytes());
+                out.extend_from_slice(&boottime_ns.to_le_bytes());
             }
         }
     }
@@ -304,6 +322,7 @@ impl Fields<'_> {
             kind::SHUTDOWN => self.pending().map(Record::Shutdown),
             kind::CONTROL => self.control().map(Record::Control),
             kind::LOST => self.number().map(Record::Lost),
+            kind::WALL => self.wall(),
             other => return Err(RecordError::Kind(other)),
         })
     }
@@ -374,6 +393,13 @@ impl Fields<'_> {
             [1] => Some(true),
             _ => None,
         }
+    }
+
+    fn wall(&mut self) -> Option<Record> {
+        Some(Record::Wall {
+            wall_us: self.number()?,
+            boottime_ns: self.number()?,
+        })
     }
 
     fn number(&mut self) -> Option<u64> {

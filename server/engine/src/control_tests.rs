@@ -54,6 +54,10 @@ fn records() -> Vec<Record> {
             promise_ns: 1,
         }),
         Record::Lost(300_000_000_000),
+        Record::Wall {
+            wall_us: 29,
+            boottime_ns: 31,
+        },
     ]
 }
 

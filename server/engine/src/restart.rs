@@ -102,6 +102,15 @@ impl History {
             }
             // Repaired twice before it served: the longer one counts.
             Record::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
+            Record::Wall {
+                wall_us,
+                boottime_ns,
+            } => {
+                if let Some(start) = &mut self.start {
+                    start.wall_us = *wall_us;
+                    start.boottime_ns = *boottime_ns;
+                }
+            }
         }
     }
 
@@ -121,15 +130,16 @@ impl History {
         self.newest = self.newest.max(time);
     }
 
-    /// Whether the clock of `boot` at `raw_ns` continues the one in the log, and the pair that
-    /// ties node time to it: `(base, raw_ns)`.
+    /// Whether the clocks of `boot`, at `raw_ns` and `boottime_ns`, continue those in the log,
+    /// and the pair that ties node time to the raw clock: `(base, raw_ns)`.
     ///
     /// In the same boot node time goes on, also while the process was down. In another boot (or
-    /// where the clock went back) it resumes at the newest time on record, so that every key
-    /// lives at least as long as it was given.
-    pub fn rebase(&self, boot: Boot, raw_ns: u64) -> (bool, NodeTime, u64) {
+    /// where a clock went back) it resumes at the newest time on record, so that every key lives
+    /// at least as long as it was given.
+    pub fn rebase(&self, boot: Boot, raw_ns: u64, boottime_ns: u64) -> (bool, NodeTime, u64) {
         if let Some(start) = &self.start
             && start.boot == boot
+            && start.boottime_ns <= boottime_ns
             && let Some(now) = node_time(start.base, start.raw_ns, raw_ns)
             && now >= self.newest
         {

@@ -237,13 +237,13 @@ fn a_recovered_promise_above_the_cap_is_waited_in_full() {
 #[test]
 fn time_goes_on_in_the_same_boot_and_resumes_in_another() {
     let history = history(&served(Durability::Always));
-    assert_eq!(history.rebase(BOOT, 9 * SECOND), (true, at(0), 0));
+    assert_eq!(history.rebase(BOOT, 9 * SECOND, 0), (true, at(0), 0));
     // Another boot, a clock that went back: node time resumes at the newest time on record.
     assert_eq!(
-        history.rebase(Boot([2; 16]), 9 * SECOND),
+        history.rebase(Boot([2; 16]), 9 * SECOND, 0),
         (false, at(3), 9 * SECOND)
     );
-    assert_eq!(history.rebase(BOOT, SECOND), (false, at(3), SECOND));
+    assert_eq!(history.rebase(BOOT, SECOND, 0), (false, at(3), SECOND));
 }
 
 #[test]

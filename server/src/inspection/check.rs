@@ -249,7 +249,8 @@ pub(super) fn next_start(
 ) -> NextStart {
     let clock = SystemClock;
     let raw_ns = clock.raw_ns();
-    let (is_same_boot, base, base_raw_ns) = history.rebase(clock.boot(), raw_ns);
+    let (is_same_boot, base, base_raw_ns) =
+        history.rebase(clock.boot(), raw_ns, clock.boottime_ns());
     let home = crate::node::place::Place::of(place.view.path());
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),

@@ -28,6 +28,13 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
         }
         Record::Promise(ttl_ns) => fields.push(("promise_ns", Field::Number(*ttl_ns))),
         Record::Lost(ttl_ns) => fields.push(("lost_ns", Field::Number(*ttl_ns))),
+        Record::Wall {
+            wall_us,
+            boottime_ns,
+        } => {
+            fields.push(("wall_us", Field::Number(*wall_us)));
+            fields.push(("boottime_ns", Field::Number(*boottime_ns)));
+        }
         Record::Shutdown(pending) => add_pending(pending.as_ref(), &mut fields),
         Record::Control(control) => {
             add_start(&control.start, &mut fields);

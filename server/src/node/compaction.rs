@@ -119,7 +119,8 @@ impl Compaction {
             core.promise.on_record_ns
         };
         let is_serving = core.phase == Phase::Serving;
-        let control = core.mode.control(&shared.start, is_serving, promise_ns);
+        let start = core.time.with_wall_now(shared.start);
+        let control = core.mode.control(&start, is_serving, promise_ns);
         let mut payload = Vec::new();
         Record::Control(control).encode(&mut payload);
         let opening = Kind::checkpoint_begin(kind::CONTROL);

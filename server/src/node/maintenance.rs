@@ -89,8 +89,34 @@ pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Next, Failure> 
     let next = shared.reclaim()?;
     shared.complete_mode()?;
     ticks.turn(shared)?;
+    let is_slewing = keep_wall(shared)?;
     ticks.ask_for_space(shared)?;
-    Ok(next)
+    Ok(match next {
+        Next::Idle if is_slewing => Next::After(TICK),
+        next => next,
+    })
+}
+
+/// Keeps on record where the anchored wall clock stands while it follows a step of the real one,
+/// so that TIME goes on from there after a restart. Says whether it does.
+fn keep_wall(shared: &Shared) -> Result<bool, Failure> {
+    let is_slewing = {
+        let mut core = shared.lock()?;
+        if core.appender.is_full() {
+            return Ok(false);
+        }
+        let now = core.time.node_now(&*shared.clock);
+        let record = core.time.wall_off_record(&*shared.clock);
+        let is_slewing = core.time.is_slewing();
+        let Some(record) = record else {
+            return Ok(is_slewing);
+        };
+        core.append(now, &record);
+        is_slewing
+    };
+    shared.commit.write(&shared.core)?;
+    shared.log_thread.after_write(shared);
+    Ok(is_slewing)
 }
 
 /// Waits until the restart delay is over, then puts SERVING on record and serves.
@@ -282,6 +308,9 @@ pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
             _ => None,
         };
         core.phase = Phase::Stopped("it is stopping");
+        if let Some(record) = core.time.wall_off_record(&*shared.clock) {
+            core.append(now, &record);
+        }
         core.append(now, &Record::Shutdown(owed));
     }
     shared.commit.write_and_sync(&shared.core)

@@ -30,7 +30,7 @@ use crate::node::rewrites::Rewrites;
 use crate::node::settings::{Settings, durability};
 use crate::node::shared::{Shared, Signals};
 use crate::node::statistics::Statistics;
-use crate::node::time::Timekeeper;
+use crate::node::time::{self, Timekeeper};
 
 /// What a node starts from.
 pub(crate) struct Plan {
@@ -274,7 +274,8 @@ fn look_around(
     has_identity: bool,
 ) -> Result<(Seen, NodeTime, u64), StartError> {
     let raw_ns = plan.clock.raw_ns();
-    let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns);
+    let boottime_ns = plan.clock.boottime_ns();
+    let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns, boottime_ns);
     let is_same_place = |start: Start| start.place == plan.place.fingerprint(start.incarnation);
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
@@ -307,11 +308,11 @@ fn next_start(
     (seen, base, raw_ns): &(Seen, NodeTime, u64),
     verdict: &Verdict,
 ) -> Result<Start, StartError> {
-    let anchor = history
-        .start
-        .filter(|_| seen.is_same_boot)
-        .map(|start| (start.wall_us, start.boottime_ns))
-        .unwrap_or_else(|| (plan.clock.wall_us(), plan.clock.boottime_ns()));
+    let (wall_us, boottime_ns) = time::anchor(
+        history.start.as_ref().filter(|_| seen.is_same_boot),
+        plan.clock.wall_us(),
+        plan.clock.boottime_ns(),
+    );
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),
@@ -319,8 +320,8 @@ fn next_start(
         durability: durability(&plan.config),
         base: *base,
         raw_ns: *raw_ns,
-        wall_us: anchor.0,
-        boottime_ns: anchor.1,
+        wall_us,
+        boottime_ns,
         pending: verdict.delay,
         cap_ns: cap_ns(&plan.config),
     })

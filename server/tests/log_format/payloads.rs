@@ -61,6 +61,7 @@ impl Rest<'_> {
             }
             12 => "init".to_owned(),
             13 => format!("lost {}", self.fixed(8)),
+            14 => format!("wall {} at {}", self.fixed(8), self.fixed(8)),
             other => panic!("kind {other} does not exist yet"),
         }
     }
@@ -257,6 +258,10 @@ fn of_record(record: &Record) -> String {
             control.promise_ns
         ),
         Record::Lost(ttl_ns) => format!("lost {ttl_ns}"),
+        Record::Wall {
+            wall_us,
+            boottime_ns,
+        } => format!("wall {wall_us} at {boottime_ns}"),
     }
 }
 

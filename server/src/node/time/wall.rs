@@ -1,0 +1,110 @@
+//! The anchored wall clock: what TIME shows and what absolute expiries are measured with.
+//!
+//! Invariant: it is never stepped. It goes on with boot time, and where the real wall clock is
+//! elsewhere it is slewed towards it, by at most the drift bound. Within one boot it goes on over
+//! restarts from where the log left it.
+
+use quorlock_engine::control::{Record, Start};
+
+/// A wall clock that is never stepped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnchoredWall {
+    now_us: u64,
+    boottime_ns: u64,
+    drift_ppm: u64,
+    /// Slew that is owed in millionths of a microsecond: small drift bounds give less than one
+    /// microsecond per reading.
+    slew_rest: u128,
+    off_by_us: u64,
+    recorded_us: u64,
+    recorded_boottime_ns: u64,
+}
+
+impl AnchoredWall {
+    /// Stands at `wall_us` at this boot time.
+    pub(super) fn new(wall_us: u64, boottime_ns: u64, drift_ppm: u64) -> Self {
+        Self {
+            now_us: wall_us,
+            boottime_ns,
+            drift_ppm,
+            slew_rest: 0,
+            off_by_us: 0,
+            recorded_us: wall_us,
+            recorded_boottime_ns: boottime_ns,
+        }
+    }
+
+    /// Microseconds since the epoch at the last reading.
+    pub(super) fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// Where it stands: microseconds since the epoch, at this boot time.
+    pub(super) fn anchor(&self) -> (u64, u64) {
+        (self.now_us, self.boottime_ns)
+    }
+
+    /// Whether the real wall clock was elsewhere at the last reading.
+    pub(super) fn is_slewing(&self) -> bool {
+        self.off_by_us >= OFF_RECORD_US_MIN
+    }
+
+    /// Goes on by the boot time that passed, and by at most the drift bound towards `real_us`.
+    /// Where boot time went back, `node_ns` is what passed since the last reading.
+    pub(super) fn read(&mut self, boottime_ns: u64, real_us: u64, node_ns: u64) {
+        if boottime_ns < self.boottime_ns {
+            self.boottime_ns = boottime_ns.saturating_sub(node_ns);
+        }
+        let elapsed_us = boottime_ns.saturating_sub(self.boottime_ns) / 1_000;
+        // Whole microseconds only, so that no remainder is lost to rounding.
+        self.boottime_ns = self
+            .boottime_ns
+            .saturating_add(elapsed_us.saturating_mul(1_000));
+        self.now_us = self.now_us.saturating_add(elapsed_us);
+        let slew = u128::from(elapsed_us) * u128::from(self.drift_ppm) + self.slew_rest;
+        let slew_us = u64::try_from(slew / 1_000_000).unwrap_or(u64::MAX);
+        self.slew_rest = slew % 1_000_000;
+        self.now_us = if real_us > self.now_us {
+            self.now_us.saturating_add(slew_us).min(real_us)
+        } else {
+            self.now_us.saturating_sub(slew_us).max(real_us)
+        };
+        self.off_by_us = real_us.abs_diff(self.now_us);
+    }
+
+    /// A record of where it stands, if the last one would have it elsewhere.
+    pub(super) fn off_record(&mut self) -> Option<Record> {
+        let since_us = self.boottime_ns.saturating_sub(self.recorded_boottime_ns) / 1_000;
+        let expected_us = self.recorded_us.saturating_add(since_us);
+        // One record for a second of slewing, and none for the noise of two readings.
+        let worth_us = OFF_RECORD_US_MIN.max(self.drift_ppm);
+        let went_back = self.boottime_ns < self.recorded_boottime_ns;
+        if !went_back && expected_us.abs_diff(self.now_us) < worth_us {
+            return None;
+        }
+        (self.recorded_us, self.recorded_boottime_ns) = self.anchor();
+        Some(Record::Wall {
+            wall_us: self.now_us,
+            boottime_ns: self.boottime_ns,
+        })
+    }
+}
+
+/// The anchor of a start: in the same boot the wall clock goes on from where the last incarnation
+/// left it, whatever the real one shows; otherwise it begins with the real one.
+///
+/// The time since the record only moves it on. Slewing it as well could make up, in one step, for
+/// a real clock that was set a moment ago.
+pub(crate) fn anchor(last: Option<&Start>, real_us: u64, boottime_ns: u64) -> (u64, u64) {
+    let kept = last.and_then(|start| {
+        let since_us = boottime_ns.checked_sub(start.boottime_ns)? / 1_000;
+        let boottime_ns = start
+            .boottime_ns
+            .checked_add(since_us.checked_mul(1_000)?)?;
+        Some((start.wall_us.checked_add(since_us)?, boottime_ns))
+    });
+    kept.unwrap_or((real_us, boottime_ns))
+}
+
+/// Ten milliseconds: far more than passes between two clock readings.
+const OFF_RECORD_US_MIN: u64 = 10_000;

@@ -1,0 +1,162 @@
+//! The ends of every number: TTLs, absolute times, and clocks where no clock should be.
+
+use quorlock_server::Node;
+
+use crate::machine::{End, Machine, number, run, time_us, wire};
+
+/// Every way to give a time, with the key as `k`.
+const FORMS: [&str; 11] = [
+    "SET k v EX",
+    "SET k v PX",
+    "SET k v EXAT",
+    "SET k v PXAT",
+    "SETEX k",
+    "PSETEX k",
+    "EXPIRE k",
+    "PEXPIRE k",
+    "EXPIREAT k",
+    "PEXPIREAT k",
+    "EXPIRE k GT",
+];
+
+/// Edges of the types and units on the way: i64, u64, nanoseconds in u64, years 2262 and 9999.
+fn edges() -> Vec<String> {
+    let around: [i128; 16] = [
+        0,
+        i128::from(i32::MAX),
+        i128::from(u32::MAX),
+        9_223_372_036,
+        9_223_372_036_854,
+        9_223_372_036_854_775,
+        18_446_744_073,
+        18_446_744_073_709,
+        18_446_744_073_709_551,
+        i128::from(i64::MAX) / 1_000,
+        i128::from(i64::MAX),
+        i128::from(i64::MIN),
+        i128::from(u64::MAX),
+        253_402_300_799,
+        1_790_000_000,
+        1_790_000_000_000,
+    ];
+    let numbers = around
+        .iter()
+        .flat_map(|edge| (-1..=1).flat_map(move |by| [edge + by, -(edge + by)]));
+    numbers.map(|number| number.to_string()).collect()
+}
+
+/// Gives every form every edge; what is accepted must be a deadline that holds.
+fn try_all(node: &Node, context: &str) {
+    let mut client = wire(node);
+    for form in FORMS {
+        for edge in edges() {
+            client.ask("SET k v EX 1000");
+            let command = match form {
+                "EXPIRE k GT" => format!("EXPIRE k {edge} GT"),
+                "SETEX k" | "PSETEX k" => format!("{form} {edge} v"),
+                form => format!("{form} {edge}"),
+            };
+            let reply = client.ask(&command);
+            let left = number(&client.ask("PTTL k"));
+            let shown = number(&client.ask("PEXPIRETIME k"));
+            if reply.starts_with('-') {
+                assert!(
+                    reply.contains("invalid expire") || reply.contains("not an integer"),
+                    "{context}: {command}: {reply}"
+                );
+                assert_eq!(left, 1_000_000, "{context}: {command} refused and done");
+            } else {
+                assert!(left == -2 || left > 0, "{context}: {command}: {left}");
+                assert!(
+                    left < 584 * 366 * 86_400_000,
+                    "{context}: {command}: {left}"
+                );
+            }
+            let wall_ms = time_us(&mut client) / 1_000;
+            let expected = if left > 0 { wall_ms + left } else { left };
+            assert!(
+                (shown - expected).abs() <= 1,
+                "{context}: {command}: {shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_time_wraps_whatever_the_clocks_show() {
+    run(async {
+        let years_us = |years: u64| years * 31_557_600_000_000;
+        let walls_us = [
+            ("1970", 0),
+            ("1970, 1 us", 1),
+            ("2026", 1_790_000_000_000_000),
+            ("2262", years_us(292)),
+            ("2263", years_us(293)),
+            ("2600", years_us(630)),
+            ("9999", years_us(8_029)),
+        ];
+        for (name, wall_us) in walls_us {
+            let machine = Machine::new();
+            machine.clock.set_wall(wall_us);
+            let node = machine.start("no").await;
+            assert_eq!(time_us(&mut wire(&node)), i128::from(wall_us));
+            try_all(&node, name);
+        }
+    });
+}
+
+#[test]
+fn a_node_starts_serves_and_restarts_with_clocks_at_their_ends() {
+    run(async {
+        for raw_ns in [0, 1, u64::MAX / 2, u64::MAX - 3_600_000_000_000] {
+            for wall_us in [0, 1, u64::MAX / 2, u64::MAX] {
+                let machine = Machine::new();
+                machine
+                    .clock
+                    .reboot(std::time::Duration::from_nanos(raw_ns));
+                machine.clock.set_wall(wall_us);
+                let mut node = machine.start("everysec").await;
+                let mut client = wire(&node);
+                assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
+                let shown = time_us(&mut client);
+                assert_eq!(shown, i128::from(wall_us), "{raw_ns}");
+                assert!(number(&client.ask("PEXPIRETIME a")) > 0);
+                machine.advance_ms(1_000);
+                assert!(time_us(&mut client) >= shown);
+                for end in [End::Stopped, End::Killed] {
+                    machine.end(node, end).await;
+                    machine
+                        .clock
+                        .reboot(std::time::Duration::from_nanos(raw_ns));
+                    node = machine.start("everysec").await;
+                    let reply = wire(&node).ask("PTTL a");
+                    assert!(
+                        reply == ":19000" || reply.starts_with("-RESTARTDELAY"),
+                        "{raw_ns} {wall_us}: {reply}"
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_last_seconds_of_node_time_refuse_deadlines_instead_of_wrapping() {
+    run(async {
+        let machine = Machine::new();
+        machine
+            .clock
+            .reboot(std::time::Duration::from_nanos(u64::MAX - 5_000_000_000));
+        let node = machine.start("everysec").await;
+        let mut client = wire(&node);
+        assert_eq!(client.ask("SET a token NX PX 4000"), "+OK");
+        let reply = client.ask("SET b token NX PX 6000");
+        assert!(reply.contains("invalid expire"), "{reply}");
+        machine.advance_ms(4_000);
+        assert_eq!(client.ask("GET a"), "nil");
+        let reply = client.ask("SET b token NX PX 1001");
+        assert!(reply.contains("invalid expire"), "{reply}");
+        assert_eq!(client.ask("PING"), "+PONG");
+        machine.end(node, End::Stopped).await;
+    });
+}

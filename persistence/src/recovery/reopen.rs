@@ -80,7 +80,8 @@ pub(super) fn reopen(recovery: Recovery, identity: Identity) -> Result<Log, Writ
     })
 }
 
-/// What was read may still be in the page cache only. It must be durable before anything says so.
+/// What was read may still be in the page cache only, and so may the names it was found under: a process
+/// that was killed may not have come to sync them. It must be durable before anything builds on it.
 pub(super) fn sync_what_was_read(
     disk: &dyn Disk,
     directory: &Directory,
@@ -92,7 +93,13 @@ pub(super) fn sync_what_was_read(
             WriteError::Sync(DiskError::new("sync", file, cause))
         })?;
     }
-    Ok(())
+    disk.sync_dir().map_err(|cause| {
+        WriteError::Sync(DiskError::new(
+            "sync the directory",
+            disk.describe(""),
+            cause,
+        ))
+    })
 }
 
 /// Makes the segment in which the stream goes on after `end`, which is a segment and an offset in it.

@@ -133,13 +133,13 @@ fn a_segment_that_cannot_be_made_for_another_reason_than_space_ends_the_log() {
 fn a_start_on_a_failing_disk_says_so_and_leaves_the_log_as_it_was() {
     let disk = MemoryDisk::new();
     commit(&mut open(&disk), b"kept");
-    for failing in 0..4 {
+    for failing in 0..5 {
         let copy = disk.after_process_end();
         copy.fail_sync_after(failing, EIO);
         let result = Recovery::read(Arc::new(copy.clone()), &options())
             .unwrap()
             .into_log(identity(2));
-        assert_eq!(result.is_err(), failing < 3, "sync {failing}");
+        assert_eq!(result.is_err(), failing < 4, "sync {failing}");
         assert_eq!(payloads(&read(&copy)), [b"kept"]);
     }
     let copy = disk.after_process_end();

@@ -3,7 +3,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::MemoryDisk;
+use quorlock_persistence::{MemoryDisk, Operation};
 
 #[test]
 fn every_subset_of_unsynced_sectors_leaves_a_prefix() {
@@ -97,6 +97,33 @@ proptest! {
             prop_assert!(found.len() as u64 >= durable);
             all.truncate(found.len());
             prop_assert_eq!(found, all.clone());
+        }
+    }
+}
+
+/// Found by the exploration of crash states: a process is killed between a rename and the sync of the
+/// directory, the next one goes on after the segment that it sees, and then the power fails.
+#[test]
+fn a_name_that_a_killed_process_did_not_sync_is_synced_before_anything_builds_on_it() {
+    let disk = MemoryDisk::with_power_loss();
+    commit(&mut open(&disk), b"first");
+    disk.record_points();
+    drop(open(&disk));
+    let points = disk.take_points();
+    let killed = points
+        .iter()
+        .find(|point| point.operation == Operation::Rename)
+        .unwrap();
+    let next = killed.disk.after_process_end();
+    next.record_points();
+    drop(open(&next));
+    for point in next.take_points() {
+        let names = point.disk.unsynced().names.len();
+        for subset in 0_u32..1 << names {
+            let survive: Vec<bool> = (0..names).map(|name| subset >> name & 1 == 1).collect();
+            let left = point.disk.after_loss_of_names(&survive);
+            let recovery = read(&left.after_power_loss(true, |_, _| false));
+            assert_eq!(payloads(&recovery), [b"first"], "{survive:?}");
         }
     }
 }

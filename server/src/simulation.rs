@@ -53,7 +53,8 @@ pub struct Setup {
 /// A node that does nothing on its own.
 pub struct Node {
     shared: Arc<Shared>,
-    jobs: Receiver<Job>,
+    /// What the log thread would do; `None` once the log has failed.
+    jobs: Option<Receiver<Job>>,
     log_work: Turn,
     ticks: Ticks,
     compaction: Option<Compaction>,
@@ -123,7 +124,7 @@ impl Node {
         Ok(Node {
             log_work: Turn::new(Arc::clone(&shared), preparer),
             shared,
-            jobs,
+            jobs: Some(jobs),
             ticks: Ticks::default(),
             compaction: None,
             part_bytes: setup.part_bytes,
@@ -173,8 +174,11 @@ impl Node {
                 .lock()
                 .is_ok_and(|core| core.waits_for_segment(&command))
         {
-            // There is no thread to wait for: the segment is made here.
-            self.note(|node| node.log_work.handle(Job::Prepare));
+            // There is no thread to wait for: the segment is made here. If that fails, nobody does any more jobs.
+            let prepared = self.log_work.handle(Job::Prepare);
+            if self.noted(prepared).is_err() {
+                self.jobs = None;
+            }
         }
         let (mut wait, mut reply) = (core::Wait::default(), Vec::new());
         self.session.begin(&self.shared).execute(
@@ -244,7 +248,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn work_on_log(&mut self) -> Result<(), Failure> {
-        while let Ok(job) = self.jobs.try_recv() {
+        while let Some(job) = self.jobs.as_ref().and_then(|jobs| jobs.try_recv().ok()) {
             let done = self.log_work.handle(job);
             self.noted(done)?;
         }
@@ -291,7 +295,11 @@ impl Node {
             .compaction
             .get_or_insert_with(|| Compaction::new(part_bytes));
         let step = compaction.step(&self.shared);
-        match self.noted(step)? {
+        if step.is_err() {
+            self.compaction = None;
+        }
+        let step = self.noted(step)?;
+        match step {
             Step::More => {}
             Step::LacksSync => self.commit()?,
             // There is no thread to wait for: the segment is made here.
@@ -323,12 +331,6 @@ impl Node {
     /// As the real threads do: a failure ends the node.
     fn noted<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         outcome.inspect_err(|failure| self.shared.fail(failure))
-    }
-
-    fn note(&mut self, work: impl FnOnce(&mut Node) -> Result<(), Failure>) {
-        // What follows sees the failure again.
-        let outcome = work(self);
-        let _ = self.noted(outcome);
     }
 }
 

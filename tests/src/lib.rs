@@ -5,5 +5,7 @@
 //! two holders at once.
 
 pub mod binary;
+#[path = "../crash/mod.rs"]
+pub mod crash;
 pub mod history;
 pub mod node_process;

@@ -185,9 +185,11 @@ impl Core {
         self.appender.room() < estimate.min(JOURNAL_BYTES_MAX as u64)
     }
 
-    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full.
+    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
+    /// the preparer has something to do.
     pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
-        self.lacks_room_for(command) && !self.appender.is_full()
+        let appender = &self.appender;
+        self.lacks_room_for(command) && !appender.is_full() && appender.needs_preparing()
     }
 
     /// Puts the command's effects on record, after the promise that covers them.

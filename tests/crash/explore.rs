@@ -1,0 +1,386 @@
+//! The exploration of one workload: at every change of the disk every crash, or as many as the budget has.
+//!
+//! Invariant: states are numbered in the order in which they are looked at, and the numbers depend on the seed and
+//! the budget only. So a seed and a number bring a failure back.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use quorlock_persistence::MemoryDisk;
+
+use super::check::{Reopened, Reopening, Violation, reopen};
+use super::defect::Defect;
+use super::images::{self, Image, ImageKind};
+use super::random::Random;
+use super::statistics::Statistics;
+use super::workload::{Ending, Mode, Step, Workload};
+use super::world::World;
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Images per point of a short workload; all subsets where there are no more.
+    pub short: u64,
+    /// Images per point of a long one.
+    pub long: u64,
+}
+
+/// A violation, and what brings it back.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the workload.
+    pub seed: u64,
+    /// The number of the state.
+    pub state: u64,
+    /// The budget, which decides on the numbers.
+    pub budget: Budget,
+    /// The planted defect, if there was one.
+    pub defect: Option<Defect>,
+    /// Where in the workload, after which operation of the disk, and what survived.
+    pub place: String,
+    /// What was wrong.
+    pub violation: Violation,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Budget { short, long } = self.budget;
+        let (seed, state) = (self.seed, self.state);
+        writeln!(
+            formatter,
+            "{}: {}",
+            self.violation.what, self.violation.detail
+        )?;
+        writeln!(formatter, "  {}", self.place)?;
+        write!(
+            formatter,
+            "  again: cargo run -p quorlock-tests --bin crash-states -- --seed {seed} --only {state} \
+             --short {short} --long {long}"
+        )
+    }
+}
+
+/// Explores the workload of a seed; with `only`, nothing but the state of that number.
+pub fn explore(
+    seed: u64,
+    budget: Budget,
+    only: Option<u64>,
+    statistics: &mut Statistics,
+) -> Result<(), Box<Failure>> {
+    let workload = Workload::of(seed);
+    explore_workload(&workload, seed, budget, None, only, statistics)
+}
+
+/// Explores a given workload, with a defect planted or without.
+pub(crate) fn explore_workload(
+    workload: &Workload,
+    seed: u64,
+    budget: Budget,
+    defect: Option<Defect>,
+    only: Option<u64>,
+    statistics: &mut Statistics,
+) -> Result<(), Box<Failure>> {
+    let limit = if workload.is_short {
+        budget.short
+    } else {
+        budget.long
+    };
+    let mut explorer = Explorer {
+        seed,
+        budget,
+        defect,
+        only,
+        limit,
+        states: 0,
+        place: String::new(),
+        statistics,
+    };
+    let ran = catch_unwind(AssertUnwindSafe(|| explorer.run(workload)));
+    let outcome = ran.unwrap_or_else(|_| Err(Violation::new("the node panics", "see above")));
+    explorer.statistics.workloads += 1;
+    outcome.map_err(|violation| Box::new(explorer.failure(violation)))
+}
+
+struct Explorer<'a> {
+    seed: u64,
+    budget: Budget,
+    defect: Option<Defect>,
+    only: Option<u64>,
+    limit: u64,
+    states: u64,
+    place: String,
+    statistics: &'a mut Statistics,
+}
+
+/// What a crash must leave, as far as the driver knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    acknowledged: usize,
+    durable: usize,
+    told: u64,
+}
+
+impl Explorer<'_> {
+    fn run(&mut self, workload: &Workload) -> Result<(), Violation> {
+        let mut world = World::new(self.seed, workload.mode, self.defect)?;
+        self.place = "node init".to_owned();
+        self.look(&world)?;
+        self.place = format!("first start, {}", workload.mode.name());
+        self.start(&mut world)?;
+        for (number, step) in workload.steps.iter().enumerate() {
+            self.place = format!("step {number}, {step}");
+            self.step(&mut world, step)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, world: &mut World, step: &Step) -> Result<(), Violation> {
+        if let Step::Restart(ending, mode) = step {
+            return self.restart(world, *ending, *mode);
+        }
+        if matches!(step, Step::Fault(..)) {
+            self.statistics.faults_planned += 1;
+        }
+        let before = known(world);
+        world.apply(step);
+        for (operation, fault) in world.disk.take_faults() {
+            self.statistics.note_fault(operation, fault);
+        }
+        self.look(world)?;
+        world.settle();
+        match known(world) != before {
+            true => self.look_now(world),
+            false => Ok(()),
+        }
+    }
+
+    fn restart(&mut self, world: &mut World, ending: Ending, mode: Mode) -> Result<(), Violation> {
+        world.end(ending);
+        self.look(world)?;
+        world.settle();
+        self.look_now(world)?;
+        world.pass_on(ending, mode);
+        self.statistics.restarts += 1;
+        self.start(world)
+    }
+
+    fn start(&mut self, world: &mut World) -> Result<(), Violation> {
+        world.start()?;
+        self.look(world)?;
+        world.go_on()?;
+        self.look_now(world)
+    }
+
+    /// Looks at every point that the disk has gone through.
+    fn look(&mut self, world: &World) -> Result<(), Violation> {
+        let points = world.disk.take_points();
+        let place = self.place.clone();
+        for point in &points {
+            self.place = format!("{place}, after {:?} {}", point.operation, point.file);
+            self.point(world, &point.disk)?;
+        }
+        self.place = place;
+        Ok(())
+    }
+
+    /// Looks at the disk as it is, after clients were told something.
+    fn look_now(&mut self, world: &World) -> Result<(), Violation> {
+        let place = self.place.clone();
+        self.place = format!("{place}, after the step");
+        self.point(world, &world.disk.after_process_end())?;
+        self.place = place;
+        Ok(())
+    }
+
+    fn point(&mut self, world: &World, disk: &MemoryDisk) -> Result<(), Violation> {
+        self.statistics.points += 1;
+        let mut random = Random::of(&[self.seed, self.states]);
+        let mut outcome = Ok(());
+        let place = std::mem::take(&mut self.place);
+        images::all(disk, self.limit, &mut random, |image| {
+            if outcome.is_ok() {
+                outcome = self.state(world, &image, &place);
+            }
+        });
+        if outcome.is_ok() {
+            self.place = place;
+        }
+        outcome
+    }
+
+    /// One state of the disk: the node is started on it and must be as it should be.
+    fn state(&mut self, world: &World, image: &Image, place: &str) -> Result<(), Violation> {
+        self.states += 1;
+        if self.only.is_some_and(|only| only != self.states) {
+            return Ok(());
+        }
+        let mut random = Random::of(&[self.seed, self.states, 2]);
+        let how = how(world, image, &mut random, self.defect);
+        self.statistics.note_state(world, image);
+        let boot = if how.is_other_boot {
+            "other boot"
+        } else {
+            "same boot"
+        };
+        let (kind, loss, mode) = (image.kind, &image.loss, how.mode.name());
+        self.place = format!("{place}, {kind:?}, {loss}, {boot}, {mode}");
+        let wall = random.chance(1, 12).then(|| image.disk.after_process_end());
+        let reopened = match reopen(world, &image.disk, &how) {
+            Err(violation) if world.has_lied && violation.is_refusal() => {
+                self.statistics.refusals += 1;
+                return Ok(());
+            }
+            reopened => reopened?,
+        };
+        if let Some(copy) = wall {
+            self.statistics.wall_steps += 1;
+            check_wall(world, &copy, &how, &reopened, &mut random)?;
+        }
+        self.statistics.note_reopened(&reopened);
+        if random.chance(1, 5) && !world.has_lied {
+            self.crash_again(world, image, &how, &reopened, &mut random)?;
+        } else if random.chance(1, 8) {
+            self.statistics.services += 1;
+            reopened.check_service()?;
+        }
+        Ok(())
+    }
+
+    /// A second crash while the node starts after the first.
+    fn crash_again(
+        &mut self,
+        world: &World,
+        first: &Image,
+        how: &Reopening,
+        reopened: &Reopened,
+        random: &mut Random,
+    ) -> Result<(), Violation> {
+        let count = reopened.points.len() as u64;
+        let place = self.place.clone();
+        for _ in 0..SECOND_CRASHES {
+            let Ok(number) = usize::try_from(random.below(count)) else {
+                continue;
+            };
+            let point = &reopened.points[number];
+            let image = match random.chance(1, 3) {
+                true => images::process_end(&point.disk),
+                false => images::power_loss(&point.disk, random),
+            };
+            let clock = Arc::new(reopened.clock.fork());
+            clock.advance(1 + random.below(1_000_000_000));
+            let is_other_boot = !matches!(image.kind, ImageKind::ProcessEnd) && random.chance(3, 4);
+            if is_other_boot {
+                clock.reboot();
+            }
+            let again = Reopening {
+                clock,
+                is_other_boot,
+                // What the first crash has left on the disk stays there.
+                least: match (first.kind, image.kind) {
+                    (ImageKind::Subset | ImageKind::Torn, _) => reopened.kept,
+                    (_, ImageKind::ProcessEnd) => how.least,
+                    _ => world.oracle.durable,
+                },
+                time_goes_on: false,
+                ..how.clone()
+            };
+            self.statistics.second_crashes += 1;
+            let (operation, file) = (point.operation, &point.file);
+            self.place = format!(
+                "{place}; again after {operation:?} {file}, {:?}, {}",
+                image.kind, image.loss
+            );
+            reopen(world, &image.disk, &again)?;
+        }
+        self.place = place;
+        Ok(())
+    }
+
+    fn failure(&self, violation: Violation) -> Failure {
+        Failure {
+            seed: self.seed,
+            state: self.states,
+            budget: self.budget,
+            defect: self.defect,
+            place: self.place.clone(),
+            violation,
+        }
+    }
+}
+
+fn known(world: &World) -> Known {
+    Known {
+        acknowledged: world.oracle.acknowledged,
+        durable: world.oracle.durable,
+        told: world.oracle.told,
+    }
+}
+
+/// How the node is started on an image.
+fn how(world: &World, image: &Image, random: &mut Random, defect: Option<Defect>) -> Reopening {
+    let lost_power = matches!(image.kind, ImageKind::Subset | ImageKind::Torn);
+    let is_other_boot = match lost_power {
+        // A disk may lose its power alone; one that lies as well is beyond any node.
+        true => random.chance(3, 4) || world.has_lied,
+        false => random.chance(1, 4),
+    };
+    let clock = Arc::new(world.clock.fork());
+    clock.advance(1 + random.below(2_000_000_000));
+    if is_other_boot {
+        clock.reboot();
+    }
+    Reopening {
+        clock,
+        is_other_boot,
+        mode: match random.chance(1, 4) {
+            true => random.pick(&Mode::ALL),
+            false => world.mode,
+        },
+        least: match image.kind {
+            // Nothing can be kept by a disk that keeps nothing.
+            ImageKind::Subset | ImageKind::Torn if world.has_lied => 0,
+            ImageKind::ProcessEnd => world.oracle.acknowledged,
+            _ => world.oracle.durable,
+        },
+        time_goes_on: image.kind == ImageKind::ProcessEnd
+            && !is_other_boot
+            && world.ahead_ns.is_some(),
+        defect,
+    }
+}
+
+/// The wall clock has no say in anything that a restart decides.
+fn check_wall(
+    world: &World,
+    disk: &MemoryDisk,
+    how: &Reopening,
+    reopened: &Reopened,
+    random: &mut Random,
+) -> Result<(), Violation> {
+    let clock = Arc::new(how.clock.fork());
+    clock.step_wall(random.pick(&[1_000_000, -1_000_000, 3_600_000_000, -315_360_000_000_000]));
+    let stepped = reopen(
+        world,
+        disk,
+        &Reopening {
+            clock,
+            ..how.clone()
+        },
+    )?;
+    let is_same = stepped.kept == reopened.kept
+        && stepped.lost == reopened.lost
+        && stepped.node.verdict() == reopened.node.verdict();
+    match is_same {
+        true => Ok(()),
+        false => {
+            let (one, other) = (reopened.node.verdict(), stepped.node.verdict());
+            Err(Violation::new(
+                "a stepped wall clock changes a restart",
+                format!("{one:?} {other:?}"),
+            ))
+        }
+    }
+}
+
+const SECOND_CRASHES: u32 = 2;

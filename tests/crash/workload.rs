@@ -1,0 +1,304 @@
+//! Workloads: what a node does and what happens to it, made from a seed.
+//!
+//! Invariant: the same seed gives the same steps.
+
+use std::fmt;
+
+use quorlock_persistence::{Fault, Operation};
+
+use super::random::Random;
+use super::request::Request;
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// A client's request is executed.
+    Request(Request),
+    /// What was executed is written.
+    Write,
+    /// It is written and synced.
+    Commit,
+    /// What is written is synced.
+    Sync,
+    /// The same in two steps, so that others can go on in between.
+    BeginSync,
+    FinishSync,
+    /// The log thread makes segments and removes old ones.
+    WorkOnLog,
+    /// One turn of maintenance.
+    Maintain,
+    /// Time goes on.
+    Advance(u64),
+    /// One step of a checkpoint.
+    Compact,
+    /// The clients' connection goes over to another database.
+    Select(u8),
+    /// The restart delay is waited out.
+    Serve,
+    /// The node ends in some way, and is started again.
+    Restart(Ending, Mode),
+    /// The disk holds so many bytes more than now, or any number again.
+    Room(Option<u64>),
+    /// An operation of the disk goes wrong.
+    Fault(Vec<Operation>, u64, Fault),
+    /// The wall clock is stepped, in seconds.
+    Wall(i64),
+    /// `CONFIG SET appendfsync`
+    Mode(Mode),
+    /// `CONFIG SET restart-delay-max`, in seconds.
+    Cap(u64),
+    /// From here on every sync answers Ok and makes nothing durable.
+    Lie,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Request(request) => formatter.write_str(&request.text()),
+            other => write!(formatter, "{other:?}"),
+        }
+    }
+}
+
+/// How a node ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In order.
+    Stop,
+    /// Killed; the machine stays up.
+    Kill,
+    /// Killed; then the machine is restarted in order.
+    KillAndReboot,
+    /// With the machine; a random part of what was not synced is left, nothing for 0.
+    PowerLoss(u64),
+}
+
+/// `appendonly` and `appendfsync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    Always,
+    Everysec,
+    No,
+    /// `appendonly no`
+    Volatile,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Mode; 4] = [Mode::Always, Mode::Everysec, Mode::No, Mode::Volatile];
+
+    /// Those between which a node changes while it runs.
+    const LOGGED: [Mode; 3] = [Mode::Always, Mode::Everysec, Mode::No];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Always => "always",
+            Mode::Everysec => "everysec",
+            Mode::No => "no",
+            Mode::Volatile => "appendonly no",
+        }
+    }
+}
+
+/// What a node is started with and goes through.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) mode: Mode,
+    /// Short ones are explored to the last subset, long ones by samples.
+    pub(crate) is_short: bool,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Workload {
+    /// The workload of a seed.
+    pub(crate) fn of(seed: u64) -> Workload {
+        let mut random = Random::of(&[seed, 1]);
+        if random.chance(1, 12) {
+            return Workload::lying(random);
+        }
+        let is_short = random.chance(1, 2);
+        let mode = random.pick(&[
+            Mode::Always,
+            Mode::Always,
+            Mode::Everysec,
+            Mode::Everysec,
+            Mode::No,
+            Mode::Volatile,
+        ]);
+        let length = match is_short {
+            true => 6 + random.below(12),
+            false => 40 + random.below(120),
+        };
+        let mut maker = Maker {
+            mode,
+            is_short,
+            steps: Vec::new(),
+            random,
+        };
+        for _ in 0..length {
+            maker.add();
+        }
+        let Maker {
+            mut steps,
+            mut random,
+            ..
+        } = maker;
+        if random.chance(1, 3) {
+            let place = random.below(steps.len().div_ceil(2) as u64);
+            let place = usize::try_from(place).unwrap_or(0);
+            steps.insert(place, any_fault(&mut random));
+        }
+        Workload {
+            mode,
+            is_short,
+            steps,
+        }
+    }
+
+    /// A disk that lies from some moment on. The longest lock is promised before that: a promise that never reached
+    /// the disk protects nobody.
+    fn lying(mut random: Random) -> Workload {
+        let mode = random.pick(&Mode::LOGGED);
+        let longest = Request::longest();
+        let steps = vec![
+            Step::WorkOnLog,
+            Step::Request(longest),
+            Step::Commit,
+            Step::Lie,
+        ];
+        let mut maker = Maker {
+            mode,
+            is_short: true,
+            steps,
+            random,
+        };
+        for _ in 0..8 {
+            maker.serve_requests();
+            let syncs = maker.random.chance(1, 2);
+            maker
+                .steps
+                .push(if syncs { Step::Sync } else { Step::Maintain });
+        }
+        Workload {
+            mode,
+            is_short: true,
+            steps: maker.steps,
+        }
+    }
+}
+
+struct Maker {
+    mode: Mode,
+    is_short: bool,
+    steps: Vec<Step>,
+    random: Random,
+}
+
+impl Maker {
+    /// Adds a step, or a few that belong together.
+    fn add(&mut self) {
+        let random = &mut self.random;
+        match random.below(100) {
+            0..=41 => self.serve_requests(),
+            42..=46 => self.steps.push(Step::BeginSync),
+            47..=51 => self.steps.push(Step::FinishSync),
+            52..=58 => self.steps.push(Step::Sync),
+            59..=66 => self.steps.push(Step::WorkOnLog),
+            67..=70 => self.steps.push(Step::Maintain),
+            71..=76 => {
+                let longest = random.pick(&[1_000_000, 200_000_000, 2_000_000_000, 30_000_000_000]);
+                self.steps.push(Step::Advance(random.below(longest)));
+            }
+            77..=84 => self.steps.push(Step::Compact),
+            85..=86 => self.compact(),
+            87 => self.steps.push(match random.below(2) {
+                0 => Step::Select(u8::from(random.chance(1, 2))),
+                _ => Step::Wall(random.pick(&WALL_STEPS)),
+            }),
+            88..=89 => self.configure(),
+            90..=91 => self.steps.push(Step::Serve),
+            92..=93 => {
+                let room = random.chance(2, 3).then(|| random.below(40_000));
+                self.steps.push(Step::Room(room));
+            }
+            _ => self.restart(),
+        }
+    }
+
+    /// Some requests, then what a worker does at the end of its turn.
+    fn serve_requests(&mut self) {
+        for _ in 0..=self.random.below(3) {
+            let request = Request::any(&mut self.random);
+            self.steps.push(Step::Request(request));
+        }
+        let commit = match self.mode {
+            Mode::Always => self.random.chance(4, 5),
+            _ => self.random.chance(1, 4),
+        };
+        self.steps.push(match commit {
+            true => Step::Commit,
+            false => Step::Write,
+        });
+    }
+
+    /// A change while the node runs.
+    fn configure(&mut self) {
+        if self.random.chance(1, 3) {
+            self.steps.push(Step::Cap(self.random.pick(&[20, 60, 90])));
+        } else if self.mode != Mode::Volatile {
+            self.mode = self.random.pick(&Mode::LOGGED);
+            self.steps.push(Step::Mode(self.mode));
+        }
+    }
+
+    fn compact(&mut self) {
+        let steps = 3 + self.random.below(8);
+        self.steps.extend((0..steps).map(|_| Step::Compact));
+        self.steps.push(Step::WorkOnLog);
+    }
+
+    fn restart(&mut self) {
+        let random = &mut self.random;
+        if self.is_short && random.chance(1, 2) {
+            return;
+        }
+        let ending = match random.below(8) {
+            0..=2 => Ending::Stop,
+            3..=4 => Ending::Kill,
+            5 => Ending::KillAndReboot,
+            _ => Ending::PowerLoss(random.next()),
+        };
+        if random.chance(1, 4) {
+            self.mode = random.pick(&Mode::ALL);
+        }
+        self.steps.push(Step::Restart(ending, self.mode));
+        match random.below(6) {
+            // Two crashes in a row.
+            0 => self.steps.push(Step::Restart(Ending::Kill, self.mode)),
+            1 => self.steps.push(Step::Restart(Ending::Stop, self.mode)),
+            2 => self.steps.push(Step::Request(Request::any(random))),
+            _ => self.steps.push(Step::Serve),
+        }
+    }
+}
+
+/// Something that goes wrong with the disk, at some operation from here on.
+fn any_fault(random: &mut Random) -> Step {
+    let after = random.below(6);
+    let error = random.pick(&[ERROR_IO, ERROR_IO, ERROR_NO_SPACE]);
+    let (operation, fault) = match random.below(10) {
+        0..=3 => (Operation::Sync, Fault::Error(ERROR_IO)),
+        4 => (Operation::SyncDirectory, Fault::Error(ERROR_IO)),
+        5 => (Operation::Write, Fault::Error(error)),
+        6..=7 => {
+            let written = usize::try_from(random.below(900)).unwrap_or(0);
+            (Operation::Write, Fault::Short(written, error))
+        }
+        8 => (Operation::Create, Fault::Error(error)),
+        _ => (Operation::Rename, Fault::Error(error)),
+    };
+    Step::Fault(vec![operation], after, fault)
+}
+
+const WALL_STEPS: [i64; 6] = [1, -1, 3_600, -3_600, 315_360_000, -315_360_000];
+pub(crate) const ERROR_IO: i32 = 5;
+const ERROR_NO_SPACE: i32 = 28;

@@ -139,7 +139,7 @@ fn metrics_say_what_happened_under_the_names_that_dashboards_know() {
             ("quorlock_restart_delay_seconds", 0.0),
             ("quorlock_restart_delay_remaining_seconds", 0.0),
             (
-                "quorlock_last_stop_info{stop=\"unknown\",clean=\"no\",delay_cause=\"none\"}",
+                "quorlock_last_stop_info{stop=\"unknown\",clean=\"unknown\",delay_cause=\"none\"}",
                 1.0,
             ),
         ] {

@@ -46,33 +46,35 @@ fn the_log_of_another_node_is_refused_by_name() {
 #[test]
 fn a_node_id_that_cannot_be_read_is_named_with_a_remedy() {
     run(async {
-        type Damage = (&'static str, fn(&Path));
+        const NO_IDENTITY: &str = "it does not hold a node identity";
+        const NO_FILE: &str = "it is not a regular file";
+        type Damage = (&'static str, &'static str, fn(&Path));
         let damages: [Damage; 6] = [
-            ("empty", |file| fs::write(file, "").unwrap()),
-            ("cut", |file| {
+            ("empty", NO_IDENTITY, |file| fs::write(file, "").unwrap()),
+            ("cut", NO_IDENTITY, |file| {
                 let text = fs::read_to_string(file).unwrap();
                 fs::write(file, &text[..30]).unwrap();
             }),
-            ("not hexadecimal", |file| {
+            ("not hexadecimal", NO_IDENTITY, |file| {
                 let text = fs::read_to_string(file).unwrap();
                 let id = text.lines().nth(1).unwrap();
                 fs::write(file, text.replace(id, &id.replace(&id[3..5], "+f"))).unwrap();
             }),
-            ("large", |file| {
+            ("large", NO_IDENTITY, |file| {
                 let mut out = fs::File::create(file).unwrap();
                 out.write_all(&vec![b'x'; 1 << 20]).unwrap();
             }),
-            ("a directory", |file| {
+            ("a directory", NO_FILE, |file| {
                 fs::remove_file(file).unwrap();
                 fs::create_dir(file).unwrap();
             }),
-            ("a link", |file| {
+            ("a link", NO_FILE, |file| {
                 let elsewhere = file.with_extension("elsewhere");
                 fs::rename(file, &elsewhere).unwrap();
                 std::os::unix::fs::symlink(elsewhere, file).unwrap();
             }),
         ];
-        for (what, damage) in damages {
+        for (what, reason, damage) in damages {
             let shelf = Shelf::new();
             let home = shelf.stopped().await;
             let file = home.path.join("node.id");
@@ -81,6 +83,7 @@ fn a_node_id_that_cannot_be_read_is_named_with_a_remedy() {
             let error = home.try_start(ALWAYS).await.unwrap_err().to_string();
             for part in [
                 "node.id cannot be used",
+                reason,
                 "Restore this one file",
                 "remove it",
             ] {

@@ -252,6 +252,29 @@ fn a_copy_waits_whatever_the_original_does() {
     });
 }
 
+/// `cp -al`: the files are the very same, only the directory is another one.
+#[test]
+fn a_copy_of_hard_links_is_a_copy() {
+    run(async {
+        let shelf = Shelf::new();
+        let home = shelf.stopped().await;
+        fs::create_dir(shelf.path("links")).unwrap();
+        for name in names(&home.path) {
+            fs::hard_link(home.path.join(&name), shelf.path("links").join(&name)).unwrap();
+        }
+        let node = home.beside(shelf.path("links")).start(ALWAYS).await;
+        assert_eq!(
+            (said(&node).stop.as_str(), said(&node).left_ms),
+            ("moved", CAP)
+        );
+        let error = home.try_start(ALWAYS).await.unwrap_err().to_string();
+        assert!(
+            error.contains("in use by another process"),
+            "the lock is one: {error}"
+        );
+    });
+}
+
 /// A longer promise than today's cap is waited out in full, and a copy waits for the longer cap on
 /// record: what it lacks may be a longer promise.
 #[test]

@@ -132,7 +132,7 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
     let line = node.await_line(&place, "incarnation 1:");
     assert!(line.contains(" # node "), "a warning: {line}");
     assert!(line.contains(
-        "last stop unknown (empty data directory, unknown past), clean: no; no restart delay."
+        "last stop unknown (empty data directory, unknown past), clean: unknown; no restart delay."
     ));
     node.await_line(&place, "takes part (incarnation 1)");
     assert!(node.ask("SET a t NX PX 300").starts_with("+OK"));

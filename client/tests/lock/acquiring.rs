@@ -298,6 +298,21 @@ async fn probe_tells_who_votes_and_who_does_not() {
 }
 
 #[tokio::test]
+async fn a_probe_ends_although_a_node_never_answers() {
+    let nodes = FakeNode::five();
+    // The kernel accepts the connection; nobody reads it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let redlock = builder(&nodes[..4])
+        .node(format!("redis://{}", silent.local_addr().unwrap()))
+        .build()
+        .unwrap();
+    let probing = tokio::time::timeout(TTL, redlock.probe());
+    let statuses = probing.await.expect("a node is not waited for for ever");
+    assert!(statuses[..4].iter().all(|status| status.votes()));
+    assert!(!statuses[4].votes() && statuses[4].round_trip.is_none());
+}
+
+#[tokio::test]
 async fn a_lock_that_is_taken_in_hand_too_late_is_not_handed_out() {
     let nodes = FakeNode::five();
     let (redlock, clock) = timeless(&nodes);

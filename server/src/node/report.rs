@@ -66,11 +66,13 @@ impl StartReport {
         }
     }
 
-    /// Whether the last stop was clean: `yes`, `no`, or `none` where there was no last run.
+    /// Whether the last stop was clean: `yes`, `no`, `unknown`, or `none` where there was no last
+    /// run.
     pub(crate) fn cleanness(&self) -> &'static str {
         match self.stop {
             Stop::Clean => "yes",
             Stop::NeverRan => "none",
+            Stop::Unknown => "unknown",
             _ => "no",
         }
     }

@@ -176,6 +176,7 @@ pub(crate) fn said(node: &Node) -> Said {
     let clean = match said.stop.as_str() {
         "clean" => "yes",
         "never-ran" => "none",
+        "unknown" => "unknown",
         _ => "no",
     };
     assert_eq!(client.info("restart_last_stop_clean"), clean);

@@ -147,7 +147,7 @@ fn rule(aged: &Aged) -> Rule {
         may_be_clean: !is_killed,
         is_damaged: true,
         has_compacted: false,
-        may_seem_moved: false,
+        may_seem_moved: true,
     }
 }
 

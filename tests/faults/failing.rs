@@ -155,6 +155,22 @@ const EVERY_MODE: &[Row] = &[
         &[1],
     ),
     (
+        Phase::Rewrite,
+        LOG_THREAD,
+        "unlinkat",
+        "error=EIO",
+        STOPS,
+        &[1],
+    ),
+    (
+        Phase::Rewrite,
+        WORKER,
+        "pwrite64",
+        "error=EIO",
+        STOPS,
+        &[1, 2],
+    ),
+    (
         Phase::Compact,
         WORKER,
         "fdatasync",
@@ -262,7 +278,7 @@ fn fail_once(
     }
     // A stop whose last sync failed has its SHUTDOWN in the page cache, where the next start of the
     // same boot reads it back, checked and complete. So that may be called clean.
-    let rule = stage.rule(&played.streams);
+    let rule = stage.rule(&played);
     let mut finding = examine(&stage.launch, &stage.place, &played.streams, rule);
     match (outcome, played.ended) {
         (Outcome::Stops, Some(Ended::Exited(1))) => {}
@@ -310,7 +326,7 @@ fn start_once(
     let streams = stage.reset()?;
     let rule = Rule {
         may_seem_moved: true,
-        ..stage.rule(&streams)
+        ..stage.rule_for(&streams)
     };
     let launch = stage.launch.clone().injecting(injection.clone());
     let mut node = launch.start(&stage.place)?;

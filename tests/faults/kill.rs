@@ -36,6 +36,17 @@ const PLAN: &[(Phase, Option<&str>, &[Met])] = &[
     ),
     (Phase::Compact, Some(LOG_THREAD), COMPACTING),
     (
+        Phase::Rewrite,
+        Some(WORKER),
+        &[(3, "pwrite64"), (1, "fdatasync")],
+    ),
+    (Phase::Rewrite, Some(LOG_THREAD), REMOVING),
+    (
+        Phase::Switch,
+        Some(WORKER),
+        &[(3, "pwrite64"), (1, "fdatasync"), (3, "sendto")],
+    ),
+    (
         Phase::Stop,
         Some(WORKER),
         &[(1, "pwrite64"), (1, "fdatasync"), (1, "close")],
@@ -72,13 +83,15 @@ const COMPACTING: &[Met] = &[
     (1, "unlinkat"),
 ];
 
+const REMOVING: &[Met] = &[(1, "unlinkat"), (1, "fsync")];
+
 /// One check per phase, mode, thread and call.
 pub(crate) fn checks(is_thorough: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     for mode in Mode::ALL {
         for (phase, thread, calls) in PLAN {
-            // In these the mode hardly matters, and they take the longest.
-            let is_alike = matches!(phase, Phase::FirstStart | Phase::Compact);
+            // Nothing is acknowledged in a first start: the mode hardly matters.
+            let is_alike = *phase == Phase::FirstStart;
             if is_alike && mode != Mode::Everysec && !is_thorough {
                 continue;
             }
@@ -139,7 +152,7 @@ fn kill_at_each(
             }
             return Ok(());
         }
-        let rule = stage.rule(&played.streams);
+        let rule = stage.rule(&played);
         let mut finding = examine(&stage.launch, &stage.place, &played.streams, rule);
         finding.join(played.finding);
         record.add(Some(nth), &finding);

@@ -32,6 +32,10 @@ pub(crate) enum Phase {
     Rotate,
     /// So much written that the log compacts itself.
     Compact,
+    /// BGREWRITEAOF, and writes beside it.
+    Rewrite,
+    /// From `always` to a weaker mode while it serves.
+    Switch,
     /// SIGTERM.
     Stop,
 }
@@ -44,6 +48,8 @@ impl Phase {
             Self::Serve => "serve",
             Self::Rotate => "rotate",
             Self::Compact => "compact",
+            Self::Rewrite => "rewrite",
+            Self::Switch => "switch",
             Self::Stop => "stop",
         }
     }
@@ -70,14 +76,20 @@ pub(crate) struct Played {
     pub(crate) ended: Option<Ended>,
     pub(crate) came: Came,
     pub(crate) finding: Finding,
+    /// Something was acknowledged in a weaker mode than the one the node was started with.
+    pub(crate) is_weakened: bool,
 }
 
 impl Stage {
     pub(crate) fn set(bench: &Bench, phase: Phase, mode: Mode, seed: u64) -> io::Result<Self> {
+        let mut launch = Launch::new(bench.program.clone(), mode);
+        if phase == Phase::Compact {
+            launch = launch.with(&["--auto-aof-rewrite-min-size", "2mb"]);
+        }
         let mut stage = Self {
             phase,
             place: Place::new(&bench.scratch)?,
-            launch: Launch::new(bench.program.clone(), mode),
+            launch,
             image: None,
             base: streams(seed, SMALL),
         };
@@ -88,14 +100,21 @@ impl Stage {
     }
 
     /// Whether a node that died in this phase must wait.
-    pub(crate) fn rule(&self, streams: &[Stream]) -> Rule {
+    pub(crate) fn rule(&self, played: &Played) -> Rule {
+        let mut rule = self.rule_for(&played.streams);
+        rule.needs_delay |= played.is_weakened;
+        rule
+    }
+
+    /// The same, where nothing was written in the phase.
+    pub(crate) fn rule_for(&self, streams: &[Stream]) -> Rule {
         let acknowledged: u64 = streams.iter().map(Stream::acknowledged_now).sum();
         let was_clean = self.phase == Phase::Restart && !self.base_is_killed();
         Rule {
             needs_delay: self.launch.mode != Mode::Always && acknowledged > 0 && !was_clean,
             may_be_clean: was_clean || self.phase == Phase::Stop,
             is_damaged: false,
-            has_compacted: self.phase == Phase::Compact,
+            has_compacted: matches!(self.phase, Phase::Compact | Phase::Rewrite),
             may_seem_moved: false,
         }
     }
@@ -128,6 +147,7 @@ impl Stage {
             ended: None,
             came: Came::default(),
             finding: Finding::default(),
+            is_weakened: false,
         };
         if self.phase.is_start() {
             self.play_start(injection, &mut played)?;
@@ -146,12 +166,7 @@ impl Stage {
         let mut node = self.launch.start(&self.place)?;
         let address = listening(&mut node)?;
         let mut traffic = Traffic::open(address, &self.base)?;
-        let mut came = traffic.run(&mut self.base, 6, 3);
-        if self.phase == Phase::Compact && came.is_fine() {
-            self.reshape(512 << 10);
-            came = traffic.run(&mut self.base, ALMOST_COMPACTING_ROUNDS, 2);
-            self.reshape(0);
-        }
+        let came = traffic.run(&mut self.base, 6, 3);
         if !came.is_fine() {
             return Err(io::Error::other(format!("preparing failed: {came:?}")));
         }
@@ -165,15 +180,6 @@ impl Stage {
         }
         self.image = Some(self.place.take_image("image")?);
         Ok(())
-    }
-
-    fn reshape(&mut self, large_bytes: usize) {
-        for stream in &mut self.base {
-            stream.set_shape(Shape {
-                large_bytes,
-                ..SMALL
-            });
-        }
     }
 
     fn play_start(&self, injection: &Injection, played: &mut Played) -> io::Result<()> {
@@ -206,7 +212,9 @@ impl Stage {
         match self.phase {
             Phase::Stop => node.terminate(),
             Phase::Rotate => write_large(address, 100 << 10, 8, played),
-            Phase::Compact => write_large(address, 256 << 10, 14, played),
+            Phase::Compact => write_large(address, 100 << 10, 10, played),
+            Phase::Rewrite => rewrite(address, played),
+            Phase::Switch => self.switch(address, played),
             _ => {
                 if is_log_thread(thread) {
                     leave_the_sync_to_the_log_thread(&mut played.streams);
@@ -226,6 +234,25 @@ impl Stage {
         Ok(())
     }
 
+    /// Writes, changes the mode, and writes in the weaker one.
+    fn switch(&self, address: SocketAddr, played: &mut Played) {
+        write(address, 2, 3, played);
+        let weaker = if self.launch.mode == Mode::Always {
+            Mode::Everysec
+        } else {
+            Mode::No
+        };
+        let words = ["CONFIG", "SET", "appendfsync", weaker.name()];
+        let is_switched = Connection::open(address)
+            .and_then(|mut connection| connection.ask(&words))
+            .is_ok_and(|reply| reply == Reply::Status("OK".to_owned()));
+        let before = acknowledged(&played.streams);
+        if is_switched {
+            write(address, 4, 3, played);
+        }
+        played.is_weakened = acknowledged(&played.streams) > before;
+    }
+
     /// Waits until the node has done on its own what the phase is about.
     fn settle(&self, node: &mut Subject, thread: Option<&str>, before: &[(PathBuf, u64)]) {
         let has_more = || {
@@ -242,7 +269,7 @@ impl Stage {
             Phase::Rotate if is_log_thread(thread) => {
                 wait_until(PHASE_MAX, || node.has_ended() || has_more());
             }
-            Phase::Compact if is_log_thread(thread) => {
+            Phase::Compact | Phase::Rewrite if is_log_thread(thread) => {
                 // Everything older than the checkpoint is removed, oldest first.
                 let is_gone = |(path, _): &(PathBuf, u64)| !path.exists();
                 wait_until(PHASE_MAX, || {
@@ -253,6 +280,27 @@ impl Stage {
             _ => pause(Duration::from_millis(5)),
         }
     }
+}
+
+fn acknowledged(streams: &[Stream]) -> u64 {
+    streams.iter().map(Stream::acknowledged).sum()
+}
+
+/// Asks for a compaction, writes beside it, and waits for its end.
+fn rewrite(address: SocketAddr, played: &mut Played) {
+    let asked =
+        Connection::open(address).and_then(|mut connection| connection.ask(&["BGREWRITEAOF"]));
+    if let Ok(Reply::Error(text)) = asked {
+        played.finding.flaw(format!("BGREWRITEAOF answered {text}"));
+    }
+    write(address, 4, 3, played);
+    wait_until(PHASE_MAX, || {
+        let info = Connection::open(address)
+            .and_then(|mut connection| connection.ask(&["INFO", "persistence"]));
+        info.map_or(true, |text| {
+            !text.text().contains("aof_rewrite_in_progress:1")
+        })
+    });
 }
 
 fn is_log_thread(thread: Option<&str>) -> bool {
@@ -324,5 +372,3 @@ const ATTACH_TRACE: &str = "attach.trace";
 const FAIL_STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) const PHASE_MAX: Duration = Duration::from_secs(15);
 const SYNC_OF_A_SECOND: Duration = Duration::from_millis(1_300);
-/// So many rounds of large values write just less than what starts a compaction.
-const ALMOST_COMPACTING_ROUNDS: usize = 18;

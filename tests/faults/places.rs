@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
-use crate::phase::listening;
+use crate::pause::wait_until;
+use crate::phase::{PHASE_MAX, listening};
 use crate::place::Place;
 use crate::resp::{Connection, Reply};
 use crate::stream::{SMALL, Stream};
@@ -93,6 +94,7 @@ fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::
     let mut connection = Connection::open(address)?;
     let set = ["SET", "k", "v", "PX", "60000"];
     connection.ask(&set)?;
+    wait_until(PHASE_MAX, || place.is_prepared());
     if is_all {
         fs::remove_dir_all(place.data())?;
     } else {

@@ -196,12 +196,7 @@ impl File for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()?;
-        // A file without a name syncs as well as any other, but nobody will ever find it again.
-        if self.0.metadata()?.nlink() == 0 {
-            return Err(io::Error::new(io::ErrorKind::NotFound, REMOVED));
-        }
-        Ok(())
+        self.0.sync_data()
     }
 
     fn is_named(&self) -> io::Result<bool> {
@@ -260,8 +255,6 @@ pub enum OpenError {
 
 const LOCK_TRIES: u32 = 5;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-const REMOVED: &str = "the log's file was removed while it was in use";
-
 /// Lock names are nobody else's business.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;

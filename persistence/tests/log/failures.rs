@@ -1,7 +1,7 @@
 //! Disks that fail: the first failure is the last thing the log does, whatever a second try would say.
 
 use crate::small_log::*;
-use quorlock_persistence::{Batch, MemoryDisk, RealDisk, Recovery, WriteError};
+use quorlock_persistence::{Batch, MemoryDisk, Recovery, WriteError};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -64,22 +64,6 @@ fn a_failed_sync_ends_the_log_and_is_not_tried_again() {
         payloads(&read(&disk.after_power_loss(false, |_, _| false))),
         [b"durable"]
     );
-}
-
-#[test]
-fn a_removed_segment_fails_at_the_next_sync() {
-    let directory = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(directory.path()).unwrap();
-    let recovery = Recovery::read(disk, &options()).unwrap();
-    let mut log = recovery.into_log(identity(1)).unwrap();
-    commit(&mut log, b"before");
-    std::fs::remove_file(directory.path().join(FIRST)).unwrap();
-    append(&mut log, b"into a file nobody can find");
-    write(&mut log);
-    let error = log.writer.sync().unwrap_err();
-    assert!(matches!(error, WriteError::Sync(_)), "{error}");
-    assert!(error.to_string().contains("was removed"), "{error}");
-    assert_ended(&mut log, &error);
 }
 
 #[test]

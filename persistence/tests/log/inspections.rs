@@ -5,11 +5,14 @@ use proptest::prelude::*;
 use quorlock_persistence::{Disk, Inspection, Kind, MemoryDisk, Part, SegmentState};
 use std::sync::Arc;
 
-/// Ten frames in four segments.
+/// Frames in four segments, several of them in the last one.
 fn log_of_four() -> (MemoryDisk, Vec<Vec<u8>>) {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    let all: Vec<_> = (0..10).map(|number| payload(number, 1500)).collect();
+    let length = |number| if number < 9 { 1500 } else { 300 };
+    let all: Vec<_> = (0..14)
+        .map(|number| payload(number, length(number)))
+        .collect();
     for payload in &all {
         commit(&mut log, payload);
     }
@@ -48,6 +51,27 @@ fn the_stream_is_found_through_the_names_in_the_headers() {
     let inspection = inspect(&disk);
     assert_eq!(payloads_of(&inspection, &inspection.stream()), all[7..]);
     assert!(inspection.judge(&options()).is_err());
+}
+
+#[test]
+fn what_a_start_has_left_out_is_not_in_the_stream() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    for number in 0..6 {
+        append(&mut log, &payload(number, 100));
+        write(&mut log);
+    }
+    drop(log);
+    let (begin, end) = frame_ranges(&disk, FIRST)[3];
+    let hole = content(&disk, FIRST)[begin..end].to_vec();
+    disk.edit(FIRST, |bytes| bytes[begin..end].fill(0));
+    commit(&mut open(&disk), b"after the cut");
+    // Even if what was missing comes back, the cut counts.
+    disk.edit(FIRST, |bytes| bytes[begin..end].copy_from_slice(&hole));
+    let inspection = inspect(&disk);
+    let found = payloads_of(&inspection, &inspection.stream());
+    assert_eq!(found.len(), 4);
+    assert_eq!(found.last().unwrap(), b"after the cut");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What the log's checksums and zero-filled segments cost, or gain, against a plain append on a real disk.
 //!
-//! `cargo bench -p quorlock-benches --bench log_cost` prints for each way of writing the same frames its commits
-//! per second, and the ratio to a plain append in the same round: medians and the whole span over eleven
-//! rounds, in which the ways take turns. Files lie in the target folder: `CARGO_TARGET_DIR` chooses the disk.
+//! `cargo bench -p quorlock-benches --bench log_cost` writes the same frames in four ways and prints how long a
+//! commit takes in each, and the ratio to a plain append. The ways take turns commit by commit, in changing order, so
+//! that what else the machine does weighs on all of them; given are medians over all turns, and the middle half.
+//! Files lie in the target folder: `CARGO_TARGET_DIR` chooses the disk.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,62 +18,61 @@ use std::time::Instant;
 
 use quorlock_persistence::{Batch, Identity, Kind, Log, Options, RealDisk, Recovery};
 
-const ROUNDS: usize = 11;
 /// About what `SET lock:... NX PX` logs.
 const PAYLOAD: [u8; 64] = [7; 64];
 const FRAME_BYTES: usize = 104;
 
 /// A way of writing frames.
-#[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// To the end of a file that grows.
-    Append,
-    /// The same, with a checksum for each frame.
-    AppendChecked,
-    /// Into a file that was filled with zeros before.
-    Filled,
-    /// The log as it is.
-    Log,
+    /// Into a file of its own.
+    Plain {
+        file: File,
+        offset: u64,
+        bytes: Vec<u8>,
+        has_checksums: bool,
+    },
+    /// Into a log as it is: zero-filled, with checksums.
+    Log { log: Box<Log>, batch: Batch },
 }
 
-const WAYS: [(Way, &str); 4] = [
-    (Way::Append, "plain append"),
-    (Way::AppendChecked, "plain append, checksums"),
-    (Way::Filled, "zero-filled file"),
-    (Way::Log, "the log (both)"),
+const NAMES: [&str; 4] = [
+    "plain append",
+    "plain append, checksums",
+    "zero-filled file",
+    "the log (both)",
 ];
 
-/// How a round commits.
+/// What a commit is.
 struct Load {
     name: &'static str,
-    frames_per_commit: usize,
-    commits: usize,
+    frames: usize,
+    turns: usize,
     is_synced: bool,
 }
 
 const LOADS: [Load; 4] = [
     Load {
         name: "one frame, synced",
-        frames_per_commit: 1,
-        commits: 200,
+        frames: 1,
+        turns: 1_500,
         is_synced: true,
     },
     Load {
         name: "16 frames, synced",
-        frames_per_commit: 16,
-        commits: 200,
+        frames: 16,
+        turns: 500,
         is_synced: true,
     },
     Load {
         name: "one frame, written only",
-        frames_per_commit: 1,
-        commits: 8_000,
+        frames: 1,
+        turns: 8_000,
         is_synced: false,
     },
     Load {
         name: "16 frames, written only",
-        frames_per_commit: 16,
-        commits: 500,
+        frames: 16,
+        turns: 500,
         is_synced: false,
     },
 ];
@@ -80,53 +80,61 @@ const LOADS: [Load; 4] = [
 fn main() {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for load in &LOADS {
-        println!("{}: {} commits, {ROUNDS} rounds", load.name, load.commits);
-        let mut rates = vec![Vec::new(); WAYS.len()];
-        for _ in 0..ROUNDS {
-            for ((way, _), rates) in WAYS.iter().zip(&mut rates) {
-                rates.push(round(parent, *way, load));
-            }
-        }
-        for ((_, name), own) in WAYS.iter().zip(&rates) {
-            let ratios = own.iter().zip(&rates[0]).map(|(own, plain)| own / plain);
-            let (low, ratio, high) = spread(ratios.collect());
-            let (_, rate, _) = spread(own.clone());
+        println!("{}: {} turns", load.name, load.turns);
+        let times = measure(parent, load);
+        let plain = quartiles(times[0].clone());
+        for (name, times) in NAMES.iter().zip(times) {
+            let own = quartiles(times);
+            let ratio = own[1] / plain[1];
             println!(
-                "  {name:<26} {rate:>9.0} commits/s   ratio {ratio:.2} ({low:.2} to {high:.2})"
+                "  {name:<24} {:>9.2} us per commit ({:.2} to {:.2})   {ratio:.2} of a plain append",
+                own[1], own[0], own[2]
             );
         }
     }
 }
 
-/// Commits per second of one round on fresh files. Making them is not part of it.
-fn round(parent: &Path, way: Way, load: &Load) -> f64 {
+/// The microseconds of each commit, for each way.
+fn measure(parent: &Path, load: &Load) -> Vec<Vec<f64>> {
     let folder = tempfile::tempdir_in(parent).expect("the target folder can be written");
-    let seconds = if way == Way::Log {
-        log_seconds(folder.path(), load)
-    } else {
-        file_seconds(folder.path(), way, load)
-    };
-    let commits = u32::try_from(load.commits).expect("a round is short");
-    f64::from(commits) / seconds
-}
-
-fn log_seconds(folder: &Path, load: &Load) -> f64 {
-    let mut log = open(folder);
-    let mut batch = Batch::default();
-    let begun = Instant::now();
-    for _ in 0..load.commits {
-        for _ in 0..load.frames_per_commit {
-            log.appender.append(Kind::new(1), 1, &PAYLOAD);
-        }
-        batch = log.appender.take(batch);
-        log.writer
-            .write(&mut batch)
-            .expect("the disk can be written");
-        if load.is_synced {
-            log.writer.sync().expect("the disk can be synced");
+    let mut ways = ways(folder.path(), load);
+    let mut times = vec![Vec::with_capacity(load.turns); ways.len()];
+    for turn in 0..load.turns {
+        for place in 0..ways.len() {
+            let index = (place + turn) % ways.len();
+            let begun = Instant::now();
+            ways[index].commit(load);
+            times[index].push(begun.elapsed().as_secs_f64() * 1e6);
         }
     }
-    begun.elapsed().as_secs_f64()
+    times
+}
+
+fn ways(folder: &Path, load: &Load) -> Vec<Way> {
+    let file = |name: &str, filled_bytes: usize, has_checksums| {
+        let file = File::create_new(folder.join(name)).expect("the folder is fresh");
+        file.write_all_at(&vec![0; filled_bytes], 0)
+            .expect("the disk has room");
+        file.sync_all().expect("the disk can be synced");
+        Way::Plain {
+            file,
+            offset: 0,
+            bytes: Vec::new(),
+            has_checksums,
+        }
+    };
+    let all_bytes = load.turns * load.frames * FRAME_BYTES;
+    let log_folder = folder.join("log");
+    std::fs::create_dir(&log_folder).expect("the folder is fresh");
+    vec![
+        file("plain", 0, false),
+        file("checksums", 0, true),
+        file("filled", all_bytes, false),
+        Way::Log {
+            log: Box::new(open(&log_folder)),
+            batch: Batch::default(),
+        },
+    ]
 }
 
 fn open(folder: &Path) -> Log {
@@ -142,44 +150,53 @@ fn open(folder: &Path) -> Log {
         .expect("the disk can be written")
 }
 
-fn file_seconds(folder: &Path, way: Way, load: &Load) -> f64 {
-    let file = File::create_new(folder.join("frames")).expect("the folder is fresh");
-    let commit_bytes = load.frames_per_commit * FRAME_BYTES;
-    if way == Way::Filled {
-        let zeros = vec![0; commit_bytes * load.commits];
-        file.write_all_at(&zeros, 0).expect("the disk has room");
-    }
-    file.sync_all().expect("the disk can be synced");
-    let mut bytes = Vec::new();
-    let mut offset = 0;
-    let begun = Instant::now();
-    for _ in 0..load.commits {
-        bytes.clear();
-        for _ in 0..load.frames_per_commit {
-            let begin = bytes.len();
-            bytes.extend_from_slice(&[0; FRAME_BYTES - PAYLOAD.len()]);
-            bytes.extend_from_slice(&PAYLOAD);
-            if way == Way::AppendChecked {
-                let sum = crc32c::crc32c(&bytes[begin + 8..]);
-                bytes[begin + 4..begin + 8].copy_from_slice(&sum.to_le_bytes());
+impl Way {
+    fn commit(&mut self, load: &Load) {
+        match self {
+            Way::Plain {
+                file,
+                offset,
+                bytes,
+                has_checksums,
+            } => {
+                bytes.clear();
+                for _ in 0..load.frames {
+                    let begin = bytes.len();
+                    bytes.extend_from_slice(&[0; FRAME_BYTES - PAYLOAD.len()]);
+                    bytes.extend_from_slice(&PAYLOAD);
+                    if *has_checksums {
+                        let sum = crc32c::crc32c(&bytes[begin + 8..]);
+                        bytes[begin + 4..begin + 8].copy_from_slice(&sum.to_le_bytes());
+                    }
+                }
+                file.write_all_at(bytes, *offset).expect("there is room");
+                *offset += bytes.len() as u64;
+                if load.is_synced {
+                    file.sync_data().expect("the disk can be synced");
+                }
+            }
+            Way::Log { log, batch } => {
+                for _ in 0..load.frames {
+                    log.appender.append(Kind::new(1), 1, &PAYLOAD);
+                }
+                let mut taken = log.appender.take(std::mem::take(batch));
+                log.writer.write(&mut taken).expect("there is room");
+                *batch = taken;
+                if load.is_synced {
+                    log.writer.sync().expect("the disk can be synced");
+                }
             }
         }
-        file.write_all_at(&bytes, offset)
-            .expect("the disk has room");
-        offset += bytes.len() as u64;
-        if load.is_synced {
-            file.sync_data().expect("the disk can be synced");
-        }
     }
-    begun.elapsed().as_secs_f64()
 }
 
-/// The lowest, the middle and the highest.
-fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+/// A quarter of the values lie below the first, half below the second, a quarter above the third.
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
-    (
-        values[0],
+    let quarter = values.len() / 4;
+    [
+        values[quarter],
         values[values.len() / 2],
-        values[values.len() - 1],
-    )
+        values[values.len() - 1 - quarter],
+    ]
 }

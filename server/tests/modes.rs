@@ -237,6 +237,24 @@ fn after_a_change_to_always_the_log_counts_as_complete_once_all_is_synced() {
 }
 
 #[test]
+fn a_change_to_always_syncs_what_was_acknowledged_before_it() {
+    run(async {
+        for from in ["everysec", "no"] {
+            let mut machine = Machine::new();
+            let node = machine.node(from).start().await.unwrap();
+            let mut client = Wire::connect(node.address());
+            assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
+            assert_eq!(client.ask("SET b token NX PX 20000"), "+OK");
+            assert_eq!(client.ask("CONFIG SET appendfsync always"), "+OK");
+            machine.lose_power(|_, _| false);
+            node.crash().await;
+            let (_looking, mut client) = machine.look().await;
+            assert_eq!(client.ask("GET b"), "token", "{from}");
+        }
+    });
+}
+
+#[test]
 fn a_configuration_changed_between_crash_and_start_excuses_nothing() {
     run(async {
         let mut machine = Machine::new();

@@ -435,6 +435,18 @@ fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
     let again = crashed.judge(&other_boot, &policy());
     assert_eq!(again.delay.map(|delay| delay.cause), Some(Stop::Lost));
     assert!(delay_ns(&crashed, &other_boot, &policy()) >= 60 * SECOND);
+    // Also where something else makes it longer.
+    let elsewhere = Seen {
+        is_same_place: false,
+        ..other_boot
+    };
+    let higher = Policy {
+        cap_ns: 600 * SECOND,
+        ..policy()
+    };
+    let longer = crashed.judge(&elsewhere, &higher).delay;
+    assert_eq!(longer.map(|delay| delay.cause), Some(Stop::Lost));
+    assert!(delay_ns(&crashed, &elsewhere, &higher) >= 600 * SECOND);
     // Nor does a clean stop.
     records.push((9, Record::Shutdown(owed)));
     assert_eq!(history(&records).judge(&seen(10), &policy()).delay, owed);

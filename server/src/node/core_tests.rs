@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorlock_engine::control::{Boot, Durability, Start};
 use quorlock_engine::live_mode::LiveMode;
@@ -117,4 +118,43 @@ fn a_script_with_a_deadline_beyond_the_cap_promises_its_shorter_ones_too() {
     let reply = core.execute(now, &Caller::default(), &command, &mut wait);
     assert_eq!(reply, Reply::Nil);
     assert_eq!(core.promise.on_record_ns, 30_000_000_000);
+}
+
+#[test]
+fn a_weaker_reply_waits_for_the_record_of_its_mode_and_a_stronger_one_for_itself() {
+    let cap = Duration::from_secs(60);
+    let (mut core, clock) = core(Durability::Always);
+    ask(&mut core, &clock, "SET raises token NX PX 20000");
+    let (_, strong) = ask(&mut core, &clock, "SET a token NX PX 20000");
+    let now = core.now(&clock).node;
+    let record = core.change_mode(now, Durability::No, cap);
+    let (_, weak) = ask(&mut core, &clock, "SET b token NX PX 10000");
+    assert_eq!(
+        weak.synced, record,
+        "its own write may be lost, the mode not"
+    );
+    assert!(weak.written > record);
+    // Also a connection that only looks, at what the stronger mode has not synced yet.
+    let (_, reader) = ask(&mut core, &clock, "GET a");
+    assert_eq!(reader.synced, strong.synced);
+    let (_, reader) = ask(&mut core, &clock, "GET b");
+    assert_eq!(reader.synced, record);
+    // Back again: everything from here on is synced, and so is what is revealed of before.
+    core.change_mode(now, Durability::Always, cap);
+    let (_, strong) = ask(&mut core, &clock, "SET c token NX PX 10000");
+    assert!(strong.synced > weak.written);
+    let (_, reader) = ask(&mut core, &clock, "GET b");
+    assert_eq!(reader.synced, weak.written);
+}
+
+#[test]
+fn a_raised_cap_is_on_record_before_a_grant_that_rests_on_it() {
+    let (mut core, clock) = core(Durability::Everysec);
+    let now = core.now(&clock).node;
+    let record = core.change_mode(now, Durability::Everysec, Duration::from_secs(600));
+    let (_, wait) = ask(&mut core, &clock, "SET a token NX PX 500000");
+    assert!(wait.synced > record, "the promise follows the cap");
+    assert_eq!(core.promise.on_record_ns, 500_000_000_000);
+    let (_, wait) = ask(&mut core, &clock, "SET b token");
+    assert_eq!(wait.synced, wait.position(), "no delay covers it");
 }

@@ -76,12 +76,26 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
         return Ok(Answer::Reply(Reply::Error(NO_ROOM)));
     }
     let position = apply(core, now.node, &before, &after);
+    announce(&before, &after, words);
     shared.settings.replace(after);
     shared.activity.notify_one();
     Ok(match position {
         Some(position) => Answer::Durable(Reply::Ok, position),
         None => Answer::Reply(Reply::Ok),
     })
+}
+
+/// One line for each directive that has another value now.
+fn announce(before: &Config, after: &Config, words: &[&[u8]]) {
+    for name in words.iter().step_by(2) {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let (Some(old), Some(new)) = (before.value_of(&name), after.value_of(&name)) else {
+            continue;
+        };
+        if old != new {
+            tracing::warn!("CONFIG SET: {name} was {old} and is {new} until the node stops");
+        }
+    }
 }
 
 /// Carries a change out; returns the position of its record, if it has one.

@@ -152,7 +152,8 @@ mod tests {
     async fn a_silent_client_is_cut_off_when_its_time_is_up() {
         let (mut served, _client, _) = pair().await;
         let began = tokio::time::Instant::now();
-        let error = served.read_u8().await.unwrap_err();
+        let read = tokio::time::timeout(2 * LIFETIME, served.read_u8()).await;
+        let error = read.expect("it is cut off at all").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed().as_secs(), LIFETIME.as_secs());
     }
@@ -162,7 +163,8 @@ mod tests {
         let (mut served, _client, _) = pair().await;
         let part = vec![0; 1 << 20];
         let error = loop {
-            if let Err(error) = served.write_all(&part).await {
+            let written = tokio::time::timeout(2 * LIFETIME, served.write_all(&part)).await;
+            if let Err(error) = written.expect("it is cut off at all") {
                 break error;
             }
         };

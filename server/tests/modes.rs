@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use quorlock_engine::control::{Record, kind};
+use quorlock_persistence::{Options, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node, NodeBuilder};
 use wire::Wire;
@@ -251,6 +253,40 @@ fn a_change_to_always_syncs_what_was_acknowledged_before_it() {
             let (_looking, mut client) = machine.look().await;
             assert_eq!(client.ask("GET b"), "token", "{from}");
         }
+    });
+}
+
+#[test]
+fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
+    run(async {
+        let mut machine = Machine::new();
+        let node = machine.node("always").start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("CONFIG SET appendfsync no"), "+OK");
+        assert_eq!(client.ask("CONFIG SET restart-delay-max 200s"), "+OK");
+        assert_eq!(client.ask("CONFIG SET restart-delay-max 10s"), "+OK");
+        assert_eq!(client.ask("SET a token NX PX 9000"), "+OK");
+        // Everything before it is removed, the records of both changes with it.
+        assert!(client.ask("BGREWRITEAOF").starts_with('+'));
+        while client.info("aof_rewrites") != "1" {
+            tokio::task::yield_now().await;
+        }
+        machine.kill();
+        node.crash().await;
+        let today = [("appendfsync", "always"), ("restart-delay-max", "10s")];
+        let disk = Arc::clone(&machine.disk);
+        let (_node, why, left_ms) = machine.restart(&today).await;
+        assert_eq!(why, "unclean stop", "the weaker mode is still known");
+        assert!((9_000..10_000).contains(&left_ms), "{left_ms}");
+        // A directory that was moved waits for the cap: for the largest that was in force.
+        let history = Recovery::read(Arc::new(disk.after_process_end()), &Options::default());
+        let records = history.unwrap();
+        let control = records.frames().find(|frame| frame.kind == kind::CONTROL);
+        let control = Record::decode(kind::CONTROL, control.unwrap().payload).unwrap();
+        let Record::Control(control) = control else {
+            panic!("{control:?}");
+        };
+        assert_eq!(control.start.cap_ns, 200_000_000_000);
     });
 }
 

@@ -138,6 +138,8 @@ impl Core {
         if !runs_script && self.lacks_room_for(command) {
             return Reply::Error(NO_ROOM);
         }
+        // Keys remember this position. Where a grant raises the promise, its own frame is the one
+        // after; both are in one batch, and so are written and synced as one.
         self.effects.begin(self.appender.next_position().get());
         if runs_script && self.mode.is_logged() {
             // Most scripts write little or nothing: a release has to work for as long as there

@@ -1,6 +1,7 @@
 """What drivers do beside locking: connecting with their defaults, RESP2 and RESP3, pipelines."""
 
 import socket
+import time
 import urllib.parse
 
 import redis
@@ -115,6 +116,22 @@ def reads_info(url):
     equal((info["role"], info["loading"]), ("master", 0))
 
 
+def knows_what_is_on_disk(url):
+    client = redis.Redis.from_url(url)
+    before = client.config_get("appendfsync")["appendfsync"]
+    for mode in ("no", "everysec", "always", before):
+        client.config_set("appendfsync", mode)
+        equal(client.config_get("appendfsync"), {"appendfsync": mode})
+        client.set("interop:durable", mode, px=30_000)
+        equal(client.waitaof(1, 0, 5_000), [1, 0])
+    client.delete("interop:durable")
+    client.bgrewriteaof()
+    end = time.monotonic() + 20
+    while client.info("persistence")["aof_rewrite_in_progress"] and time.monotonic() < end:
+        time.sleep(0.01)
+    equal(client.info("persistence")["aof_last_bgrewrite_status"], "ok")
+
+
 def splits_do_not_matter(url):
     parts = urllib.parse.urlsplit(url)
     request = b"*3\r\n$3\r\nSET\r\n$9\r\ninterop:x\r\n$2\r\n\r\n\r\n*2\r\n$3\r\nDEL\r\n$9\r\ninterop:x\r\n"
@@ -140,11 +157,12 @@ def run(report, urls):
         ("pipelining", pipelines),
         ("databases", databases),
         ("INFO", reads_info),
+        ("WAITAOF, CONFIG SET appendfsync, BGREWRITEAOF", knows_what_is_on_disk),
         ("requests split at every byte", splits_do_not_matter),
     ]
     version = redis.Redis.from_url(url).info()["redis_version"]
     for name, function in checks:
-        if function is client_setinfo and tuple(map(int, version.split("."))) < (7, 2, 0):
+        if function in (client_setinfo, knows_what_is_on_disk) and tuple(map(int, version.split("."))) < (7, 2, 0):
             report.skip(f"redis-py: {name}", f"came with 7.2.0, the node is {version}")
             continue
         report.check(f"redis-py: {name}", function, url)

@@ -108,6 +108,9 @@ fn keep_wall(shared: &Shared) -> Result<bool, Failure> {
         let now = core.time.node_now(&*shared.clock);
         let record = core.time.wall_off_record(&*shared.clock);
         let is_slewing = core.time.is_slewing();
+        if let Some(off_by_us) = core.time.wall_news() {
+            tell_of_wall(off_by_us, shared.config.clock_drift_millionths);
+        }
         let Some(record) = record else {
             return Ok(is_slewing);
         };
@@ -117,6 +120,17 @@ fn keep_wall(shared: &Shared) -> Result<bool, Failure> {
     shared.commit.write(&shared.core)?;
     shared.log_thread.after_write(shared);
     Ok(is_slewing)
+}
+
+fn tell_of_wall(off_by_us: u64, drift_ppm: u32) {
+    let seconds = off_by_us / 1_000_000;
+    let until_there = off_by_us / u64::from(drift_ppm.max(1));
+    tracing::warn!(
+        "the wall clock was set: it is {seconds} s off what TIME shows. No lock and no delay \
+         changes. TIME follows within the drift bound and is there in about {until_there} s; until \
+         then EXAT, PXAT, EXPIREAT and PEXPIREAT mean another moment than the wall clock does. \
+         Relative TTLs are not concerned"
+    );
 }
 
 /// Waits until the restart delay is over, then puts SERVING on record and serves.

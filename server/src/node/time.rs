@@ -96,6 +96,11 @@ impl Timekeeper {
         self.wall.is_slewing()
     }
 
+    /// How far the real wall clock is off TIME, in microseconds, once for each large step.
+    pub(crate) fn wall_news(&mut self) -> Option<u64> {
+        self.wall.news()
+    }
+
     fn since_wall_reading(&self, node: NodeTime) -> Option<u64> {
         let read_at = self.wall_read_at?;
         Some(node.as_nanos().saturating_sub(read_at.as_nanos()))

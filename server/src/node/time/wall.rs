@@ -16,6 +16,7 @@ pub(super) struct AnchoredWall {
     /// microsecond per reading.
     slew_rest: u128,
     off_by_us: u64,
+    is_told: bool,
     recorded_us: u64,
     recorded_boottime_ns: u64,
 }
@@ -29,6 +30,7 @@ impl AnchoredWall {
             drift_ppm,
             slew_rest: 0,
             off_by_us: 0,
+            is_told: false,
             recorded_us: wall_us,
             recorded_boottime_ns: boottime_ns,
         }
@@ -47,6 +49,17 @@ impl AnchoredWall {
     /// Whether the real wall clock was elsewhere at the last reading.
     pub(super) fn is_slewing(&self) -> bool {
         self.off_by_us >= OFF_RECORD_US_MIN
+    }
+
+    /// How far the real wall clock was elsewhere at the last reading, in microseconds, where that
+    /// is worth telling and was not told yet.
+    pub(super) fn news(&mut self) -> Option<u64> {
+        self.is_told &= self.is_slewing();
+        if self.is_told || self.off_by_us < TOLD_US_MIN {
+            return None;
+        }
+        self.is_told = true;
+        Some(self.off_by_us)
     }
 
     /// Goes on by the boot time that passed, and by at most the drift bound towards `real_us`.
@@ -108,3 +121,6 @@ pub(crate) fn anchor(last: Option<&Start>, real_us: u64, boottime_ns: u64) -> (u
 
 /// Ten milliseconds: far more than passes between two clock readings.
 const OFF_RECORD_US_MIN: u64 = 10_000;
+
+/// A second: less is followed within minutes, and seen by nobody.
+const TOLD_US_MIN: u64 = 1_000_000;

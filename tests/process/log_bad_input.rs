@@ -221,3 +221,38 @@ fn a_segment_that_may_not_be_read_is_refused_by_name() {
 }
 
 const NOBODY: u32 = 65_534;
+
+/// What is open stays usable, so the node goes on until it needs another segment, and then ends.
+#[test]
+fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
+    let place = Place::new();
+    fs::create_dir(place.file("data")).unwrap();
+    let port = free_port();
+    let words = ["--port", &port.to_string(), "--bind", "127.0.0.1"];
+    let mut node = start_unprivileged(&place, 0o700, &words);
+    let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
+    wait_until("the node answers", || ask(&["PING"]).is_ok());
+    let ahead = place.file("data/segment-0000000002.log");
+    wait_until("the next segment is made", || ahead.exists());
+    fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o000)).unwrap();
+    assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
+    let value = "v".repeat(60_000);
+    let mut asked = 0;
+    wait_until("the node ends", || {
+        let _granted_or_not = ask(&["SET", "lock", &value, "PX", "30000"]);
+        asked += 1;
+        node.try_wait().unwrap().is_some()
+    });
+    assert!(asked > 10, "it goes on for as long as it can");
+    assert_eq!(await_end(&mut node).code(), Some(1));
+    let said = output(&mut node);
+    assert!(
+        said.contains("segment-0000000003.new: Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("permissions"), "{said}");
+    fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
+    // What it had granted is on record.
+    let dump = place.succeed(&["log", "dump", "data"]);
+    assert!(dump.contains("\"before\""), "{dump}");
+}

@@ -13,7 +13,7 @@ use quorlock_persistence::{MemoryDisk, Point};
 use quorlock_server::simulation::Node;
 
 use super::defect::{Defect, DefectiveDisk};
-use super::oracle::Name;
+use super::oracle::{Held, Name};
 use super::time::WorldClock;
 use super::workload::Mode;
 use super::world::{World, setup};
@@ -33,6 +33,12 @@ impl Violation {
         self.what == REFUSES
     }
 
+    /// Whether the node would not start because both copies of a header are garbage, in two sectors. It cannot tell
+    /// that from damage, and says so; nothing is lost by it.
+    pub(crate) fn is_torn_header(&self) -> bool {
+        self.is_refusal() && self.detail.contains("both copies of its header")
+    }
+
     pub(crate) fn new(what: &str, detail: impl fmt::Display) -> Violation {
         Violation {
             what: what.to_owned(),
@@ -48,6 +54,8 @@ pub(crate) struct Reopening {
     pub(crate) is_other_boot: bool,
     /// The mode of today's configuration, which has no say in what happened before.
     pub(crate) mode: Mode,
+    /// `trust-fsync`: what was synced survives a power loss, which here is so unless the disk lies.
+    pub(crate) trusts_fsync: bool,
     /// The oldest version that may be found.
     pub(crate) least: usize,
     /// Node time is known to go on.
@@ -62,7 +70,7 @@ pub(crate) struct Reopened {
     /// The version it was found to have.
     pub(crate) kept: usize,
     /// The locks that it does not know of and that clients hold.
-    pub(crate) lost: BTreeMap<Name, u64>,
+    pub(crate) lost: BTreeMap<Name, Held>,
     /// The disk after each change of the start.
     pub(crate) points: Vec<Point>,
 }
@@ -106,7 +114,8 @@ pub(crate) fn reopen(
 }
 
 fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violation> {
-    let setup = setup(how.mode, seed ^ 0x5eed);
+    let mut setup = setup(how.mode, seed ^ 0x5eed);
+    setup.config.trust_fsync = how.trusts_fsync;
     let defective = DefectiveDisk::around(disk, how.defect);
     let started = catch_unwind(AssertUnwindSafe(|| {
         Node::start(defective, how.clock.clone(), &setup)
@@ -170,32 +179,25 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// The locks that clients hold and this node does not know, with the time until when they are held.
-    fn lost(&self, kept: usize) -> BTreeMap<Name, u64> {
+    /// The locks that clients hold and this node does not know.
+    fn lost(&self, kept: usize) -> BTreeMap<Name, Held> {
         let oracle = &self.world.oracle;
         let mut lost = oracle.lost(kept);
         if self.world.mode == Mode::Volatile {
+            let later = &oracle.versions[1..];
             for (name, item) in &oracle.versions[0].keys {
-                let is_changed = oracle.versions[1..]
-                    .iter()
-                    .any(|version| version.changed.contains(name));
-                if let (Some(until), false) = (item.covered_until, is_changed) {
-                    lost.insert(name.clone(), until);
+                let is_changed = later.iter().any(|version| version.changed.contains(name));
+                if let (Some(held), false) = (item.held(), is_changed) {
+                    lost.insert(name.clone(), held);
                 }
             }
         }
-        let newest = oracle.versions.iter().rev();
-        let holder = |name: &Name| newest.clone().find_map(|version| version.keys.get(name));
-        lost.retain(|name, until| {
-            let known = self
-                .stored
-                .iter()
-                .find(|stored| (stored.database, &stored.key) == (name.0, &name.1));
-            let is_known = known.is_some_and(|known| {
-                let is_same = holder(name).is_some_and(|item| holds(&known.value, &item.value));
-                is_same && self.end_of(name).is_some_and(|ends| ends >= *until)
-            });
-            *until > self.true_ns && !is_known
+        lost.retain(|name, held| {
+            let mut stored = self.stored.iter();
+            let known = stored.find(|stored| (stored.database, &stored.key) == (name.0, &name.1));
+            let is_known = known.is_some_and(|known| holds(&known.value, &held.value))
+                && self.end_of(name).is_some_and(|ends| ends >= held.until);
+            held.until > self.true_ns && !is_known
         });
         lost
     }
@@ -205,7 +207,7 @@ impl Found<'_> {
         &self,
         node: &Node,
         kept: usize,
-        lost: &BTreeMap<Name, u64>,
+        lost: &BTreeMap<Name, Held>,
     ) -> Result<(), Violation> {
         let verdict = node.verdict();
         // A node that crashed while it waited has not served either; its delay goes on, and is checked below.
@@ -224,11 +226,11 @@ impl Found<'_> {
             true => self.true_ns,
             false => self.true_ns + u64::try_from(left.as_nanos()).unwrap_or(u64::MAX),
         };
-        match lost.iter().find(|(_, until)| **until > serves_at) {
+        match lost.iter().find(|(_, held)| held.until > serves_at) {
             None => Ok(()),
-            Some((name, until)) => {
+            Some((name, held)) => {
                 let key = String::from_utf8_lossy(&name.1);
-                let early_ms = (until - serves_at) / 1_000_000;
+                let early_ms = (held.until - serves_at) / 1_000_000;
                 let reason = verdict.stop.reason();
                 let detail = format!(
                     "{key} is forgotten and still held; the node serves {early_ms} ms too early ({reason})"

@@ -224,11 +224,18 @@ impl Explorer<'_> {
             "same boot"
         };
         let (kind, loss, mode) = (image.kind, &image.loss, how.mode.name());
-        self.place = format!("{place}, {kind:?}, {loss}, {boot}, {mode}");
+        self.place = format!(
+            "{place}, {kind:?}, {loss}, {boot}, {mode}, trust-fsync {}",
+            how.trusts_fsync
+        );
         let wall = random.chance(1, 12).then(|| image.disk.after_process_end());
         let reopened = match reopen(world, &image.disk, &how) {
             Err(violation) if world.has_lied && violation.is_refusal() => {
                 self.statistics.refusals += 1;
+                return Ok(());
+            }
+            Err(violation) if image.kind == ImageKind::Torn && violation.is_torn_header() => {
+                self.statistics.torn_headers += 1;
                 return Ok(());
             }
             reopened => reopened?,
@@ -291,7 +298,12 @@ impl Explorer<'_> {
                 "{place}; again after {operation:?} {file}, {:?}, {}",
                 image.kind, image.loss
             );
-            reopen(world, &image.disk, &again)?;
+            match reopen(world, &image.disk, &again) {
+                Err(violation) if image.kind == ImageKind::Torn && violation.is_torn_header() => {
+                    self.statistics.torn_headers += 1;
+                }
+                reopened => drop(reopened?),
+            }
         }
         self.place = place;
         Ok(())
@@ -337,6 +349,7 @@ fn how(world: &World, image: &Image, random: &mut Random, defect: Option<Defect>
             true => random.pick(&Mode::ALL),
             false => world.mode,
         },
+        trusts_fsync: random.chance(1, 6) && !world.has_lied,
         least: match image.kind {
             // Nothing can be kept by a disk that keeps nothing.
             ImageKind::Subset | ImageKind::Torn if world.has_lied => 0,

@@ -72,6 +72,20 @@ pub(crate) fn power_loss(disk: &MemoryDisk, random: &mut Random) -> Image {
     torn(&named, &naming, random)
 }
 
+/// The same, with every sector lost or kept.
+pub(crate) fn whole_sectors(disk: &MemoryDisk, random: &mut Random) -> Image {
+    let naming = some(disk.unsynced().names.len(), random);
+    let named = disk.after_loss_of_names(&naming);
+    let unsynced = named.unsynced();
+    let kept = some(unsynced.sectors.len(), random);
+    let loss = Loss {
+        names: Vec::new(),
+        lengths: some(unsynced.lengths.len(), random),
+        sectors: kept.into_iter().map(fate).collect(),
+    };
+    image(&named, &naming, &loss, ImageKind::Subset)
+}
+
 /// A power loss that leaves nothing that was not synced.
 pub(crate) fn total_loss(disk: &MemoryDisk) -> Image {
     let named = disk.after_loss_of_names(&[]);

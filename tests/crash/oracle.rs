@@ -41,6 +41,14 @@ pub(crate) struct Version {
     pub(crate) text: String,
 }
 
+/// A lock as its holder knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) value: StoredValue,
+    /// Until when it is held, as far as a restart delay can cover it, in true time.
+    pub(crate) until: u64,
+}
+
 /// A version that a reply tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
@@ -58,10 +66,12 @@ pub(crate) struct Oracle {
     pub(crate) acknowledged: usize,
     /// A power loss leaves at least this one.
     pub(crate) durable: usize,
-    /// Locks that clients hold and that an earlier crash has taken: key, and until when in true time.
-    pub(crate) forgotten: BTreeMap<Name, u64>,
+    /// Locks that clients hold and that an earlier crash has taken.
+    pub(crate) forgotten: BTreeMap<Name, Held>,
     /// Replies that were let through and told of a write.
     pub(crate) told: u64,
+    /// Node time of the newest step: what has expired by then may have left memory, and a checkpoint.
+    pub(crate) newest: u64,
     /// `restart-delay-max` in force.
     pub(crate) cap_ns: u64,
 }
@@ -81,6 +91,7 @@ impl Oracle {
             durable: 0,
             forgotten: BTreeMap::new(),
             told: 0,
+            newest: 0,
             cap_ns,
         }
     }
@@ -199,19 +210,19 @@ impl Oracle {
     pub(crate) fn version_of(&self, recovered: &[Stored], least: usize) -> Option<usize> {
         (least..self.versions.len())
             .rev()
-            .find(|number| self.versions[*number].is(recovered))
+            .find(|number| self.versions[*number].is(recovered, self.newest))
     }
 
     /// The locks that clients hold by what they were told, and that version `kept` knows nothing of.
-    pub(crate) fn lost(&self, kept: usize) -> BTreeMap<Name, u64> {
+    pub(crate) fn lost(&self, kept: usize) -> BTreeMap<Name, Held> {
         let mut lost = self.forgotten.clone();
         for version in &self.versions[kept + 1..] {
             if !version.is_revealed {
                 continue;
             }
             for name in &version.changed {
-                match version.keys.get(name).and_then(|item| item.covered_until) {
-                    Some(until) => lost.insert(name.clone(), until),
+                match version.keys.get(name).and_then(Item::held) {
+                    Some(held) => lost.insert(name.clone(), held),
                     None => lost.remove(name),
                 };
             }
@@ -229,7 +240,7 @@ impl Oracle {
     /// The next incarnation begins with version `kept`.
     pub(crate) fn restarted(&mut self, kept: usize, now: Moment, stored: &[Stored]) {
         self.forgotten = self.lost(kept);
-        self.forgotten.retain(|_, until| *until > now.true_ns);
+        self.forgotten.retain(|_, held| held.until > now.true_ns);
         let mut base = Version::empty(now.node_ns);
         let old = &self.versions[kept].keys;
         for stored in stored {
@@ -245,6 +256,7 @@ impl Oracle {
             base.keys.insert(name, item);
         }
         self.versions = vec![base];
+        self.newest = now.node_ns;
         self.acknowledged = 0;
         self.durable = 0;
     }
@@ -267,6 +279,12 @@ impl Oracle {
 }
 
 impl Item {
+    /// The lock that this is to its holder, if a restart delay can cover any of it.
+    pub(crate) fn held(&self) -> Option<Held> {
+        let value = self.value.clone();
+        self.covered_until.map(|until| Held { value, until })
+    }
+
     fn is_live(&self, now_ns: u64) -> bool {
         self.deadline.is_none_or(|deadline| deadline > now_ns)
     }
@@ -285,25 +303,25 @@ impl Version {
     }
 
     /// Whether a log that ends with this version is replayed to these keys. Those that had expired at its time
-    /// may still be in memory.
-    fn is(&self, recovered: &[Stored]) -> bool {
-        let mut live = 0;
+    /// may still be in memory, and those that have expired since may be gone: a request that finds one removes it,
+    /// which is no change.
+    fn is(&self, recovered: &[Stored], newest: u64) -> bool {
+        let mut found = 0;
         for stored in recovered {
             let deadline = stored.deadline.map(|deadline| deadline.as_nanos());
             if deadline.is_some_and(|deadline| deadline <= self.time) {
                 continue;
             }
-            live += 1;
-            let item = self
-                .keys
-                .iter()
-                .find(|(name, _)| name.0 == stored.database && name.1 == stored.key);
-            let is_same = item
-                .is_some_and(|(_, item)| item.value == stored.value && item.deadline == deadline);
-            if !is_same {
+            let named = |name: &Name| name.0 == stored.database && name.1 == stored.key;
+            let item = self.keys.iter().find(|(name, _)| named(name));
+            if !item
+                .is_some_and(|(_, item)| item.value == stored.value && item.deadline == deadline)
+            {
                 return false;
             }
+            found += usize::from(deadline.is_none_or(|deadline| deadline > newest));
         }
-        live == self.keys.len()
+        let still_live = self.keys.values().filter(|item| item.is_live(newest));
+        found == still_live.count()
     }
 }

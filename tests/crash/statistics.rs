@@ -43,6 +43,8 @@ pub struct Statistics {
     pub acknowledged: u64,
     /// Starts refused because a lying disk had lost what was durable.
     pub refusals: u64,
+    /// Starts refused because both copies of a header were torn into garbage.
+    pub torn_headers: u64,
     /// Faults of the disk that workloads asked for.
     pub faults_planned: u64,
     /// Faults that happened, by kind.
@@ -94,6 +96,7 @@ impl Statistics {
             ("forgotten locks covered by a delay", &mut self.covered),
             ("acknowledged writes checked", &mut self.acknowledged),
             ("refused after a lying disk", &mut self.refusals),
+            ("refused over a header of garbage", &mut self.torn_headers),
             ("faults planned", &mut self.faults_planned),
         ]
     }

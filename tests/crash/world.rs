@@ -120,6 +120,9 @@ impl World {
             Step::Serve => self.serve(),
             _ => self.work(step),
         }
+        if self.ahead_ns.is_some() {
+            self.oracle.newest = self.moment().node_ns;
+        }
     }
 
     /// What the step has synced counts as durable now, and its replies reach their clients.
@@ -303,7 +306,7 @@ impl World {
             Ending::PowerLoss(0) => images::total_loss(&self.disk).disk,
             Ending::PowerLoss(seed) => {
                 let random = &mut Random::of(&[self.seed, seed]);
-                images::power_loss(&self.disk, random).disk
+                images::whole_sectors(&self.disk, random).disk
             }
             // What a failed sync gave up may be read back from the cache for a while, and then not.
             _ if self.evicts() => self.disk.after_eviction(),

@@ -298,18 +298,28 @@ async fn probe_tells_who_votes_and_who_does_not() {
 }
 
 #[tokio::test]
-async fn a_probe_ends_although_a_node_never_answers() {
+async fn a_probe_ends_although_nodes_never_answer() {
     let nodes = FakeNode::five();
-    // The kernel accepts the connection; nobody reads it.
+    // The kernel accepts this one's connection; nobody reads it.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let redlock = builder(&nodes[..4])
         .node(format!("redis://{}", silent.local_addr().unwrap()))
         .build()
         .unwrap();
-    let probing = tokio::time::timeout(TTL, redlock.probe());
-    let statuses = probing.await.expect("a node is not waited for for ever");
-    assert!(statuses[..4].iter().all(|status| status.votes()));
-    assert!(!statuses[4].votes() && statuses[4].round_trip.is_none());
+    redlock.probe().await;
+    // This one is connected, and the question waits behind a request that hangs.
+    nodes[3].set_mood(Mood::Hangs);
+    let guard = acquire(&redlock, "a").await;
+    eventually("it was asked", || nodes[3].count("SET") > 0);
+    let statuses = tokio::time::timeout(TTL / 2, redlock.probe())
+        .await
+        .expect("nobody is waited for as long as a lease");
+    assert!(statuses[..3].iter().all(|status| status.votes()));
+    for status in &statuses[3..] {
+        assert!(!status.votes() && status.round_trip.is_none(), "{status}");
+    }
+    nodes[3].set_mood(Mood::Serves);
+    guard.release().await;
 }
 
 #[tokio::test]

@@ -60,6 +60,7 @@ pub use outcome::{
 };
 pub use probe::{NodeState, NodeStatus};
 pub use redlock::{Builder, Redlock};
+pub use request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 pub use settings::{Drift, RetryDelay};
 pub use token::Token;
 pub use votes::{Admission, Identity, NODES_MAX, NodeIndex, NodeSet, Register, majority};

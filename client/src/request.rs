@@ -6,12 +6,12 @@
 use std::io::Write as _;
 
 /// Frees the lock if, and only if, it is held under the token.
-pub(crate) const RELEASE_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
+pub const RELEASE_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
 return redis.call('DEL', KEYS[1]) else return 0 end";
 
 /// Extends the lock if it is held under the token, and never shortens it: 1 extended, 0 not
 /// there, -1 somebody else's. A lock without a deadline (-1 from PTTL) is left alone.
-pub(crate) const EXTEND_SCRIPT: &[u8] = b"local v = redis.call('GET', KEYS[1]) \
+pub const EXTEND_SCRIPT: &[u8] = b"local v = redis.call('GET', KEYS[1]) \
 if not v then return 0 end if v ~= ARGV[1] then return -1 end \
 local t = redis.call('PTTL', KEYS[1]) \
 if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 1";

@@ -1,0 +1,230 @@
+//! A node's life in the model: starts, changes, stops, crashes, repairs.
+//!
+//! It mirrors `server/src/node/start.rs` and `maintenance.rs`; whether a start must wait is decided
+//! by the production code, and what a mutant makes of that is at the end of this file.
+
+use quorlock_engine::NodeTime;
+use quorlock_engine::control::{Boot, Durability, Pending, Record, Start};
+use quorlock_engine::live_mode::LiveMode;
+use quorlock_engine::restart::{History, Policy, Promise, Seen, Stop, node_time};
+
+use super::image::{Entry, Frame, Key};
+use super::mutant::Mutant;
+use super::node::{Node, Phase, Rules};
+use super::scope::{Configuration, TICK_NS};
+
+impl Node {
+    /// Starts the node: reads its log, judges the past, puts START on record.
+    pub(crate) fn start(&mut self, rules: &Rules, raw_ns: u64, configuration: Configuration) {
+        // What was read is synced before anything else is written.
+        self.synced = self.tail.len();
+        if !rules.keeps_log {
+            self.fold(rules);
+        }
+        let image = self.image_now(rules.mutant);
+        let mut history = image.history.clone();
+        let boot = Boot([self.boot; 16]);
+        let (is_same_boot, base, base_raw_ns) = match history.start {
+            Some(start) if rules.mutant == Mutant::DeadlinesNotRebased => {
+                (start.boot == boot, start.base, start.raw_ns)
+            }
+            _ => history.rebase(boot, raw_ns, raw_ns),
+        };
+        let now = node_time(base, base_raw_ns, raw_ns).unwrap_or(base);
+        let seen = Seen {
+            now,
+            is_same_boot,
+            is_whole: true,
+            is_same_place: true,
+            has_identity: true,
+        };
+        let policy = Policy {
+            cap_ns: configuration.cap_ns,
+            ..rules.policy
+        };
+        mislead(&mut history, rules.mutant, is_same_boot, configuration);
+        let verdict = history.judge(&seen, &policy);
+        let delay = misjudge(verdict.delay, rules.mutant, now, history.promise_ns);
+        self.watch_delay(is_same_boot, now, delay);
+        let start = Start {
+            incarnation: self.incarnation() + 1,
+            boot,
+            place: 0,
+            durability: configuration.mode,
+            base,
+            raw_ns: base_raw_ns,
+            wall_us: 0,
+            boottime_ns: 0,
+            pending: delay,
+            cap_ns: configuration.cap_ns,
+        };
+        self.cached = now;
+        self.put_on_record(rules, raw_ns, start, image.key);
+    }
+
+    fn put_on_record(&mut self, rules: &Rules, raw_ns: u64, start: Start, key: Option<Key>) {
+        self.start = Some(start);
+        self.mode = Some(LiveMode::new(&start));
+        let now = self.now(raw_ns);
+        let on_record = Start {
+            pending: start
+                .pending
+                .filter(|_| rules.mutant != Mutant::DelayForgottenByCrash),
+            ..start
+        };
+        self.append(now, Entry::Record(Record::Start(on_record)));
+        self.key = key;
+        let left_ns = key.map_or(0, |key| {
+            key.deadline.as_nanos().saturating_sub(now.as_nanos())
+        });
+        // A log that takes no keys forgets the recovered ones: the promise has to cover them.
+        self.promise.on_record_ns = if start.durability == Durability::Volatile {
+            left_ns.min(start.cap_ns)
+        } else {
+            0
+        };
+        self.promise.longest_ns = 0;
+        let promise = Record::Promise(self.promise.on_record_ns);
+        self.append(now, Entry::Record(promise));
+        self.phase = Phase::Starting;
+        if start.pending.is_none() {
+            self.append(now, Entry::Record(Record::Serving));
+        } else if rules.mutant == Mutant::DelayForgottenByCrash {
+            self.phase = Phase::Waiting;
+            self.sync(rules, raw_ns);
+        }
+    }
+
+    /// The delay is over: SERVING goes on record, and once it is durable the node grants.
+    pub(crate) fn end_delay(&mut self, raw_ns: u64) {
+        self.append(self.now(raw_ns), Entry::Record(Record::Serving));
+        self.phase = Phase::Starting;
+        self.has_waited = true;
+    }
+
+    /// The orderly stop: everything synced, SHUTDOWN last.
+    pub(crate) fn stop(&mut self, rules: &Rules, raw_ns: u64) {
+        let now = self.now(raw_ns);
+        let owed = match self.phase {
+            Phase::Waiting => self
+                .start
+                .and_then(|start| start.pending)
+                .filter(|_| rules.mutant != Mutant::CleanStopErasesDelay),
+            _ if self.mode.is_some_and(|mode| !mode.is_logged()) => self
+                .key
+                .filter(|key| key.deadline > now)
+                .filter(|_| rules.mutant != Mutant::NoLogStopWithoutDelay)
+                .map(|key| Pending {
+                    until: key.deadline,
+                    length_ns: key.deadline.as_nanos() - now.as_nanos(),
+                    cause: Stop::Clean,
+                }),
+            _ => None,
+        };
+        self.append(now, Entry::Record(Record::Shutdown(owed)));
+        self.sync(rules, raw_ns);
+        self.go_down();
+    }
+
+    /// The process ends; what it had written is in the page cache.
+    pub(crate) fn kill(&mut self) {
+        let forgets = self.mode.is_some_and(|mode| !mode.is_logged());
+        self.has_lost_grant |= forgets && self.key.is_some();
+        self.go_down();
+    }
+
+    /// The machine goes down: so many frames that were not synced survive, and the boot is over.
+    pub(crate) fn lose_power(&mut self, survivors: usize) {
+        let cut = (self.synced + survivors).min(self.tail.len());
+        let lost = self.tail.drain(cut..);
+        let is_grant = |frame: Frame| matches!(frame.entry, Entry::Group(Some(_)));
+        self.has_lost_grant |= lost.into_iter().any(is_grant);
+        self.boot += 1;
+        self.kill();
+    }
+
+    /// Memory is gone; only the log is left.
+    fn go_down(&mut self) {
+        self.phase = Phase::Down;
+        self.mode = None;
+        self.key = None;
+        self.promise = Promise::default();
+        self.promise_is_open = false;
+    }
+
+    /// The disk loses durable frames, and the operator repairs the log: it is cut there, and LOST
+    /// says how long a lock may have lived that went with it.
+    pub(crate) fn repair(&mut self, rules: &Rules, kept: usize) {
+        self.has_lost_grant = true;
+        let whole = self.image_now(rules.mutant).history;
+        self.tail.truncate(kept);
+        if rules.mutant != Mutant::RepairKeepsPromise {
+            let longest_ns = whole.cap_ns.max(whole.promise_ns);
+            self.append(whole.newest, Entry::Record(Record::Lost(longest_ns)));
+        }
+        self.synced = self.tail.len();
+        self.owed_until = None;
+    }
+
+    /// `CONFIG SET appendfsync` or `restart-delay-max`.
+    pub(crate) fn change(&mut self, raw_ns: u64, to: Configuration) {
+        let next = self.written() + 1;
+        let Some(mode) = &mut self.mode else { return };
+        let record = mode.change(to.mode, to.cap_ns, next);
+        self.append(self.now(raw_ns), Entry::Record(Record::Mode(record)));
+    }
+
+    /// A checkpoint opens: the promise sinks to what was granted lately.
+    pub(crate) fn open_checkpoint(&mut self, rules: &Rules, raw_ns: u64) {
+        let (Some(start), Some(mode)) = (self.start, self.mode) else {
+            return;
+        };
+        let promise_ns = self.promise.sink().unwrap_or(self.promise.on_record_ns);
+        let control = mode.control(&start, self.phase == Phase::Serving, promise_ns);
+        self.append(self.now(raw_ns), Entry::Record(Record::Control(control)));
+        if rules.mutant == Mutant::PromiseLoweredAhead {
+            self.image.history.promise_ns = promise_ns;
+        }
+        self.append(self.now(raw_ns), Entry::End);
+    }
+
+    fn watch_delay(&mut self, is_same_boot: bool, now: NodeTime, delay: Option<Pending>) {
+        let before = self.owed_until.filter(|until| is_same_boot && *until > now);
+        let until = delay.map(|pending| pending.until);
+        self.has_moved_delay |= before.is_some() && before != until;
+        self.owed_until = until;
+    }
+}
+
+/// What a mutant believes of the past.
+fn mislead(history: &mut History, mutant: Mutant, is_same_boot: bool, today: Configuration) {
+    match mutant {
+        Mutant::ModeFromConfiguration => history.weakest = today.mode,
+        Mutant::CapLimitsPromise => history.promise_ns = history.promise_ns.min(today.cap_ns),
+        Mutant::DelayOfOtherBootPassed if !is_same_boot => history.pending = None,
+        _ => {}
+    }
+}
+
+/// What a mutant makes of the verdict.
+fn misjudge(
+    delay: Option<Pending>,
+    mutant: Mutant,
+    now: NodeTime,
+    promise_ns: u64,
+) -> Option<Pending> {
+    let pending = delay?;
+    let length_ns = match mutant {
+        Mutant::NoDelay => return None,
+        Mutant::DelayOneTickShort => promise_ns.saturating_sub(TICK_NS),
+        Mutant::DelayBeginsAnew => pending.length_ns,
+        _ => return delay,
+    };
+    let until = NodeTime::from_nanos(now.as_nanos() + length_ns);
+    Some(Pending {
+        until,
+        length_ns,
+        ..pending
+    })
+    .filter(|pending| pending.until > now)
+}

@@ -1,0 +1,57 @@
+//! The models with small bounds, as tests: every model holds, and every mutant is caught.
+
+use crate::check::Outcome;
+use crate::exclusion::{self, Mutant, Size};
+use crate::run::{check_scope, check_stream, walk};
+use crate::{report, stream};
+
+#[test]
+fn every_scope_of_exclusion_holds() {
+    for scope in exclusion::scopes(Size::Small) {
+        let outcome = check_scope(scope.clone(), Mutant::None, THREADS);
+        assert_good(scope.name, &outcome);
+        assert!(outcome.is_complete, "{}", scope.name);
+    }
+}
+
+#[test]
+fn walks_through_five_nodes_hold() {
+    let scope = exclusion::everything();
+    assert_good(scope.name, &walk(scope.clone(), Size::Small));
+}
+
+#[test]
+fn the_log_holds() {
+    for (name, _, bounds) in stream::runs(Size::Small) {
+        let (outcome, crash_states) = check_stream(bounds, stream::Mutant::None, THREADS);
+        assert_good(name, &outcome);
+        assert!(crash_states > 1_000, "{name}: {crash_states}");
+    }
+}
+
+#[test]
+fn every_mutant_of_exclusion_is_caught() {
+    for (mutant, scope) in exclusion::mutants() {
+        let outcome = check_scope(scope, mutant, THREADS);
+        assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());
+    }
+}
+
+#[test]
+fn every_mutant_of_the_log_is_caught() {
+    for mutant in stream::Mutant::ALL {
+        let (_, bounds) = stream::catching(mutant);
+        let (outcome, _) = check_stream(bounds, mutant, THREADS);
+        assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());
+    }
+}
+
+fn assert_good(name: &str, outcome: &Outcome) {
+    if let Some(failure) = &outcome.failure {
+        panic!("{name}\n{}", report::steps(failure));
+    }
+    assert_eq!(outcome.unseen, [""; 0], "{name}: never seen");
+}
+
+/// The tests run beside each other.
+const THREADS: usize = 1;

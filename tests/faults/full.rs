@@ -53,8 +53,8 @@ fn injected(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
 /// A real file system that is really full, until a file is removed.
 fn tmpfs(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
     let place = Place::new(&bench.scratch)?;
-    let mount = Mount::on(&place, "size=40m")?;
-    let ballast = mount.fill(20)?;
+    let mount = Mount::on(&place, "size=80m")?;
+    let ballast = mount.fill(60)?;
     let mut filled = Filled::start(bench, place, mode)?;
     filled.fill()?;
     fs::remove_file(ballast)?;
@@ -199,6 +199,10 @@ impl Filled {
         let came = Traffic::open(self.address, &self.streams)?.run(&mut self.streams, 5, 2);
         if !came.is_fine() {
             self.finding.flaw(format!("after it resumed: {came:?}"));
+        }
+        let info = connection.ask(&["INFO", "persistence"])?.text();
+        if !info.contains("aof_last_write_status:ok") {
+            self.finding.flaw("INFO still says that the disk is full");
         }
         Ok(())
     }

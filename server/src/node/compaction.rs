@@ -214,7 +214,7 @@ const PART_BYTES_MIN: usize = 4 * 1024;
 const PART_NS: u64 = 200_000;
 
 /// Parts are synced after so many bytes, so that no request's sync has much more to do.
-const SYNC_BYTES: usize = 1 << 20;
+const SYNC_BYTES: usize = 256 << 10;
 
 /// More than a frame adds to its payload.
 const FRAME_BYTES: u64 = 128;

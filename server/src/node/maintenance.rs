@@ -291,7 +291,14 @@ pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
     loop {
         match compaction.step(shared)? {
             Step::More => tokio::task::yield_now().await,
-            Step::LacksSync => shared.synced().await?,
+            Step::LacksSync => {
+                let began_raw_ns = shared.clock.raw_ns();
+                shared.synced().await?;
+                // As long as it took, the disk belongs to requests.
+                let took_ns = shared.clock.raw_ns().saturating_sub(began_raw_ns);
+                let rest = Duration::from_nanos(took_ns).min(REST_MAX);
+                tokio::time::sleep(rest).await;
+            }
             Step::LacksSegment => shared.segment_made().await?,
             ended @ (Step::Complete | Step::GivenUp) => {
                 let now_raw_ns = shared.clock.raw_ns();
@@ -339,4 +346,6 @@ const BUSY_PAUSE: Duration = Duration::from_micros(200);
 /// A key may stay in memory this much longer than it lives.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(5);
 const IDLE_PAUSE: Duration = Duration::from_secs(30);
+/// Between two syncs of a checkpoint, however slow the disk is.
+const REST_MAX: Duration = Duration::from_millis(50);
 const DELAY_SLICE: Duration = Duration::from_millis(100);

@@ -198,11 +198,12 @@ impl Explorer<'_> {
         let mut random = Random::of(&[self.seed, self.states]);
         let mut outcome = Ok(());
         let place = std::mem::take(&mut self.place);
-        images::all(disk, self.limit, &mut random, |image| {
+        let is_complete = images::all(disk, self.limit, &mut random, |image| {
             if outcome.is_ok() {
                 outcome = self.state(world, &image, &place);
             }
         });
+        self.statistics.complete_points += u64::from(is_complete);
         if outcome.is_ok() {
             self.place = place;
         }

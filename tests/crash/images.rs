@@ -30,8 +30,14 @@ pub(crate) enum ImageKind {
     Torn,
 }
 
-/// Calls `look` with every image of a crash at this point, at most about `limit` of them.
-pub(crate) fn all(disk: &MemoryDisk, limit: u64, random: &mut Random, mut look: impl FnMut(Image)) {
+/// Calls `look` with every image of a crash at this point, at most about `limit` of them. Returns whether every
+/// subset of what was not synced was among them.
+pub(crate) fn all(
+    disk: &MemoryDisk,
+    limit: u64,
+    random: &mut Random,
+    mut look: impl FnMut(Image),
+) -> bool {
     look(process_end(disk));
     if disk.has_abandoned() {
         look(Image {
@@ -44,10 +50,12 @@ pub(crate) fn all(disk: &MemoryDisk, limit: u64, random: &mut Random, mut look: 
     let names = disk.unsynced().names.len();
     let namings = subsets(names, limit, random);
     let count = namings.len() as u64;
+    let mut is_complete = fits(names, limit);
     for naming in namings {
         let named = disk.after_loss_of_names(&naming);
         let unsynced = named.unsynced();
         let choices = unsynced.lengths.len() + unsynced.sectors.len();
+        is_complete &= fits(choices, limit / count);
         for subset in subsets(choices, (limit / count).max(1), random) {
             let (lengths, sectors) = subset.split_at(unsynced.lengths.len());
             let loss = Loss {
@@ -63,6 +71,7 @@ pub(crate) fn all(disk: &MemoryDisk, limit: u64, random: &mut Random, mut look: 
             }
         }
     }
+    is_complete
 }
 
 /// One image of a power loss, chosen by chance.
@@ -136,7 +145,7 @@ fn image(named: &MemoryDisk, naming: &[bool], loss: &Loss, kind: ImageKind) -> I
 /// All subsets of so many things if there are at most `limit`, or else `limit` of them.
 fn subsets(things: usize, limit: u64, random: &mut Random) -> Vec<Vec<bool>> {
     let limit = limit.max(1);
-    if things < 20 && 1_u64 << things <= limit {
+    if fits(things, limit) {
         let member = |subset: u64| {
             (0..things)
                 .map(move |thing| subset >> thing & 1 == 1)
@@ -151,6 +160,11 @@ fn subsets(things: usize, limit: u64, random: &mut Random) -> Vec<Vec<bool>> {
             _ => some(things, random),
         })
         .collect()
+}
+
+/// Whether all subsets of so many things can be tried.
+fn fits(things: usize, limit: u64) -> bool {
+    things < 20 && 1_u64 << things <= limit.max(1)
 }
 
 fn some(things: usize, random: &mut Random) -> Vec<bool> {

@@ -17,6 +17,8 @@ pub struct Statistics {
     pub restarts: u64,
     /// Changes of the disk after which crashes were tried.
     pub points: u64,
+    /// Of these, points at which every subset of what was not synced was tried.
+    pub complete_points: u64,
     /// Disks after the end of the process.
     pub process_ends: u64,
     /// The same, with pages gone that a failed sync had given up.
@@ -83,6 +85,10 @@ impl Statistics {
             ("workloads", &mut self.workloads),
             ("restarts within them", &mut self.restarts),
             ("points of crash", &mut self.points),
+            (
+                "of these with every subset tried",
+                &mut self.complete_points,
+            ),
             ("states: process end", &mut self.process_ends),
             ("states: process end, cache dropped", &mut self.evictions),
             ("states: power loss, whole sectors", &mut self.subsets),

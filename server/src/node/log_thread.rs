@@ -37,6 +37,8 @@ pub(crate) enum Job {
 pub(crate) struct LogThread {
     jobs: Mutex<Sender<Job>>,
     sync_is_due: AtomicBool,
+    /// A [`Job::WriteAndSync`] is on its way, and covers whatever is appended before it begins.
+    write_and_sync_is_due: AtomicBool,
     /// A segment is being made, or could not be: then maintenance asks again, not every write.
     is_preparing: AtomicBool,
 }
@@ -49,6 +51,7 @@ impl LogThread {
             Self {
                 jobs: Mutex::new(sender),
                 sync_is_due: AtomicBool::new(false),
+                write_and_sync_is_due: AtomicBool::new(false),
                 is_preparing: AtomicBool::new(false),
             },
             receiver,
@@ -77,6 +80,19 @@ impl LogThread {
             .lock()
             .expect("no holder of the sender can panic")
             .send(job);
+    }
+
+    /// Asks for a write and a sync of everything appended so far. However many ask, and whether or
+    /// not they still wait, it is one job: those who wait for a reply's sync stand behind it.
+    pub(crate) fn ask_for_sync(&self) {
+        if !self.write_and_sync_is_due.swap(true, Ordering::AcqRel) {
+            self.send(Job::WriteAndSync);
+        }
+    }
+
+    /// The job begins: who asks from here on may have appended something that it misses.
+    fn begin_write_and_sync(&self) {
+        self.write_and_sync_is_due.swap(false, Ordering::AcqRel);
     }
 
     /// To be called after each write: asks for the sync of this second and for segments.
@@ -146,6 +162,7 @@ impl Turn {
                 outcome
             }
             Job::WriteAndSync => {
+                self.shared.log_thread.begin_write_and_sync();
                 let written = self.shared.commit.write(&self.shared.core);
                 written.and_then(|()| self.sync())
             }
@@ -210,3 +227,20 @@ impl Turn {
 
 /// `appendfsync everysec`.
 const SYNC_EVERY_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_who_ask_for_a_sync_make_one_job_until_it_begins() {
+        let (log_thread, jobs) = LogThread::new();
+        for _ in 0..1_000 {
+            log_thread.ask_for_sync();
+        }
+        assert_eq!(jobs.try_iter().count(), 1);
+        log_thread.begin_write_and_sync();
+        log_thread.ask_for_sync();
+        assert_eq!(jobs.try_iter().count(), 1, "it may miss what came since");
+    }
+}

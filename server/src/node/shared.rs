@@ -107,9 +107,13 @@ impl Shared {
     pub(crate) fn make_room(&self) -> Result<(), Failure> {
         let (done, finished) = std::sync::mpsc::channel();
         self.log_thread.send(Job::PrepareNow(done));
-        finished
-            .recv()
-            .map_err(|_| self.commit.fail(&"the log thread ended"))
+        finished.recv().map_err(|_| {
+            if *self.signals.stop.borrow() {
+                // A late write met an orderly stop: nothing is wrong with the log.
+                return Failure("the node is stopping".to_owned());
+            }
+            self.commit.fail(&"the log thread ended")
+        })
     }
 
     /// Asks for the orderly stop.

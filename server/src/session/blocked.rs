@@ -10,7 +10,6 @@ use quorlock_engine::control::Durability;
 use quorlock_engine::{ErrorReply, Reply};
 
 use crate::node::commit::Failure;
-use crate::node::log_thread::Job;
 use crate::node::shared::Shared;
 use crate::protocol::number::parse_integer as integer;
 use crate::session::Session;
@@ -93,7 +92,7 @@ pub(crate) fn waitaof(
     }
     // In `always` the replies before this one have asked for the sync already.
     if shared.durability() != Durability::Always {
-        shared.log_thread.send(Job::WriteAndSync);
+        shared.log_thread.ask_for_sync();
     }
     Ok(Answer::Wait(blocked))
 }

@@ -232,6 +232,51 @@ fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
 }
 
 #[test]
+fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        // The first segment of 1 MiB, and no second one.
+        disk.set_capacity(Some(3 << 20));
+        let node = node_on(&disk, &clock, "no")
+            .directive("appendonly", &["no"])
+            .directive("restart-delay-max", &["24h"]);
+        let node = node.start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("SET kept token PX 60000"), "+OK");
+        // Every second more is a record of its own, as long as there is room for records.
+        for first in (1..35_000_u64).step_by(1_000) {
+            let mut requests = String::new();
+            for seconds in first..first + 1_000 {
+                requests += &format!("SET lock token PX {}\r\n", seconds * 1_000);
+            }
+            client.send(requests.as_bytes());
+            for _ in 0..1_000 {
+                assert_eq!(client.reply(), "+OK", "after {first} seconds");
+            }
+        }
+        // Nor does a checkpoint that nothing has room for.
+        for number in 0..600 {
+            let reply = client.ask("BGREWRITEAOF");
+            assert!(reply.starts_with("+Background"), "{reply} at {number}");
+            while client.info("aof_rewrite_in_progress") != "0"
+                || client.info("aof_rewrite_scheduled") != "0"
+            {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(client.info("aof_last_bgrewrite_status"), "err");
+        assert_eq!(client.ask("GET kept"), "token", "volatile locks are alive");
+        node.stop().await.unwrap();
+        // What the last record promised covers every grant, and an orderly stop has room too.
+        let node = node_on(&disk, &clock, "no").directive("appendonly", &["no"]);
+        disk.set_capacity(None);
+        let node = node.start().await.unwrap();
+        assert!(!node.is_serving(), "a lock of the last run may be held");
+    });
+}
+
+#[test]
 fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
     run(async {
         for mode in ["everysec", "no"] {

@@ -111,6 +111,13 @@ impl Compaction {
     /// The opening frame says everything that earlier control records say.
     fn open(&mut self, shared: &Shared) -> Result<Step, Failure> {
         let mut core = shared.lock()?;
+        if core.appender.room() < ENDS_BYTES {
+            // What is left is for the records of an orderly stop.
+            return Ok(match core.appender.is_full() {
+                true => Step::GivenUp,
+                false => Step::LacksSegment,
+            });
+        }
         let now = core.time.node_now(&*shared.clock);
         let is_logged = core.mode.is_logged();
         let promise_ns = if is_logged {
@@ -218,3 +225,6 @@ const SYNC_BYTES: usize = 256 << 10;
 
 /// More than a frame adds to its payload.
 const FRAME_BYTES: u64 = 128;
+
+/// More than the frames that open and complete a checkpoint take together.
+const ENDS_BYTES: u64 = 1024;

@@ -228,7 +228,15 @@ impl Core {
                     deadline.as_nanos().saturating_sub(now.as_nanos())
                 })
             };
-            if let Some(promise_ns) = self.promise.grant(covered_ns) {
+            // A node without a log of keys asks for no room before a grant. With little left, its next
+            // raise is the last: to the cap, which no grant exceeds.
+            let is_last = !self.mode.is_logged() && self.appender.room() < GROUP_BYTES_MAX;
+            let raise_ns = if is_last && covered_ns > self.promise.on_record_ns {
+                cap_ns
+            } else {
+                covered_ns
+            };
+            if let Some(promise_ns) = self.promise.grant(raise_ns) {
                 self.promise_position = self.append(now, &Record::Promise(promise_ns));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a

@@ -16,6 +16,7 @@ use quorlock_server::init;
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
 const CAP: u64 = 61_210;
+const FIRST: &str = "segment-0000000001.log";
 
 #[test]
 fn the_log_of_another_node_is_refused_by_name() {
@@ -163,5 +164,55 @@ fn an_initialised_node_serves_at_its_first_start_and_is_created_once() {
             (said(&node).stop.as_str(), said(&node).left_ms),
             ("emptied", CAP)
         );
+    });
+}
+
+/// The log falls back to the moment of its creation, and only the trace of a run says that there
+/// was one: whatever was granted is forgotten.
+#[test]
+fn an_initialised_node_whose_log_is_cut_to_its_beginning_waits() {
+    type Deed = fn(&Path, &[u8]);
+    let deeds: [(&str, Deed); 2] = [
+        ("segments removed", |data, first| {
+            fs::write(data.join(FIRST), first).unwrap();
+            for name in names(data) {
+                if name.starts_with("segment-") && name != FIRST {
+                    fs::remove_file(data.join(name)).unwrap();
+                }
+            }
+        }),
+        ("first segment put back, no identity", |data, first| {
+            fs::write(data.join(FIRST), first).unwrap();
+            fs::remove_file(data.join("node.id")).unwrap();
+            for name in names(data) {
+                if name.starts_with("segment-") && name != FIRST {
+                    fs::remove_file(data.join(name)).unwrap();
+                }
+            }
+        }),
+    ];
+    run(async {
+        for (what, deed) in deeds {
+            for crashes in [false, true] {
+                let shelf = Shelf::new();
+                let home = Home::at(shelf.path("data"));
+                init(&home.path, None).unwrap();
+                let first = fs::read(home.path.join(FIRST)).unwrap();
+                let node = home.start(ALWAYS).await;
+                assert_eq!(wire(&node).ask("SET a token NX PX 30000"), "+OK");
+                if crashes {
+                    node.crash().await;
+                } else {
+                    node.stop().await.unwrap();
+                }
+                deed(&home.path, &first);
+                let node = home.start(ALWAYS).await;
+                assert_eq!(
+                    (said(&node).stop.as_str(), said(&node).left_ms),
+                    ("emptied", CAP),
+                    "{what}, crashed: {crashes}"
+                );
+            }
+        }
     });
 }

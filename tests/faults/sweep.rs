@@ -217,6 +217,8 @@ fn read(disk: &Arc<MemoryDisk>) -> Result<Read, String> {
         is_whole: recovery.summary().only_zeros_follow,
         is_same_place: true,
         has_identity: true,
+        // The log alone has to tell.
+        has_marker: false,
     };
     let verdict = history.judge(&seen, &POLICY);
     let serving = frames.iter().rposition(|frame| frame.0 == kind::SERVING);

@@ -186,6 +186,22 @@ fn an_identity_without_a_log_is_an_emptied_directory() {
 }
 
 #[test]
+fn a_log_back_at_its_beginning_is_emptied_where_something_ran() {
+    let place = Place::new();
+    place.succeed(&["node", "init", "node"]);
+    let directory = place.file("node");
+    let check = ["log", "check", directory.to_str().unwrap(), "--json"];
+    let created = place.quorlock(&check).json();
+    assert_eq!(created["state"], "whole", "{created}");
+    assert_eq!(created["next_start"]["last_stop"], "new node");
+    fs::write(directory.join("incarnation-0000000001.stopped"), "").unwrap();
+    let value = place.quorlock(&check).json();
+    assert_eq!(value["finding"]["kind"], "emptied", "{value}");
+    assert_eq!(value["exit_code"], 1, "{value}");
+    assert_eq!(value["next_start"]["delay_ms"], 61_210, "{value}");
+}
+
+#[test]
 fn what_is_no_data_directory_ends_with_66() {
     let place = Place::new();
     fs::create_dir(place.file("empty")).unwrap();

@@ -218,6 +218,11 @@ impl History {
                 Stop::Unknown
             };
         }
+        if self.start.is_none() && seen.has_marker {
+            // It ran, and the log that is left goes back to before that. A first start that died
+            // before its record looks the same.
+            return Stop::Emptied;
+        }
         if self.start.is_none() && !seen.has_identity {
             // INIT alone: the directory was being created, or its identity is lost.
             return Stop::Unknown;
@@ -261,6 +266,8 @@ pub struct Seen {
     pub is_same_place: bool,
     /// The directory holds a node identity.
     pub has_identity: bool,
+    /// The directory holds the trace of a run.
+    pub has_marker: bool,
 }
 
 /// `restart-delay`.

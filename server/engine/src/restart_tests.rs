@@ -53,6 +53,7 @@ fn seen(now: u64) -> Seen {
         is_whole: true,
         is_same_place: true,
         has_identity: true,
+        has_marker: false,
     }
 }
 
@@ -213,6 +214,21 @@ fn an_empty_directory_is_an_unknown_past_unless_initialised() {
             delay: None
         }
     );
+}
+
+#[test]
+fn a_log_back_at_its_beginning_is_no_new_node_where_something_ran() {
+    let created = history(&[(0, Record::Init)]);
+    for (has_identity, is_whole) in [(true, true), (true, false), (false, true)] {
+        let ran = Seen {
+            has_identity,
+            is_whole,
+            has_marker: true,
+            ..seen(1)
+        };
+        assert_eq!(created.judge(&ran, &policy()).stop, Stop::Emptied);
+        assert!(delay_ns(&created, &ran, &policy()) >= 60 * SECOND);
+    }
 }
 
 #[test]

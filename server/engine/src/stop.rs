@@ -20,7 +20,8 @@ pub enum Stop {
     Unclean,
     /// The directory was copied, restored, or came from another machine.
     Moved,
-    /// An identity without its log: the log was deleted or lost.
+    /// An identity, or the trace of a run, without its log: that was deleted, lost, or put back to
+    /// before the first run.
     Emptied,
     /// An empty directory: what an earlier node here may have granted is not known.
     Unknown,
@@ -41,7 +42,7 @@ impl Stop {
             }
             Self::Unclean => "unclean stop",
             Self::Moved => "data directory was copied, restored or moved",
-            Self::Emptied => "node has an identity but no log",
+            Self::Emptied => "node has an identity, or the trace of a run, but no log of it",
             Self::Unknown => "empty data directory, unknown past",
             Self::Lost => "the log was repaired: durable data was lost",
         }

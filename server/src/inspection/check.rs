@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use quorlock_engine::control::{Record, kind};
-use quorlock_engine::restart::{self, History, Policy, RestartDelay, Seen};
+use quorlock_engine::restart::{self, History, Policy, RestartDelay, Seen, Stop};
 use quorlock_engine::{NodeTime, changes};
 use quorlock_persistence::{Frame, Inspection, Judgement, Summary};
 
@@ -108,6 +108,12 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
         {
             report.moving_tail = Some((finding.file, finding.offset.unwrap_or(0)));
         }
+    }
+    let is_emptied = |next: &NextStart| next.last_stop == Stop::Emptied.reason();
+    if report.finding.is_none() && report.next_start.as_ref().is_some_and(is_emptied) {
+        let what = "the log holds no start, but an incarnation-* file tells of one".to_owned();
+        let directory = report.directory.clone();
+        report.finding = Some(Finding::new(FindingKind::Emptied, directory, None, what));
     }
     report.state = match &report.finding {
         None => State::Whole,
@@ -252,6 +258,9 @@ pub(super) fn next_start(
     let (is_same_boot, base, base_raw_ns) =
         history.rebase(clock.boot(), raw_ns, clock.boottime_ns());
     let home = crate::node::place::Place::of(place.view.path());
+    // Where the names cannot be read, the longer delay is the honest announcement.
+    let newest_marker = home.newest_incarnation(&*place.view);
+    let has_marker = newest_marker.map_or(true, |incarnation| incarnation > 0);
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
         is_same_boot,
@@ -259,7 +268,8 @@ pub(super) fn next_start(
         is_same_place: history
             .start
             .is_none_or(|start| start.place == home.fingerprint(start.incarnation)),
-        has_identity,
+        has_identity: has_identity || has_marker,
+        has_marker,
     };
     let verdict = history.judge(&seen, &default_policy());
     NextStart {

@@ -210,6 +210,7 @@ mod tests {
             is_whole: false,
             is_same_place: true,
             has_identity: true,
+            has_marker: true,
         };
         let verdict = Verdict {
             stop,

@@ -277,13 +277,15 @@ fn look_around(
     let boottime_ns = plan.clock.boottime_ns();
     let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns, boottime_ns);
     let is_same_place = |start: Start| start.place == plan.place.fingerprint(start.incarnation);
+    let has_marker = plan.place.newest_incarnation(&*plan.disk)? > 0;
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
         is_same_boot,
         is_whole: recovery.summary().only_zeros_follow,
         is_same_place: history.start.is_none_or(is_same_place),
         // A marker without a log says as much as an identity without one: somebody lived here.
-        has_identity: has_identity || plan.place.newest_incarnation(&*plan.disk)? > 0,
+        has_identity: has_identity || has_marker,
+        has_marker,
     };
     Ok((seen, base, base_raw_ns))
 }

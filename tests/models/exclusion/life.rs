@@ -37,6 +37,8 @@ impl Node {
             is_whole: true,
             is_same_place: true,
             has_identity: true,
+            // The log alone has to tell.
+            has_marker: false,
         };
         let policy = Policy {
             cap_ns: configuration.cap_ns,

@@ -184,6 +184,7 @@ fn seen(is_same_boot: bool) -> Seen {
         is_whole: true,
         is_same_place: true,
         has_identity: true,
+        has_marker: false,
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use quorlock_server::inspection::{RepairError, RepairReport, plan_repair};
 use serde_json::json;
 
+use super::check::unreadable;
 use crate::duration::show;
 use crate::exit_code::{FAILED, Failure};
 use crate::output::Format;
@@ -30,6 +31,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             format.result(&error, &done);
             return Ok(ExitCode::SUCCESS);
         }
+        Err(RepairError::Unreadable(error)) => return Err(unreadable(error)),
         Err(error) => return Err(Failure::new(FAILED, error)),
     };
     let report = planned.report();
@@ -102,6 +104,7 @@ Exit codes:
   0   repaired, or there was nothing to repair
   1   failed, or the log is refused for a reason that no cut mends
   2   it could be repaired; nothing was changed
+  66  the directory cannot be read, or holds no log
   64  wrong usage
 
 Example:

@@ -207,7 +207,7 @@ fn what_is_no_data_directory_ends_with_66() {
     fs::create_dir(place.file("empty")).unwrap();
     fs::write(place.file("file"), "").unwrap();
     for name in ["empty", "file", "missing"] {
-        for action in ["check", "dump", "stats"] {
+        for action in ["check", "dump", "stats", "repair"] {
             let ended = place.quorlock(&["log", action, name]);
             assert_eq!(ended.code, Some(66), "{action} {name}: {}", ended.stderr);
             assert!(ended.stderr.contains(name), "{}", ended.stderr);

@@ -15,7 +15,7 @@ use quorlock_persistence::{
 };
 
 use super::check::note;
-use super::{Finding, FindingKind, options};
+use super::{Finding, FindingKind, Place, Unreadable, options};
 use crate::config::Config;
 use crate::node::StartError;
 use crate::node::identity;
@@ -23,6 +23,9 @@ use crate::node::identity;
 /// Why a log was not repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
+    /// It cannot be looked at, or holds nothing of a node; nothing was created in it.
+    #[error("{0}")]
+    Unreadable(#[from] Unreadable),
     /// The directory cannot be taken: a node runs, or it is none.
     #[error("{0}")]
     Directory(StartError),
@@ -79,6 +82,13 @@ pub struct RepairReport {
 /// # Errors
 /// When the directory cannot be taken, or there is nothing that a cut could mend.
 pub fn plan_repair(directory: &Path) -> Result<PlannedRepair, RepairError> {
+    // To take a directory creates its lock, which has no place in one that is no node's.
+    let place = Place::open(directory)?;
+    if matches!(place.identity(), Ok(None)) && place.inspection()?.segments().is_empty() {
+        return Err(RepairError::Unreadable(Unreadable::NoLog {
+            directory: place.name(),
+        }));
+    }
     let of_start = RepairError::Directory;
     let disk = RealDisk::open(directory).map_err(|error| of_start(StartError::Open(error)))?;
     plan_on(disk)

@@ -18,6 +18,21 @@ pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure>
     Ok(ExitCode::from(code(report.state)))
 }
 
+/// Why a start refuses a directory's log; `None` where it does not, or where nothing can be said because a
+/// running node changes it faster than it is read.
+pub(crate) fn refusal(directory: &Path) -> Result<Option<Finding>, Failure> {
+    match inspection::check(directory) {
+        Ok(report) if report.state == State::Refused => Ok(report.finding),
+        Ok(_) | Err(Unreadable::Restless { .. }) => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+/// The exit code where a start refuses the log.
+pub(crate) fn refused() -> ExitCode {
+    ExitCode::from(code(State::Refused))
+}
+
 /// A directory that cannot be looked at is not a verdict on its log.
 pub(crate) fn unreadable(error: Unreadable) -> Failure {
     Failure::new(NO_INPUT, error)
@@ -69,7 +84,7 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn add_finding(finding: &Finding, text: &mut String) {
+pub(crate) fn add_finding(finding: &Finding, text: &mut String) {
     let _ = write!(text, "\n  {}", finding.file);
     if let Some(offset) = finding.offset {
         let _ = write!(text, " at offset {offset}");
@@ -117,14 +132,7 @@ fn value(report: &Report) -> Value {
         "running": report.holder.is_some(),
         "process": report.holder.flatten(),
         "node": report.node,
-        "finding": report.finding.as_ref().map(|finding| json!({
-            "kind": finding.kind.name(),
-            "file": finding.file,
-            "offset": finding.offset,
-            "what": finding.what,
-            "meaning": finding.meaning,
-            "remedy": finding.remedy,
-        })),
+        "finding": report.finding.as_ref().map(finding_value),
         "frames": summary.map(|summary| summary.frames),
         "segments": summary.map(|summary| summary.segments),
         "last_position": summary.map(|summary| summary.last.get()),
@@ -135,6 +143,18 @@ fn value(report: &Report) -> Value {
             "offset": offset,
         })),
         "remarks": remarks(report),
+    })
+}
+
+/// What is wrong, for programs.
+pub(crate) fn finding_value(finding: &Finding) -> Value {
+    json!({
+        "kind": finding.kind.name(),
+        "file": finding.file,
+        "offset": finding.offset,
+        "what": finding.what,
+        "meaning": finding.meaning,
+        "remedy": finding.remedy,
     })
 }
 

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, Change, Dumped, Field, Line, Range, Value, fields, kind_name,
+    self, Body, Change, Dumped, Field, Finding, Line, Range, Value, fields, kind_name,
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::check::unreadable;
+use super::check::{finding_value, refusal, refused, unreadable};
 use super::excerpt::{KEY_BYTES, VALUE_BYTES, escaped, quoted, seconds};
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -62,7 +62,23 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     });
     let _closed_pipe = out.flush();
     result.map_err(unreadable)?;
-    Ok(ExitCode::SUCCESS)
+    let Some(finding) = refusal(&arguments.directory)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let text = match format {
+        Format::Text => refusal_text(&finding),
+        Format::Json => json!({ "refused": finding_value(&finding) }).to_string(),
+    };
+    let _closed_pipe = writeln!(out, "{text}").and_then(|()| out.flush());
+    Ok(refused())
+}
+
+fn refusal_text(finding: &Finding) -> String {
+    let mut place = finding.file.clone();
+    if let Some(offset) = finding.offset {
+        let _ = write!(place, " at offset {offset}");
+    }
+    format!("-- a start refuses this log: {place}: {}", finding.what)
 }
 
 fn text(line: &Line<'_>) -> String {
@@ -277,6 +293,12 @@ pub(crate) const HELP: &str = "\
 A line is: position, node time, kind, and what the frame holds. Values are cut to a few bytes, so
 that a token in the output cannot be used. Deadlines are given as the time that was left.
 With --json each line is an object, with segment, offset and every change.
+
+Exit codes:
+  0   printed
+  2   a start refuses this log; what can be read of it was printed, and last why
+  66  the directory cannot be read, or holds no log
+  64  wrong usage
 
 Examples:
   quorlock log dump /var/lib/quorlock --limit 20

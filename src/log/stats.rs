@@ -5,10 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_server::inspection::{self, LogStatistics, SegmentState, kind_name};
+use quorlock_server::inspection::{self, Finding, LogStatistics, SegmentState, kind_name};
 use serde_json::{Value, json};
 
-use super::check::{intention, next_value, process, unreadable};
+use super::check::{
+    add_finding, finding_value, intention, next_value, process, refusal, refused, unreadable,
+};
 use super::excerpt::seconds;
 use crate::duration::show;
 use crate::exit_code::Failure;
@@ -17,11 +19,17 @@ use crate::output::Format;
 /// Counts what is in a directory.
 pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
     let statistics = inspection::statistics(directory).map_err(unreadable)?;
-    format.result(text(&statistics), &value(&statistics));
-    Ok(ExitCode::SUCCESS)
+    let finding = refusal(directory)?;
+    let mut all = value(&statistics);
+    all["refused"] = finding.as_ref().map_or(Value::Null, finding_value);
+    format.result(text(&statistics, finding.as_ref()), &all);
+    Ok(match finding {
+        Some(_) => refused(),
+        None => ExitCode::SUCCESS,
+    })
 }
 
-fn text(log: &LogStatistics) -> String {
+fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
     let mut text = log.directory.clone();
     if let Some(holder) = log.holder {
         let _ = write!(text, "\n  in use: {}", process(holder));
@@ -32,23 +40,13 @@ fn text(log: &LogStatistics) -> String {
     if let Some((first, last)) = log.positions {
         let _ = write!(text, "\n  positions {first} to {last}");
     }
-    let replayed = &log.replayed;
-    let from = log
-        .checkpoint
-        .map_or("the beginning".to_owned(), |position| {
-            format!("the checkpoint at position {position}")
-        });
-    let _ = write!(
-        text,
-        "\n  a start replays {} frames, {} bytes, from {from}",
-        replayed.frames, replayed.bytes
-    );
-    let _ = write!(
-        text,
-        "\n  {} bytes of files for {} bytes of payloads to replay; the rest is room made ahead, \
-         frames' own bytes, and what the next checkpoint frees",
-        log.file_bytes, replayed.payload_bytes
-    );
+    match refusal {
+        Some(finding) => {
+            text.push_str("\n  a start refuses this log; what follows is what can be read of it");
+            add_finding(finding, &mut text);
+        }
+        None => add_replay(log, &mut text),
+    }
     let _ = write!(
         text,
         "\n  newest node time {}",
@@ -79,6 +77,26 @@ fn text(log: &LogStatistics) -> String {
     }
     add_segments(log, &mut text);
     text
+}
+
+fn add_replay(log: &LogStatistics, text: &mut String) {
+    let replayed = &log.replayed;
+    let from = log
+        .checkpoint
+        .map_or("the beginning".to_owned(), |position| {
+            format!("the checkpoint at position {position}")
+        });
+    let _ = write!(
+        text,
+        "\n  a start replays {} frames, {} bytes, from {from}",
+        replayed.frames, replayed.bytes
+    );
+    let _ = write!(
+        text,
+        "\n  {} bytes of files for {} bytes of payloads to replay; the rest is room made ahead, \
+         frames' own bytes, and what the next checkpoint frees",
+        log.file_bytes, replayed.payload_bytes
+    );
 }
 
 fn add_segments(log: &LogStatistics, text: &mut String) {
@@ -163,5 +181,11 @@ fn segment_value(segment: &inspection::SegmentFile) -> Value {
 
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
+Exit codes:
+  0   counted
+  2   a start refuses this log; what can be read of it was counted
+  66  the directory cannot be read, or holds no log
+  64  wrong usage
+
 Example:
   quorlock log stats /var/lib/quorlock";

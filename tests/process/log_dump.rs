@@ -10,7 +10,9 @@ fn lines(logged: &Logged, words: &[&str]) -> Vec<Value> {
     let mut all = vec!["--json"];
     all.extend(words);
     let ended = logged.log("dump", &all);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let refused = ended.stdout.contains("\"refused\"");
+    let code = if refused { 2 } else { 0 };
+    assert_eq!(ended.code, Some(code), "{}", ended.stderr);
     let lines = ended.stdout.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
@@ -100,17 +102,41 @@ fn a_damaged_log_is_printed_as_far_as_it_goes() {
     let (begin, end) = logged.frames(1)[5];
     logged.edit(1, |bytes| bytes[begin..end].fill(0));
     let all = lines(&logged, &[]);
-    let last = all.last().unwrap();
-    assert_eq!(
-        last["broken"]["offset"].as_u64(),
-        Some(begin as u64),
-        "{last}"
-    );
     assert_eq!(
         all.len(),
-        6,
-        "five frames, and the place where it breaks off"
+        7,
+        "five frames, where it breaks off, and what a start does"
     );
+    let broken = &all[5]["broken"];
+    assert_eq!(broken["offset"].as_u64(), Some(begin as u64), "{broken}");
+    let refused = &all[6]["refused"];
+    assert_eq!(refused["kind"], "durable-data-lost", "{refused}");
+    assert_eq!(refused["offset"].as_u64(), Some(begin as u64), "{refused}");
+    let ended = logged.log("dump", &[]);
+    assert_eq!(ended.code, Some(2));
+    let last = ended.stdout.lines().last().unwrap();
+    assert!(last.starts_with("-- a start refuses this log: "), "{last}");
+}
+
+#[test]
+fn stats_of_a_log_that_a_start_refuses_say_so() {
+    let logged = Logged::killed();
+    let (begin, end) = logged.frames(1)[5];
+    logged.edit(1, |bytes| bytes[begin..end].fill(0));
+    let ended = logged.log("stats", &[]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    let said = format!("segment-0000000001.log at offset {begin}");
+    for part in ["a start refuses this log", &said, "frames by kind"] {
+        assert!(ended.stdout.contains(part), "{part} in\n{}", ended.stdout);
+    }
+    assert!(
+        !ended.stdout.contains("a start replays"),
+        "{}",
+        ended.stdout
+    );
+    let ended = logged.log("stats", &["--json"]);
+    assert_eq!(ended.code, Some(2));
+    assert_eq!(ended.json()["refused"]["kind"], "durable-data-lost");
 }
 
 #[test]
@@ -144,6 +170,7 @@ fn stats_count_what_is_there() {
     assert!(value["live_bytes"].as_u64() < value["replayed_bytes"].as_u64());
     assert_eq!(value["promise_ns"].as_u64(), Some(30_000_000_000));
     assert_eq!(value["next_start"]["last_stop"], "clean stop");
+    assert!(value["refused"].is_null(), "{value}");
     let text = logged.log("stats", &[]).stdout;
     for part in ["GROUP", "incarnation 1", "clean stop", "serves at once"] {
         assert!(text.contains(part), "{part} in\n{text}");

@@ -362,3 +362,29 @@ fn a_start_that_died_before_its_record_is_no_move() {
         assert_eq!(markers, ["incarnation-0000000003.stopped"]);
     });
 }
+
+/// The log alone taken from a running node: the marker that says "stopped" contradicts it.
+#[test]
+fn a_running_nodes_log_alone_put_back_after_a_clean_stop_is_noticed() {
+    run(async {
+        let shelf = Shelf::new();
+        let home = Home::at(shelf.path("data"));
+        let node = home.start(ALWAYS).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let hot = shelf.path("hot");
+        fs::create_dir(&hot).unwrap();
+        for name in names(&home.path) {
+            if name.starts_with("segment-") {
+                fs::copy(home.path.join(&name), hot.join(&name)).unwrap();
+            }
+        }
+        assert_eq!(wire(&node).ask("SET b token NX PX 10000"), "+OK");
+        node.stop().await.unwrap();
+        copy(&hot, &home.path, Way::InPlace, false);
+        let node = home.start(ALWAYS).await;
+        assert_eq!(
+            (said(&node).stop.as_str(), said(&node).left_ms),
+            ("moved", CAP)
+        );
+    });
+}

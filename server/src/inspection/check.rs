@@ -265,9 +265,9 @@ pub(super) fn next_start(
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
         is_same_boot,
         is_whole: summary.only_zeros_follow,
-        is_same_place: history
-            .start
-            .is_none_or(|start| start.place == home.fingerprint(start.incarnation)),
+        is_same_place: history.start.is_none_or(|start| {
+            start.place == home.fingerprint(start.incarnation, history.is_shut_down)
+        }),
         has_identity: has_identity || has_marker,
         has_marker,
     };

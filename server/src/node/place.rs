@@ -10,8 +10,8 @@
 //!
 //! Invariant: the marker of the last START on record stays until the next START is durable, so
 //! that a crash while starting never looks like a move. What is not detected: an image of the
-//! whole file system put back, and a copy taken from the running node that is put back over its
-//! own directory after a crash, before another start. The book says so.
+//! whole file system put back, hard links put back in place, and a copy taken from the running node
+//! that is put back over its own directory after a crash, before another start. The book says so.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -63,8 +63,9 @@ impl Place {
         Ok(markers.max().unwrap_or(0))
     }
 
-    /// The fingerprint that START of this incarnation has if it was written here.
-    pub(crate) fn fingerprint(&self, incarnation: u64) -> u64 {
+    /// The fingerprint that START of this incarnation has if it was written here, and if its run
+    /// ended as its log says: with a complete SHUTDOWN, or without.
+    pub(crate) fn fingerprint(&self, incarnation: u64, is_shut_down: bool) -> u64 {
         let Some(directory) = &self.directory else {
             return self.name;
         };
@@ -72,7 +73,7 @@ impl Place {
         let parts = [
             origin(directory),
             origin(&directory.join(identity::FILE)),
-            marker_origin(directory, incarnation),
+            marker_origin(directory, incarnation, is_shut_down),
         ];
         let bytes = machine
             .into_iter()
@@ -95,7 +96,7 @@ impl Place {
             file.write_at(0, MARKER_TEXT).map_err(StartError::Disk)?;
             disk.sync_dir().map_err(StartError::Disk)?;
         }
-        Ok(self.fingerprint(incarnation))
+        Ok(self.fingerprint(incarnation, false))
     }
 
     /// Gives the marker its other name, once SHUTDOWN is durable. A marker that keeps its name only
@@ -150,11 +151,13 @@ fn origin(path: &Path) -> [u128; 2] {
     ]
 }
 
-/// The running name counts, where both are there: whatever brought it back is not the marker.
-fn marker_origin(directory: &Path, incarnation: u64) -> [u128; 2] {
+/// The running name counts, where both are there: whatever brought it back is not the marker. The
+/// other name is given after SHUTDOWN is durable: beside a log without one it belongs to a later
+/// state than that log.
+fn marker_origin(directory: &Path, incarnation: u64, is_shut_down: bool) -> [u128; 2] {
     let name = marker(incarnation);
     match origin(&directory.join(&name)) {
-        [0, 0] => origin(&directory.join(format!("{name}{STOPPED}"))),
+        [0, 0] if is_shut_down => origin(&directory.join(format!("{name}{STOPPED}"))),
         running => running,
     }
 }
@@ -213,20 +216,30 @@ mod tests {
         let home = home();
         let path = home.directory.path();
         let here = home.place.mark(&*home.disk, 7).unwrap();
-        assert_eq!(home.place.fingerprint(7), here);
+        assert_eq!(home.place.fingerprint(7, true), here);
+        assert_eq!(home.place.fingerprint(7, false), here);
         assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
         home.place.rest(&*home.disk, 7);
-        assert_eq!(home.place.fingerprint(7), here, "it is the same file");
+        assert_eq!(home.place.fingerprint(7, true), here, "it is the same file");
+        assert_ne!(
+            home.place.fingerprint(7, false),
+            here,
+            "the log says that it still ran"
+        );
         assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
         fs::write(path.join("incarnation-0000000007"), MARKER_TEXT).unwrap();
         assert_ne!(
-            home.place.fingerprint(7),
+            home.place.fingerprint(7, true),
             here,
             "a name from before the stop"
         );
         fs::remove_file(path.join("incarnation-0000000007")).unwrap();
         fs::write(path.join("other"), "x").unwrap();
-        assert_eq!(home.place.fingerprint(7), here, "other files do not matter");
+        assert_eq!(
+            home.place.fingerprint(7, true),
+            here,
+            "other files do not matter"
+        );
 
         // The bytes come back, the file does not.
         let replace = |name: &str| {
@@ -238,14 +251,14 @@ mod tests {
             drop(old);
         };
         for name in ["incarnation-0000000007.stopped", identity::FILE] {
-            let before = home.place.fingerprint(7);
+            let before = home.place.fingerprint(7, true);
             replace(name);
-            assert_ne!(home.place.fingerprint(7), before, "{name}");
+            assert_ne!(home.place.fingerprint(7, true), before, "{name}");
         }
-        let before = home.place.fingerprint(7);
+        let before = home.place.fingerprint(7, true);
         fs::write(path.join("machine"), "two").unwrap();
-        assert_ne!(home.place.fingerprint(7), before, "another machine");
-        assert_eq!(Place::named(5).fingerprint(7), 5);
+        assert_ne!(home.place.fingerprint(7, true), before, "another machine");
+        assert_eq!(Place::named(5).fingerprint(7, true), 5);
     }
 
     #[test]
@@ -259,12 +272,12 @@ mod tests {
         }
         home.place.mark(&*home.disk, 1).unwrap();
         let inode = fs::metadata(&path).unwrap().ino();
-        let before = home.place.fingerprint(1);
+        let before = home.place.fingerprint(1, true);
         for _ in 0..100 {
             fs::remove_file(&path).unwrap();
             fs::write(&path, MARKER_TEXT).unwrap();
             if fs::metadata(&path).unwrap().ino() == inode {
-                assert_ne!(home.place.fingerprint(1), before);
+                assert_ne!(home.place.fingerprint(1, true), before);
                 return;
             }
         }

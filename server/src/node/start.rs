@@ -276,7 +276,12 @@ fn look_around(
     let raw_ns = plan.clock.raw_ns();
     let boottime_ns = plan.clock.boottime_ns();
     let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns, boottime_ns);
-    let is_same_place = |start: Start| start.place == plan.place.fingerprint(start.incarnation);
+    let is_same_place = |start: Start| {
+        let here = plan
+            .place
+            .fingerprint(start.incarnation, history.is_shut_down);
+        start.place == here
+    };
     let has_marker = plan.place.newest_incarnation(&*plan.disk)? > 0;
     let seen = Seen {
         now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),

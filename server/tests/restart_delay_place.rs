@@ -35,14 +35,14 @@ enum Way {
 /// Copies all files. With `is_mirror` what the source does not have goes, as with `rsync --delete`.
 fn copy(from: &Path, to: &Path, way: Way, is_mirror: bool) {
     fs::create_dir_all(to).unwrap();
-    let wanted = names(from);
-    for name in &wanted {
-        let bytes = fs::read(from.join(name)).unwrap();
+    let files = contents(from);
+    let wanted: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
+    for (name, bytes) in files {
         match way {
-            Way::InPlace => fs::write(to.join(name), bytes).unwrap(),
+            Way::InPlace => fs::write(to.join(&name), bytes).unwrap(),
             Way::ByRename => {
                 fs::write(to.join(".new"), bytes).unwrap();
-                fs::rename(to.join(".new"), to.join(name)).unwrap();
+                fs::rename(to.join(".new"), to.join(&name)).unwrap();
             }
         }
     }
@@ -51,6 +51,22 @@ fn copy(from: &Path, to: &Path, way: Way, is_mirror: bool) {
             fs::remove_file(to.join(name)).unwrap();
         }
     }
+}
+
+/// All files of a directory. A running node gives the segment it has just made another name: then
+/// the whole is read again.
+fn contents(from: &Path) -> Vec<(String, Vec<u8>)> {
+    for _ in 0..100 {
+        let read = names(from).into_iter().map(|name| {
+            let bytes = fs::read(from.join(&name))?;
+            Ok::<_, std::io::Error>((name, bytes))
+        });
+        match read.collect() {
+            Ok(files) => return files,
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+        }
+    }
+    panic!("the files of {} do not settle", from.display());
 }
 
 /// What was done to the directory of a stopped node, and what its next start says.

@@ -14,7 +14,7 @@ use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// Accepts while there are permits left.
 #[derive(Debug)]
@@ -56,16 +56,21 @@ impl Listener for Bounded {
 #[derive(Debug)]
 pub(super) struct BoundedStream {
     stream: TcpStream,
+    accepted: Instant,
     end: Pin<Box<Sleep>>,
+    is_answered: bool,
     bytes_left: usize,
     _permit: OwnedSemaphorePermit,
 }
 
 impl BoundedStream {
     fn new(stream: TcpStream, permit: OwnedSemaphorePermit) -> Self {
+        let accepted = Instant::now();
         Self {
             stream,
-            end: Box::pin(tokio::time::sleep(LIFETIME)),
+            accepted,
+            end: Box::pin(tokio::time::sleep_until(accepted + HEAD_TIME)),
+            is_answered: false,
             bytes_left: REQUEST_BYTES_MAX,
             _permit: permit,
         }
@@ -108,6 +113,12 @@ impl AsyncWrite for BoundedStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.is_answered {
+            // Nothing is answered before the head of the request is complete.
+            self.is_answered = true;
+            let end = self.accepted + LIFETIME;
+            self.end.as_mut().reset(end);
+        }
         self.check_time(context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -125,6 +136,9 @@ impl AsyncWrite for BoundedStream {
 
 /// From accept to the last byte of the answer.
 const LIFETIME: Duration = Duration::from_secs(5);
+/// From accept to the end of the request's head: whoever keeps a place without asking for anything delays the
+/// probes that wait for one.
+const HEAD_TIME: Duration = Duration::from_secs(1);
 /// More than the request of any scraper; a little more may be read before it is noticed.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -151,17 +165,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_is_cut_off_when_its_time_is_up() {
         let (mut served, _client, _) = pair().await;
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         let read = tokio::time::timeout(2 * LIFETIME, served.read_u8()).await;
         let error = read.expect("it is cut off at all").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), LIFETIME.as_secs());
+        assert_eq!(began.elapsed().as_secs(), HEAD_TIME.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_asks_byte_by_byte_gets_no_more_time() {
+        let (mut served, mut client, _) = pair().await;
+        let began = Instant::now();
+        let error = loop {
+            client.write_all(b"x").await.unwrap();
+            if let Err(error) = served.read_u8().await {
+                break error;
+            }
+            assert!(began.elapsed() < LIFETIME, "it is cut off at all");
+            tokio::time::sleep(HEAD_TIME / 4).await;
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), HEAD_TIME.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_cut_off_too() {
         let (mut served, _client, _) = pair().await;
         let part = vec![0; 1 << 20];
+        let began = Instant::now();
         let error = loop {
             let written = tokio::time::timeout(2 * LIFETIME, served.write_all(&part)).await;
             if let Err(error) = written.expect("it is cut off at all") {
@@ -169,6 +200,7 @@ mod tests {
             }
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), LIFETIME.as_secs());
     }
 
     #[tokio::test]

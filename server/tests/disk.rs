@@ -65,11 +65,10 @@ fn a_failed_write_ends_the_node_in_everysec_and_the_next_start_waits() {
         let mut client = Wire::connect(node.address());
         assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
         disk.end_after(0);
-        assert!(
-            client
-                .ask("SET b token NX PX 10000")
-                .starts_with("-MISCONF")
-        );
+        let reply = client.ask("SET b token NX PX 10000");
+        // Another thread of the node may have met the failure first: the node then stops already.
+        let is_refused = reply.starts_with("-MISCONF") || reply.contains("grants no more");
+        assert!(is_refused, "{reply}");
         assert!(node.stopped().await.is_err());
         drop(node);
         let disk = Arc::new(disk.after_process_end());
@@ -259,8 +258,9 @@ fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
         for number in 0..600 {
             let reply = client.ask("BGREWRITEAOF");
             assert!(reply.starts_with("+Background"), "{reply} at {number}");
-            while client.info("aof_rewrite_in_progress") != "0"
-                || client.info("aof_rewrite_scheduled") != "0"
+            // In this order: one that begins between the two questions is in progress.
+            while client.info("aof_rewrite_scheduled") != "0"
+                || client.info("aof_rewrite_in_progress") != "0"
             {
                 tokio::task::yield_now().await;
             }

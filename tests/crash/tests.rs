@@ -1,5 +1,13 @@
 //! A small part of the crash states with every run of the tests, and all planted defects.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_engine::control::kind;
+use quorlock_persistence::{MemoryDisk, Options, Recovery};
+use quorlock_server::clock::SettableClock;
+use quorlock_server::config::Config;
+use quorlock_server::simulation::{Node, Setup};
 use quorlock_tests::crash::ledger::Ledger;
 use quorlock_tests::crash::run::run;
 use quorlock_tests::crash::{Budget, mutants};
@@ -67,3 +75,35 @@ const RARE: [&str; 3] = [
     "refused after a lying disk",
     "refused over a header of garbage",
 ];
+
+/// Otherwise the time after it would be given back to the keys of the next start, as if it had not passed.
+#[test]
+fn a_key_that_comes_and_expires_between_two_turns_leaves_a_tick() {
+    let disk = Arc::new(MemoryDisk::new());
+    let clock = Arc::new(SettableClock::new());
+    let setup = Setup {
+        config: Config::default(),
+        sizes: Options::default(),
+        part_bytes: 256,
+        place: 7,
+        seed: 1,
+        is_remote: false,
+    };
+    let mut node = Node::start(disk.clone(), clock.clone(), &setup).expect("an empty disk");
+    let ticks = || {
+        let left = Arc::new(disk.after_process_end());
+        let records = Recovery::read(left, &Options::default()).expect("a whole log");
+        let frames = records.frames();
+        frames.filter(|frame| frame.kind == kind::TICK).count()
+    };
+    node.maintain().expect("a disk without faults");
+    let (reply, _) = node.execute(&[b"SET", b"a", b"token", b"PX", b"1000"]);
+    assert_eq!(reply, b"+OK\r\n");
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(ticks(), 0);
+    for _ in 0..2 {
+        node.maintain().expect("a disk without faults");
+        assert_eq!(ticks(), 1, "one, and no more while nothing happens");
+        clock.advance(Duration::from_secs(10));
+    }
+}

@@ -231,6 +231,8 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Ticks {
     had_deadlines: bool,
+    /// How many keys had expired by then: one may come and go between two turns.
+    expired: u64,
     last: NodeTime,
     space_asked: NodeTime,
 }
@@ -239,6 +241,7 @@ impl Default for Ticks {
     fn default() -> Self {
         Self {
             had_deadlines: false,
+            expired: 0,
             last: NodeTime::from_nanos(0),
             space_asked: NodeTime::from_nanos(0),
         }
@@ -268,12 +271,13 @@ impl Ticks {
             let now = core.time.node_now(&*shared.clock);
             let has_deadlines = core.engine.next_deadline().is_some();
             let is_due = now.as_nanos().saturating_sub(self.last.as_nanos()) >= TICK_NS;
-            let is_last = self.had_deadlines && !has_deadlines;
+            let expired = core.engine.statistics().expired;
+            let is_last = (self.had_deadlines || expired != self.expired) && !has_deadlines;
             // A full disk keeps its last bytes for SHUTDOWN; a missing tick only gives time back.
             if !(has_deadlines && is_due || is_last) || core.appender.is_full() {
                 return Ok(());
             }
-            self.had_deadlines = has_deadlines;
+            (self.had_deadlines, self.expired) = (has_deadlines, expired);
             self.last = now;
             core.append(now, &Record::Tick);
         }

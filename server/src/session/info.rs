@@ -236,8 +236,10 @@ fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure
 fn compaction(page: &mut Page<'_>) {
     let shared = page.shared;
     let rewrites = &shared.rewrites;
-    let is_running = rewrites.is_running.load(Ordering::Relaxed);
-    let is_scheduled = !is_running && rewrites.is_asked.load(Ordering::Relaxed);
+    // In this order: one that begins now is running before it is no longer asked for.
+    let is_asked = rewrites.is_asked.load(Ordering::Acquire);
+    let is_running = rewrites.is_running.load(Ordering::Acquire);
+    let is_scheduled = is_asked && !is_running;
     let completed = rewrites.completed.load(Ordering::Relaxed);
     // As in Redis, -1 before the first.
     let seconds = match completed {
@@ -269,7 +271,10 @@ fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     let rate = statistics.commands_per_second(page.shared.clock.raw_ns());
     page.field("instantaneous_ops_per_sec", rate);
     page.field("total_net_input_bytes", count(&statistics.bytes_in));
-    page.field("total_net_output_bytes", count(&page.shared.meter.bytes));
+    page.field(
+        "total_net_output_bytes",
+        count(&page.shared.statistics.bytes_out),
+    );
     page.field("rejected_connections", count(&statistics.rejected));
     page.field("total_error_replies", count(&statistics.errors));
     let (core, _) = batch.core()?;

@@ -2,6 +2,10 @@
 
 pub(crate) mod clients;
 pub(crate) mod connection;
+mod farewell;
+pub(crate) mod inbox;
 pub(crate) mod listener;
-pub(crate) mod outlet;
+mod lull;
+mod sweep;
+mod turn;
 pub(crate) mod worker;

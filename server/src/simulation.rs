@@ -31,7 +31,7 @@ use crate::node::maintenance::{self, Ticks};
 use crate::node::place::Place;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
-use crate::session::Session;
+use crate::session::{Batch, Session};
 
 /// What a simulated node starts from.
 #[derive(Clone, Debug)]
@@ -181,12 +181,7 @@ impl Node {
             }
         }
         let (mut wait, mut reply) = (core::Wait::default(), Vec::new());
-        self.session.begin(&self.shared).execute(
-            &mut self.session,
-            arguments,
-            &mut wait,
-            &mut reply,
-        );
+        Batch::new(&self.shared).execute(&mut self.session, arguments, &mut wait, &mut reply);
         (reply, Wait(wait))
     }
 

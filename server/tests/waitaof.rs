@@ -10,6 +10,7 @@
 mod wire;
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ struct SlowDisk {
 #[derive(Debug, Default)]
 struct Gate {
     is_closed: Mutex<bool>,
+    arrived: AtomicUsize,
     opened: Condvar,
 }
 
@@ -57,7 +59,21 @@ impl Gate {
         self.opened.notify_all();
     }
 
+    /// Does something that leads to a sync, and waits until one has come to the gate.
+    fn await_arrival(&self, cause: impl FnOnce()) {
+        let before = self.arrived.load(Ordering::SeqCst);
+        cause();
+        for _ in 0..2_000 {
+            if self.arrived.load(Ordering::SeqCst) > before {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("no sync was begun");
+    }
+
     fn pass(&self) {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
         let is_closed = self.is_closed.lock().unwrap();
         drop(self.opened.wait_while(is_closed, |closed| *closed).unwrap());
     }
@@ -187,6 +203,41 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
             wait_for(&mut other, "blocked_clients", "1");
             gate.set_closed(false);
             assert_eq!(client.reply(), "[:1, :0]", "{mode}");
+        }
+    });
+}
+
+/// A worker syncs itself until it has met a long sync. From then on the log thread does it, and
+/// everybody who does not wait for it goes on.
+#[test]
+fn long_syncs_leave_the_worker_one_after_the_other() {
+    run(async {
+        let gate = Arc::new(Gate::default());
+        let disk = Arc::new(SlowDisk {
+            inner: MemoryDisk::new(),
+            gate: Arc::clone(&gate),
+        });
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(disk, &clock, "always").start().await.unwrap();
+        let _open = OpenAtEnd(Arc::clone(&gate));
+        let mut client = Wire::connect(node.address());
+        let mut other = Wire::connect(node.address());
+        let set = b"SET a token PX 30000\r\n";
+        for round in 0..5 {
+            gate.set_closed(true);
+            gate.await_arrival(|| client.send(set));
+            if round == 0 {
+                // How long a sync takes is measured in real time.
+                std::thread::sleep(Duration::from_millis(20));
+            } else {
+                assert_eq!(other.ask("GET b"), "nil", "{round}");
+                other.send(set);
+            }
+            gate.set_closed(false);
+            assert_eq!(client.reply(), "+OK", "{round}");
+            if round > 0 {
+                assert_eq!(other.reply(), "+OK", "{round}");
+            }
         }
     });
 }

@@ -200,16 +200,19 @@ impl Standing {
         if last_stop.contains("copied") && !rule.may_seem_moved {
             finding.flaw(format!("takes its own directory for another: {last_stop}"));
         }
-        let was_brief = rule.has_compacted && self.has_waited;
-        if rule.needs_delay && !self.waits && !is_clean && !was_brief {
-            finding.flaw(format!("serves at once although {last_stop}"));
-        }
         let covered = streams
             .iter()
             .filter_map(|stream| stream.covered_until(CAP));
+        let covered = covered.max();
+        // Where only short TTLs were granted, or none, the delay is over before anybody can ask.
+        let has_long_lock = covered.is_some_and(|until| until > self.asked);
+        let was_brief = self.has_waited && (rule.has_compacted || !has_long_lock);
+        if rule.needs_delay && !self.waits && !is_clean && !was_brief {
+            finding.flaw(format!("serves at once although {last_stop}"));
+        }
         let is_all_there = !rule.has_compacted && !rule.is_damaged;
         let has_to_last = rule.needs_delay && self.waits && is_all_there;
-        let must_wait_until = covered.max().filter(|_| has_to_last);
+        let must_wait_until = covered.filter(|_| has_to_last);
         if let Some(until) = must_wait_until
             && self.asked + self.remaining < until
         {

@@ -5,7 +5,7 @@ use std::io;
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Rule, examine, examine_running};
 use crate::pause::wait_until;
-use crate::phase::{LOG_THREAD, PHASE_MAX, Phase, Stage, WORKER};
+use crate::phase::{LOG_THREAD, NODE, PHASE_MAX, Phase, Stage, WORKER};
 use crate::strace::Injection;
 use crate::subject::{Ended, Mode};
 
@@ -178,8 +178,8 @@ const EVERY_MODE: &[Row] = &[
         STOPS,
         &[1],
     ),
-    (Phase::Stop, WORKER, "fdatasync", "error=EIO", STOPS, &[1]),
-    (Phase::Stop, WORKER, "pwrite64", "error=EIO", STOPS, &[1]),
+    (Phase::Stop, NODE, "fdatasync", "error=EIO", STOPS, &[1]),
+    (Phase::Stop, NODE, "pwrite64", "error=EIO", STOPS, &[1]),
 ];
 
 const STOPS: Outcome = Outcome::Stops;
@@ -244,7 +244,11 @@ pub(crate) fn checks(is_thorough: bool) -> Vec<Check> {
 
 fn while_serving(mode: Mode, row: Row) -> Check {
     let (phase, thread, call, effect, outcome, numbers) = row;
-    let who = if thread == WORKER { "worker" } else { "log" };
+    let who = match thread {
+        WORKER => "worker",
+        NODE => "node",
+        _ => "log",
+    };
     let what = effect.replace('=', "-");
     let name = format!("fail/{}/{}/{who}/{call}/{what}", mode.name(), phase.name());
     Check::new(SERVING, name, Need::Attach, move |bench, record| {

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::examine;
-use crate::phase::{LOG_THREAD, Phase, Stage, WORKER};
+use crate::phase::{LOG_THREAD, NODE, Phase, Stage, WORKER};
 use crate::strace::Injection;
 use crate::subject::{Ended, Mode};
 
@@ -34,12 +34,14 @@ const PLAN: &[(Phase, Option<&str>, &[Met])] = &[
         Some(WORKER),
         &[(5, "pwrite64"), (1, "fdatasync")],
     ),
+    (Phase::Compact, Some(NODE), &[(1, "pwrite64")]),
     (Phase::Compact, Some(LOG_THREAD), COMPACTING),
     (
         Phase::Rewrite,
         Some(WORKER),
         &[(3, "pwrite64"), (1, "fdatasync")],
     ),
+    (Phase::Rewrite, Some(NODE), &[(1, "pwrite64")]),
     (Phase::Rewrite, Some(LOG_THREAD), REMOVING),
     (
         Phase::Switch,
@@ -48,9 +50,10 @@ const PLAN: &[(Phase, Option<&str>, &[Met])] = &[
     ),
     (
         Phase::Stop,
-        Some(WORKER),
-        &[(1, "pwrite64"), (1, "fdatasync"), (1, "close")],
+        Some(NODE),
+        &[(1, "pwrite64"), (1, "fdatasync")],
     ),
+    (Phase::Stop, Some(WORKER), &[(1, "close")]),
     (Phase::Stop, None, &[(1, "exit_group")]),
 ];
 
@@ -112,6 +115,7 @@ fn check(
 ) -> Check {
     let who = match thread {
         Some(WORKER) => "worker",
+        Some(NODE) => "node",
         Some(_) => "log",
         None => "all",
     };

@@ -188,8 +188,13 @@ fn thread_named(process: u32, name: &str) -> io::Result<u32> {
         let comm = fs::read_to_string(format!("/proc/{process}/task/{task}/comm"));
         comm.is_ok_and(|comm| comm.trim_end() == name)
     };
-    let found = tasks(process)?.into_iter().find(is_named);
-    found.ok_or_else(|| io::Error::other(format!("the node has no thread {name}")))
+    let mut found = Ok(None);
+    // A thread names itself once it runs.
+    wait_until(THREAD_MAX, || {
+        found = tasks(process).map(|tasks| tasks.into_iter().find(is_named));
+        !matches!(found, Ok(None))
+    });
+    found?.ok_or_else(|| io::Error::other(format!("the node has no thread {name}")))
 }
 
 fn tasks(process: u32) -> io::Result<Vec<u32>> {
@@ -199,3 +204,4 @@ fn tasks(process: u32) -> io::Result<Vec<u32>> {
 }
 
 const ATTACH_MAX: Duration = Duration::from_secs(10);
+const THREAD_MAX: Duration = Duration::from_secs(5);

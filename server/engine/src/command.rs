@@ -155,6 +155,11 @@ impl<'a> Command<'a> {
     pub fn parse(arguments: &'a [&'a [u8]]) -> Result<Command<'a>, ErrorReply> {
         let name = arguments.first().copied().unwrap_or_default();
         let spec = spec_named(name).ok_or_else(|| ErrorReply::unknown_command(arguments))?;
+        Command::of(spec, arguments)
+    }
+
+    /// A request whose name has been looked up: checks the number of its arguments.
+    pub fn of(spec: &'static Spec, arguments: &'a [&'a [u8]]) -> Result<Command<'a>, ErrorReply> {
         if spec.accepts(arguments.len()) {
             return Ok(Command { spec, arguments });
         }
@@ -163,6 +168,15 @@ impl<'a> Command<'a> {
 }
 
 impl Spec {
+    /// Which argument is the first key, if the command has one.
+    pub(crate) fn first_key(&self) -> Option<usize> {
+        match usize::try_from(self.keys.first) {
+            Ok(0) if self.flags.contains(Flags::SCRIPT) => Some(SCRIPT_KEY),
+            Ok(position) if position > 0 => Some(position),
+            _ => None,
+        }
+    }
+
     /// Whether the command may have that many arguments, its name included.
     pub fn accepts(&self, arguments: usize) -> bool {
         let needed = usize::from(self.arity.unsigned_abs());
@@ -217,5 +231,7 @@ fn bucket_of(name: &[u8]) -> usize {
     (name.len().wrapping_mul(7) ^ first.wrapping_mul(31) ^ last) % BUCKET_COUNT
 }
 
+/// `EVAL script 1 key`.
+const SCRIPT_KEY: usize = 3;
 const LOWER_CASE: u8 = 0x20;
 const BUCKET_COUNT: usize = 512;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::caller::{Caller, DATABASES};
-use crate::command::{Action, Command};
+use crate::command::{Action, Command, spec_named};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
@@ -81,6 +81,25 @@ impl Engine {
         Engine {
             keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
             scripts: Scripts::new(options.script_limits, clock, options.hash_seed),
+        }
+    }
+
+    /// Where the first key of a request is, for [`Engine::warm`]. `None` where the request has no key.
+    pub fn hint<'a>(
+        &self,
+        database: u8,
+        argument: impl Fn(usize) -> Option<&'a [u8]>,
+    ) -> Option<Hint> {
+        let spec = spec_named(argument(0)?)?;
+        let key = argument(spec.first_key()?)?;
+        Some(Hint(self.keyspace.hash(database, key)))
+    }
+
+    /// Looks at the places of several keys and changes nothing. Their memory is then in the
+    /// processor's caches, fetched at once and not one after the other.
+    pub fn warm(&self, hints: &[Hint]) {
+        for hint in hints {
+            self.keyspace.touch(hint.0);
         }
     }
 
@@ -210,6 +229,10 @@ impl Engine {
         self.scripts.take_log()
     }
 }
+
+/// Where a key is, or would be.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint(u64);
 
 /// The longest key unless told otherwise.
 pub const KEY_BYTES_MAX: usize = 1 << 20;

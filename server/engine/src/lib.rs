@@ -32,7 +32,7 @@ pub use caller::{Caller, DATABASES, Protocol};
 pub use command::{Command, Flags, KeyPositions, Spec, all_specs, glob_matches, spec_named};
 pub use effects::{Dependency, Effects, NO_ROOM};
 pub use engine::{
-    Engine, EngineOptions, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,
+    Engine, EngineOptions, Hint, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,
 };
 pub use error::ErrorReply;
 pub use inspection::{Change, Value, changes};

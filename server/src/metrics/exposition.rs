@@ -148,7 +148,7 @@ impl Page<'_> {
         self.counter("redis_commands_processed", "Commands answered", commands);
         let bytes_in = count(&statistics.bytes_in);
         self.counter("redis_net_input_bytes", "Bytes received", bytes_in);
-        let bytes_out = count(&shared.meter.bytes);
+        let bytes_out = count(&shared.statistics.bytes_out);
         self.counter("redis_net_output_bytes", "Bytes sent", bytes_out);
         let errors = count(&statistics.errors);
         self.counter("quorlock_error_replies", "Replies that were errors", errors);

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// One connected client.
 #[derive(Debug)]
@@ -39,6 +40,12 @@ impl Client {
     /// Notes that the client sent something.
     pub(crate) fn touch(&self, now_raw_ns: u64) {
         self.active_raw_ns.store(now_raw_ns, Ordering::Relaxed);
+    }
+
+    /// How long ago that was.
+    pub(crate) fn idle(&self, now_raw_ns: u64) -> Duration {
+        let active_raw_ns = self.active_raw_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(now_raw_ns.saturating_sub(active_raw_ns))
     }
 
     /// The line CLIENT LIST prints for it, without a line end.

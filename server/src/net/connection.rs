@@ -1,176 +1,231 @@
-//! One client: bytes in, commands executed inline, replies out.
+//! One client: its socket, the bytes of requests that have not been executed, and the replies that
+//! have not left.
 //!
-//! One turn reads what has arrived, executes every complete request under one lock of the
-//! engine, and hands the replies to the worker's gate, which sends them once the log is as
-//! durable as they need. Reading uses a buffer of the thread, so an idle connection holds none.
+//! Invariant: a connection executes nothing while replies of its earlier turn are still here, so
+//! that replies keep their order and a client that does not read costs one turn's replies.
 
-use std::cell::RefCell;
-use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Poll, ready};
+use std::collections::VecDeque;
+use std::net::TcpStream;
 
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
-use tokio::time::timeout;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use tokio::task::AbortHandle;
 
-use crate::net::outlet::{IDLE_BYTES_MAX, Outlet};
-use crate::net::worker::WorkerContext;
 use crate::node::core::Wait;
-use crate::protocol::{RequestParser, reply};
-use crate::session::{Blocked, Next, Session};
+use crate::protocol::{ProtocolError, Request, RequestParser, reply};
+use crate::session::{Batch, Blocked, Next, Session};
 
-/// Serves one client until it leaves, breaks the protocol, or the node stops.
-pub(crate) async fn serve(stream: TcpStream, mut session: Session, worker: Arc<WorkerContext>) {
-    let (stream, half) = stream.into_split();
-    let mut connection = Connection {
-        parser: RequestParser::new(session.limits()),
-        received: Vec::new(),
-        replies: Vec::new(),
-        outlet: Arc::new(Outlet::new(half, Arc::clone(&worker.shared.meter))),
-        stream,
-    };
-    // A client that went away is no event for the node.
-    let _ = connection.run(&mut session, &worker).await;
-    worker.shared.clients.remove(session.client.id);
+/// One client's connection.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) session: Session,
+    pub(crate) stage: Stage,
+    /// What comes once the replies have left.
+    pub(crate) then: Next,
+    /// What the replies of this turn depend on.
+    pub(crate) wait: Wait,
+    /// It is among those that take part in the next turn.
+    pub(crate) is_queued: bool,
+    parser: RequestParser,
+    /// Bytes of requests that have not been executed or not arrived whole.
+    received: Vec<u8>,
+    /// Requests of `received` that an earlier turn left behind.
+    backlog: VecDeque<Request>,
+    /// What is wrong with the bytes behind the backlog.
+    broken: Option<ProtocolError>,
+    /// `received` may hold complete requests that have not been looked at.
+    may_hold_requests: bool,
+    /// Bytes have come since this was last asked.
+    was_heard: bool,
+    /// The socket may hold bytes.
+    is_readable: bool,
+    /// The client sends no more: what the socket holds is to be read to its end.
+    is_ending: bool,
+    replies: Vec<u8>,
+    sent: usize,
 }
 
-struct Connection {
-    stream: OwnedReadHalf,
-    parser: RequestParser,
-    /// Bytes of a request that has not arrived whole.
-    received: Vec<u8>,
-    replies: Vec<u8>,
-    outlet: Arc<Outlet>,
+/// Where a connection is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Reads and executes.
+    Reading,
+    /// Its replies wait for the log.
+    Held,
+    /// Its replies wait for the client to read.
+    Sending,
+    /// It waits with the client; the task says when that is over.
+    Waiting(AbortHandle),
+    /// It goes at the end of this turn.
+    Closed,
+}
+
+/// What came of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// So many bytes, perhaps none.
+    Bytes(usize),
+    /// The client has gone.
+    End,
+}
+
+/// What came of sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Nothing is left.
+    All,
+    /// The rest goes when the client has read.
+    Partly,
+    /// The client has gone.
+    Broken,
 }
 
 impl Connection {
-    async fn run(&mut self, session: &mut Session, worker: &WorkerContext) -> io::Result<()> {
-        loop {
-            let received = match session.patience(&worker.shared.config) {
-                None => self.receive(worker).await?,
-                Some(patience) => match timeout(patience, self.receive(worker)).await {
-                    Ok(received) => received?,
-                    Err(_) => return Ok(()),
-                },
-            };
-            if received == 0 {
-                return self.outlet.emptied().await;
-            }
-            loop {
-                self.outlet.emptied().await?;
-                let turn = self.execute(session, worker);
-                if !self.replies.is_empty() {
-                    worker
-                        .gate
-                        .submit(&self.outlet, &mut self.replies, turn.wait);
-                }
-                match turn.next {
-                    Next::Read => break,
-                    Next::Continue => {}
-                    Next::Wait(blocked) => self.wait(blocked, session, worker).await?,
-                    Next::Close => return self.outlet.emptied().await,
-                }
-            }
-        }
-    }
-
-    /// Waits with the client, without holding up another connection, and answers. Its later
-    /// requests wait in the buffer; a client that leaves ends it.
-    async fn wait(
-        &mut self,
-        blocked: Blocked,
-        session: &Session,
-        worker: &WorkerContext,
-    ) -> io::Result<()> {
-        {
-            let mut over = std::pin::pin!(blocked.over(&worker.shared));
-            loop {
-                tokio::select! {
-                    biased;
-                    () = &mut over => break,
-                    count = self.receive(worker), if self.received.len() < WAITING_BYTES_MAX => {
-                        if count? == 0 {
-                            return Err(io::ErrorKind::UnexpectedEof.into());
-                        }
-                    }
-                }
-            }
-        }
-        // The outlet sends all it holds, so the earlier replies have to leave first.
-        self.outlet.emptied().await?;
-        let reply = blocked.reply(&worker.shared);
-        reply::write(&mut self.replies, &reply, session.protocol());
-        worker
-            .gate
-            .submit(&self.outlet, &mut self.replies, Wait::default());
-        Ok(())
-    }
-
-    /// Appends what has arrived to `received`. The bytes pass through the thread's buffer, so
-    /// that a connection owns memory only for requests in progress.
-    ///
-    /// It polls the stream itself instead of waiting for readiness and then trying: a read that
-    /// does not fill the buffer tells tokio that the socket is empty, which saves the system call
-    /// that would find that out.
-    async fn receive(&mut self, worker: &WorkerContext) -> io::Result<usize> {
-        let Self {
-            stream, received, ..
-        } = self;
-        let count = poll_fn(|context| {
-            READING.with_borrow_mut(|buffer| {
-                let mut target = ReadBuf::new(buffer);
-                ready!(Pin::new(&mut *stream).poll_read(context, &mut target))?;
-                received.extend_from_slice(target.filled());
-                Poll::Ready(io::Result::Ok(target.filled().len()))
-            })
-        })
-        .await?;
-        worker
-            .shared
-            .statistics
-            .bytes_in
-            .fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-
-    /// Executes complete requests, up to the bound of one turn.
-    fn execute(&mut self, session: &mut Session, worker: &WorkerContext) -> Turn {
-        let mut turn = Turn {
+    pub(crate) fn new(stream: TcpStream, session: Session) -> Self {
+        Self {
+            stream,
+            parser: RequestParser::new(session.limits()),
+            session,
+            stage: Stage::Reading,
+            then: Next::Read,
             wait: Wait::default(),
-            next: Next::Read,
-        };
-        let mut batch = session.begin(&worker.shared);
-        for executed in 0.. {
-            if executed >= REQUESTS_PER_TURN || self.replies.len() >= REPLY_BYTES_PER_TURN {
-                turn.next = Next::Continue;
-                break;
+            is_queued: false,
+            received: Vec::new(),
+            backlog: VecDeque::new(),
+            broken: None,
+            may_hold_requests: false,
+            was_heard: false,
+            is_readable: false,
+            is_ending: false,
+            replies: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Notes that the socket has something to read.
+    pub(crate) fn note_readable(&mut self, is_ending: bool) {
+        self.is_readable = true;
+        self.is_ending |= is_ending;
+    }
+
+    /// Whether the next turn has something to do for it.
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_readable || self.may_hold_requests || !self.backlog.is_empty()
+    }
+
+    /// Takes in what has arrived, at most what fits into `buffer`. Requests that are here already
+    /// come first.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        if !self.is_readable || self.may_hold_requests || !self.backlog.is_empty() {
+            return Received::Bytes(0);
+        }
+        self.read(buffer)
+    }
+
+    /// The same while the client waits for something: only to notice that it leaves.
+    pub(crate) fn receive_waiting(&mut self, buffer: &mut [u8]) -> Received {
+        let room = WAITING_BYTES_MAX.saturating_sub(self.received.len());
+        let room = room.min(buffer.len());
+        self.may_hold_requests = true;
+        let mut count = 0;
+        while self.is_readable && count < room {
+            match self.read(&mut buffer[count..room]) {
+                Received::Bytes(more) => count += more,
+                Received::End => return Received::End,
             }
-            let request = match self.parser.next_request(&mut self.received) {
-                Ok(Some(request)) => request,
+        }
+        Received::Bytes(count)
+    }
+
+    /// One system call. A read that does not fill the buffer has emptied the socket; if more comes,
+    /// the poll says so.
+    fn read(&mut self, buffer: &mut [u8]) -> Received {
+        match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+            Ok((0, _)) => Received::End,
+            Ok((count, _)) => {
+                self.is_readable = self.is_ending || count == buffer.len();
+                self.received.extend_from_slice(&buffer[..count]);
+                (self.may_hold_requests, self.was_heard) = (true, true);
+                Received::Bytes(count)
+            }
+            Err(Errno::AGAIN) => {
+                self.is_readable = false;
+                Received::Bytes(0)
+            }
+            Err(Errno::INTR) => Received::Bytes(0),
+            Err(_) => Received::End,
+        }
+    }
+
+    /// Whether the client has sent anything since the last call.
+    pub(crate) fn takes_heard(&mut self) -> bool {
+        std::mem::take(&mut self.was_heard)
+    }
+
+    /// Finds complete requests, up to the bound of one turn.
+    pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) {
+        requests.extend(self.backlog.drain(..));
+        if self.broken.is_some() {
+            return;
+        }
+        // AUTH changes the limits of what follows it.
+        let limit = if self.session.is_trusted() {
+            REQUESTS_PER_TURN
+        } else {
+            1
+        };
+        let mut found = 0;
+        while found < limit {
+            match self.parser.next_request(&mut self.received) {
+                Ok(Some(request)) => requests.push(request),
                 Ok(None) => break,
                 Err(error) => {
-                    error.write_reply(&mut self.replies);
-                    tracing::info!(client = %session.client.address, "closed: {error}");
-                    turn.next = Next::Close;
+                    self.broken = Some(error);
                     break;
                 }
-            };
-            let arguments = request.arguments(&self.received);
-            turn.next = batch.execute(session, &arguments, &mut turn.wait, &mut self.replies);
-            if session.take_limits_changed() {
-                self.parser.set_limits(session.limits());
             }
-            if turn.next != Next::Read {
-                break;
+            found += 1;
+        }
+        self.may_hold_requests = found == limit;
+    }
+
+    /// Tells the batch which key one of its requests will touch.
+    pub(crate) fn hint(&self, request: &Request, batch: &mut Batch<'_>) {
+        batch.hint(&self.session, |index| {
+            request.argument(index, &self.received)
+        });
+    }
+
+    /// Executes requests in order, until one says that nothing may follow it. What is left waits for
+    /// the next turn.
+    pub(crate) fn execute(
+        &mut self,
+        requests: impl Iterator<Item = Request>,
+        batch: &mut Batch<'_>,
+    ) {
+        for request in requests {
+            if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_TURN {
+                self.backlog.push_back(request);
+                continue;
+            }
+            let arguments = request.arguments(&self.received);
+            let (session, wait) = (&mut self.session, &mut self.wait);
+            self.then = batch.execute(session, &arguments, wait, &mut self.replies);
+            if self.session.take_limits_changed() {
+                self.parser.set_limits(self.session.limits());
             }
         }
-        session.end(batch);
+        if !self.backlog.is_empty() {
+            return;
+        }
+        if self.then == Next::Read
+            && let Some(error) = self.broken.take()
+        {
+            error.write_reply(&mut self.replies);
+            tracing::info!(client = %self.session.client.address, "closed: {error}");
+            self.then = Next::Close;
+        }
         self.forget_consumed();
-        turn
     }
 
     fn forget_consumed(&mut self) {
@@ -182,19 +237,61 @@ impl Connection {
             self.received.drain(..consumed);
         }
     }
-}
 
-struct Turn {
-    wait: Wait,
-    next: Next,
-}
+    /// Answers what the client waited for.
+    pub(crate) fn answer(&mut self, answer: &quorlock_engine::Reply) {
+        reply::write(&mut self.replies, answer, self.session.protocol());
+        self.wait = Wait::default();
+    }
 
-thread_local! {
-    static READING: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
-}
+    /// Whether replies are here.
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
 
-/// One read takes at most this much.
-const READ_BYTES: usize = 64 * 1024;
+    /// Sends `error` instead of the replies, and nothing after it.
+    pub(crate) fn withhold(&mut self, error: &[u8]) {
+        self.replies.clear();
+        self.replies.extend_from_slice(error);
+        self.sent = 0;
+        self.then = Next::Close;
+    }
+
+    /// Sends as many of the replies as the socket takes; adds their bytes to `sent`.
+    pub(crate) fn send(&mut self, sent: &mut u64) -> Sent {
+        while self.sent < self.replies.len() {
+            match send(
+                &self.stream,
+                &self.replies[self.sent..],
+                SendFlags::NOSIGNAL,
+            ) {
+                Ok(count) => {
+                    self.sent += count;
+                    *sent += count as u64;
+                }
+                Err(Errno::AGAIN) => return Sent::Partly,
+                Err(Errno::INTR) => {}
+                Err(_) => return Sent::Broken,
+            }
+        }
+        self.replies.clear();
+        self.replies.shrink_to(IDLE_BYTES_MAX);
+        self.sent = 0;
+        self.wait = Wait::default();
+        Sent::All
+    }
+
+    /// What the client waits for from now on, if anything.
+    pub(crate) fn take_blocked(&mut self) -> Option<Blocked> {
+        match self.then {
+            Next::Wait(blocked) => {
+                self.then = Next::Read;
+                Some(blocked)
+            }
+            Next::Read | Next::Close => None,
+        }
+    }
+}
 
 /// A client that waits is not read further than this; the rest stays with its kernel.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
@@ -202,3 +299,6 @@ const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// A turn ends here, so that one deep pipeline does not starve its neighbours.
 const REQUESTS_PER_TURN: usize = 1024;
 const REPLY_BYTES_PER_TURN: usize = 256 * 1024;
+
+/// What a connection may keep between turns.
+const IDLE_BYTES_MAX: usize = 1024;

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::UnboundedSender;
 
-use crate::net::worker::Handover;
+use crate::net::inbox::{Handover, Inbox, Order};
 use crate::node::shared::Shared;
 
 /// Binds one address; port 0 takes a free one.
@@ -45,7 +44,7 @@ pub(crate) fn is_local(address: &IpAddr) -> bool {
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     shared: Arc<Shared>,
-    workers: Vec<UnboundedSender<Handover>>,
+    workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let mut turn = 0_usize;
@@ -81,7 +80,7 @@ pub(crate) async fn accept(
         };
         turn = turn.wrapping_add(1);
         let worker = &workers[turn % workers.len()];
-        if worker.send(handover).is_err() {
+        if !worker.send(Order::Serve(handover)) {
             return Ok(());
         }
     }

@@ -1,105 +1,412 @@
-//! A worker: one thread, one single-threaded runtime, its own connections, its own gate.
+//! A worker: one thread that polls the sockets of its own connections.
+//!
+//! One turn reads what has arrived on all of them, executes every complete request under one lock of
+//! the engine, commits, and sends the replies. System calls stay together and the engine's work stays
+//! together, so that neither drives the other out of the processor's caches.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinSet;
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use rustix::fd::AsRawFd;
+use slab::Slab;
+use tokio::runtime::Handle;
 
-use crate::net::clients::Client;
-use crate::net::connection::serve;
-use crate::node::gate::Gate;
+use crate::net::connection::{Connection, Received, Sent, Stage};
+use crate::net::farewell::Farewell;
+use crate::net::inbox::{Handover, Inbox, Order};
+use crate::net::lull::Lull;
+use crate::net::sweep::Sweep;
+use crate::net::turn::Turn;
+use crate::node::gate::{Gate, Released, refusal};
 use crate::node::shared::Shared;
-use crate::session::Session;
+use crate::session::{Blocked, Next, Session};
 
-/// What the connections of one worker share.
-pub(crate) struct WorkerContext {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) gate: Gate,
+/// One worker.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    poll: Poll,
+    inbox: Inbox,
+    orders: Receiver<Order>,
+    has_orders: bool,
+    /// Where tasks run that wait with a client.
+    runtime: Handle,
+    connections: Slab<Connection>,
+    turn: Turn,
+    gate: Gate,
+    released: Vec<Released>,
+    /// Connections that end with this turn. Their places are not used again before.
+    closed: Vec<usize>,
+    /// The sockets have been looked at once more since replies were made.
+    has_looked_again: bool,
+    /// Connections whose replies have not left.
+    unsent: usize,
+    sent_bytes: u64,
+    sent_bytes_told: u64,
+    sweep: Sweep,
+    lull: Lull,
+    is_stopping: bool,
 }
 
-/// A connection on its way to its worker; its client is counted already.
-pub(crate) struct Handover {
-    pub(crate) stream: std::net::TcpStream,
-    pub(crate) client: Arc<Client>,
-}
+impl Worker {
+    /// A worker that serves nobody yet.
+    ///
+    /// # Errors
+    /// When the system has no descriptors to give.
+    pub(crate) fn new(shared: Arc<Shared>, runtime: Handle) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let (inbox, orders) = Inbox::new(poll.registry(), INBOX)?;
+        Ok(Self {
+            sweep: Sweep::new(&shared.config),
+            lull: Lull::default(),
+            shared,
+            poll,
+            inbox,
+            orders,
+            has_orders: false,
+            runtime,
+            connections: Slab::new(),
+            turn: Turn::default(),
+            gate: Gate::default(),
+            released: Vec::new(),
+            closed: Vec::new(),
+            has_looked_again: false,
+            unsent: 0,
+            sent_bytes: 0,
+            sent_bytes_told: 0,
+            is_stopping: false,
+        })
+    }
 
-/// A worker's inbox, and the end that reads it.
-pub(crate) fn inbox() -> (UnboundedSender<Handover>, UnboundedReceiver<Handover>) {
-    unbounded_channel()
-}
+    pub(crate) fn inbox(&self) -> Inbox {
+        self.inbox.clone()
+    }
 
-/// Serves handed-over connections until the node stops.
-pub(crate) async fn run(shared: Arc<Shared>, mut inbox: UnboundedReceiver<Handover>) {
-    let worker = Arc::new(WorkerContext {
-        shared: Arc::clone(&shared),
-        gate: Gate::default(),
-    });
-    let committer = tokio::spawn({
-        let worker = Arc::clone(&worker);
-        async move { worker.gate.commit_for_ever(&worker.shared).await }
-    });
-    let mut stopped = shared.stopped();
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            biased;
-            _ = stopped.wait_for(|is_stopped| *is_stopped) => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            Some(handover) = inbox.recv() => {
-                if let Some(connection) = open(handover, &worker) {
-                    connections.spawn(connection);
+    /// Serves until it is told to stop, and then until the replies have left.
+    pub(crate) fn run(mut self) {
+        let _alarm = Alarm(Arc::clone(&self.shared));
+        let mut events = Events::with_capacity(EVENTS);
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !self.is_stopping {
+            outcome = self.step(&mut events, None);
+        }
+        let outcome = outcome.and_then(|()| self.say_farewell(&mut events));
+        if let Err(error) = outcome {
+            let failure = format!("a worker cannot poll its sockets: {error}");
+            self.shared.fail(&self.shared.commit.fail(&failure));
+        }
+        for connection in self.connections.drain() {
+            leave(&self.shared, &connection);
+        }
+    }
+
+    /// Goes on until every reply has left that can.
+    fn say_farewell(&mut self, events: &mut Events) -> io::Result<()> {
+        let at_most = self.shared.config.shutdown_timeout;
+        let mut farewell = Farewell::new(at_most, self.sent_bytes);
+        while self.owes_replies() && !farewell.is_over(self.sent_bytes) {
+            self.step(events, Some(FAREWELL_PAUSE))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do, at most as long as given, and does it.
+    fn step(&mut self, events: &mut Events, at_most: Option<Duration>) -> io::Result<()> {
+        let pause = [at_most, self.pause()].into_iter().flatten().min();
+        self.wait(events, pause)?;
+        for event in &*events {
+            match event.token() {
+                INBOX => self.has_orders = true,
+                Token(place) => self.note(place, event),
+            }
+        }
+        if std::mem::take(&mut self.has_orders) {
+            self.take_orders();
+        }
+        self.execute();
+        self.release();
+        if self.wants_another_look() {
+            return Ok(());
+        }
+        self.commit();
+        self.sweep_out();
+        let sent = self.sent_bytes - std::mem::replace(&mut self.sent_bytes_told, self.sent_bytes);
+        let counter = &self.shared.statistics.bytes_out;
+        counter.fetch_add(sent, Ordering::Relaxed);
+        for place in self.closed.drain(..) {
+            self.connections.remove(place);
+        }
+        Ok(())
+    }
+
+    /// Waits for events, in a lull perhaps after a few looks.
+    fn wait(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
+        if pause != Some(Duration::ZERO) {
+            let looks = self.lull.looks();
+            for _ in 0..looks {
+                self.poll(events, Some(Duration::ZERO))?;
+                if !events.is_empty() {
+                    self.lull.note(true);
+                    return Ok(());
                 }
             }
-            else => break,
+            if looks > 0 {
+                self.lull.note(false);
+            }
+        }
+        self.poll(events, pause)
+    }
+
+    fn poll(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, pause) {
+            // Then there are no events.
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
         }
     }
-    // Everything that will ever be durable is durable now: let the replies that waited for it
-    // leave before the connections are cut.
-    worker.gate.nudge();
-    // A client that does not read its replies is cut off.
-    let _ = tokio::time::timeout(shared.config.shutdown_timeout, farewell(&shared)).await;
-    connections.shutdown().await;
-    committer.abort();
-}
 
-/// Waits until every reply has left, or until no client has taken a byte for a while: one that
-/// reads slowly gets its replies, one that does not read holds nobody up.
-async fn farewell(shared: &Shared) {
-    let meter = &shared.meter;
-    let blocked = &shared.statistics.blocked;
-    // The last sync has ended every wait for one; its reply is about to be there.
-    let is_waiting =
-        || meter.filled.load(Ordering::Relaxed) > 0 || blocked.load(Ordering::Relaxed) > 0;
-    while is_waiting() {
-        let last = meter.progress();
-        let news = async {
-            while is_waiting() && meter.progress() == last {
-                tokio::time::sleep(FAREWELL_PAUSE).await;
-            }
+    /// Whether a client waits for a reply that is on its way. The last sync has ended every wait for
+    /// one.
+    fn owes_replies(&self) -> bool {
+        let is_waiting = |connection: &Connection| matches!(connection.stage, Stage::Waiting(_));
+        self.unsent > 0 || self.connections.iter().any(|(_, one)| is_waiting(one))
+    }
+
+    /// How long the next poll may take; without end where nothing is due.
+    fn pause(&self) -> Option<Duration> {
+        if self.has_looked_again || !self.turn.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        if self.connections.is_empty() {
+            return None;
+        }
+        self.sweep.pause()
+    }
+
+    /// One more look at the sockets before a commit: what has arrived meanwhile shares its write and
+    /// its sync.
+    fn wants_another_look(&mut self) -> bool {
+        let is_wanted =
+            !self.has_looked_again && !self.gate.is_empty() && self.connections.len() > 1;
+        self.has_looked_again = is_wanted;
+        is_wanted
+    }
+
+    fn note(&mut self, place: usize, event: &Event) {
+        let Some(connection) = self.connections.get_mut(place) else {
+            return;
         };
-        if tokio::time::timeout(SILENCE_MAX, news).await.is_err() {
+        let is_ending = event.is_read_closed() || event.is_error();
+        if event.is_readable() || is_ending {
+            connection.note_readable(is_ending);
+        }
+        match connection.stage {
+            Stage::Reading if connection.has_work() => self.turn.queue(place, connection),
+            Stage::Sending => self.send(place),
+            Stage::Waiting(_) => {
+                if self.turn.receive_waiting(connection) == Received::End {
+                    self.close(place);
+                }
+            }
+            Stage::Reading | Stage::Held | Stage::Closed => {}
+        }
+    }
+
+    fn take_orders(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Serve(handover) => self.open(handover),
+                Order::Over {
+                    connection,
+                    client_id,
+                    blocked,
+                } => self.answer(connection, client_id, blocked),
+                Order::Synced => self.gate.note_synced(),
+                Order::Stop => self.is_stopping = true,
+            }
+        }
+    }
+
+    fn open(&mut self, Handover { stream, client }: Handover) {
+        let entry = self.connections.vacant_entry();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = self.poll.registry().register(
+            &mut SourceFd(&stream.as_raw_fd()),
+            Token(entry.key()),
+            interest,
+        );
+        if let Err(error) = registered {
+            tracing::warn!("cannot serve a client: {error}");
+            self.shared.clients.remove(client.id);
             return;
         }
+        let session = Session::new(client, &self.shared);
+        entry.insert(Connection::new(stream, session));
+    }
+
+    /// Reads and executes, and hands the replies to the gate.
+    fn execute(&mut self) {
+        if self.turn.is_empty() {
+            return;
+        }
+        let places = self.turn.run(&self.shared, &mut self.connections);
+        for &place in &places {
+            let connection = &mut self.connections[place];
+            if connection.has_replies() {
+                connection.stage = Stage::Held;
+                self.gate.hold(place, connection.wait);
+                self.unsent += 1;
+            } else {
+                self.go_on(place);
+            }
+        }
+        self.turn.give_back(places);
+    }
+
+    /// What comes after a turn of which no reply is left.
+    fn go_on(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        match connection.take_blocked() {
+            Some(blocked) => self.wait_with(place, blocked),
+            None if connection.then == Next::Close => self.close(place),
+            None => {
+                connection.stage = Stage::Reading;
+                if connection.has_work() {
+                    self.turn.queue(place, connection);
+                }
+            }
+        }
+    }
+
+    fn wait_with(&mut self, place: usize, blocked: Blocked) {
+        let connection = &mut self.connections[place];
+        let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
+        let client_id = connection.session.client.id;
+        let task = self.runtime.spawn(async move {
+            blocked.over(&shared).await;
+            inbox.send(Order::Over {
+                connection: place,
+                client_id,
+                blocked,
+            });
+        });
+        connection.stage = Stage::Waiting(task.abort_handle());
+        if connection.has_work() && self.turn.receive_waiting(connection) == Received::End {
+            self.close(place);
+        }
+    }
+
+    fn answer(&mut self, place: usize, client_id: u64, blocked: Blocked) {
+        let Some(connection) = self.connections.get_mut(place) else {
+            return;
+        };
+        let is_waiting = matches!(connection.stage, Stage::Waiting(_));
+        if !is_waiting || connection.session.client.id != client_id {
+            return;
+        }
+        connection.answer(&blocked.reply(&self.shared));
+        connection.stage = Stage::Held;
+        self.gate.hold(place, connection.wait);
+        self.unsent += 1;
+    }
+
+    /// Makes the log as durable as the replies need, and sends those that may leave.
+    fn commit(&mut self) {
+        if self.gate.is_empty() {
+            return;
+        }
+        if let Err(failure) = self.gate.commit(&self.shared, &self.inbox) {
+            self.shared.fail(&failure);
+        }
+        self.shared.log_thread.after_write(&self.shared);
+        self.release();
+    }
+
+    fn release(&mut self) {
+        let mut released = std::mem::take(&mut self.released);
+        self.gate.release(&self.shared, &mut released);
+        for replies in released.drain(..) {
+            if let (true, Some(failure)) = (replies.is_withheld, self.shared.commit.failure()) {
+                self.connections[replies.connection].withhold(&refusal(failure));
+            }
+            self.send(replies.connection);
+        }
+        self.released = released;
+    }
+
+    fn send(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        match connection.send(&mut self.sent_bytes) {
+            Sent::All => {
+                self.unsent -= 1;
+                self.go_on(place);
+            }
+            Sent::Partly => connection.stage = Stage::Sending,
+            Sent::Broken => {
+                self.unsent -= 1;
+                self.close(place);
+            }
+        }
+    }
+
+    fn close(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        debug_assert!(
+            !matches!(connection.stage, Stage::Closed),
+            "a connection ends once"
+        );
+        leave(&self.shared, connection);
+        connection.stage = Stage::Closed;
+        self.closed.push(place);
+    }
+
+    /// Closes the connections of clients that have been silent for too long.
+    fn sweep_out(&mut self) {
+        if !self.sweep.takes_due() {
+            return;
+        }
+        let (config, now_raw_ns) = (&self.shared.config, self.shared.clock.raw_ns());
+        let is_tired = |connection: &Connection| {
+            matches!(connection.stage, Stage::Reading)
+                && !connection.is_queued
+                && connection.session.is_tired(config, now_raw_ns)
+        };
+        let places = self.connections.iter();
+        let tired: Vec<usize> = places
+            .filter_map(|(place, connection)| is_tired(connection).then_some(place))
+            .collect();
+        for place in tired {
+            self.close(place);
+        }
     }
 }
 
-fn open(
-    Handover { stream, client }: Handover,
-    worker: &Arc<WorkerContext>,
-) -> Option<impl Future<Output = ()> + Send + use<>> {
-    let Ok(stream) = TcpStream::from_std(stream) else {
-        worker.shared.clients.remove(client.id);
-        return None;
-    };
-    let session = Session::new(client, &worker.shared);
-    Some(serve(stream, session, Arc::clone(worker)))
+/// Takes a client off the node's list and ends what waits for it.
+fn leave(shared: &Shared, connection: &Connection) {
+    if let Stage::Waiting(task) = &connection.stage {
+        task.abort();
+    }
+    shared.clients.remove(connection.session.client.id);
 }
+
+/// Stops the node when its worker panics: a node that serves only some of its clients is worse.
+struct Alarm(Arc<Shared>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(&self.0.commit.fail(&"a worker panicked"));
+        }
+    }
+}
+
+const INBOX: Token = Token(usize::MAX);
+const EVENTS: usize = 1024;
 
 /// How often a stopping worker looks whether its replies have left.
 const FAREWELL_PAUSE: Duration = Duration::from_millis(1);
-/// The kernel takes more of a reply only once a third of its buffer is free, so a client that reads
-/// half a megabyte per second is not silent.
-const SILENCE_MAX: Duration = Duration::from_secs(2);

@@ -1,18 +1,10 @@
 //! Where the replies of one worker wait until they may leave.
 //!
-//! The committer task runs behind every connection that was ready before it, because the
-//! worker's run queue is first in, first out. So one write and one sync serve all of them:
-//! commits are grouped by what the machine has ready, without a timer. Replies that depend on
-//! nothing leave with the same turn, and never wait for a sync that others need.
+//! A worker commits after everything that was ready has been executed. So one write and one sync
+//! serve all of it: commits are grouped by what the machine has ready, without a timer. Replies that
+//! depend on nothing leave with the same turn, and never wait for a sync that others need.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Poll, Waker};
-
-use tokio::sync::oneshot;
-
-use crate::net::outlet::Outlet;
+use crate::net::inbox::Inbox;
 use crate::node::commit::Failure;
 use crate::node::core::Wait;
 use crate::node::log_thread::Job;
@@ -21,146 +13,82 @@ use crate::node::shared::Shared;
 /// One worker's waiting replies.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    arrivals: Mutex<Arrivals>,
+    held: Vec<Held>,
+    /// A sync for this worker runs on the log thread.
+    is_syncing: bool,
 }
 
-#[derive(Debug, Default)]
-struct Arrivals {
-    replies: Vec<Held>,
-    /// The committer has to look again although nothing arrived.
-    is_nudged: bool,
-    committer: Option<Waker>,
-}
-
-/// Replies, and how far the log must have come before they leave.
+/// A connection's replies, and how far the log must have come before they leave.
 #[derive(Debug)]
 struct Held {
-    outlet: Arc<Outlet>,
+    connection: usize,
     wait: Wait,
 }
 
-/// A sync that runs on the log thread.
-type Syncing = Option<oneshot::Receiver<()>>;
-
 impl Gate {
-    /// Takes a turn's replies; they leave in this turn of the worker, or when `wait` is met.
-    pub(crate) fn submit(&self, outlet: &Arc<Outlet>, replies: &mut Vec<u8>, wait: Wait) {
-        outlet.fill(replies);
-        let mut arrivals = self.lock();
-        arrivals.replies.push(Held {
-            outlet: Arc::clone(outlet),
-            wait,
+    /// Keeps the replies of a connection until `wait` is met.
+    pub(crate) fn hold(&mut self, connection: usize, wait: Wait) {
+        self.held.push(Held { connection, wait });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// The sync on the log thread has ended.
+    pub(crate) fn note_synced(&mut self) {
+        self.is_syncing = false;
+    }
+
+    /// Moves the connections whose wait is met to `released`; if the log has failed, the others as
+    /// well: their replies must not leave.
+    pub(crate) fn release(&mut self, shared: &Shared, released: &mut Vec<Released>) {
+        let has_failed = shared.commit.failure().is_some();
+        self.held.retain(|held| {
+            let is_met = shared.commit.is_met(held.wait);
+            if is_met || has_failed {
+                released.push(Released {
+                    connection: held.connection,
+                    is_withheld: !is_met,
+                });
+            }
+            !is_met && !has_failed
         });
-        arrivals.wake();
     }
 
-    /// Lets the committer look again: the node has stopped, the log is as durable as it gets.
-    pub(crate) fn nudge(&self) {
-        let mut arrivals = self.lock();
-        arrivals.is_nudged = true;
-        arrivals.wake();
-    }
-
-    /// The committer task of a worker: never ends.
-    pub(crate) async fn commit_for_ever(&self, shared: &Shared) {
-        let mut held = Vec::new();
-        let mut syncing = None;
-        loop {
-            self.news(&mut held, &mut syncing).await;
-            // One more look at the sockets before anything leaves: what has arrived meanwhile
-            // shares this turn's write, sync and wake-up.
-            tokio::task::yield_now().await;
-            held.append(&mut self.lock().replies);
-            release(shared, &mut held);
-            if held.is_empty() {
-                continue;
-            }
-            match commit(shared, &held, syncing.is_some()) {
-                Ok(started) => syncing = syncing.or(started),
-                Err(failure) => shared.fail(&failure),
-            }
-            shared.log_thread.after_write(shared);
-            release(shared, &mut held);
+    /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
+    /// log thread when they are long, so that reading and executing go on beside it.
+    pub(crate) fn commit(&mut self, shared: &Shared, inbox: &Inbox) -> Result<(), Failure> {
+        let lacks_sync = |held: &Held| shared.commit.lacks_sync(held.wait);
+        let needs_sync = self.held.iter().any(lacks_sync);
+        let only_write = !self.held.iter().all(lacks_sync);
+        if needs_sync && !self.is_syncing && shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX {
+            return shared.commit.write_and_sync(&shared.core);
         }
-    }
-
-    /// Waits until replies arrive, the sync under way ends, or somebody nudges.
-    async fn news(&self, held: &mut Vec<Held>, syncing: &mut Syncing) {
-        poll_fn(|context| {
-            let mut arrivals = self.lock();
-            let has_synced = match syncing {
-                Some(receiver) => Pin::new(receiver).poll(context).is_ready(),
-                None => false,
-            };
-            if has_synced {
-                *syncing = None;
-            }
-            let is_nudged = std::mem::take(&mut arrivals.is_nudged);
-            if arrivals.replies.is_empty() && !has_synced && !is_nudged {
-                arrivals.committer = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-            held.append(&mut arrivals.replies);
-            Poll::Ready(())
-        })
-        .await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Arrivals> {
-        self.arrivals
-            .lock()
-            .expect("no holder of the gate can panic")
+        if only_write || !self.is_syncing {
+            shared.commit.write(&shared.core)?;
+        }
+        if needs_sync && !self.is_syncing {
+            self.is_syncing = true;
+            let ended = inbox.synced_on_drop();
+            shared
+                .log_thread
+                .send(Job::SyncNow(Box::new(move || drop(ended))));
+        }
+        Ok(())
     }
 }
 
-impl Arrivals {
-    fn wake(&mut self) {
-        if let Some(committer) = self.committer.take() {
-            committer.wake();
-        }
-    }
-}
-
-/// Sends the replies whose wait is met; if the log has failed, refusals instead of the others.
-fn release(shared: &Shared, held: &mut Vec<Held>) {
-    let failure = shared.commit.failure();
-    held.retain(|replies| {
-        if shared.commit.is_met(replies.wait) {
-            replies.outlet.send();
-            return false;
-        }
-        let Some(failure) = failure else { return true };
-        replies.outlet.withhold(&refusal(failure));
-        false
-    });
-}
-
-/// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
-/// log thread when they are long, so that reading and executing go on beside it.
-fn commit(shared: &Shared, held: &[Held], is_syncing: bool) -> Result<Syncing, Failure> {
-    let needs_sync = held
-        .iter()
-        .any(|replies| shared.commit.lacks_sync(replies.wait));
-    let only_write = held
-        .iter()
-        .any(|replies| !shared.commit.lacks_sync(replies.wait));
-    if needs_sync && !is_syncing && shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX {
-        shared.commit.write_and_sync(&shared.core)?;
-        return Ok(None);
-    }
-    if only_write || !is_syncing {
-        shared.commit.write(&shared.core)?;
-    }
-    if !needs_sync || is_syncing {
-        return Ok(None);
-    }
-    let (done, finished) = oneshot::channel();
-    shared.log_thread.send(Job::SyncNow(done));
-    Ok(Some(finished))
+/// A connection whose replies leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Released {
+    pub(crate) connection: usize,
+    /// The client is told that the log has failed instead.
+    pub(crate) is_withheld: bool,
 }
 
 /// What a client is told whose command may or may not be on disk.
-fn refusal(failure: &Failure) -> Vec<u8> {
+pub(crate) fn refusal(failure: &Failure) -> Vec<u8> {
     let text = format!(
         "-MISCONF {failure}. Whether this command took effect is unknown: treat the lock as not \
          granted and not released. The node stops"

@@ -18,7 +18,7 @@ use crate::node::shared::Shared;
 /// Something to do.
 pub(crate) enum Job {
     /// Sync what is written and say when it is done.
-    SyncNow(oneshot::Sender<()>),
+    SyncNow(Box<dyn FnOnce() + Send>),
     /// Write what is appended and sync it: somebody waits for it who is no reply (WAITAOF).
     WriteAndSync,
     /// Sync what is written within a second.
@@ -157,8 +157,7 @@ impl Turn {
         match job {
             Job::SyncNow(done) => {
                 let outcome = self.sync();
-                // A committer that is gone needs no answer.
-                let _ = done.send(());
+                done();
                 outcome
             }
             Job::WriteAndSync => {

@@ -12,7 +12,6 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
 use crate::net::clients::Clients;
-use crate::net::outlet::Meter;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::identity::Identity;
@@ -43,7 +42,6 @@ pub(crate) struct Shared {
     pub(crate) started_raw_ns: u64,
     pub(crate) clients: Clients,
     pub(crate) statistics: Statistics,
-    pub(crate) meter: Arc<Meter>,
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,
     pub(crate) rewrites: Rewrites,
@@ -142,7 +140,11 @@ impl Shared {
     /// When the log failed.
     pub(crate) async fn synced(&self) -> Result<(), Failure> {
         let (done, finished) = oneshot::channel();
-        self.log_thread.send(Job::SyncNow(done));
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_thread.send(Job::SyncNow(Box::new(done)));
         self.done(finished).await
     }
 

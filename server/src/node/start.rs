@@ -412,7 +412,6 @@ fn assemble(
         metrics_address: reach.metrics,
         clients: crate::net::clients::Clients::default(),
         statistics: Statistics::default(),
-        meter: Arc::default(),
         rewrites: Rewrites::default(),
         activity: tokio::sync::Notify::new(),
         signals: Signals::default(),

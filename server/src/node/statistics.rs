@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) struct Statistics {
     pub(crate) commands: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) errors: AtomicU64,
     /// Clients that wait for a sync (WAITAOF) right now.
@@ -31,7 +32,13 @@ impl Statistics {
 
     /// Counts from zero again (CONFIG RESETSTAT).
     pub(crate) fn reset(&self) {
-        for counter in [&self.commands, &self.bytes_in, &self.rejected, &self.errors] {
+        for counter in [
+            &self.commands,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.rejected,
+            &self.errors,
+        ] {
             counter.store(0, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,5 @@
-//! The threads of a running node, from the first to the last.
+//! The threads of a running node, from the first to the last: one with a runtime for everything that is
+//! rare, the workers, the log thread, and one for the metrics where they are wanted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,8 +9,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::net::worker::{Handover, inbox};
-use crate::net::{listener, worker};
+use crate::net::inbox::{Inbox, Order};
+use crate::net::listener;
+use crate::net::worker::Worker;
 use crate::node::commit::Failure;
 use crate::node::error::StartError;
 use crate::node::log_thread::{Job, LogThread};
@@ -20,14 +22,14 @@ use crate::node::{Outcome, maintenance};
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<(Arc<Shared>, std::net::SocketAddr), StartError>>;
 
-/// Starts a node on a thread of its own; the thread is the first worker as well.
+/// Starts a node on a thread of its own.
 pub(crate) fn spawn(
     plan: Plan,
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
-        .name("quorlock-0".to_owned())
+        .name("quorlock-node".to_owned())
         .spawn(move || {
             let ended = match start(plan) {
                 Ok(started) => run(started, ready),
@@ -52,6 +54,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let mut threads = Threads {
         shared: Arc::clone(&shared),
         handles: Vec::new(),
+        inboxes: Vec::new(),
     };
     let prepared = runtime().and_then(|runtime| {
         threads
@@ -65,10 +68,10 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
                 .push(crate::metrics::spawn(metrics, shared)?);
             tracing::info!("metrics at http://{address}/metrics, readiness at /readyz");
         }
-        let (inboxes, first) = threads.spawn_workers()?;
-        Ok((runtime, inboxes, first))
+        let ends = threads.spawn_workers(&runtime)?;
+        Ok((runtime, ends))
     });
-    let (runtime, inboxes, first) = match prepared {
+    let (runtime, ends) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             shared.signals.stopped.send_replace(true);
@@ -80,13 +83,12 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         .first()
         .and_then(|listener| listener.local_addr().ok());
     let ended = runtime.block_on(async {
-        let first = tokio::spawn(worker::run(Arc::clone(&shared), first));
         let mut acceptors = JoinSet::new();
         for listener in listeners {
             acceptors.spawn(listener::accept(
                 listener,
                 Arc::clone(&shared),
-                inboxes.clone(),
+                threads.inboxes.clone(),
             ));
         }
         let told = match address {
@@ -101,7 +103,11 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         acceptors.shutdown().await;
         let ended = lived.and_then(|()| last_words(&shared));
         shared.signals.stopped.send_replace(true);
-        let _ = first.await;
+        threads.stop_workers();
+        for end in ends {
+            // A worker that panicked ends as well.
+            let _ = end.await;
+        }
         ended
     });
     threads.end()?;
@@ -121,33 +127,42 @@ fn last_words(shared: &Shared) -> Result<(), Failure> {
 struct Threads {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
+    /// The workers'.
+    inboxes: Vec<Inbox>,
 }
 
-type Inbox = tokio::sync::mpsc::UnboundedReceiver<Handover>;
-type Inboxes = Vec<tokio::sync::mpsc::UnboundedSender<Handover>>;
-
 impl Threads {
-    /// All workers but the first, and the inbox of the first.
-    fn spawn_workers(&mut self) -> std::io::Result<(Inboxes, Inbox)> {
-        let (sender, first) = inbox();
-        let mut inboxes = vec![sender];
-        for number in 1..self.shared.workers {
-            let (sender, receiver) = inbox();
-            let shared = Arc::clone(&self.shared);
-            let runtime = runtime()?;
-            let name = format!("quorlock-{number}");
+    /// Starts the workers; each says when it ends.
+    fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
+        let mut ends = Vec::new();
+        for number in 0..self.shared.workers {
+            let worker = Worker::new(Arc::clone(&self.shared), runtime.handle().clone())?;
+            let inbox = worker.inbox();
+            let (end, ended) = oneshot::channel::<()>();
             self.handles.push(
                 std::thread::Builder::new()
-                    .name(name)
-                    .spawn(move || runtime.block_on(worker::run(shared, receiver)))?,
+                    .name(format!("quorlock-{number}"))
+                    .spawn(move || {
+                        let _end = end;
+                        worker.run();
+                    })?,
             );
-            inboxes.push(sender);
+            self.inboxes.push(inbox);
+            ends.push(ended);
         }
-        Ok((inboxes, first))
+        Ok(ends)
     }
 
-    /// Ends the log thread and waits for all.
+    /// Lets the workers send the replies that waited for the log, and end.
+    fn stop_workers(&self) {
+        for inbox in &self.inboxes {
+            inbox.send(Order::Stop);
+        }
+    }
+
+    /// Ends all threads and waits for them.
     fn end(self) -> Result<(), Failure> {
+        self.stop_workers();
         self.shared.log_thread.send(Job::Stop);
         for handle in self.handles {
             if handle.join().is_err() {

@@ -269,6 +269,15 @@ impl Request {
         self.spans.iter().map(|span| span.of(bytes)).collect()
     }
 
+    /// One argument, counted from the command's name.
+    ///
+    /// # Panics
+    /// When `buffer` is not the one this request was read from.
+    pub fn argument<'a>(&self, index: usize, buffer: &'a [u8]) -> Option<&'a [u8]> {
+        let bytes = &buffer[self.start..];
+        self.spans.get(index).map(|span| span.of(bytes))
+    }
+
     fn is_http(&self, buffer: &[u8]) -> bool {
         let bytes = &buffer[self.start..];
         self.spans

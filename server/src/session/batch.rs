@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use quorlock_engine::{Command, ErrorReply, Flags, LogLine, Moment, Reply, spec_named};
+use quorlock_engine::{Command, ErrorReply, Flags, Hint, LogLine, Moment, Reply, spec_named};
+use smallvec::SmallVec;
 
 use crate::node::commit::Failure;
 use crate::node::core::{Core, Wait};
@@ -17,8 +18,6 @@ use crate::session::{Session, table};
 pub(crate) enum Next {
     /// Everything that arrived is executed.
     Read,
-    /// There may be more in the buffer.
-    Continue,
     /// Send what there is, and execute nothing more until this is over and answered.
     Wait(Blocked),
     /// Send what there is and close.
@@ -29,6 +28,13 @@ pub(crate) enum Next {
 pub(crate) struct Batch<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     core: Option<(MutexGuard<'a, Core>, Moment)>,
+    /// The raw clock at the last moment, once there was one.
+    raw_ns: Option<u64>,
+    /// Where the keys of this batch are.
+    hints: SmallVec<[Hint; HINTS_INLINE]>,
+    /// Commands under the present lock, and whether a script was among them.
+    under_lock: usize,
+    has_run_script: bool,
     commands: u64,
     errors: u64,
 }
@@ -52,6 +58,10 @@ impl<'a> Batch<'a> {
         Self {
             shared,
             core: None,
+            raw_ns: None,
+            hints: SmallVec::new(),
+            under_lock: 0,
+            has_run_script: false,
             commands: 0,
             errors: 0,
         }
@@ -66,6 +76,7 @@ impl<'a> Batch<'a> {
         replies: &mut Vec<u8>,
     ) -> Next {
         self.commands += 1;
+        self.under_lock += 1;
         let (answer, next) = match self.answer(session, arguments, wait) {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
@@ -97,14 +108,14 @@ impl<'a> Batch<'a> {
                 return Ok(Answer::Reply(Reply::Error(NOAUTH)));
             }
             session.note_command(spec.name);
-            let command = match Command::parse(arguments) {
+            let command = match Command::of(spec, arguments) {
                 Ok(command) => command,
                 Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
             };
             let (core, _) = self.core()?;
             if core.waits_for_segment(&command) {
                 // Once: the disk may turn out to be full.
-                self.core = None;
+                self.release();
                 self.shared.make_room()?;
             }
             let (core, now) = self.core()?;
@@ -112,6 +123,7 @@ impl<'a> Batch<'a> {
             session.position = session.position.max(wait.position());
             if spec.flags.contains(Flags::SCRIPT) {
                 report(core.engine.take_script_log());
+                self.has_run_script = true;
             }
             return Ok(Answer::Reply(reply));
         }
@@ -135,9 +147,51 @@ impl<'a> Batch<'a> {
         (row.run)(session, self, arguments)
     }
 
-    /// The raw clock at the moment of this turn, if a command needed one.
-    pub(crate) fn raw_ns(&self) -> Option<u64> {
-        self.core.as_ref().map(|(core, _)| core.time.raw_ns)
+    /// The raw clock at the last moment of this turn.
+    pub(crate) fn raw_ns(&mut self) -> u64 {
+        *self
+            .raw_ns
+            .get_or_insert_with(|| self.shared.clock.raw_ns())
+    }
+
+    /// Notes which key a request will touch, for [`Batch::warm`].
+    pub(crate) fn hint<'b>(
+        &mut self,
+        session: &Session,
+        argument: impl Fn(usize) -> Option<&'b [u8]>,
+    ) {
+        // A poisoned lock is reported by the commands.
+        let Ok((core, _)) = self.core() else { return };
+        if let Some(hint) = core.engine.hint(session.caller.database, argument) {
+            self.hints.push(hint);
+        }
+    }
+
+    /// Fetches the places of all noted keys into the processor's caches at once: one after the other,
+    /// each would be waited for.
+    pub(crate) fn warm(&mut self) {
+        if let Some((core, _)) = &self.core {
+            core.engine.warm(&self.hints);
+        }
+        self.hints.clear();
+    }
+
+    /// Between two connections: lets others have the engine after many commands, and takes a new
+    /// moment after a script, which may have run for long.
+    pub(crate) fn breathe(&mut self) {
+        if self.has_run_script || self.under_lock >= COMMANDS_PER_LOCK {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some((mut core, _)) = self.core.take()
+            && core.takes_idle_wish()
+        {
+            self.shared.activity.notify_one();
+        }
+        self.under_lock = 0;
+        self.has_run_script = false;
     }
 
     /// The engine, locked, and the moment of this turn.
@@ -145,6 +199,7 @@ impl<'a> Batch<'a> {
         if self.core.is_none() {
             let mut core = self.shared.lock()?;
             let now = core.now(&*self.shared.clock);
+            self.raw_ns = Some(core.time.raw_ns);
             self.core = Some((core, now));
         }
         let (core, now) = self.core.as_mut().expect("locked on the lines above");
@@ -154,11 +209,7 @@ impl<'a> Batch<'a> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        if let Some((mut core, _)) = self.core.take()
-            && core.takes_idle_wish()
-        {
-            self.shared.activity.notify_one();
-        }
+        self.release();
         let statistics = &self.shared.statistics;
         statistics
             .commands
@@ -189,5 +240,9 @@ fn report(lines: Vec<LogLine>) {
         }
     }
 }
+
+/// The engine is released between connections after so many commands.
+const COMMANDS_PER_LOCK: usize = 256;
+const HINTS_INLINE: usize = 64;
 
 const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

@@ -17,14 +17,13 @@ use std::time::Duration;
 
 use quorlock_engine::{Caller, Protocol};
 
-pub(crate) use batch::Next;
+pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
 
 use crate::config::Config;
 use crate::net::clients::Client;
 use crate::node::shared::Shared;
 use crate::protocol::Limits;
-use crate::session::batch::Batch;
 
 /// One connection's state.
 pub(crate) struct Session {
@@ -71,7 +70,7 @@ impl Session {
 
     /// How long this connection may be idle; for ever where nothing is configured. A stranger
     /// who does not say the password is not kept.
-    pub(crate) fn patience(&self, config: &Config) -> Option<Duration> {
+    fn patience(&self, config: &Config) -> Option<Duration> {
         let configured = config.timeout;
         if self.is_authenticated {
             return configured;
@@ -79,18 +78,15 @@ impl Session {
         Some(configured.map_or(STRANGER_IDLE_MAX, |timeout| timeout.min(STRANGER_IDLE_MAX)))
     }
 
-    /// Begins a batch: the engine is locked when the first command needs it, and once.
-    pub(crate) fn begin<'a>(&self, shared: &'a Arc<Shared>) -> Batch<'a> {
-        Batch::new(shared)
+    /// Whether its requests have the limits of a client that said the password, or needs none.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_authenticated
     }
 
-    /// Ends it, and notes when this client was last heard of: the moment of the batch, so that
-    /// the clock is read once per turn.
-    pub(crate) fn end(&self, batch: Batch<'_>) {
-        let read = batch.raw_ns();
-        let raw_ns = read.unwrap_or_else(|| batch.shared.clock.raw_ns());
-        drop(batch);
-        self.client.touch(raw_ns);
+    /// Whether this connection has been idle for longer than it may be.
+    pub(crate) fn is_tired(&self, config: &Config, now_raw_ns: u64) -> bool {
+        self.patience(config)
+            .is_some_and(|patience| self.client.idle(now_raw_ns) > patience)
     }
 
     /// The protocol in which this connection wants its replies.

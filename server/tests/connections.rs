@@ -61,14 +61,44 @@ fn whoever_sends_no_more_still_gets_every_reply() {
 fn more_requests_than_one_turn_takes_are_answered_in_order() {
     with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
-        let mut other = Wire::connect(node.address());
         client.send(&b"INCR n\r\n".repeat(5_000));
         for expected in 1..=5_000 {
             assert_eq!(client.reply(), format!(":{expected}"));
-            if expected == 1 {
-                assert_eq!(other.ask("PING"), "+PONG");
+        }
+    });
+}
+
+#[test]
+fn many_deep_pipelines_at_once_keep_their_replies_apart() {
+    with_node(&[], |node, _| {
+        let mut clients: Vec<Wire> = (0..20).map(|_| Wire::connect(node.address())).collect();
+        // While this runs, what the others send gathers; so it is all there for one turn.
+        let mut busy = Wire::connect(node.address());
+        let script = "for i = 1, 5000000 do end return 1";
+        busy.send(
+            format!(
+                "*3\r\n$4\r\nEVAL\r\n${}\r\n{script}\r\n$1\r\n0\r\n",
+                script.len()
+            )
+            .as_bytes(),
+        );
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(
+                format!("INCR own{number}\r\nINCR all\r\n")
+                    .repeat(500)
+                    .as_bytes(),
+            );
+        }
+        for client in &mut clients {
+            let mut last = 0;
+            for expected in 1..=500 {
+                assert_eq!(client.reply(), format!(":{expected}"));
+                let all: u64 = client.reply()[1..].parse().unwrap();
+                assert!(all > last, "{all} after {last}");
+                last = all;
             }
         }
+        assert_eq!(clients[0].ask("GET all"), "10000");
     });
 }
 
@@ -120,6 +150,18 @@ fn requests_before_a_broken_one_are_executed_and_answered() {
         assert!(client.reply().starts_with("-ERR Protocol error"));
         assert_eq!(client.reply(), "<closed>");
         assert_eq!(Wire::connect(node.address()).ask("GET n"), "2");
+    });
+}
+
+#[test]
+fn a_broken_request_behind_a_wait_is_answered_without_another_byte() {
+    with_node(&[], |node, _| {
+        let mut client = Wire::connect(node.address());
+        client.send(b"SET a token PX 30000\r\nWAITAOF 1 0 0\r\n*1\r\n+PING\r\n");
+        assert_eq!(client.reply(), "+OK");
+        assert_eq!(client.reply(), "[:1, :0]");
+        assert!(client.reply().starts_with("-ERR Protocol error"));
+        assert_eq!(client.reply(), "<closed>");
     });
 }
 

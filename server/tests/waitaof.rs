@@ -49,7 +49,7 @@ struct SlowDisk {
 #[derive(Debug, Default)]
 struct Gate {
     is_closed: Mutex<bool>,
-    arrived: AtomicUsize,
+    waiting: AtomicUsize,
     opened: Condvar,
 }
 
@@ -59,12 +59,10 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// Does something that leads to a sync, and waits until one has come to the gate.
-    fn await_arrival(&self, cause: impl FnOnce()) {
-        let before = self.arrived.load(Ordering::SeqCst);
-        cause();
+    /// Waits until a sync stands at the closed gate.
+    fn await_arrival(&self) {
         for _ in 0..2_000 {
-            if self.arrived.load(Ordering::SeqCst) > before {
+            if self.waiting.load(Ordering::SeqCst) > 0 {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -73,9 +71,10 @@ impl Gate {
     }
 
     fn pass(&self) {
-        self.arrived.fetch_add(1, Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let is_closed = self.is_closed.lock().unwrap();
         drop(self.opened.wait_while(is_closed, |closed| *closed).unwrap());
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -207,6 +206,59 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
     });
 }
 
+/// Waiting is not being idle: `timeout` begins anew with the reply.
+#[test]
+fn a_long_wait_does_not_count_as_silence() {
+    run(async {
+        let gate = Arc::new(Gate::default());
+        let disk = Arc::new(SlowDisk {
+            inner: MemoryDisk::new(),
+            gate: Arc::clone(&gate),
+        });
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(disk, &clock, "everysec").directive("timeout", &["5"]);
+        let node = node.start().await.unwrap();
+        let _open = OpenAtEnd(Arc::clone(&gate));
+        let mut client = Wire::connect(node.address());
+        let mut silent = Wire::connect(node.address());
+        assert_eq!(client.ask("SET a token PX 30000"), "+OK");
+        assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
+        gate.set_closed(true);
+        client.send(b"SET b token PX 30000\r\nWAITAOF 1 0 1000\r\n");
+        assert_eq!(client.reply(), "+OK");
+        wait_for(&mut silent, "blocked_clients", "1");
+        // What it sends meanwhile is kept for later, and counted now.
+        let mut bytes_in = || -> u64 { silent.info("total_net_input_bytes").parse().unwrap() };
+        let before = bytes_in();
+        client.send(&b"PING\r\n".repeat(500));
+        let mut tries = 0;
+        while bytes_in() < before + 3_000 {
+            tries += 1;
+            assert!(tries < 50, "the questions alone are fewer bytes");
+        }
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(client.reply(), "[:0, :0]");
+        for _ in 0..500 {
+            assert_eq!(client.reply(), "+PONG");
+        }
+        client.send(b"WAITAOF 1 0 10000\r\n");
+        wait_for(&mut silent, "blocked_clients", "1");
+        for _ in 0..2 {
+            clock.advance(Duration::from_secs(4));
+            assert_eq!(silent.ask("PING"), "+PONG");
+        }
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(client.reply(), "[:0, :0]");
+        clock.advance(Duration::from_secs(4));
+        assert_eq!(
+            silent.reply(),
+            "<closed>",
+            "so idle clients were looked for"
+        );
+        assert_eq!(client.ask("PING"), "+PONG");
+    });
+}
+
 /// A worker syncs itself until it has met a long sync. From then on the log thread does it, and
 /// everybody who does not wait for it goes on.
 #[test]
@@ -225,7 +277,8 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
         let set = b"SET a token PX 30000\r\n";
         for round in 0..5 {
             gate.set_closed(true);
-            gate.await_arrival(|| client.send(set));
+            client.send(set);
+            gate.await_arrival();
             if round == 0 {
                 // How long a sync takes is measured in real time.
                 std::thread::sleep(Duration::from_millis(20));

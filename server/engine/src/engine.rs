@@ -84,14 +84,15 @@ impl Engine {
         }
     }
 
-    /// Where the first key of a request is, for [`Engine::warm`]. `None` where the request has no key.
+    /// Where the first key of a request is, for [`Engine::warm`]. `None` where the request has no
+    /// key, or a long one.
     pub fn hint<'a>(
         &self,
         database: u8,
         argument: impl Fn(usize) -> Option<&'a [u8]>,
     ) -> Option<Hint> {
         let spec = spec_named(argument(0)?)?;
-        let key = argument(spec.first_key()?)?;
+        let key = argument(spec.first_key()?).filter(|key| key.len() <= HINT_KEY_BYTES_MAX)?;
         Some(Hint(self.keyspace.hash(database, key)))
     }
 
@@ -229,6 +230,9 @@ impl Engine {
         self.scripts.take_log()
     }
 }
+
+/// Hashing a longer key costs more than a hint is worth.
+const HINT_KEY_BYTES_MAX: usize = 256;
 
 /// Where a key is, or would be.
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     backlog: VecDeque<Request>,
     /// What is wrong with the bytes behind the backlog.
     broken: Option<ProtocolError>,
+    /// The same once the client has been told.
+    told: Option<ProtocolError>,
     /// `received` may hold complete requests that have not been looked at.
     may_hold_requests: bool,
     /// Bytes have come since this was last asked.
@@ -93,6 +95,7 @@ impl Connection {
             received: Vec::new(),
             backlog: VecDeque::new(),
             broken: None,
+            told: None,
             may_hold_requests: false,
             was_heard: false,
             is_readable: false,
@@ -110,13 +113,18 @@ impl Connection {
 
     /// Whether the next turn has something to do for it.
     pub(crate) fn has_work(&self) -> bool {
-        self.is_readable || self.may_hold_requests || !self.backlog.is_empty()
+        self.is_readable || self.has_received()
+    }
+
+    /// Whether bytes that are here already have to be dealt with.
+    fn has_received(&self) -> bool {
+        self.may_hold_requests || !self.backlog.is_empty() || self.broken.is_some()
     }
 
     /// Takes in what has arrived, at most what fits into `buffer`. Requests that are here already
     /// come first.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
-        if !self.is_readable || self.may_hold_requests || !self.backlog.is_empty() {
+        if !self.is_readable || self.has_received() {
             return Received::Bytes(0);
         }
         self.read(buffer)
@@ -162,9 +170,12 @@ impl Connection {
         std::mem::take(&mut self.was_heard)
     }
 
-    /// Finds complete requests, up to the bound of one turn.
+    /// Finds complete requests, up to the bound of one turn. None is looked for while others are left.
     pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) {
-        requests.extend(self.backlog.drain(..));
+        if !self.backlog.is_empty() {
+            requests.extend(std::mem::take(&mut self.backlog));
+            return;
+        }
         if self.broken.is_some() {
             return;
         }
@@ -191,6 +202,9 @@ impl Connection {
 
     /// Tells the batch which key one of its requests will touch.
     pub(crate) fn hint(&self, request: &Request, batch: &mut Batch<'_>) {
+        if !self.session.is_trusted() {
+            return;
+        }
         batch.hint(&self.session, |index| {
             request.argument(index, &self.received)
         });
@@ -222,7 +236,7 @@ impl Connection {
             && let Some(error) = self.broken.take()
         {
             error.write_reply(&mut self.replies);
-            tracing::info!(client = %self.session.client.address, "closed: {error}");
+            self.told = Some(error);
             self.then = Next::Close;
         }
         self.forget_consumed();
@@ -236,6 +250,11 @@ impl Connection {
         } else {
             self.received.drain(..consumed);
         }
+    }
+
+    /// Why the node closes it, if bytes that are no request are why.
+    pub(crate) fn told(&self) -> Option<&ProtocolError> {
+        self.told.as_ref()
     }
 
     /// Answers what the client waited for.

@@ -45,8 +45,17 @@ impl Turn {
     }
 
     /// Takes in what a client sends that waits.
-    pub(crate) fn receive_waiting(&mut self, connection: &mut Connection) -> Received {
-        connection.receive_waiting(&mut self.buffer)
+    pub(crate) fn receive_waiting(
+        &mut self,
+        shared: &Shared,
+        connection: &mut Connection,
+    ) -> Received {
+        let received = connection.receive_waiting(&mut self.buffer);
+        if let Received::Bytes(count) = received {
+            let counter = &shared.statistics.bytes_in;
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        received
     }
 
     /// Runs the turn; returns whose it was. Replies stay with the connections.
@@ -82,39 +91,59 @@ impl Turn {
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Group by group, so that many deep pipelines at once cost bounded memory.
     fn execute(
         &mut self,
-        places: &[usize],
+        mut places: &[usize],
         shared: &Arc<Shared>,
         connections: &mut Slab<Connection>,
     ) {
         let mut batch = Batch::new(shared);
-        let Self {
-            requests, counts, ..
-        } = self;
-        for &place in places {
-            let connection = &mut connections[place];
-            let before = requests.len();
-            connection.collect(requests);
-            counts.push(requests.len() - before);
-            if places.len() > 1 {
-                for request in &requests[before..] {
-                    connection.hint(request, &mut batch);
+        while !places.is_empty() {
+            self.collect(places, connections);
+            let (group, rest) = places.split_at(self.counts.len());
+            self.warm(group, connections, &mut batch);
+            let mut requests = self.requests.drain(..);
+            for (&place, count) in group.iter().zip(self.counts.drain(..)) {
+                let connection = &mut connections[place];
+                connection.execute(requests.by_ref().take(count), &mut batch);
+                if connection.takes_heard() {
+                    connection.session.client.touch(batch.raw_ns());
                 }
+                batch.breathe();
+            }
+            places = rest;
+        }
+    }
+
+    /// Finds the requests of the first connections, of one at least.
+    fn collect(&mut self, places: &[usize], connections: &mut Slab<Connection>) {
+        for &place in places {
+            if self.requests.len() >= REQUESTS_PER_GROUP {
+                return;
+            }
+            let before = self.requests.len();
+            connections[place].collect(&mut self.requests);
+            self.counts.push(self.requests.len() - before);
+        }
+    }
+
+    /// Lets memory answer for the keys of several connections at once.
+    fn warm(&self, group: &[usize], connections: &Slab<Connection>, batch: &mut Batch<'_>) {
+        if group.len() < 2 {
+            return;
+        }
+        let mut requests = self.requests.iter();
+        for (&place, &count) in group.iter().zip(&self.counts) {
+            for request in requests.by_ref().take(count) {
+                connections[place].hint(request, batch);
             }
         }
         batch.warm();
-        let mut requests = requests.drain(..);
-        for (&place, count) in places.iter().zip(counts.drain(..)) {
-            let connection = &mut connections[place];
-            connection.execute(requests.by_ref().take(count), &mut batch);
-            if connection.takes_heard() {
-                connection.session.client.touch(batch.raw_ns());
-            }
-            batch.breathe();
-        }
     }
 }
 
+/// A connection adds at most one turn's requests to this.
+const REQUESTS_PER_GROUP: usize = 1024;
 /// One read takes at most this much.
 const READ_BYTES: usize = 64 * 1024;

@@ -125,6 +125,8 @@ impl Worker {
                 Token(place) => self.note(place, event),
             }
         }
+        // Whatever has arrived is noted now, so nobody is cut off who has just asked for something.
+        self.sweep_out();
         if std::mem::take(&mut self.has_orders) {
             self.take_orders();
         }
@@ -134,7 +136,6 @@ impl Worker {
             return Ok(());
         }
         self.commit();
-        self.sweep_out();
         let sent = self.sent_bytes - std::mem::replace(&mut self.sent_bytes_told, self.sent_bytes);
         let counter = &self.shared.statistics.bytes_out;
         counter.fetch_add(sent, Ordering::Relaxed);
@@ -209,7 +210,7 @@ impl Worker {
             Stage::Reading if connection.has_work() => self.turn.queue(place, connection),
             Stage::Sending => self.send(place),
             Stage::Waiting(_) => {
-                if self.turn.receive_waiting(connection) == Received::End {
+                if self.turn.receive_waiting(&self.shared, connection) == Received::End {
                     self.close(place);
                 }
             }
@@ -296,7 +297,9 @@ impl Worker {
             });
         });
         connection.stage = Stage::Waiting(task.abort_handle());
-        if connection.has_work() && self.turn.receive_waiting(connection) == Received::End {
+        if connection.has_work()
+            && self.turn.receive_waiting(&self.shared, connection) == Received::End
+        {
             self.close(place);
         }
     }
@@ -310,6 +313,7 @@ impl Worker {
             return;
         }
         connection.answer(&blocked.reply(&self.shared));
+        connection.session.client.touch(self.shared.clock.raw_ns());
         connection.stage = Stage::Held;
         self.gate.hold(place, connection.wait);
         self.unsent += 1;
@@ -343,6 +347,11 @@ impl Worker {
         let connection = &mut self.connections[place];
         match connection.send(&mut self.sent_bytes) {
             Sent::All => {
+                if matches!(connection.stage, Stage::Sending) {
+                    // It was reading all the while.
+                    let now_raw_ns = self.shared.clock.raw_ns();
+                    connection.session.client.touch(now_raw_ns);
+                }
                 self.unsent -= 1;
                 self.go_on(place);
             }
@@ -360,6 +369,9 @@ impl Worker {
             !matches!(connection.stage, Stage::Closed),
             "a connection ends once"
         );
+        if let Some(error) = connection.told() {
+            tracing::info!(client = %connection.session.client.address, "closed: {error}");
+        }
         leave(&self.shared, connection);
         connection.stage = Stage::Closed;
         self.closed.push(place);

@@ -85,6 +85,15 @@ struct SlowFile {
 }
 
 impl SlowDisk {
+    fn new() -> (Arc<Self>, Arc<Gate>) {
+        let gate = Arc::new(Gate::default());
+        let disk = Self {
+            inner: MemoryDisk::new(),
+            gate: Arc::clone(&gate),
+        };
+        (Arc::new(disk), gate)
+    }
+
     fn slow(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
         Arc::new(SlowFile {
             inner,
@@ -166,11 +175,7 @@ fn wait_for(client: &mut Wire, field: &str, value: &str) {
 fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
     run(async {
         for mode in ["everysec", "no"] {
-            let gate = Arc::new(Gate::default());
-            let disk = Arc::new(SlowDisk {
-                inner: MemoryDisk::new(),
-                gate: Arc::clone(&gate),
-            });
+            let (disk, gate) = SlowDisk::new();
             let clock = Arc::new(SettableClock::new());
             let node = node_on(disk, &clock, mode).start().await.unwrap();
             let _open = OpenAtEnd(Arc::clone(&gate));
@@ -210,11 +215,7 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
 #[test]
 fn a_long_wait_does_not_count_as_silence() {
     run(async {
-        let gate = Arc::new(Gate::default());
-        let disk = Arc::new(SlowDisk {
-            inner: MemoryDisk::new(),
-            gate: Arc::clone(&gate),
-        });
+        let (disk, gate) = SlowDisk::new();
         let clock = Arc::new(SettableClock::new());
         let node = node_on(disk, &clock, "everysec").directive("timeout", &["5"]);
         let node = node.start().await.unwrap();
@@ -264,11 +265,7 @@ fn a_long_wait_does_not_count_as_silence() {
 #[test]
 fn long_syncs_leave_the_worker_one_after_the_other() {
     run(async {
-        let gate = Arc::new(Gate::default());
-        let disk = Arc::new(SlowDisk {
-            inner: MemoryDisk::new(),
-            gate: Arc::clone(&gate),
-        });
+        let (disk, gate) = SlowDisk::new();
         let clock = Arc::new(SettableClock::new());
         let node = node_on(disk, &clock, "always").start().await.unwrap();
         let _open = OpenAtEnd(Arc::clone(&gate));
@@ -298,11 +295,7 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
 #[test]
 fn an_orderly_stop_answers_who_waits_and_is_never_held_up() {
     run(async {
-        let gate = Arc::new(Gate::default());
-        let disk = Arc::new(SlowDisk {
-            inner: MemoryDisk::new(),
-            gate: Arc::clone(&gate),
-        });
+        let (disk, gate) = SlowDisk::new();
         let clock = Arc::new(SettableClock::new());
         let node = node_on(disk, &clock, "no").start().await.unwrap();
         let _open = OpenAtEnd(Arc::clone(&gate));

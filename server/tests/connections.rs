@@ -103,6 +103,29 @@ fn many_deep_pipelines_at_once_keep_their_replies_apart() {
 }
 
 #[test]
+fn a_crowd_is_answered_by_workers_that_rest() {
+    for mode in ["always", "everysec"] {
+        // On a clock that stands still every pace is quick.
+        let directives: &[(&str, &[&str])] = &[("appendfsync", &[mode]), ("workers", &["2"])];
+        with_node(directives, |node, _| {
+            let mut clients: Vec<Wire> = (0..200).map(|_| Wire::connect(node.address())).collect();
+            for wave in 0..20 {
+                for client in &mut clients {
+                    client.send(b"INCR n\r\n");
+                }
+                let mut replies: Vec<usize> = clients
+                    .iter_mut()
+                    .map(|client| client.reply()[1..].parse().unwrap())
+                    .collect();
+                replies.sort_unstable();
+                let first = wave * clients.len() + 1;
+                assert!(replies.into_iter().eq(first..first + clients.len()));
+            }
+        });
+    }
+}
+
+#[test]
 fn large_replies_end_a_turn_and_the_requests_behind_them_are_kept() {
     with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());

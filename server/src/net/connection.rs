@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::task::AbortHandle;
 
+use crate::net::lull::Served;
 use crate::node::core::Wait;
 use crate::protocol::{ProtocolError, Request, RequestParser, reply};
 use crate::session::{Batch, Blocked, Next, Session};
@@ -26,6 +27,8 @@ pub(crate) struct Connection {
     pub(crate) wait: Wait,
     /// It is among those that take part in the next turn.
     pub(crate) is_queued: bool,
+    /// When it last took part in a turn.
+    pub(crate) served: Served,
     parser: RequestParser,
     /// Bytes of requests that have not been executed or not arrived whole.
     received: Vec<u8>,
@@ -92,6 +95,7 @@ impl Connection {
             then: Next::Read,
             wait: Wait::default(),
             is_queued: false,
+            served: Served::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),
             broken: None,

@@ -5,6 +5,7 @@
 //! together, so that neither drives the other out of the processor's caches.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -14,6 +15,7 @@ use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use rustix::fd::AsRawFd;
+use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 use slab::Slab;
 use tokio::runtime::Handle;
 
@@ -89,6 +91,8 @@ impl Worker {
 
     /// Serves until it is told to stop, and then until the replies have left.
     pub(crate) fn run(mut self) {
+        // Else the system adds up to 50 us to a rest. It refuses this to no thread.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
         let _alarm = Alarm(Arc::clone(&self.shared));
         let mut events = Events::with_capacity(EVENTS);
         let mut outcome = Ok(());
@@ -145,19 +149,16 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for events, in a lull perhaps after a few looks.
+    /// Waits for events, after a rest where several come within it. While replies wait for the log,
+    /// the news of it is not kept waiting.
     fn wait(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
-        if pause != Some(Duration::ZERO) {
-            let looks = self.lull.looks();
-            for _ in 0..looks {
-                self.poll(events, Some(Duration::ZERO))?;
-                if !events.is_empty() {
-                    self.lull.note(true);
-                    return Ok(());
-                }
+        if pause != Some(Duration::ZERO) && self.gate.is_empty() && self.lull.is_crowded() {
+            self.poll(events, Some(Duration::ZERO))?;
+            if !events.is_empty() {
+                return Ok(());
             }
-            if looks > 0 {
-                self.lull.note(false);
+            if let Some(rest) = self.lull.rest() {
+                sleep(rest);
             }
         }
         self.poll(events, pause)
@@ -258,6 +259,7 @@ impl Worker {
         let places = self.turn.run(&self.shared, &mut self.connections);
         for &place in &places {
             let connection = &mut self.connections[place];
+            self.lull.note(&mut connection.served);
             if connection.has_replies() {
                 connection.stage = Stage::Held;
                 self.gate.hold(place, connection.wait);
@@ -266,6 +268,7 @@ impl Worker {
                 self.go_on(place);
             }
         }
+        self.lull.measure(|| self.shared.clock.raw_ns());
         self.turn.give_back(places);
     }
 
@@ -396,6 +399,12 @@ impl Worker {
             self.close(place);
         }
     }
+}
+
+/// Sleeps whatever comes, or less after a signal.
+fn sleep(rest: Duration) {
+    let tv_nsec = i64::from(rest.subsec_nanos());
+    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec });
 }
 
 /// Takes a client off the node's list and ends what waits for it.

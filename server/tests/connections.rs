@@ -103,9 +103,9 @@ fn many_deep_pipelines_at_once_keep_their_replies_apart() {
 }
 
 #[test]
-fn a_crowd_is_answered_by_workers_that_rest() {
+fn a_crowd_at_a_quick_pace_gets_every_reply() {
     for mode in ["always", "everysec"] {
-        // On a clock that stands still every pace is quick.
+        // On a clock that stands still every pace is quick, so that workers rest.
         let directives: &[(&str, &[&str])] = &[("appendfsync", &[mode]), ("workers", &["2"])];
         with_node(directives, |node, _| {
             let mut clients: Vec<Wire> = (0..200).map(|_| Wire::connect(node.address())).collect();

@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use crate::net::connection::{Connection, Received, Sent, Stage};
 use crate::net::farewell::Farewell;
 use crate::net::inbox::{Handover, Inbox, Order};
-use crate::net::lull::Lull;
+use crate::net::lull::{Lull, REST};
 use crate::net::sweep::Sweep;
 use crate::net::turn::Turn;
 use crate::node::gate::{Gate, Released, refusal};
@@ -91,7 +91,7 @@ impl Worker {
 
     /// Serves until it is told to stop, and then until the replies have left.
     pub(crate) fn run(mut self) {
-        // Else the system adds up to 50 us to a rest. It refuses this to no thread.
+        // Else the system adds up to 50 us to a rest. Where it refuses this, rests are longer.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let _alarm = Alarm(Arc::clone(&self.shared));
         let mut events = Events::with_capacity(EVENTS);
@@ -149,16 +149,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for events, after a rest where several come within it. While replies wait for the log,
-    /// the news of it is not kept waiting.
+    /// Waits for events, in a crowd after a rest; not while replies wait for the log.
     fn wait(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
-        if pause != Some(Duration::ZERO) && self.gate.is_empty() && self.lull.is_crowded() {
+        let may_rest = pause != Some(Duration::ZERO) && self.gate.is_empty();
+        if may_rest && self.lull.is_crowded() {
             self.poll(events, Some(Duration::ZERO))?;
+            if events.is_empty() {
+                sleep(REST);
+                self.poll(events, Some(Duration::ZERO))?;
+                self.lull.note_rest(events.iter().count());
+            }
+            // The poll tells of each arrival once.
             if !events.is_empty() {
                 return Ok(());
-            }
-            if let Some(rest) = self.lull.rest() {
-                sleep(rest);
             }
         }
         self.poll(events, pause)

@@ -21,8 +21,11 @@ pub(crate) struct Lull {
     returned_at: u64,
     /// `served` and the raw clock when the pace was last measured.
     measured_at: (u64, u64),
-    /// The pace was quick then, and no rest since has gone wrong.
+    /// The pace was quick then, and no rest since was a failure.
     is_quick: bool,
+    /// Failures in a row, and how many measurements are passed over because of them.
+    failures: u32,
+    passed_over: u32,
 }
 
 /// When a connection last took part in a turn.
@@ -37,6 +40,8 @@ impl Default for Lull {
             returned_at: CROWD,
             measured_at: (CROWD, 0),
             is_quick: false,
+            failures: 0,
+            passed_over: 0,
         }
     }
 }
@@ -60,7 +65,8 @@ impl Lull {
         }
         let now_ns = raw_ns();
         let took_ns = now_ns.saturating_sub(since_ns);
-        self.is_quick = took_ns <= count.saturating_mul(QUICK_NS);
+        self.is_quick = self.passed_over == 0 && took_ns <= count.saturating_mul(QUICK_NS);
+        self.passed_over = self.passed_over.saturating_sub(1);
         self.measured_at = (self.served, now_ns);
     }
 
@@ -71,10 +77,16 @@ impl Lull {
     }
 
     /// Notes how many events a rest has brought. Too few were not worth it. Too many may be all there
-    /// are: clients in step, or a system whose sleeps are much longer. Either way there is no other
-    /// rest before the pace has been measured again.
+    /// are: clients in step, or a system whose sleeps are much longer. After such a failure the pace
+    /// has to be measured again; after more of them in a row, twice as often each time.
     pub(crate) fn note_rest(&mut self, brought: usize) {
-        self.is_quick = WORTH.contains(&brought);
+        if WORTH.contains(&brought) {
+            self.failures = 0;
+            return;
+        }
+        self.is_quick = false;
+        self.passed_over = (1 << self.failures) - 1;
+        self.failures = FAILURES_MAX.min(self.failures + 1);
     }
 }
 
@@ -86,6 +98,9 @@ const QUICK_NS: u64 = 16_000;
 
 /// What a rest should bring. Half a crowd leaves the other half on its way.
 const WORTH: RangeInclusive<usize> = 3..=16;
+
+/// More failures in a row count as so many: one rest in 64 measurements is then a trial.
+const FAILURES_MAX: u32 = 6;
 
 /// How long a rest is, and by how much it can delay what comes. Chosen by measurement: ADR 6.
 pub(crate) const REST: Duration = Duration::from_micros(50);
@@ -163,6 +178,27 @@ mod tests {
         assert!(!lull.is_crowded());
         load.run(&mut lull, 64, QUICK_NS);
         assert!(lull.is_crowded());
+    }
+
+    #[test]
+    fn who_is_kept_waiting_by_each_rest_is_so_ever_more_rarely() {
+        let (mut lull, mut load) = (Lull::default(), Load::of(64));
+        load.run(&mut lull, 96, 1_000);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            lull.note_rest(64);
+            let mut pause = 0;
+            while !lull.is_crowded() {
+                load.run(&mut lull, CROWD, 1_000);
+                pause += 1;
+            }
+            pauses.push(pause);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        lull.note_rest(10);
+        lull.note_rest(64);
+        load.run(&mut lull, CROWD, 1_000);
+        assert!(lull.is_crowded(), "a rest that went well makes up for them");
     }
 
     #[test]

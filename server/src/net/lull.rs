@@ -23,8 +23,9 @@ pub(crate) struct Lull {
     measured_at: (u64, u64),
     /// The pace was quick then, and no rest since was a failure.
     is_quick: bool,
-    /// Failures in a row, and how many measurements are passed over because of them.
-    failures: u32,
+    /// Grows with every failure; each rest that goes well takes a part of it away.
+    doubt: u32,
+    /// So many measurements are passed over because of it.
     passed_over: u32,
 }
 
@@ -40,7 +41,7 @@ impl Default for Lull {
             returned_at: CROWD,
             measured_at: (CROWD, 0),
             is_quick: false,
-            failures: 0,
+            doubt: 0,
             passed_over: 0,
         }
     }
@@ -78,15 +79,15 @@ impl Lull {
 
     /// Notes how many events a rest has brought. Too few were not worth it. Too many may be all there
     /// are: clients in step, or a system whose sleeps are much longer. After such a failure the pace
-    /// has to be measured again; after more of them in a row, twice as often each time.
+    /// has to be measured again; after further ones, twice as often each time.
     pub(crate) fn note_rest(&mut self, brought: usize) {
         if WORTH.contains(&brought) {
-            self.failures = 0;
+            self.doubt = self.doubt.saturating_sub(1);
             return;
         }
         self.is_quick = false;
-        self.passed_over = (1 << self.failures) - 1;
-        self.failures = FAILURES_MAX.min(self.failures + 1);
+        self.passed_over = (1 << (self.doubt / FAILURE)) - 1;
+        self.doubt = DOUBT_MAX.min(self.doubt + FAILURE);
     }
 }
 
@@ -99,8 +100,11 @@ const QUICK_NS: u64 = 16_000;
 /// What a rest should bring. Half a crowd leaves the other half on its way.
 const WORTH: RangeInclusive<usize> = 3..=16;
 
-/// More failures in a row count as so many: one rest in 64 measurements is then a trial.
-const FAILURES_MAX: u32 = 6;
+/// So many rests that go well make up for a failure.
+const FAILURE: u32 = 4;
+
+/// Then one rest in 64 measurements is tried.
+const DOUBT_MAX: u32 = 6 * FAILURE;
 
 /// How long a rest is, and by how much it can delay what comes. Chosen by measurement: ADR 6.
 pub(crate) const REST: Duration = Duration::from_micros(50);
@@ -180,25 +184,39 @@ mod tests {
         assert!(lull.is_crowded());
     }
 
+    /// How often the pace is measured before the next rest.
+    fn measurements(lull: &mut Lull, load: &mut Load) -> u32 {
+        let mut count = 0;
+        while !lull.is_crowded() {
+            load.run(lull, CROWD, 1_000);
+            count += 1;
+        }
+        count
+    }
+
     #[test]
     fn who_is_kept_waiting_by_each_rest_is_so_ever_more_rarely() {
         let (mut lull, mut load) = (Lull::default(), Load::of(64));
         load.run(&mut lull, 96, 1_000);
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
+        for expected in [1, 2, 4, 8, 16, 32, 64, 64] {
             lull.note_rest(64);
-            let mut pause = 0;
-            while !lull.is_crowded() {
-                load.run(&mut lull, CROWD, 1_000);
-                pause += 1;
-            }
-            pauses.push(pause);
+            assert_eq!(measurements(&mut lull, &mut load), expected);
         }
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
-        lull.note_rest(10);
-        lull.note_rest(64);
-        load.run(&mut lull, CROWD, 1_000);
-        assert!(lull.is_crowded(), "a rest that went well makes up for them");
+    }
+
+    #[test]
+    fn four_rests_that_go_well_make_up_for_a_failure_and_three_do_not() {
+        for (well, expected) in [(4, 1), (3, 32)] {
+            let (mut lull, mut load) = (Lull::default(), Load::of(64));
+            load.run(&mut lull, 96, 1_000);
+            let mut last = 0;
+            for _ in 0..100 {
+                lull.note_rest(2);
+                last = measurements(&mut lull, &mut load);
+                (0..well).for_each(|_| lull.note_rest(10));
+            }
+            assert_eq!(last, expected, "after {well} that went well");
+        }
     }
 
     #[test]

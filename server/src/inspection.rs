@@ -20,14 +20,14 @@ use quorlock_persistence::{DirectoryView, DiskError, Inspection, OpenError, Opti
 pub use check::{NextStart, Report, State, check};
 pub use dump::{Body, Dumped, Line, Range, dump};
 pub use finding::{Finding, FindingKind};
+pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Value};
 pub use quorlock_persistence::{SegmentFile, SegmentHeader, SegmentState, Summary};
 pub use record::{Field, fields};
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
 
-use crate::node::StartError;
-use crate::node::identity::Identity;
+use crate::past::{Identity, PastError};
 
 /// Why a directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -68,11 +68,11 @@ pub enum Unreadable {
 }
 
 /// A directory, opened to be looked at.
-struct Place {
+struct DataDirectory {
     view: Arc<DirectoryView>,
 }
 
-impl Place {
+impl DataDirectory {
     fn open(directory: &Path) -> Result<Self, Unreadable> {
         let view = DirectoryView::open(directory).map_err(Unreadable::Open)?;
         Ok(Self { view })
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    fn identity(&self) -> Result<Option<Identity>, StartError> {
+    fn identity(&self) -> Result<Option<Identity>, PastError> {
         Identity::read(&*self.view)
     }
 
@@ -127,6 +127,7 @@ pub fn kind_name(code: u8) -> &'static str {
         kind::INIT => "INIT",
         kind::LOST => "LOST",
         kind::WALL => "WALL",
+        kind::OWED => "OWED",
         _ => "UNKNOWN",
     }
 }

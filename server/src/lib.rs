@@ -16,13 +16,15 @@ pub mod inspection;
 mod metrics;
 mod net;
 mod node;
+mod past;
 pub mod protocol;
 mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 
 pub use date::Date;
-pub use node::{Failure, Node, NodeBuilder, NodeId, StartError, init};
+pub use node::{Failure, Node, NodeBuilder, StartError, init};
+pub use past::NodeId;
 pub use quorlock_persistence::{Disk, MemoryDisk};
 
 /// The Redis version this node is compatible with, as HELLO and INFO report it: clients gate

@@ -15,7 +15,6 @@ pub(crate) mod gate;
 pub(crate) mod identity;
 pub(crate) mod log_thread;
 pub(crate) mod maintenance;
-pub(crate) mod place;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;
@@ -34,9 +33,10 @@ use tokio::sync::watch;
 pub use builder::NodeBuilder;
 pub use commit::Failure;
 pub use error::StartError;
-pub use identity::{NodeId, init};
+pub use identity::init;
 
 use crate::node::shared::Shared;
+use crate::past::NodeId;
 
 /// A running node. Dropping it stops it in order.
 ///

@@ -25,12 +25,12 @@ use crate::node::commit::Failure;
 use crate::node::compaction::{Compaction, Step};
 use crate::node::core;
 use crate::node::error::StartError;
-use crate::node::identity::{self, Identity};
+use crate::node::identity;
 use crate::node::log_thread::{Job, Turn};
 use crate::node::maintenance::{self, Ticks};
-use crate::node::place::Place;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
+use crate::past::{Identity, Place};
 use crate::session::{Batch, Session};
 
 /// What a simulated node starts from.

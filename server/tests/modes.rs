@@ -337,7 +337,7 @@ fn a_cap_changed_live_covers_or_syncs_what_is_granted_under_it() {
         assert_eq!(client.ask("SET covered token NX PX 90000"), "+OK");
         machine.lose_power(|_, _| false);
         node.crash().await;
-        let (node, _, left_ms) = lost.restart(&[]).await;
+        let (node, _, left_ms) = lost.restart(&[("trust-fsync", "yes")]).await;
         assert!((9_000..10_000).contains(&left_ms), "{left_ms}");
         assert_eq!(Wire::connect(node.address()).ask("GET beyond"), "token");
         node.stop().await.unwrap();

@@ -216,7 +216,7 @@ fn always_waits_after_the_machine_went_down_unless_fsync_is_trusted() {
         machine.clock.reboot(Duration::from_secs(3));
         let trusting = &[("appendfsync", "always"), ("trust-fsync", "yes")];
         assert!(!machine.start(ALWAYS).await.is_serving());
-        machine.advance_ms(20_000);
+        machine.advance_ms(62_000);
         let node = machine.start(trusting).await;
         node.serving().await;
         assert_eq!(wire(&node).ask("SET c token NX PX 10000"), "+OK");

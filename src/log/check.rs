@@ -68,7 +68,7 @@ fn text(report: &Report) -> String {
         add_finding(finding, &mut text);
     }
     if let Some(next) = &report.next_start {
-        let _ = write!(text, "\n  last stop: {}", next.last_stop);
+        let _ = write!(text, "\n  last stop: {}", next.stop.reason());
         let _ = write!(
             text,
             "\n  a start with the default configuration {}",
@@ -161,7 +161,7 @@ pub(crate) fn finding_value(finding: &Finding) -> Value {
 /// What the next start would do, for programs.
 pub(crate) fn next_value(next: &NextStart) -> Value {
     json!({
-        "last_stop": next.last_stop,
+        "last_stop": next.stop.reason(),
         "delay_ms": next.delay.map_or(0, |(delay, _)| delay.as_nanos().div_ceil(1_000_000)),
         "delay_reason": next.delay.map(|(_, reason)| reason),
     })

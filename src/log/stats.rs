@@ -60,7 +60,7 @@ fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
         );
     }
     if let Some(next) = &log.next_start {
-        let _ = write!(text, "\n  last stop: {}", next.last_stop);
+        let _ = write!(text, "\n  last stop: {}", next.stop.reason());
         let _ = write!(
             text,
             "\n  a start with the default configuration {}",

@@ -240,6 +240,10 @@ impl Exclusion {
                 budget.power_losses -= 1;
                 subject.lose_power(usize::from(survivors));
             }
+            Action::Lie(_, kept) => {
+                budget.lies -= 1;
+                subject.lose_acknowledged(usize::from(kept));
+            }
             Action::Repair(_, kept) => {
                 budget.repairs -= 1;
                 subject.repair(&rules, usize::from(kept));
@@ -252,7 +256,7 @@ impl Exclusion {
                 let configuration = self.scope.configurations[usize::from(configured)];
                 subject.start(&rules, raw_ns, configuration);
             }
-            Action::EndDelay(_) => subject.end_delay(raw_ns),
+            Action::EndDelay(_) => subject.end_delay(&rules, raw_ns),
             Action::Change(_, to) => {
                 budget.changes -= 1;
                 subject.change(raw_ns, to);

@@ -163,6 +163,15 @@ impl Inspection {
         &self.foreign
     }
 
+    /// The file of the segment with this number, for people.
+    pub fn file_of(&self, number: u64) -> String {
+        let at = |segment: &SegmentFile| segment.number.cmp(&number);
+        match self.segments.binary_search_by(at) {
+            Ok(index) => self.segments[index].file.clone(),
+            Err(_) => self.disk.describe(&segment_name::segment(number)),
+        }
+    }
+
     /// What the newest header that can be read says of whose log it is.
     pub fn newest_identity(&self) -> Option<Identity> {
         let newest = self.segments.iter().rev().find_map(SegmentFile::header);

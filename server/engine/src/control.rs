@@ -39,6 +39,8 @@ pub mod kind {
     pub const LOST: u8 = 13;
     /// Where the anchored wall clock stands; see [`super::Record::Wall`].
     pub const WALL: u8 = 14;
+    /// What a run without a log of keys has recovered; see [`super::Record::Owed`].
+    pub const OWED: u8 = 15;
 }
 
 /// How durable a reply is when it leaves, from weakest to strongest.
@@ -181,6 +183,10 @@ pub enum Record {
         /// ... at this reading of the boot-time clock, in nanoseconds.
         boottime_ns: u64,
     },
+    /// The run that serves from here on logs no keys and has recovered some. The last of them ends
+    /// at this node time: a crash that forgets them has to be waited out until then, whatever
+    /// their TTLs and the caps of later configurations are.
+    Owed(NodeTime),
 }
 
 /// Why a control record's bytes are not one.
@@ -220,6 +226,7 @@ impl Record {
             Self::Control(_) => kind::CONTROL,
             Self::Lost(_) => kind::LOST,
             Self::Wall { .. } => kind::WALL,
+            Self::Owed(_) => kind::OWED,
         }
     }
 
@@ -251,6 +258,7 @@ impl Record {
                 out.extend_from_slice(&wall_us.to_le_bytes());
                 out.extend_from_slice(&boottime_ns.to_le_bytes());
             }
+            Self::Owed(until) => out.extend_from_slice(&until.as_nanos().to_le_bytes()),
         }
     }
 
@@ -323,6 +331,9 @@ impl Fields<'_> {
             kind::CONTROL => self.control().map(Record::Control),
             kind::LOST => self.number().map(Record::Lost),
             kind::WALL => self.wall(),
+            kind::OWED => self
+                .number()
+                .map(|ns| Record::Owed(NodeTime::from_nanos(ns))),
             other => return Err(RecordError::Kind(other)),
         })
     }

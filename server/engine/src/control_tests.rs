@@ -58,6 +58,7 @@ fn records() -> Vec<Record> {
             wall_us: 29,
             boottime_ns: 31,
         },
+        Record::Owed(NodeTime::from_nanos(37)),
     ]
 }
 

@@ -12,6 +12,7 @@ pub mod control;
 mod effects;
 mod engine;
 mod error;
+pub mod incarnation;
 mod inspection;
 mod keyspace;
 pub mod live_mode;

@@ -35,6 +35,9 @@ pub struct History {
     /// A repair cut off durable data, no `SERVING` followed, and no pending delay accounts for it
     /// yet: the longest TTL that may have gone with it, in nanoseconds.
     pub lost_ns: Option<u64>,
+    /// Until when a crash of the last incarnation has to be waited out for keys that it had
+    /// recovered and did not log; zero where it logs its keys.
+    pub owed_until: NodeTime,
     /// The newest node time on record.
     pub newest: NodeTime,
 }
@@ -51,7 +54,8 @@ impl Default for History {
             is_shut_down: false,
             pending: None,
             lost_ns: None,
-            newest: NodeTime::from_nanos(0),
+            owed_until: NodeTime::ZERO,
+            newest: NodeTime::ZERO,
         }
     }
 }
@@ -73,7 +77,9 @@ impl History {
                 self.is_serving = true;
                 self.pending = None;
                 self.lost_ns = None;
+                self.owed_until = NodeTime::ZERO;
             }
+            Record::Owed(until) => self.owed_until = *until,
             Record::Mode(mode) => {
                 self.weakest = if mode.is_complete {
                     mode.durability
@@ -93,6 +99,7 @@ impl History {
                 self.weakest = control.weakest;
                 self.cap_ns = control.start.cap_ns;
                 self.promise_ns = control.promise_ns;
+                self.owed_until = NodeTime::ZERO;
                 if control.serving {
                     self.pending = None;
                     self.lost_ns = None;
@@ -160,11 +167,20 @@ impl History {
             (_, RestartDelay::Fixed(ns)) => ns,
             (Stop::Complete, RestartDelay::Auto) => 0,
             (Stop::PowerLoss, RestartDelay::Auto) if policy.trusts_fsync => 0,
-            (Stop::Moved | Stop::Emptied | Stop::Lost, _) => {
-                policy.stretch(self.longest_ns(policy))
+            (Stop::Moved | Stop::Emptied | Stop::Lost, _) => policy
+                .stretch(self.longest_ns(policy))
+                .max(self.left_ns(seen)),
+            // The disk of a machine that went down may have lied about that run: its bound on TTLs may
+            // be gone as well as its grants.
+            (Stop::Complete | Stop::PowerLoss | Stop::Unclean, _)
+                if !seen.is_same_boot && !policy.trusts_fsync =>
+            {
+                policy
+                    .stretch(self.longest_ns(policy))
+                    .max(self.left_ns(seen))
             }
             (Stop::Complete | Stop::PowerLoss | Stop::Unclean, _) => {
-                policy.stretch(self.promise_ns)
+                policy.stretch(self.promise_ns).max(self.left_ns(seen))
             }
         };
         let fresh = (owed_ns > 0).then(|| Pending {
@@ -186,6 +202,13 @@ impl History {
         recorded_ns
             .max(self.lost_ns.unwrap_or(0))
             .max(policy.cap_ns)
+    }
+
+    /// How long the last of the keys would live on that the last incarnation recovered and did not
+    /// log. A deadline of this node's own time needs no allowance for drift.
+    fn left_ns(&self, seen: &Seen) -> u64 {
+        let until_ns = self.owed_until.as_nanos();
+        until_ns.saturating_sub(seen.now.as_nanos())
     }
 
     /// The delay an earlier incarnation left: same end in the same boot, full length in another.

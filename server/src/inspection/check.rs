@@ -6,17 +6,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use quorlock_engine::control::{Record, kind};
-use quorlock_engine::restart::{self, History, Policy, RestartDelay, Seen, Stop};
-use quorlock_engine::{NodeTime, changes};
-use quorlock_persistence::{Frame, Inspection, Judgement, Summary};
+use quorlock_engine::restart::Stop;
+use quorlock_engine::{PayloadError, changes};
+use quorlock_persistence::{Inspection, Judgement, Summary};
 
 use super::finding::{Finding, FindingKind};
-use super::{Place, Unreadable, hash_seed, options};
+use super::{DataDirectory, Unreadable, hash_seed, options};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::node::StartError;
-use crate::node::place::is_own;
+use crate::past::place::is_own;
+use crate::past::{self, Directory, Identity, Log, Past, PastError, Place};
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +53,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextStart {
     /// How the last run ended.
-    pub last_stop: &'static str,
+    pub stop: Stop,
     /// How long it would take no part, and why.
     pub delay: Option<(Duration, &'static str)>,
 }
@@ -64,7 +63,7 @@ pub struct NextStart {
 /// # Errors
 /// When it cannot be looked at, or holds nothing of a node.
 pub fn check(directory: &Path) -> Result<Report, Unreadable> {
-    let place = Place::open(directory)?;
+    let place = DataDirectory::open(directory)?;
     let look = || {
         let before = place.holder()?;
         let report = look(&place)?;
@@ -109,12 +108,6 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
             report.moving_tail = Some((finding.file, finding.offset.unwrap_or(0)));
         }
     }
-    let is_emptied = |next: &NextStart| next.last_stop == Stop::Emptied.reason();
-    if report.finding.is_none() && report.next_start.as_ref().is_some_and(is_emptied) {
-        let what = "the log holds no start, but an incarnation-* file tells of one".to_owned();
-        let directory = report.directory.clone();
-        report.finding = Some(Finding::new(FindingKind::Emptied, directory, None, what));
-    }
     report.state = match &report.finding {
         None => State::Whole,
         Some(finding) if finding.kind.is_survived() => State::Broken,
@@ -123,7 +116,7 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
     report
 }
 
-fn look(place: &Place) -> Result<Report, Unreadable> {
+fn look(place: &DataDirectory) -> Result<Report, Unreadable> {
     let mut report = Report {
         directory: place.name(),
         state: State::Whole,
@@ -137,22 +130,17 @@ fn look(place: &Place) -> Result<Report, Unreadable> {
     let known = match place.identity() {
         Ok(known) => known,
         Err(error) => {
-            report.finding = Some(bad_identity(place, &error));
+            report.finding = Some(of_past(place, error));
             return Ok(report);
         }
     };
     report.node = known.as_ref().map(|identity| identity.id.to_string());
     let inspection = place.inspection()?;
-    if inspection.segments().is_empty() {
-        if known.is_none() {
-            return Err(Unreadable::NoLog {
-                directory: place.name(),
-            });
-        }
-        let what = "the directory has a node.id and not one segment of a log".to_owned();
-        let directory = place.name();
-        report.finding = Some(Finding::new(FindingKind::Emptied, directory, None, what));
-        return Ok(report);
+    let has_segments = !inspection.segments().is_empty();
+    if !has_segments && known.is_none() {
+        return Err(Unreadable::NoLog {
+            directory: place.name(),
+        });
     }
     let judgement = match inspection.judge(&options(known.as_ref())) {
         Ok(judgement) => judgement,
@@ -165,131 +153,90 @@ fn look(place: &Place) -> Result<Report, Unreadable> {
         let named = judgement.summary.node_id;
         report.node = named.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
     }
-    match read_history(&inspection, &judgement)? {
-        Ok(history) => {
-            report.finding = judgement.summary.break_at.as_ref().map(Finding::of_break);
-            let is_known = known.is_some();
-            report.next_start = Some(next_start(place, &history, &judgement.summary, is_known));
+    match read_past(place, known.as_ref(), &inspection, &judgement) {
+        Ok(past) => {
+            let broken = judgement.summary.break_at.as_ref().map(Finding::of_break);
+            report.finding = broken.or_else(|| emptied(place, &past, has_segments));
+            report.next_start = Some(NextStart::of(&past));
         }
-        Err(finding) => report.finding = Some(finding),
+        Err(error) => report.finding = Some(of_past(place, error)),
     }
     let mut summary = judgement.summary;
     summary.foreign_files.retain(|name| !is_own(name));
-    report.summary = Some(summary);
+    report.summary = has_segments.then_some(summary);
     Ok(report)
 }
 
-fn bad_identity(place: &Place, error: &StartError) -> Finding {
-    let file = place.view.path().join("node.id").display().to_string();
-    let kind = match error {
-        StartError::BadIdentity { .. } => FindingKind::BadIdentity,
-        _ => FindingKind::Unreadable,
+/// What is wrong with a log that holds nothing of what its node did.
+fn emptied(place: &DataDirectory, past: &Past, has_segments: bool) -> Option<Finding> {
+    let what = match has_segments {
+        true => "the log holds no start, but an incarnation-* file tells of one",
+        false => "the directory has a node.id and not one segment of a log",
     };
-    Finding::new(kind, file, None, error.to_string())
+    let finding = || Finding::new(FindingKind::Emptied, place.name(), None, what.to_owned());
+    (past.verdict.stop == Stop::Emptied).then(finding)
 }
 
-/// Reads every payload, as a start would; what is not understood is a finding.
-pub(super) fn read_history(
+/// The past that a start with the default configuration would see now.
+pub(super) fn read_past(
+    place: &DataDirectory,
+    identity: Option<&Identity>,
     inspection: &Inspection,
     judgement: &Judgement,
-) -> Result<Result<History, Finding>, Unreadable> {
-    let mut history = History::default();
-    for part in &judgement.parts {
-        let content = match inspection.read(part) {
-            Ok(content) => content,
-            Err(error) => return Ok(Err(Finding::of_error(&error.into()))),
-        };
-        for frame in content.frames() {
-            if let Err(what) = note(&mut history, &frame.frame) {
-                let segments = inspection.segments();
-                let segment = segments
-                    .iter()
-                    .find(|segment| segment.number == part.number);
-                let file = segment.map_or_else(String::new, |segment| segment.file.clone());
-                let what = format!(
-                    "the frame at position {} is whole, but {what}",
-                    frame.frame.position
-                );
-                let offset = Some(frame.offset);
-                return Ok(Err(Finding::new(
-                    FindingKind::NotUnderstood,
-                    file,
-                    offset,
-                    what,
-                )));
-            }
-        }
-    }
-    Ok(Ok(history))
-}
-
-/// Takes note of a frame as a start does.
-///
-/// # Errors
-/// What is not understood about it.
-pub(super) fn note(history: &mut History, frame: &Frame<'_>) -> Result<(), String> {
-    let time = NodeTime::from_nanos(frame.node_time_ns);
-    match frame.kind {
-        kind::GROUP | kind::SNAPSHOT => {
-            history.frame(time);
-            let all = changes(frame.payload, hash_seed()).map_err(|error| error.to_string())?;
-            for change in all {
-                change.map_err(|error| error.to_string())?;
-            }
-        }
-        kind::END => history.frame(time),
-        code => {
-            let record = Record::decode(code, frame.payload).map_err(|error| error.to_string())?;
-            history.record(time, &record);
-        }
-    }
-    Ok(())
-}
-
-/// What a start with the default configuration would decide now.
-pub(super) fn next_start(
-    place: &Place,
-    history: &History,
-    summary: &Summary,
-    has_identity: bool,
-) -> NextStart {
-    let clock = SystemClock;
-    let raw_ns = clock.raw_ns();
-    let (is_same_boot, base, base_raw_ns) =
-        history.rebase(clock.boot(), raw_ns, clock.boottime_ns());
-    let home = crate::node::place::Place::of(place.view.path());
-    // Where the names cannot be read, the longer delay is the honest announcement.
-    let newest_marker = home.newest_incarnation(&*place.view);
-    let has_marker = newest_marker.map_or(true, |incarnation| incarnation > 0);
-    let seen = Seen {
-        now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
-        is_same_boot,
-        is_whole: summary.only_zeros_follow,
-        is_same_place: history.start.is_none_or(|start| {
-            start.place == home.fingerprint(start.incarnation, history.is_shut_down)
-        }),
-        has_identity: has_identity || has_marker,
-        has_marker,
+) -> Result<Past, PastError> {
+    let directory = Directory {
+        disk: &*place.view,
+        place: &Place::of(place.view.path()),
+        identity,
+        log: Log::Viewed(inspection, judgement),
     };
-    let verdict = history.judge(&seen, &default_policy());
-    NextStart {
-        last_stop: verdict.stop.reason(),
-        delay: verdict.delay.map(|pending| {
-            let left_ns = pending.until.as_nanos().saturating_sub(seen.now.as_nanos());
-            (Duration::from_nanos(left_ns), pending.cause.delay_reason())
-        }),
+    Past::read(
+        &directory,
+        &SystemClock as &dyn Clock,
+        &past::policy(&Config::default(), false),
+        is_understood,
+    )
+}
+
+/// Reads a payload as a start does, and keeps nothing of it.
+pub(super) fn is_understood(_: u64, payload: &[u8]) -> Result<(), PayloadError> {
+    changes(payload, hash_seed())?.try_for_each(|change| change.map(drop))
+}
+
+/// What is found wrong with a past that a start cannot read.
+pub(super) fn of_past(place: &DataDirectory, error: PastError) -> Finding {
+    let directory = place.name();
+    match error {
+        PastError::BadIdentity { file, reason } => {
+            Finding::new(FindingKind::BadIdentity, file, None, reason)
+        }
+        PastError::Disk(error) => {
+            Finding::new(FindingKind::Unreadable, directory, None, error.to_string())
+        }
+        PastError::Log(error) => Finding::of_error(&error.into()),
+        PastError::NotUnderstood {
+            position,
+            location,
+            error,
+        } => {
+            let what = format!("the frame at position {position} is whole, but {error}");
+            let (file, offset) = location.map_or((directory, None), |(file, at)| (file, Some(at)));
+            Finding::new(FindingKind::NotUnderstood, file, offset, what)
+        }
     }
 }
 
-fn default_policy() -> Policy {
-    let config = Config::default();
-    Policy {
-        restart_delay: RestartDelay::Auto,
-        trusts_fsync: config.trust_fsync,
-        cap_ns: u64::try_from(config.restart_delay_max.as_nanos()).unwrap_or(u64::MAX),
-        drift_ppm: u64::from(config.clock_drift_millionths),
-        first_start_waits: false,
-        vouches_for_first_start: false,
+impl NextStart {
+    pub(super) fn of(past: &Past) -> Self {
+        let now_ns = past.seen.now.as_nanos();
+        let delay = past.verdict.delay.map(|pending| {
+            let left_ns = pending.until.as_nanos().saturating_sub(now_ns);
+            (Duration::from_nanos(left_ns), pending.cause.delay_reason())
+        });
+        Self {
+            stop: past.verdict.stop,
+            delay,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use quorlock_engine::control::{Record, kind};
 use quorlock_engine::{Change, changes};
 use quorlock_persistence::{InspectedFrame, Inspection, Part, Position, SegmentState};
 
-use super::{Place, Unreadable, hash_seed};
+use super::{DataDirectory, Unreadable, hash_seed};
 
 /// Which positions are wanted, both ends included.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ pub fn dump(
     range: Range,
     mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), Unreadable> {
-    let place = Place::open(directory)?;
+    let place = DataDirectory::open(directory)?;
     let inspection = place.inspection()?;
     if inspection.segments().is_empty() {
         return Err(Unreadable::NoLog {
@@ -119,7 +119,7 @@ fn dump_part(
     take: &mut impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let broken = |offset, reason| Line::Broken {
-        file: file_of(inspection, part.number),
+        file: inspection.file_of(part.number),
         offset,
         reason,
     };
@@ -190,13 +190,4 @@ fn first(inspection: &Inspection, part: &Part) -> Option<Position> {
         SegmentState::Used(header) => Some(header.first_position),
         _ => None,
     }
-}
-
-pub(super) fn file_of(inspection: &Inspection, number: u64) -> String {
-    let segments = inspection.segments();
-    let segment = segments.iter().find(|segment| segment.number == number);
-    segment.map_or_else(
-        || format!("segment {number}"),
-        |segment| segment.file.clone(),
-    )
 }

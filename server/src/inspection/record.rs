@@ -35,6 +35,7 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
             fields.push(("wall_us", Field::Number(*wall_us)));
             fields.push(("boottime_ns", Field::Number(*boottime_ns)));
         }
+        Record::Owed(until) => fields.push(("owed_until_ns", Field::Number(until.as_nanos()))),
         Record::Shutdown(pending) => add_pending(pending.as_ref(), &mut fields),
         Record::Control(control) => {
             add_start(&control.start, &mut fields);

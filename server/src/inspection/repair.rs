@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_engine::control::{Record, Start, kind};
-use quorlock_engine::restart::History;
 use quorlock_persistence::{
     Disk, Frame, Identity, Kind, RealDisk, Recovery, RecoveryError, Repair, Repaired, WriteError,
 };
 
-use super::check::note;
-use super::{Finding, FindingKind, Place, Unreadable, options};
+use super::check::{is_understood, of_past};
+use super::{DataDirectory, Finding, Unreadable, options};
+use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::node::StartError;
-use crate::node::identity;
+use crate::past::{self, Directory, Log, Past};
 
 /// Why a log was not repaired.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,7 @@ pub struct RepairReport {
 /// When the directory cannot be taken, or there is nothing that a cut could mend.
 pub fn plan_repair(directory: &Path) -> Result<PlannedRepair, RepairError> {
     // To take a directory creates its lock, which has no place in one that is no node's.
-    let place = Place::open(directory)?;
+    let place = DataDirectory::open(directory)?;
     if matches!(place.identity(), Ok(None)) && place.inspection()?.segments().is_empty() {
         return Err(RepairError::Unreadable(Unreadable::NoLog {
             directory: place.name(),
@@ -91,14 +91,15 @@ pub fn plan_repair(directory: &Path) -> Result<PlannedRepair, RepairError> {
     }
     let of_start = RepairError::Directory;
     let disk = RealDisk::open(directory).map_err(|error| of_start(StartError::Open(error)))?;
-    plan_on(disk)
+    plan_on(&place, disk)
 }
 
-fn plan_on(disk: Arc<dyn Disk>) -> Result<PlannedRepair, RepairError> {
-    let known = identity::Identity::read(&*disk).map_err(RepairError::Directory)?;
+fn plan_on(place: &DataDirectory, disk: Arc<dyn Disk>) -> Result<PlannedRepair, RepairError> {
+    let known =
+        past::Identity::read(&*disk).map_err(|error| RepairError::Directory(error.into()))?;
     let options = options(known.as_ref());
     let error = match Recovery::read(Arc::clone(&disk), &options) {
-        Ok(recovery) => return Err(why_not(&recovery, &*disk)),
+        Ok(recovery) => return Err(why_not(place, &*disk, known.as_ref(), &recovery)),
         Err(error) => error,
     };
     let finding = repairable(&error)?;
@@ -115,7 +116,7 @@ fn plan_on(disk: Arc<dyn Disk>) -> Result<PlannedRepair, RepairError> {
             });
         }
     };
-    let mut lost_ns = cap_ns(Config::default().restart_delay_max);
+    let mut lost_ns = past::nanoseconds(Config::default().restart_delay_max);
     let visited = repair.visit(|frame| lost_ns = lost_ns.max(longest_ns(frame)));
     visited.map_err(|error| RepairError::NoDamage(Box::new(Finding::of_error(&error))))?;
     Ok(PlannedRepair {
@@ -127,20 +128,25 @@ fn plan_on(disk: Arc<dyn Disk>) -> Result<PlannedRepair, RepairError> {
 }
 
 /// Why a log that can be read is not repaired.
-fn why_not(recovery: &Recovery, disk: &dyn Disk) -> RepairError {
-    let directory = disk.describe("");
-    let mut history = History::default();
-    for frame in recovery.frames() {
-        if let Err(what) = note(&mut history, &frame) {
-            let what = format!(
-                "the frame at position {} is whole, but {what}",
-                frame.position
-            );
-            let finding = Finding::new(FindingKind::NotUnderstood, directory, None, what);
-            return RepairError::NoDamage(Box::new(finding));
-        }
+fn why_not(
+    place: &DataDirectory,
+    disk: &dyn Disk,
+    identity: Option<&past::Identity>,
+    recovery: &Recovery,
+) -> RepairError {
+    let directory = Directory {
+        disk,
+        place: &past::Place::of(place.view.path()),
+        identity,
+        log: Log::Recovered(recovery),
+    };
+    let policy = past::policy(&Config::default(), false);
+    match Past::read(&directory, &SystemClock, &policy, is_understood) {
+        Ok(_) => RepairError::NothingToRepair {
+            directory: place.name(),
+        },
+        Err(error) => RepairError::NoDamage(Box::new(of_past(place, error))),
     }
-    RepairError::NothingToRepair { directory }
 }
 
 fn repairable(error: &RecoveryError) -> Result<Finding, RepairError> {
@@ -201,11 +207,9 @@ fn longest_ns(frame: &Frame<'_>) -> u64 {
             .cap_ns
             .max(pending(&control.start))
             .max(control.promise_ns),
+        // What was owed until then, from the moment it was put on record.
+        Ok(Record::Owed(until)) => until.as_nanos().saturating_sub(frame.node_time_ns),
         // Groups hold deadlines of any length; what no delay covers is gone, and is said to be.
         _ => 0,
     }
-}
-
-fn cap_ns(cap: Duration) -> u64 {
-    u64::try_from(cap.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use quorlock_persistence::{Inspection, Part, SegmentFile};
 
-use super::check::{NextStart, next_start, read_history};
-use super::{Place, Unreadable, options};
+use super::check::{NextStart, read_past};
+use super::{DataDirectory, Unreadable, options};
 
 /// Frames of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct LogStatistics {
 /// # Errors
 /// When the directory cannot be looked at, or holds no log.
 pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
-    let place = Place::open(directory)?;
+    let place = DataDirectory::open(directory)?;
     let holder = place.holder()?;
     let inspection = place.inspection()?;
     if inspection.segments().is_empty() {
@@ -92,13 +92,9 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
         for part in &judgement.parts {
             statistics.add_replayed(&inspection, part);
         }
-        if let Ok(history) = read_history(&inspection, &judgement)? {
-            statistics.promise_ns = Some(history.promise_ns);
-            if holder.is_none() {
-                let summary = &judgement.summary;
-                statistics.next_start =
-                    Some(next_start(&place, &history, summary, known.is_some()));
-            }
+        if let Ok(past) = read_past(&place, known.as_ref(), &inspection, &judgement) {
+            statistics.promise_ns = Some(past.history.promise_ns);
+            statistics.next_start = holder.is_none().then(|| NextStart::of(&past));
         }
     }
     Ok(statistics)

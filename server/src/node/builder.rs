@@ -9,9 +9,9 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::node::error::StartError;
-use crate::node::place::Place;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
+use crate::past::Place;
 
 /// A node that has not been started.
 pub struct NodeBuilder {

@@ -11,8 +11,8 @@
 
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::SnapshotCursor;
-use quorlock_engine::control::{Record, kind};
+use quorlock_engine::control::kind;
+use quorlock_engine::{SnapshotCursor, incarnation};
 use quorlock_persistence::Kind;
 
 use crate::node::commit::Failure;
@@ -128,10 +128,14 @@ impl Compaction {
         let is_serving = core.phase == Phase::Serving;
         let start = core.time.with_wall_now(shared.start);
         let control = core.mode.control(&start, is_serving, promise_ns);
+        let (control, owed) = incarnation::at_checkpoint(control, core.owed_until, now);
         let mut payload = Vec::new();
-        Record::Control(control).encode(&mut payload);
+        control.encode(&mut payload);
         let opening = Kind::checkpoint_begin(kind::CONTROL);
         core.appender.append(opening, now.as_nanos(), &payload);
+        if let Some(owed) = owed {
+            core.append(now, &owed);
+        }
         // Without a log of keys, a checkpoint is what drops the keys logged by an earlier run.
         self.stage = match is_logged {
             true => Stage::Write(SnapshotCursor::default()),

@@ -10,8 +10,8 @@ use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::{LiveMode, Reach};
 use quorlock_engine::restart::Promise;
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment, NO_ROOM,
-    NodeTime, Reply,
+    Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
+    NO_ROOM, NodeTime, Reply, incarnation,
 };
 use quorlock_persistence::{Appender, Kind};
 
@@ -27,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) promise: Promise,
     pub(crate) mode: LiveMode,
     pub(crate) rules: Rules,
+    /// Until when a crash has to be waited out for keys that were recovered and are not logged.
+    pub(crate) owed_until: NodeTime,
     effects: Effects,
     /// Position of the last raise of the promise: what follows it may only be revealed once it
     /// is synced.
@@ -99,6 +101,7 @@ impl Core {
             mode,
             rules,
             promise: Promise::default(),
+            owed_until: NodeTime::ZERO,
             effects: Effects::default(),
             promise_position: 0,
             rotations: 0,
@@ -160,6 +163,33 @@ impl Core {
         self.appender
             .append(kind, now.as_nanos(), &self.record)
             .get()
+    }
+
+    /// Puts on record that the node serves, and what it then owes for keys that it has recovered and
+    /// does not log. Returns for how long, in nanoseconds, and how many of them have no TTL.
+    pub(crate) fn append_serving(&mut self, now: NodeTime) -> (u64, u64) {
+        let latest = self.latest_unlogged();
+        let (serving, owed) = incarnation::at_serving(self.mode.durability(), latest, now);
+        self.append(now, &serving);
+        if let Some(owed) = owed {
+            self.append(now, &owed);
+        }
+        if self.mode.is_logged() {
+            return (0, 0);
+        }
+        self.owed_until = latest.unwrap_or(NodeTime::ZERO);
+        let left_ns = self.owed_until.as_nanos().saturating_sub(now.as_nanos());
+        let counts = (0..DATABASES).map(|database| self.engine.count(database));
+        let without_ttl = counts.map(|count| count.keys.saturating_sub(count.with_ttl));
+        (left_ns, without_ttl.sum())
+    }
+
+    /// The latest deadline of any key, where keys are not logged; looks at all of them.
+    pub(crate) fn latest_unlogged(&self) -> Option<NodeTime> {
+        let is_unlogged = !self.mode.is_logged();
+        is_unlogged
+            .then(|| self.engine.longest_deadline())
+            .flatten()
     }
 
     /// Whether what this command may write does not certainly fit the prepared part of the log.

@@ -10,6 +10,7 @@ use quorlock_engine::control::RecordError;
 use quorlock_persistence::{OpenError, RecoveryError, SyncError, WriteError};
 
 use crate::node::commit::Failure;
+use crate::past::{FrameError, PastError};
 
 /// Why a node could not start.
 #[derive(Debug, thiserror::Error)]
@@ -128,4 +129,20 @@ pub enum StartError {
     /// The node failed while it started.
     #[error("{0}")]
     Failed(#[from] Failure),
+}
+
+impl From<PastError> for StartError {
+    fn from(error: PastError) -> Self {
+        match error {
+            PastError::Disk(error) => Self::Disk(error),
+            PastError::Log(error) => Self::Log(error.into()),
+            PastError::BadIdentity { file, reason } => Self::BadIdentity { file, reason },
+            PastError::NotUnderstood {
+                position, error, ..
+            } => match error {
+                FrameError::Record(error) => Self::Record { position, error },
+                FrameError::Payload(error) => Self::Payload { position, error },
+            },
+        }
+    }
 }

@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use quorlock_engine::NodeTime;
-use quorlock_engine::control::{Pending, Record};
-use quorlock_engine::restart::Stop;
+use quorlock_engine::control::Record;
+use quorlock_engine::{NodeTime, incarnation};
 
 use crate::node::commit::Failure;
 use crate::node::compaction::{Compaction, PART_BYTES, Step};
 use crate::node::core::Phase;
 use crate::node::log_thread::Job;
+use crate::node::report::StartReport;
 use crate::node::shared::Shared;
 
 /// Runs until the node is asked to stop.
@@ -164,12 +164,14 @@ pub(crate) fn delay_left(shared: &Shared) -> Result<Option<Duration>, Failure> {
 
 /// Puts SERVING on record; once that is durable the node grants.
 pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
-    {
+    let (left_ns, without_ttl) = {
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
-        core.append(now, &Record::Serving);
-    }
+        core.append_serving(now)
+    };
     shared.commit.write_and_sync(&shared.core)?;
+    let id = shared.identity.id.to_string();
+    StartReport::tell_of_unlogged(&id, left_ns, without_ttl);
     let mut core = shared.lock()?;
     let takes_part = !matches!(core.phase, Phase::Stopped(_));
     if takes_part {
@@ -178,7 +180,7 @@ pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
     let now = core.time.node_now(&*shared.clock);
     drop(core);
     if takes_part {
-        shared.report.served(&shared.identity.id.to_string(), now);
+        shared.report.served(&id, now);
     }
     shared.signals.serving.send_replace(true);
     shared.log_thread.after_write(shared);
@@ -318,25 +320,17 @@ pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
     {
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
-        let owed = match &core.phase {
-            // A clean stop inside the delay does not end it.
+        let waiting = match &core.phase {
             Phase::Waiting(..) => shared.verdict.delay,
-            _ if !core.mode.is_logged() => core
-                .engine
-                .longest_deadline()
-                .filter(|deadline| *deadline > now)
-                .map(|until| Pending {
-                    until,
-                    length_ns: until.as_nanos() - now.as_nanos(),
-                    cause: Stop::Clean,
-                }),
             _ => None,
         };
+        let latest = core.latest_unlogged();
+        let shutdown = incarnation::at_stop(waiting, core.mode.durability(), latest, now);
         core.phase = Phase::Stopped("it is stopping");
         if let Some(record) = core.time.wall_off_record(&*shared.clock) {
             core.append(now, &record);
         }
-        core.append(now, &Record::Shutdown(owed));
+        core.append(now, &shutdown);
     }
     shared.commit.write_and_sync(&shared.core)
 }

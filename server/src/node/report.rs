@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Durability, Pending};
-use quorlock_engine::restart::{History, Seen, Stop, Verdict};
+use quorlock_engine::restart::Stop;
 
 use crate::config::Config;
 use crate::date::Date;
+use crate::past::Past;
 
 /// One start of a node.
 #[derive(Debug)]
@@ -42,12 +43,13 @@ pub(crate) struct StartReport {
 }
 
 impl StartReport {
-    pub(crate) fn new(
-        (history, seen, verdict): (&History, &Seen, &Verdict),
-        incarnation: u64,
-        frames: u64,
-        config: &Config,
-    ) -> Self {
+    pub(crate) fn new(past: &Past, incarnation: u64, frames: u64, config: &Config) -> Self {
+        let Past {
+            history,
+            seen,
+            verdict,
+            ..
+        } = past;
         Self {
             stop: verdict.stop,
             pending: verdict.delay,
@@ -134,6 +136,26 @@ impl StartReport {
         }
     }
 
+    /// Says what a crash costs a run that logs no keys and has recovered some: until when it would
+    /// have to be waited out, and how many keys no delay covers.
+    pub(crate) fn tell_of_unlogged(id: &str, left_ns: u64, without_ttl: u64) {
+        if left_ns > 0 {
+            let left_ms = left_ns.div_ceil(1_000_000);
+            tracing::warn!(
+                "node {id} has recovered keys and runs with appendonly no: without a log a crash \
+                 now costs up to {left_ms} ms of restart delay, until the last of them has ended. \
+                 A clean stop loses none of that time; start with appendonly yes to keep the keys"
+            );
+        }
+        if without_ttl > 0 {
+            tracing::warn!(
+                "node {id} has recovered {without_ttl} keys without a TTL and runs with appendonly \
+                 no: any stop forgets them, and no restart delay can cover them. If they are locks, \
+                 start with appendonly yes"
+            );
+        }
+    }
+
     /// Notes, once, that the node takes part; says after how long.
     pub(crate) fn served(&self, id: &str, now: NodeTime) {
         let waited_ns = now.as_nanos().saturating_sub(self.began.as_nanos());
@@ -197,6 +219,8 @@ impl StartReport {
 
 #[cfg(test)]
 mod tests {
+    use quorlock_engine::restart::{History, Seen, Verdict};
+
     use super::*;
 
     fn report(pending: Option<Pending>, stop: Stop) -> StartReport {
@@ -216,7 +240,15 @@ mod tests {
             stop,
             delay: pending,
         };
-        StartReport::new((&history, &seen, &verdict), 3, 7, &Config::default())
+        let past = Past {
+            history,
+            seen,
+            base: NodeTime::ZERO,
+            raw_ns: 0,
+            newest_incarnation: 2,
+            verdict,
+        };
+        StartReport::new(&past, 3, 7, &Config::default())
     }
 
     #[test]

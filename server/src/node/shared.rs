@@ -14,13 +14,12 @@ use crate::config::{Config, RestartDelayReply};
 use crate::net::clients::Clients;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
-use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
-use crate::node::place::Place;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
 use crate::node::statistics::Statistics;
+use crate::past::{Identity, Place};
 
 /// One node's state, behind one `Arc`.
 pub(crate) struct Shared {

@@ -7,30 +7,30 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
-use quorlock_engine::control::{Record, Start, kind};
+use quorlock_engine::control::Start;
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
-use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
-use quorlock_persistence::{Disk, Log, Options, Preparer, Recovery};
+use quorlock_engine::restart::{self, Verdict};
+use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits, incarnation};
+use quorlock_persistence::{Disk, Options, Preparer, Recovery};
 
 use crate::clock::Clock;
-use crate::config::{Config, FirstStart, NoTtlDurability, RestartDelay, RestartDelayReply};
+use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::metrics;
 use crate::net::listener;
 use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
-use crate::node::identity::Identity;
 use crate::node::log_thread::{Job, LogThread};
 use crate::node::maintenance::begin_serving;
-use crate::node::place::{Place, is_own};
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::{Settings, durability};
 use crate::node::shared::{Shared, Signals};
 use crate::node::statistics::Statistics;
 use crate::node::time::{self, Timekeeper};
+use crate::past::place::is_own;
+use crate::past::{self, Directory, Identity, Log, Past, Place};
 
 /// What a node starts from.
 pub(crate) struct Plan {
@@ -94,7 +94,6 @@ pub(crate) fn begin(
     plan: Plan,
     reach: Reach,
 ) -> Result<(Arc<Shared>, Preparer, Receiver<Job>), StartError> {
-    let config = &plan.config;
     let known = Identity::read(&*plan.disk)?;
     let options = Options {
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
@@ -102,26 +101,25 @@ pub(crate) fn begin(
     };
     let recovery = Recovery::read(Arc::clone(&plan.disk), &options).map_err(StartError::Log)?;
     let mut engine = new_engine(&plan)?;
-    let history = replay(&recovery, &mut engine)?;
-    let has_identity = known.is_some();
+    let directory = Directory {
+        disk: &*plan.disk,
+        place: &plan.place,
+        identity: known.as_ref(),
+        log: Log::Recovered(&recovery),
+    };
+    let policy = past::policy(&plan.config, reach.is_remote);
+    let replay = |position, payload: &[u8]| engine.apply(position, payload);
+    let past = Past::read(&directory, &*plan.clock, &policy, replay)?;
     let identity = match known {
         Some(identity) => identity,
         None => create_identity(&plan, &recovery)?,
     };
-    let seen = look_around(&plan, &history, &recovery, has_identity)?;
-    let policy = policy(config, reach.is_remote);
-    let verdict = history.judge(&seen.0, &policy);
-    let incarnation = next_incarnation(&plan, &history, &recovery)?;
-    let start = next_start(&plan, (&history, incarnation), &seen, &verdict)?;
-    let report = StartReport::new(
-        (&history, &seen.0, &verdict),
-        start.incarnation,
-        recovery.summary().frames,
-        config,
-    );
+    let start = next_start(&plan, &past)?;
+    let frames = recovery.summary().frames;
+    let report = StartReport::new(&past, start.incarnation, frames, &plan.config);
     tell_of_log(&recovery);
     let (id, wall_us) = (identity.id.to_string(), plan.clock.wall_us());
-    report.announce(&id, wall_us, advice(&verdict));
+    report.announce(&id, wall_us, advice(&past.verdict));
 
     let log_identity = quorlock_persistence::Identity {
         node_id: identity.id.bytes(),
@@ -129,14 +127,8 @@ pub(crate) fn begin(
         incarnation: start.incarnation,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let (shared, preparer, jobs) = assemble(
-        plan,
-        identity,
-        engine,
-        log,
-        (start, verdict, &history, report),
-        reach,
-    );
+    let (shared, preparer, jobs) =
+        assemble(plan, identity, engine, log, (start, &past, report), reach);
     put_on_record(&shared)?;
     shared.place.settle(&*shared.disk, start.incarnation);
     Ok((shared, preparer, jobs))
@@ -160,18 +152,9 @@ fn put_on_record(shared: &Arc<Shared>) -> Result<(), StartError> {
     {
         let mut core = shared.lock()?;
         let now = core.time.node_now(&*shared.clock);
-        core.append(now, &Record::Start(shared.start));
-        let longest = core.engine.longest_deadline().map_or(0, |deadline| {
-            deadline
-                .as_nanos()
-                .saturating_sub(now.as_nanos())
-                .min(core.mode.cap_ns())
-        });
-        // Everything recovered is on record and synced with START, so the promise starts anew.
-        // A log that takes no keys forgets the recovered ones: the promise has to cover them.
-        core.promise.on_record_ns = if core.mode.is_logged() { 0 } else { longest };
-        let promise = Record::Promise(core.promise.on_record_ns);
-        core.append(now, &promise);
+        for record in incarnation::at_start(shared.start) {
+            core.append(now, &record);
+        }
     }
     if shared.verdict.delay.is_none() {
         begin_serving(shared)?;
@@ -227,30 +210,6 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
     Ok(engine)
 }
 
-/// Rebuilds the engine's state from the log, and reads what it says about the past.
-fn replay(recovery: &Recovery, engine: &mut Engine) -> Result<History, StartError> {
-    let mut history = History::default();
-    for frame in recovery.frames() {
-        let position = frame.position.get();
-        let time = NodeTime::from_nanos(frame.node_time_ns);
-        match frame.kind {
-            kind::GROUP | kind::SNAPSHOT => {
-                history.frame(time);
-                engine
-                    .apply(position, frame.payload)
-                    .map_err(|error| StartError::Payload { position, error })?;
-            }
-            kind::END => history.frame(time),
-            code => {
-                let record = Record::decode(code, frame.payload)
-                    .map_err(|error| StartError::Record { position, error })?;
-                history.record(time, &record);
-            }
-        }
-    }
-    Ok(history)
-}
-
 /// A first start makes an identity. A log without one keeps the id its segments carry.
 fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartError> {
     let cluster_id = plan.config.cluster_id.clone();
@@ -262,114 +221,47 @@ fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartEr
             Identity::known(bytes, cluster_id)
         }
     };
-    identity.write(&*plan.disk)?;
+    identity.write(&*plan.disk).map_err(StartError::Disk)?;
     Ok(identity)
 }
 
-/// What is seen around the log, and the pair that ties node time to this boot's clock.
-fn look_around(
-    plan: &Plan,
-    history: &History,
-    recovery: &Recovery,
-    has_identity: bool,
-) -> Result<(Seen, NodeTime, u64), StartError> {
-    let raw_ns = plan.clock.raw_ns();
-    let boottime_ns = plan.clock.boottime_ns();
-    let (is_same_boot, base, base_raw_ns) = history.rebase(plan.clock.boot(), raw_ns, boottime_ns);
-    let is_same_place = |start: Start| {
-        let here = plan
-            .place
-            .fingerprint(start.incarnation, history.is_shut_down);
-        start.place == here
-    };
-    let has_marker = plan.place.newest_incarnation(&*plan.disk)? > 0;
-    let seen = Seen {
-        now: restart::node_time(base, base_raw_ns, raw_ns).unwrap_or(base),
-        is_same_boot,
-        is_whole: recovery.summary().only_zeros_follow,
-        is_same_place: history.start.is_none_or(is_same_place),
-        // A marker without a log says as much as an identity without one: somebody lived here.
-        has_identity: has_identity || has_marker,
-        has_marker,
-    };
-    Ok((seen, base, base_raw_ns))
-}
-
-/// One more than any that was ever used here, as far as log, headers and markers know: a log that
-/// was repaired or put back may have forgotten the last ones.
-fn next_incarnation(
-    plan: &Plan,
-    history: &History,
-    recovery: &Recovery,
-) -> Result<u64, StartError> {
-    let recorded = history.start.map_or(0, |start| start.incarnation);
-    let newest = recovery.summary().newest_identity;
-    let in_headers = newest.map_or(0, |identity| identity.incarnation);
-    let marked = plan.place.newest_incarnation(&*plan.disk)?;
-    Ok(recorded.max(in_headers).max(marked).saturating_add(1))
-}
-
-fn next_start(
-    plan: &Plan,
-    (history, incarnation): (&History, u64),
-    (seen, base, raw_ns): &(Seen, NodeTime, u64),
-    verdict: &Verdict,
-) -> Result<Start, StartError> {
+/// One incarnation more than any that was ever used here.
+fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
+    let incarnation = past.newest_incarnation.saturating_add(1);
     let (wall_us, boottime_ns) = time::anchor(
-        history.start.as_ref().filter(|_| seen.is_same_boot),
+        past.history
+            .start
+            .as_ref()
+            .filter(|_| past.seen.is_same_boot),
         plan.clock.wall_us(),
         plan.clock.boottime_ns(),
     );
+    let place = plan.place.mark(&*plan.disk, incarnation);
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),
-        place: plan.place.mark(&*plan.disk, incarnation)?,
+        place: place.map_err(StartError::Disk)?,
         durability: durability(&plan.config),
-        base: *base,
-        raw_ns: *raw_ns,
+        base: past.base,
+        raw_ns: past.raw_ns,
         wall_us,
         boottime_ns,
-        pending: verdict.delay,
-        cap_ns: cap_ns(&plan.config),
+        pending: past.verdict.delay,
+        cap_ns: past::nanoseconds(plan.config.restart_delay_max),
     })
-}
-
-fn policy(config: &Config, is_remote: bool) -> Policy {
-    Policy {
-        restart_delay: match config.restart_delay {
-            RestartDelay::Auto => restart::RestartDelay::Auto,
-            RestartDelay::Always => restart::RestartDelay::Always,
-            RestartDelay::Off => restart::RestartDelay::Off,
-            RestartDelay::Fixed(delay) => {
-                restart::RestartDelay::Fixed(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))
-            }
-        },
-        trusts_fsync: config.trust_fsync,
-        cap_ns: cap_ns(config),
-        drift_ppm: u64::from(config.clock_drift_millionths),
-        first_start_waits: match config.first_start {
-            FirstStart::Auto => is_remote,
-            FirstStart::Serve => false,
-            FirstStart::Wait => true,
-        },
-        vouches_for_first_start: config.first_start == FirstStart::Serve,
-    }
-}
-
-fn cap_ns(config: &Config) -> u64 {
-    u64::try_from(config.restart_delay_max.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn assemble(
     plan: Plan,
     identity: Identity,
     engine: Engine,
-    log: Log,
-    (start, verdict, history, report): (Start, Verdict, &History, StartReport),
+    log: quorlock_persistence::Log,
+    (start, past, report): (Start, &Past, StartReport),
     reach: Reach,
 ) -> (Arc<Shared>, Preparer, Receiver<Job>) {
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
-    time.not_before(history.newest);
+    time.not_before(past.history.newest);
+    let verdict = past.verdict;
     let reason = verdict
         .delay
         .map_or(verdict.stop, |delay| delay.cause)

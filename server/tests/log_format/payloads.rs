@@ -62,6 +62,7 @@ impl Rest<'_> {
             12 => "init".to_owned(),
             13 => format!("lost {}", self.fixed(8)),
             14 => format!("wall {} at {}", self.fixed(8), self.fixed(8)),
+            15 => format!("owed until {}", self.fixed(8)),
             other => panic!("kind {other} does not exist yet"),
         }
     }
@@ -262,6 +263,7 @@ fn of_record(record: &Record) -> String {
             wall_us,
             boottime_ns,
         } => format!("wall {wall_us} at {boottime_ns}"),
+        Record::Owed(until) => format!("owed until {}", until.as_nanos()),
     }
 }
 

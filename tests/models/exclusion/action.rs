@@ -21,6 +21,8 @@ pub(crate) enum Action {
     Kill(u8),
     /// So many unsynced frames survive.
     LosePower(u8, u8),
+    /// So many of the frames that the disk had acknowledged are left.
+    Lie(u8, u8),
     /// So many of the frames that were durable are left.
     Repair(u8, u8),
     Stop(u8),
@@ -40,6 +42,7 @@ impl Action {
             | Self::Kill(node)
             | Self::LosePower(node, _)
             | Self::Repair(node, _)
+            | Self::Lie(node, _)
             | Self::Stop(node)
             | Self::Start(node, _)
             | Self::EndDelay(node)
@@ -153,6 +156,11 @@ fn failures(world: &World, number: u8, actions: &mut Vec<Action>) {
         let unsynced = u8::try_from(node.unsynced()).unwrap_or(u8::MAX);
         actions.extend((0..=unsynced).map(|kept| Action::LosePower(number, kept)));
     }
+    if is_up && budget.lies > 0 {
+        let number_of = |frames| u8::try_from(frames).unwrap_or(u8::MAX);
+        let kept = number_of(node.kept_by_liar())..=number_of(node.durable_frames());
+        actions.extend(kept.map(|kept| Action::Lie(number, kept)));
+    }
     if is_up && budget.stops > 0 && node.phase != Phase::Starting {
         actions.push(Action::Stop(number));
     }
@@ -198,6 +206,10 @@ impl fmt::Display for Action {
             Self::Repair(node, kept) => write!(
                 formatter,
                 "node {node}: the disk loses durable records, its log is repaired; {kept} are left"
+            ),
+            Self::Lie(node, kept) => write!(
+                formatter,
+                "node {node} loses power; its disk has kept {kept} of the records it acknowledged"
             ),
             Self::Stop(node) => write!(formatter, "node {node} stops in order"),
             Self::Start(node, configured) => {

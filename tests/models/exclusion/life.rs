@@ -1,12 +1,13 @@
 //! A node's life in the model: starts, changes, stops, crashes, repairs.
 //!
-//! It mirrors `server/src/node/start.rs` and `maintenance.rs`; whether a start must wait is decided
-//! by the production code, and what a mutant makes of that is at the end of this file.
+//! What a start must wait for, and what it, the service, a checkpoint and a stop put on record, is
+//! decided by the production code (`restart`, `incarnation`). What a mutant makes of that is at the
+//! end of this file. The order of the steps mirrors `server/src/node/start.rs` and `maintenance.rs`.
 
-use quorlock_engine::NodeTime;
-use quorlock_engine::control::{Boot, Durability, Pending, Record, Start};
+use quorlock_engine::control::{Boot, Pending, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::{History, Policy, Promise, Seen, Stop, node_time};
+use quorlock_engine::restart::{History, Policy, Promise, Seen, node_time};
+use quorlock_engine::{NodeTime, incarnation};
 
 use super::image::{Entry, Frame, Key};
 use super::mutant::Mutant;
@@ -42,6 +43,7 @@ impl Node {
         };
         let policy = Policy {
             cap_ns: configuration.cap_ns,
+            trusts_fsync: rules.policy.trusts_fsync || rules.mutant == Mutant::DiskTrusted,
             ..rules.policy
         };
         mislead(&mut history, rules.mutant, is_same_boot, configuration);
@@ -74,23 +76,14 @@ impl Node {
                 .filter(|_| rules.mutant != Mutant::DelayForgottenByCrash),
             ..start
         };
-        self.append(now, Entry::Record(Record::Start(on_record)));
+        for record in incarnation::at_start(on_record) {
+            self.append(now, Entry::Record(record));
+        }
         self.key = key;
-        let left_ns = key.map_or(0, |key| {
-            key.deadline.as_nanos().saturating_sub(now.as_nanos())
-        });
-        // A log that takes no keys forgets the recovered ones: the promise has to cover them.
-        self.promise.on_record_ns = if start.durability == Durability::Volatile {
-            left_ns.min(start.cap_ns)
-        } else {
-            0
-        };
-        self.promise.longest_ns = 0;
-        let promise = Record::Promise(self.promise.on_record_ns);
-        self.append(now, Entry::Record(promise));
+        self.promise = Promise::default();
         self.phase = Phase::Starting;
         if start.pending.is_none() {
-            self.append(now, Entry::Record(Record::Serving));
+            self.append_serving(rules, now);
         } else if rules.mutant == Mutant::DelayForgottenByCrash {
             self.phase = Phase::Waiting;
             self.sync(rules, raw_ns);
@@ -98,32 +91,40 @@ impl Node {
     }
 
     /// The delay is over: SERVING goes on record, and once it is durable the node grants.
-    pub(crate) fn end_delay(&mut self, raw_ns: u64) {
-        self.append(self.now(raw_ns), Entry::Record(Record::Serving));
+    pub(crate) fn end_delay(&mut self, rules: &Rules, raw_ns: u64) {
+        self.append_serving(rules, self.now(raw_ns));
         self.phase = Phase::Starting;
         self.has_waited = true;
+    }
+
+    fn append_serving(&mut self, rules: &Rules, now: NodeTime) {
+        let Some(mode) = self.mode else { return };
+        let mut latest = self.key.map(|key| key.deadline);
+        if rules.mutant == Mutant::RecoveredCappedByToday {
+            let limit = NodeTime::from_nanos(now.as_nanos() + mode.cap_ns());
+            latest = latest.map(|latest| latest.min(limit));
+        }
+        let (serving, owed) = incarnation::at_serving(mode.durability(), latest, now);
+        self.append(now, Entry::Record(serving));
+        self.unlogged_until = NodeTime::ZERO;
+        if let Some(Record::Owed(until)) = owed {
+            self.unlogged_until = until;
+            self.append(now, Entry::Record(Record::Owed(until)));
+        }
     }
 
     /// The orderly stop: everything synced, SHUTDOWN last.
     pub(crate) fn stop(&mut self, rules: &Rules, raw_ns: u64) {
         let now = self.now(raw_ns);
-        let owed = match self.phase {
-            Phase::Waiting => self
-                .start
-                .and_then(|start| start.pending)
-                .filter(|_| rules.mutant != Mutant::CleanStopErasesDelay),
-            _ if self.mode.is_some_and(|mode| !mode.is_logged()) => self
-                .key
-                .filter(|key| key.deadline > now)
-                .filter(|_| rules.mutant != Mutant::NoLogStopWithoutDelay)
-                .map(|key| Pending {
-                    until: key.deadline,
-                    length_ns: key.deadline.as_nanos() - now.as_nanos(),
-                    cause: Stop::Clean,
-                }),
-            _ => None,
-        };
-        self.append(now, Entry::Record(Record::Shutdown(owed)));
+        let waiting = self.start.and_then(|start| start.pending).filter(|_| {
+            self.phase == Phase::Waiting && rules.mutant != Mutant::CleanStopErasesDelay
+        });
+        let latest = self.key.map(|key| key.deadline);
+        let latest = latest.filter(|_| rules.mutant != Mutant::NoLogStopWithoutDelay);
+        if let Some(mode) = self.mode {
+            let shutdown = incarnation::at_stop(waiting, mode.durability(), latest, now);
+            self.append(now, Entry::Record(shutdown));
+        }
         self.sync(rules, raw_ns);
         self.go_down();
     }
@@ -143,6 +144,21 @@ impl Node {
         self.has_lost_grant |= lost.into_iter().any(is_grant);
         self.boot += 1;
         self.kill();
+    }
+
+    /// The machine goes down, and its disk has kept only so many of the frames it had acknowledged.
+    pub(crate) fn lose_acknowledged(&mut self, kept: usize) {
+        self.has_lost_grant |= self.key.is_some();
+        self.tail.truncate(kept);
+        self.synced = self.tail.len();
+        self.boot += 1;
+        self.kill();
+    }
+
+    /// A disk that loses a whole run cannot be noticed: of the last one, at least START stays.
+    pub(crate) fn kept_by_liar(&self) -> usize {
+        let is_start = |frame: &Frame| matches!(frame.entry, Entry::Record(Record::Start(_)));
+        self.tail.iter().rposition(is_start).map_or(0, |at| at + 1)
     }
 
     /// Memory is gone; only the log is left.
@@ -181,9 +197,21 @@ impl Node {
         let (Some(start), Some(mode)) = (self.start, self.mode) else {
             return;
         };
-        let promise_ns = self.promise.sink().unwrap_or(self.promise.on_record_ns);
+        let promise_ns = match mode.is_logged() {
+            true => self.promise.sink().unwrap_or(self.promise.on_record_ns),
+            false => self.promise.on_record_ns,
+        };
+        let now = self.now(raw_ns);
         let control = mode.control(&start, self.phase == Phase::Serving, promise_ns);
-        self.append(self.now(raw_ns), Entry::Record(Record::Control(control)));
+        let (control, owed) = incarnation::at_checkpoint(control, self.unlogged_until, now);
+        self.append(now, Entry::Record(control));
+        if let Some(owed) = owed {
+            self.append(now, Entry::Record(owed));
+        }
+        if !mode.is_logged() {
+            // Its checkpoint drops the keys of earlier runs.
+            self.append(now, Entry::Group(None));
+        }
         if rules.mutant == Mutant::PromiseLoweredAhead {
             self.image.history.promise_ns = promise_ns;
         }

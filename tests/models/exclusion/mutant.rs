@@ -17,6 +17,8 @@ pub(crate) enum Mutant {
     PromiseNotDurable,
     CapLimitsPromise,
     RepairKeepsPromise,
+    RecoveredCappedByToday,
+    DiskTrusted,
     UncoveredNotSynced,
     ShutdownSticks,
     DelayForgottenByCrash,
@@ -51,6 +53,10 @@ impl Mutant {
             Self::PromiseNotDurable => "a grant is revealed before its PROMISE is durable",
             Self::CapLimitsPromise => "the cap of today's configuration limits a recovered P",
             Self::RepairKeepsPromise => "a repaired log keeps its P",
+            Self::RecoveredCappedByToday => {
+                "what a run without a log has recovered is owed up to today's cap only"
+            }
+            Self::DiskTrusted => "what the disk acknowledged counts although the machine went down",
             Self::UncoveredNotSynced => "a TTL beyond the cap is not synced before the reply",
             Self::ShutdownSticks => "a SHUTDOWN counts although records follow it",
             Self::DelayForgottenByCrash => "a crash inside the delay ends it",

@@ -76,6 +76,8 @@ pub(crate) struct Node {
     /// The last raise of the promise is not durable yet.
     pub(super) promise_is_open: bool,
     pub(crate) key: Option<Key>,
+    /// Until when a key is owed that was recovered and is not logged.
+    pub(super) unlogged_until: NodeTime,
     /// What `NowCached` uses in place of the time.
     pub(super) cached: NodeTime,
     /// For the properties, not for the protocol: the delay that was begun in this boot.
@@ -106,6 +108,7 @@ impl Node {
             promise: Promise::default(),
             promise_is_open: false,
             key: None,
+            unlogged_until: NodeTime::ZERO,
             cached: NodeTime::ZERO,
             owed_until: None,
             has_moved_delay: false,
@@ -170,6 +173,11 @@ impl Node {
         (wish, token, ttl_ns): (Wish, Token, u64),
     ) -> (Told, bool) {
         if self.phase != Phase::Serving {
+            return (Told::Refused, false);
+        }
+        // `require-ttl yes`, which the book asks for where keys are not logged.
+        let is_beyond = |mode: LiveMode| !mode.is_logged() && ttl_ns > mode.cap_ns();
+        if wish != Wish::Release && self.mode.is_some_and(is_beyond) {
             return (Told::Refused, false);
         }
         let mut now = self.now(raw_ns);

@@ -29,6 +29,8 @@ pub(crate) struct Budget {
     pub(crate) changes: u8,
     pub(crate) checkpoints: u8,
     pub(crate) repairs: u8,
+    /// Power losses after which a disk has kept less than it had acknowledged.
+    pub(crate) lies: u8,
 }
 
 /// How far the clocks of a client's machine go in one tick of true time.
@@ -120,7 +122,7 @@ impl Scope {
     }
 
     pub(crate) fn keeps_log(&self) -> bool {
-        self.budget.repairs > 0
+        self.budget.repairs > 0 || self.budget.lies > 0
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) fn scopes(size: Size) -> Vec<Scope> {
         checkpoint(size),
         modes(size),
         no_log(size),
+        log_dropped(size),
+        lying_disk(size),
         caps(size),
         beyond_cap(size),
         repair(size),
@@ -52,6 +54,8 @@ pub(crate) fn mutants() -> Vec<(Mutant, Scope)> {
         (Mutant::WeakerModeNotDurable, modes(small)),
         (Mutant::PromiseLoweredAhead, checkpoint(small)),
         (Mutant::CapLimitsPromise, caps(small)),
+        (Mutant::RecoveredCappedByToday, log_dropped(small)),
+        (Mutant::DiskTrusted, lying_disk(small)),
         (Mutant::UncoveredNotSynced, beyond_cap(small)),
         (Mutant::RepairKeepsPromise, repair(small)),
         (Mutant::DelayForgottenByCrash, crash_loop(small)),
@@ -103,6 +107,7 @@ pub(crate) fn everything() -> Scope {
             changes: 2,
             checkpoints: 2,
             repairs: 0,
+            lies: 0,
         },
         ..plain("five nodes", "everything at once, by random walks")
     }
@@ -280,7 +285,6 @@ fn modes(size: Size) -> Scope {
         configuration(Durability::Everysec),
     ];
     scope.live = scope.configurations.clone();
-    scope.trusts_fsync = true;
     scope.budget.changes = if size == Size::Full { 2 } else { 1 };
     scope.ticks = if size == Size::Full { 2 } else { 1 };
     scope.sights = vec![Sight::Granted, Sight::LostGrant];
@@ -305,6 +309,57 @@ fn no_log(size: Size) -> Scope {
             .configurations
             .push(configuration(Durability::Everysec));
         scope.budget.stops = 2;
+    }
+    scope
+}
+
+fn log_dropped(size: Size) -> Scope {
+    let mut scope = amnesia(Size::Small);
+    scope.name = "log dropped";
+    scope.about = "a clean stop, then runs without a log and under a lower cap, which crash";
+    scope.configurations = vec![
+        configuration(Durability::Always),
+        Configuration {
+            mode: Durability::Volatile,
+            cap_ns: TICK_NS,
+        },
+    ];
+    for asker in &mut scope.askers {
+        asker.ttl_ns = 3 * TICK_NS;
+        asker.extension_ns = 3 * TICK_NS;
+    }
+    scope.promised_ns = 3 * TICK_NS;
+    scope.budget = Budget {
+        stops: 1,
+        kills: 1,
+        // Only a checkpoint takes the recovered keys out of the log.
+        checkpoints: 1,
+        ..Budget::default()
+    };
+    scope.ticks = 2;
+    scope.sights = vec![Sight::Granted, Sight::LostGrant];
+    if size == Size::Full {
+        scope.ticks = 4;
+        scope.budget.kills = 2;
+    }
+    scope
+}
+
+fn lying_disk(size: Size) -> Scope {
+    let mut scope = amnesia(Size::Small);
+    scope.name = "lying disk";
+    scope.about = "a machine goes down, and its disk has lost what it acknowledged in that run";
+    scope.trusts_fsync = false;
+    scope.promised_ns = 0;
+    scope.budget = Budget {
+        lies: 1,
+        ..Budget::default()
+    };
+    scope.ticks = 2;
+    scope.sights = vec![Sight::Granted, Sight::LostGrant];
+    if size == Size::Full {
+        scope.budget.kills = 1;
+        scope.ticks = 4;
     }
     scope
 }
@@ -375,7 +430,8 @@ fn plain(name: &'static str, about: &'static str) -> Scope {
         ticks: 3,
         configurations: vec![configuration(Durability::Everysec)],
         live: Vec::new(),
-        trusts_fsync: false,
+        // What the model's disks acknowledge they keep, but where a scope is about liars.
+        trusts_fsync: true,
         promised_ns: 0,
         failing: vec![1],
         budget: Budget::default(),

@@ -13,14 +13,14 @@
 //! whole file system put back, hard links put back in place, and a copy taken from the running node
 //! that is put back over its own directory after a crash, before another start. The book says so.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use quorlock_persistence::Disk;
 
-use crate::node::error::StartError;
-use crate::node::identity;
+use crate::past::identity;
 
 /// The directory a node lives in; a disk in memory has a name instead.
 #[derive(Clone, Debug)]
@@ -54,11 +54,11 @@ impl Place {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub(crate) fn newest_incarnation(&self, disk: &dyn Disk) -> Result<u64, StartError> {
+    pub(crate) fn newest_incarnation(&self, disk: &dyn Disk) -> io::Result<u64> {
         if self.directory.is_none() {
             return Ok(0);
         }
-        let names = disk.list().map_err(StartError::Disk)?;
+        let names = disk.list()?;
         let markers = names.iter().filter_map(|entry| incarnation(&entry.name));
         Ok(markers.max().unwrap_or(0))
     }
@@ -88,13 +88,11 @@ impl Place {
     ///
     /// # Errors
     /// When the directory cannot be written.
-    pub(crate) fn mark(&self, disk: &dyn Disk, incarnation: u64) -> Result<u64, StartError> {
+    pub(crate) fn mark(&self, disk: &dyn Disk, incarnation: u64) -> io::Result<u64> {
         if self.directory.is_some() {
-            let file = disk
-                .create(&marker(incarnation))
-                .map_err(StartError::Disk)?;
-            file.write_at(0, MARKER_TEXT).map_err(StartError::Disk)?;
-            disk.sync_dir().map_err(StartError::Disk)?;
+            let file = disk.create(&marker(incarnation))?;
+            file.write_at(0, MARKER_TEXT)?;
+            disk.sync_dir()?;
         }
         Ok(self.fingerprint(incarnation, false))
     }

@@ -1,0 +1,109 @@
+//! What an incarnation puts on record about itself when it starts, serves, opens a checkpoint and
+//! stops: the other half of what `restart` judges.
+//!
+//! Invariant: every prefix of these records leaves a log after which a start waits long enough.
+//! Plain functions of plain data, so that a model runs what runs in production.
+
+use crate::control::{Control, Durability, Pending, Record, Start};
+use crate::stop::Stop;
+use crate::time::NodeTime;
+
+/// What a start puts on record. Everything it has read is durable by then, so the bound on TTLs
+/// that may be forgotten starts anew: from here on only what is granted counts.
+pub fn at_start(start: Start) -> [Record; 2] {
+    [Record::Start(start), Record::Promise(0)]
+}
+
+/// What begins the service, in one write.
+///
+/// A run that logs no keys forgets those it has recovered when it crashes. The longest of them, at
+/// `latest`, is owed until its end, whatever today's `restart-delay-max` is: that limits what is
+/// granted, not what was.
+pub fn at_serving(
+    durability: Durability,
+    latest: Option<NodeTime>,
+    now: NodeTime,
+) -> (Record, Option<Record>) {
+    let owed = latest.filter(|latest| durability == Durability::Volatile && *latest > now);
+    (Record::Serving, owed.map(Record::Owed))
+}
+
+/// What opens a checkpoint, in one write: all that earlier records say and that still counts.
+pub fn at_checkpoint(
+    control: Control,
+    owed_until: NodeTime,
+    now: NodeTime,
+) -> (Record, Option<Record>) {
+    let owed = Some(owed_until).filter(|until| *until > now);
+    (Record::Control(control), owed.map(Record::Owed))
+}
+
+/// What an orderly stop leaves for the next start to wait out.
+///
+/// `waiting` is the delay that the incarnation itself is waiting out: stopping does not end it.
+/// A run that logs no keys forgets them all: `latest` is the deadline of the longest one.
+pub fn at_stop(
+    waiting: Option<Pending>,
+    durability: Durability,
+    latest: Option<NodeTime>,
+    now: NodeTime,
+) -> Record {
+    let forgotten = latest
+        .filter(|until| durability == Durability::Volatile && *until > now)
+        .map(|until| Pending {
+            until,
+            length_ns: until.as_nanos().saturating_sub(now.as_nanos()),
+            cause: Stop::Clean,
+        });
+    Record::Shutdown(waiting.or(forgotten))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: NodeTime = NodeTime::from_nanos(100);
+    const LATER: NodeTime = NodeTime::from_nanos(170);
+
+    #[test]
+    fn only_a_run_that_logs_no_keys_owes_what_it_has_recovered() {
+        let owed = |durability, latest| at_serving(durability, latest, NOW).1;
+        assert_eq!(
+            owed(Durability::Volatile, Some(LATER)),
+            Some(Record::Owed(LATER))
+        );
+        assert_eq!(owed(Durability::Volatile, Some(NOW)), None, "it has ended");
+        assert_eq!(owed(Durability::Volatile, None), None);
+        for logged in [Durability::No, Durability::Everysec, Durability::Always] {
+            assert_eq!(owed(logged, Some(LATER)), None);
+        }
+    }
+
+    #[test]
+    fn a_stop_inside_the_delay_carries_it_on_and_one_without_a_log_leaves_one() {
+        let waiting = Pending {
+            until: LATER,
+            length_ns: 90,
+            cause: Stop::Unclean,
+        };
+        for durability in [Durability::Volatile, Durability::Always] {
+            let stop = at_stop(Some(waiting), durability, Some(LATER), NOW);
+            assert_eq!(stop, Record::Shutdown(Some(waiting)));
+        }
+        let forgotten = Pending {
+            until: LATER,
+            length_ns: 70,
+            cause: Stop::Clean,
+        };
+        let stop = |durability, latest| at_stop(None, durability, latest, NOW);
+        assert_eq!(
+            stop(Durability::Volatile, Some(LATER)),
+            Record::Shutdown(Some(forgotten))
+        );
+        assert_eq!(
+            stop(Durability::Volatile, Some(NOW)),
+            Record::Shutdown(None)
+        );
+        assert_eq!(stop(Durability::No, Some(LATER)), Record::Shutdown(None));
+    }
+}

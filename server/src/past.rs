@@ -1,0 +1,156 @@
+//! What a data directory tells of a node's past, and what the next start has to make of it.
+//!
+//! Invariant: there is one judge. A start, the log tools, a repair and the simulation hand it a
+//! directory, the clocks and a configuration, and get the same typed past with its verdict. The
+//! rules of the verdict are in `quorlock_engine::restart`. Nothing here changes the directory, but
+//! for what `identity` and `place` write when a start asks them to.
+
+mod error;
+mod frames;
+pub(crate) mod identity;
+pub(crate) mod place;
+
+use quorlock_engine::control::Boot;
+use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
+use quorlock_engine::{NodeTime, PayloadError};
+use quorlock_persistence::{Disk, Summary};
+
+pub use identity::NodeId;
+
+pub(crate) use error::{FrameError, PastError};
+pub(crate) use frames::Log;
+pub(crate) use identity::Identity;
+pub(crate) use place::Place;
+
+use crate::clock::Clock;
+use crate::config::{Config, FirstStart, RestartDelay};
+
+/// A directory as it was found: who it says it is, its log, and what surrounds that.
+pub(crate) struct Directory<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) place: &'a Place,
+    /// What `node.id` holds; the log was read as this node's.
+    pub(crate) identity: Option<&'a Identity>,
+    pub(crate) log: Log<'a>,
+}
+
+/// A node's past, and what follows from it for a start at this moment.
+#[derive(Debug)]
+pub(crate) struct Past {
+    /// What the log says.
+    pub(crate) history: History,
+    /// What was seen around it.
+    pub(crate) seen: Seen,
+    /// Node time is `raw clock - raw_ns + base` from here on.
+    pub(crate) base: NodeTime,
+    pub(crate) raw_ns: u64,
+    /// The highest incarnation that log, headers or markers know.
+    pub(crate) newest_incarnation: u64,
+    /// How the last incarnation ended, and what has to be waited out.
+    pub(crate) verdict: Verdict,
+}
+
+impl Past {
+    /// Reads the log's frames and judges. `replay` takes every group and every part of a snapshot,
+    /// with its position; what it does not understand, nobody does.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or a whole frame is not understood.
+    pub(crate) fn read(
+        directory: &Directory<'_>,
+        clock: &dyn Clock,
+        policy: &Policy,
+        replay: impl FnMut(u64, &[u8]) -> Result<(), PayloadError>,
+    ) -> Result<Self, PastError> {
+        let history = directory.log.history(replay)?;
+        let marked = directory
+            .place
+            .newest_incarnation(directory.disk)
+            .map_err(PastError::Disk)?;
+        let now = Now {
+            boot: clock.boot(),
+            raw_ns: clock.raw_ns(),
+            boottime_ns: clock.boottime_ns(),
+        };
+        Ok(Self::judge(directory, history, marked, &now, policy))
+    }
+
+    fn judge(
+        directory: &Directory<'_>,
+        history: History,
+        marked: u64,
+        now: &Now,
+        policy: &Policy,
+    ) -> Self {
+        let summary = directory.log.summary();
+        let (is_same_boot, base, base_raw_ns) =
+            history.rebase(now.boot, now.raw_ns, now.boottime_ns);
+        let is_same_place = history.start.is_none_or(|start| {
+            let here = directory
+                .place
+                .fingerprint(start.incarnation, history.is_shut_down);
+            start.place == here
+        });
+        let has_marker = marked > 0;
+        let seen = Seen {
+            now: restart::node_time(base, base_raw_ns, now.raw_ns).unwrap_or(base),
+            is_same_boot,
+            is_whole: summary.only_zeros_follow,
+            is_same_place,
+            // A marker without a log says as much as an identity without one: somebody lived here.
+            has_identity: directory.identity.is_some() || has_marker,
+            has_marker,
+        };
+        Self {
+            newest_incarnation: newest_incarnation(&history, summary).max(marked),
+            verdict: history.judge(&seen, policy),
+            history,
+            seen,
+            base,
+            raw_ns: base_raw_ns,
+        }
+    }
+}
+
+/// The clocks at the moment of the judgement.
+struct Now {
+    boot: Boot,
+    raw_ns: u64,
+    boottime_ns: u64,
+}
+
+/// A log that was repaired or put back may have forgotten the last incarnations; its headers may
+/// not.
+fn newest_incarnation(history: &History, summary: &Summary) -> u64 {
+    let recorded = history.start.map_or(0, |start| start.incarnation);
+    let in_headers = summary
+        .newest_identity
+        .map_or(0, |identity| identity.incarnation);
+    recorded.max(in_headers)
+}
+
+/// The operator's choices, resolved. `is_remote`: other machines can reach the node.
+pub(crate) fn policy(config: &Config, is_remote: bool) -> Policy {
+    Policy {
+        restart_delay: match config.restart_delay {
+            RestartDelay::Auto => restart::RestartDelay::Auto,
+            RestartDelay::Always => restart::RestartDelay::Always,
+            RestartDelay::Off => restart::RestartDelay::Off,
+            RestartDelay::Fixed(delay) => restart::RestartDelay::Fixed(nanoseconds(delay)),
+        },
+        trusts_fsync: config.trust_fsync,
+        cap_ns: nanoseconds(config.restart_delay_max),
+        drift_ppm: u64::from(config.clock_drift_millionths),
+        first_start_waits: match config.first_start {
+            FirstStart::Auto => is_remote,
+            FirstStart::Serve => false,
+            FirstStart::Wait => true,
+        },
+        vouches_for_first_start: config.first_start == FirstStart::Serve,
+    }
+}
+
+/// A configured duration in nanoseconds: 584 years stand for anything longer.
+pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,41 @@
+//! Why a data directory's past cannot be read.
+
+use std::io;
+
+use quorlock_engine::PayloadError;
+use quorlock_engine::control::RecordError;
+use quorlock_persistence::DiskError;
+
+/// Why a data directory's past cannot be read.
+#[derive(Debug)]
+pub(crate) enum PastError {
+    /// The directory cannot be listed.
+    Disk(io::Error),
+    /// A part of the log cannot be read.
+    Log(DiskError),
+    /// `node.id` is not an identity.
+    BadIdentity {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A whole frame is not understood.
+    NotUnderstood {
+        /// The frame's position.
+        position: u64,
+        /// The file and where in it, where they are known.
+        location: Option<(String, u64)>,
+        /// What is wrong with it.
+        error: FrameError,
+    },
+}
+
+/// What is not understood about a frame.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error("{0}")]
+    Record(#[from] RecordError),
+    #[error("{0}")]
+    Payload(#[from] PayloadError),
+}

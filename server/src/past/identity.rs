@@ -1,0 +1,134 @@
+//! Who a node is: created once, kept in its directory, never guessed.
+//!
+//! The file `node.id` names the node. Together with the log's INIT record it tells a new node
+//! from one whose past was lost. Whether its directory is still the same one is for `place` to say.
+
+use std::fmt;
+use std::io;
+
+use quorlock_persistence::Disk;
+
+use crate::past::PastError;
+
+/// A node's id: 160 random bits, made once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeId([u8; 20]);
+
+impl NodeId {
+    /// The id's bytes, as stored in the log.
+    pub const fn bytes(self) -> [u8; 20] {
+        self.0
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 20];
+        // Digits only: a sign would be read as part of a number.
+        if text.len() != 40 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..40).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "NodeId({self})")
+    }
+}
+
+/// What `node.id` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) id: NodeId,
+    pub(crate) cluster_id: Option<String>,
+}
+
+impl Identity {
+    /// The identity that a log's segments carry.
+    pub(crate) fn known(bytes: [u8; 20], cluster_id: Option<String>) -> Self {
+        Self {
+            id: NodeId(bytes),
+            cluster_id,
+        }
+    }
+
+    /// Reads `node.id`; `None` when there is none.
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, PastError> {
+        let names = disk.list().map_err(PastError::Disk)?;
+        let Some(entry) = names.iter().find(|entry| entry.name == FILE) else {
+            return Ok(None);
+        };
+        let bad = |reason: String| PastError::BadIdentity {
+            file: disk.describe(FILE),
+            reason,
+        };
+        if !entry.is_file {
+            return Err(bad("it is not a regular file".to_owned()));
+        }
+        let bytes = read_whole(disk).map_err(|error| bad(error.to_string()))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Self::parse(&text)
+            .map(Some)
+            .ok_or_else(|| bad("it does not hold a node identity".to_owned()))
+    }
+
+    /// Writes `node.id` so that it is there whole or not at all, also after a power loss.
+    pub(crate) fn write(&self, disk: &dyn Disk) -> io::Result<()> {
+        let cluster = self.cluster_id.as_deref().unwrap_or("");
+        let text = format!("{HEADER}\nid {}\ncluster {cluster}\n", self.id);
+        // A crash while it was written may have left the half-made file.
+        let _ = disk.remove(FILE_NEW);
+        let file = disk.create(FILE_NEW)?;
+        file.write_at(0, text.as_bytes())?;
+        file.sync()?;
+        disk.rename(FILE_NEW, FILE)?;
+        disk.sync_dir()
+    }
+
+    /// A value that differs in every run of the process, as `run_id` does in Redis.
+    pub(crate) fn run_id(&self, incarnation: u64) -> String {
+        let mut text = self.id.to_string();
+        text.truncate(24);
+        format!("{text}{incarnation:016x}")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        if lines.next()? != HEADER {
+            return None;
+        }
+        let id = NodeId::parse(lines.next()?.strip_prefix("id ")?)?;
+        let cluster = lines.next()?.strip_prefix("cluster ")?;
+        Some(Self {
+            id,
+            cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()),
+        })
+    }
+}
+
+fn read_whole(disk: &dyn Disk) -> io::Result<Vec<u8>> {
+    let file = disk.open(FILE)?;
+    let length = file.len()?.min(FILE_BYTES_MAX);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    let filled = file.read_at(0, &mut bytes)?;
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// The name of the file.
+pub(crate) const FILE: &str = "node.id";
+/// Its name while it is being written.
+pub(crate) const FILE_NEW: &str = "node.id.new";
+const FILE_BYTES_MAX: u64 = 4096;
+const HEADER: &str = "quorlock node 1";

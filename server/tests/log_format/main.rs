@@ -11,4 +11,6 @@ mod by_the_book;
 mod kept;
 mod payloads;
 mod reader;
+#[path = "../wire/mod.rs"]
+mod wire;
 mod workload;

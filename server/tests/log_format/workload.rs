@@ -30,7 +30,7 @@ pub(crate) fn logs(version: u32) -> &'static [&'static str] {
     match version {
         // A repair could not be told of.
         1 => &["plain", "compacted"],
-        _ => &["plain", "compacted", "repaired"],
+        _ => &["plain", "compacted", "repaired", "unlogged"],
     }
 }
 
@@ -81,10 +81,25 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     writing.record(&Record::Shutdown(pending));
     writing.record(&Record::Lost(61_000_000_000));
     writing.sync();
-    if name == "repaired" {
-        repair(&memory, disk);
+    match name {
+        "repaired" => repair(&memory, disk),
+        "unlogged" => run_without_log(&disk),
+        _ => {}
     }
     memory
+}
+
+/// A run that logs no keys, and serves with those that it has recovered.
+fn run_without_log(disk: &Arc<dyn Disk>) {
+    let mut writing = Writing::open(disk, 3);
+    writing.record(&Record::Start(Start {
+        durability: Durability::Volatile,
+        ..start(3, None)
+    }));
+    writing.record(&Record::Promise(0));
+    writing.record(&Record::Serving);
+    writing.record(&Record::Owed(NodeTime::from_nanos(OWED_UNTIL_NS)));
+    writing.sync();
 }
 
 /// Loses a frame that was durable, and has the log cut there.
@@ -108,6 +123,9 @@ fn repair(memory: &MemoryDisk, disk: Arc<dyn Disk>) {
     let kind = Kind::new(kind::LOST);
     repair.commit(identity, kind, time_ns, &payload).unwrap();
 }
+
+/// When the last key of the log without keys ends.
+pub(crate) const OWED_UNTIL_NS: u64 = 400_000_000_000;
 
 /// One per kind of mutation at least: the database, and the command in it.
 const COMMANDS: [&str; 16] = [

@@ -7,10 +7,11 @@
 use quorlock_engine::{Protocol, Reply};
 use smallvec::SmallVec;
 
-use super::double;
+use super::{Output, double};
 
 /// Appends `reply` to `out`.
-pub fn write(out: &mut Vec<u8>, reply: &Reply, protocol: Protocol) {
+pub fn write(out: &mut Output, reply: &Reply, protocol: Protocol) {
+    let out = out.owned();
     let mut open: SmallVec<[Level<'_>; DEPTH_INLINE]> = SmallVec::new();
     let mut next = Some(reply);
     while let Some(reply) = next {

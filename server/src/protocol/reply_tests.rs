@@ -8,12 +8,12 @@ use quorlock_engine::{ErrorReply, Protocol, Reply};
 use redis_protocol::resp2::types::OwnedFrame as Resp2;
 use redis_protocol::resp3::types::{OwnedFrame as Resp3, VerbatimStringFormat};
 
-use super::reply;
+use super::{Output, reply};
 
 fn written(value: &Reply, protocol: Protocol) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Output::default();
     reply::write(&mut out, value, protocol);
-    out
+    out.runs().flatten().copied().collect()
 }
 
 fn text(value: &Reply, protocol: Protocol) -> String {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::node::commit::Failure;
 use crate::node::core::{Core, Wait};
 use crate::node::shared::Shared;
-use crate::protocol::reply;
+use crate::protocol::{Output, reply};
 use crate::session::blocked::Blocked;
 use crate::session::{Session, table};
 
@@ -73,7 +73,7 @@ impl<'a> Batch<'a> {
         session: &mut Session,
         arguments: &[&[u8]],
         wait: &mut Wait,
-        replies: &mut Vec<u8>,
+        replies: &mut Output,
     ) -> Next {
         self.commands += 1;
         self.under_lock += 1;

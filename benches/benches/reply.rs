@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use quorlock_engine::{Protocol, Reply};
-use quorlock_server::protocol::reply;
+use quorlock_server::protocol::{Output, reply};
 
 fn bench(criterion: &mut Criterion) {
     let replies = [
@@ -18,11 +18,11 @@ fn bench(criterion: &mut Criterion) {
         ),
     ];
     let mut group = criterion.benchmark_group("reply");
-    let mut out = Vec::with_capacity(1024);
+    let mut out = Output::default();
     for (name, reply) in &replies {
         group.bench_function(*name, |bencher| {
             bencher.iter(|| {
-                out.clear();
+                out.clear(1024);
                 reply::write(&mut out, black_box(reply), Protocol::Resp2);
                 black_box(out.len())
             });

@@ -31,6 +31,7 @@ use crate::node::maintenance::{self, Ticks};
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
 use crate::past::{Identity, Place};
+use crate::protocol::Output;
 use crate::session::{Batch, Session};
 
 /// What a simulated node starts from.
@@ -180,9 +181,9 @@ impl Node {
                 self.jobs = None;
             }
         }
-        let (mut wait, mut reply) = (core::Wait::default(), Vec::new());
-        Batch::new(&self.shared).execute(&mut self.session, arguments, &mut wait, &mut reply);
-        (reply, Wait(wait))
+        let (mut wait, mut output) = (core::Wait::default(), Output::default());
+        Batch::new(&self.shared).execute(&mut self.session, arguments, &mut wait, &mut output);
+        (output.runs().collect::<Vec<_>>().concat(), Wait(wait))
     }
 
     /// Whether a reply that waits for this may leave.

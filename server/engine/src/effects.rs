@@ -4,6 +4,7 @@
 //! mutations and becomes one frame of the log.
 
 use crate::error::ErrorReply;
+use crate::reply::ReplyBudget;
 use crate::time::NodeTime;
 
 /// How much of the log a reply depends on. Positions are those of the log's frames.
@@ -45,6 +46,8 @@ pub struct Effects {
     pub room_bytes: Option<usize>,
     /// A write was refused because the log has no room for it.
     pub ran_out_of_room: bool,
+    /// What the reply has taken; the engine knows how much it may take.
+    pub reply: ReplyBudget,
 }
 
 impl Effects {
@@ -60,6 +63,20 @@ impl Effects {
         self.uncovered = false;
         self.room_bytes = None;
         self.ran_out_of_room = false;
+        self.reply = ReplyBudget::default();
+    }
+
+    /// Charges an element of the reply, before it is made and before the command writes anything.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), ErrorReply> {
+        self.reply.charge(bytes).map_err(|error| {
+            // A command charges before it writes, so what there is was written by commands before
+            // it, of the same script.
+            if self.journal.is_empty() {
+                error.of_command()
+            } else {
+                error.of_command_after_writes()
+            }
+        })
     }
 }
 

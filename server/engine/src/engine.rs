@@ -11,7 +11,7 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
 use crate::mutation::PayloadError;
-use crate::reply::Reply;
+use crate::reply::{REPLY_BYTES_MAX, Reply};
 use crate::script::{LogLine, ScriptLimits, Scripts};
 use crate::snapshot::{SnapshotCursor, snapshot};
 use crate::time::{Moment, NodeTime};
@@ -30,6 +30,8 @@ pub struct EngineOptions {
     pub value_bytes_max: usize,
     /// The most that one command or script may add to the log.
     pub journal_bytes_max: usize,
+    /// The most memory that one reply may take.
+    pub reply_bytes_max: usize,
     /// What a script may use.
     pub script_limits: ScriptLimits,
     /// Makes the table's hash function unpredictable for clients. Give each node its own.
@@ -44,6 +46,7 @@ impl Default for EngineOptions {
             key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
             journal_bytes_max: JOURNAL_BYTES_MAX,
+            reply_bytes_max: REPLY_BYTES_MAX,
             script_limits: ScriptLimits::default(),
             hash_seed: 0,
         }
@@ -75,6 +78,7 @@ impl Engine {
             key_bytes_max: options.key_bytes_max,
             value_bytes_max: options.value_bytes_max,
             journal_bytes_max: options.journal_bytes_max,
+            reply_bytes_max: options.reply_bytes_max,
         };
         // Without a clock of its own only the other limits end a script.
         let clock = Box::new(|| NodeTime::ZERO);
@@ -121,6 +125,7 @@ impl Engine {
         if caller.database >= DATABASES {
             return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
         }
+        effects.reply = self.keyspace.reply_budget();
         let mut turn = Turn {
             keyspace: &mut self.keyspace,
             now,
@@ -203,6 +208,11 @@ impl Engine {
     /// Changes whether keys beyond the cap are refused.
     pub fn set_require_ttl(&mut self, is_required: bool) {
         self.keyspace.rules.require_ttl = is_required;
+    }
+
+    /// Changes how much memory one reply may take.
+    pub fn set_reply_bytes_max(&mut self, bytes: usize) {
+        self.keyspace.rules.reply_bytes_max = bytes;
     }
 
     /// Sets the clock that measures how long scripts run. Keys know nothing of it.

@@ -141,8 +141,12 @@ impl<'a> Value<'a> {
         match value {
             NewValue::String(string) => Value::String(string),
             NewValue::Hash(fields) => {
-                let copy = |(field, value): (&[u8], &[u8])| (field.to_vec(), value.to_vec());
-                Value::Hash(fields.iter().map(copy).collect())
+                let pairs = fields.iter();
+                Value::Hash(
+                    pairs
+                        .map(|(field, value)| (field.to_vec(), value.to_vec()))
+                        .collect(),
+                )
             }
         }
     }

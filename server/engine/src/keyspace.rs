@@ -21,6 +21,7 @@ use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord};
 use crate::keyspace::wheel::Wheel;
+use crate::reply::ReplyBudget;
 use crate::time::NodeTime;
 
 /// What an engine's keys have to obey.
@@ -33,6 +34,7 @@ pub(crate) struct Rules {
     pub(crate) key_bytes_max: usize,
     pub(crate) value_bytes_max: usize,
     pub(crate) journal_bytes_max: usize,
+    pub(crate) reply_bytes_max: usize,
 }
 
 /// Where a key is, or would be. Valid until the next change of the keyspace.
@@ -140,6 +142,11 @@ impl Keyspace {
 
     pub(crate) fn entry(&self, slot: Slot) -> &Entry {
         self.slab.get(slot)
+    }
+
+    /// The rules' budget for a reply.
+    pub(crate) fn reply_budget(&self) -> ReplyBudget {
+        ReplyBudget::new(self.rules.reply_bytes_max)
     }
 
     pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {

@@ -39,7 +39,7 @@ pub use error::ErrorReply;
 pub use inspection::{Change, Value, changes};
 pub use keyspace::{DatabaseCount, Statistics};
 pub use mutation::{PayloadError, PayloadErrorKind};
-pub use reply::Reply;
+pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, ScriptLimits};
 pub use snapshot::SnapshotCursor;
 pub use stored::{Stored, StoredValue};

@@ -4,6 +4,8 @@
 //! or the rules on keys without a TTL. A change is either made and journalled, or refused and
 //! nothing has happened.
 
+use std::sync::Arc;
+
 use crate::caller::{Caller, DATABASES};
 use crate::effects::{Effects, NO_ROOM};
 use crate::error::ErrorReply;
@@ -11,6 +13,7 @@ use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
 use crate::keyspace::{Keyspace, Place};
 use crate::mutation;
+use crate::reply::Reply;
 use crate::time::{Moment, NodeTime};
 
 /// What a command works on. A script makes one for each command it calls.
@@ -76,11 +79,40 @@ impl Turn<'_> {
         }
     }
 
+    /// The string a key holds as a reply, charged before it is made.
+    pub(crate) fn string_reply(&mut self, place: &Place) -> Result<Reply, ErrorReply> {
+        let Some(slot) = place.live else {
+            self.effects.charge(0)?;
+            return Ok(Reply::Nil);
+        };
+        let body = &self.keyspace.entry(slot).body;
+        let ValueRef::String(bytes) = body.value() else {
+            return Err(ErrorReply::WRONG_TYPE);
+        };
+        self.effects.charge(bytes.len())?;
+        Ok(match body.shared() {
+            Some(shared) => Reply::Shared(Arc::clone(shared)),
+            None => Reply::bulk(bytes),
+        })
+    }
+
     /// The hash a key holds; `None` if there is no such key.
     pub(crate) fn fields(&self, place: &Place) -> Result<Option<&Fields>, ErrorReply> {
         match place.live.map(|slot| self.value(slot)) {
             None => Ok(None),
             Some(ValueRef::Hash(fields)) => Ok(Some(fields)),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    /// The same beside the effects, for a reply that is charged while the hash is read.
+    pub(crate) fn fields_and_effects(
+        &mut self,
+        place: &Place,
+    ) -> Result<Option<(&Fields, &mut Effects)>, ErrorReply> {
+        match place.live.map(|slot| self.keyspace.value(slot)) {
+            None => Ok(None),
+            Some(ValueRef::Hash(fields)) => Ok(Some((fields, self.effects))),
             Some(_) => Err(ErrorReply::WRONG_TYPE),
         }
     }

@@ -18,6 +18,7 @@ fn keyspace() -> Keyspace {
         key_bytes_max: 100,
         value_bytes_max: 1000,
         journal_bytes_max: 10_000,
+        reply_bytes_max: 10_000,
     };
     Keyspace::new(3, rules)
 }

@@ -59,6 +59,8 @@ pub struct Config {
     pub requirepass: Option<Password>,
     /// Longest argument of a request, in bytes.
     pub proto_max_bulk_len: usize,
+    /// Most memory that the reply to one request may take, in bytes.
+    pub proto_max_reply_len: usize,
     /// Longest request, in bytes.
     pub client_query_buffer_limit: u32,
     /// Where the log and everything else of this node is kept.
@@ -182,6 +184,7 @@ impl Default for Config {
             maxclients: 10_000,
             requirepass: None,
             proto_max_bulk_len: 4 * 1024 * 1024 + 64 * 1024,
+            proto_max_reply_len: quorlock_engine::REPLY_BYTES_MAX,
             client_query_buffer_limit: 64 * 1024 * 1024,
             dir: PathBuf::from("."),
             appendonly: true,

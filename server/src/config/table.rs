@@ -99,6 +99,20 @@ pub(super) const USED: &[Directive] = &[
         |c| c.proto_max_bulk_len.to_string(),
     ),
     Directive::used(
+        "proto-max-reply-len",
+        "67108864",
+        "bytes, 1mb to 1gb",
+        "Most memory that the reply to one request may take. A larger one is an error instead.",
+        |c, v| {
+            let bytes = memory(one(v)?, MEBIBYTE, 1024 * MEBIBYTE)?;
+            usize::try_from(bytes)
+                .map(|bytes| c.proto_max_reply_len = bytes)
+                .map_err(too_large)
+        },
+        |c| c.proto_max_reply_len.to_string(),
+    )
+    .live(),
+    Directive::used(
         "client-query-buffer-limit",
         "67108864",
         "bytes, 1mb to 2gb",

@@ -1,6 +1,6 @@
 //! Who is connected: what CLIENT LIST, CLIENT INFO and INFO say about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -127,6 +127,12 @@ impl Clients {
     /// All clients, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
         self.lock().values().cloned().collect()
+    }
+
+    /// The clients among these that are connected, oldest first.
+    pub(crate) fn with_ids(&self, ids: &BTreeSet<u64>) -> Vec<Arc<Client>> {
+        let by_id = self.lock();
+        ids.iter().filter_map(|id| by_id.get(id).cloned()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {

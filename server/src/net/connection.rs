@@ -5,15 +5,17 @@
 //! that replies keep their order and a client that does not read costs one turn's replies.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::net::TcpStream;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::net::lull::Served;
 use crate::node::core::Wait;
-use crate::protocol::{ProtocolError, Request, RequestParser, reply};
+use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
 use crate::session::{Batch, Blocked, Next, Session};
 
 /// One client's connection.
@@ -46,8 +48,7 @@ pub(crate) struct Connection {
     is_readable: bool,
     /// The client sends no more: what the socket holds is to be read to its end.
     is_ending: bool,
-    replies: Vec<u8>,
-    sent: usize,
+    replies: Output,
 }
 
 /// Where a connection is.
@@ -104,8 +105,7 @@ impl Connection {
             was_heard: false,
             is_readable: false,
             is_ending: false,
-            replies: Vec::new(),
-            sent: 0,
+            replies: Output::default(),
         }
     }
 
@@ -239,7 +239,7 @@ impl Connection {
         if self.then == Next::Read
             && let Some(error) = self.broken.take()
         {
-            error.write_reply(&mut self.replies);
+            error.write_reply(self.replies.owned());
             self.told = Some(error);
             self.then = Next::Close;
         }
@@ -274,22 +274,17 @@ impl Connection {
 
     /// Sends `error` instead of the replies, and nothing after it.
     pub(crate) fn withhold(&mut self, error: &[u8]) {
-        self.replies.clear();
-        self.replies.extend_from_slice(error);
-        self.sent = 0;
+        self.replies.clear(IDLE_BYTES_MAX);
+        self.replies.owned().extend_from_slice(error);
         self.then = Next::Close;
     }
 
     /// Sends as many of the replies as the socket takes; adds their bytes to `sent`.
     pub(crate) fn send(&mut self, sent: &mut u64) -> Sent {
-        while self.sent < self.replies.len() {
-            match send(
-                &self.stream,
-                &self.replies[self.sent..],
-                SendFlags::NOSIGNAL,
-            ) {
+        while !self.replies.is_empty() {
+            match send_once(&self.stream, &self.replies) {
                 Ok(count) => {
-                    self.sent += count;
+                    self.replies.advance(count);
                     *sent += count as u64;
                 }
                 Err(Errno::AGAIN) => return Sent::Partly,
@@ -297,9 +292,7 @@ impl Connection {
                 Err(_) => return Sent::Broken,
             }
         }
-        self.replies.clear();
-        self.replies.shrink_to(IDLE_BYTES_MAX);
-        self.sent = 0;
+        self.replies.clear(IDLE_BYTES_MAX);
         self.wait = Wait::default();
         Sent::All
     }
@@ -316,6 +309,20 @@ impl Connection {
     }
 }
 
+/// One system call.
+fn send_once(stream: &TcpStream, output: &Output) -> Result<usize, Errno> {
+    if let Some(bytes) = output.single_run() {
+        return send(stream, bytes, SendFlags::NOSIGNAL);
+    }
+    let runs: SmallVec<[IoSlice<'_>; RUNS_PER_SEND]> = output
+        .runs()
+        .take(RUNS_PER_SEND)
+        .map(IoSlice::new)
+        .collect();
+    let mut no_descriptors = SendAncillaryBuffer::default();
+    sendmsg(stream, &runs, &mut no_descriptors, SendFlags::NOSIGNAL)
+}
+
 /// A client that waits is not read further than this; the rest stays with its kernel.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
@@ -325,3 +332,6 @@ const REPLY_BYTES_PER_TURN: usize = 256 * 1024;
 
 /// What a connection may keep between turns.
 const IDLE_BYTES_MAX: usize = 1024;
+
+/// Long values are sent without being copied together, so many runs of bytes in one system call.
+const RUNS_PER_SEND: usize = 64;

@@ -155,6 +155,11 @@ impl Core {
         reply
     }
 
+    /// What the reply of the last command has taken.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        self.effects.reply.taken()
+    }
+
     /// Appends a control record; returns its position.
     pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> u64 {
         self.record.clear();

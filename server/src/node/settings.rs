@@ -4,9 +4,10 @@
 //! Invariant: changed only while the engine is locked, so that two changes cannot mix. What
 //! commands depend on is in the core; this is its copy.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use quorlock_engine::ReplyBudget;
 use quorlock_engine::control::Durability;
 
 use crate::config::{AppendFsync, Config};
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
     durability: AtomicU8,
     rewrite_min_bytes: AtomicU64,
     rewrite_percentage: AtomicU64,
+    reply_bytes_max: AtomicUsize,
 }
 
 impl Settings {
@@ -28,6 +30,7 @@ impl Settings {
             durability: AtomicU8::new(0),
             rewrite_min_bytes: AtomicU64::new(0),
             rewrite_percentage: AtomicU64::new(0),
+            reply_bytes_max: AtomicUsize::new(0),
         };
         settings.replace(config.clone());
         settings
@@ -48,6 +51,8 @@ impl Settings {
             .store(config.auto_aof_rewrite_min_size, Ordering::Relaxed);
         self.rewrite_percentage
             .store(config.auto_aof_rewrite_percentage.into(), Ordering::Relaxed);
+        self.reply_bytes_max
+            .store(config.proto_max_reply_len, Ordering::Relaxed);
         *self.config() = config;
     }
 
@@ -55,6 +60,11 @@ impl Settings {
     pub(crate) fn durability(&self) -> Durability {
         Durability::from_code(self.durability.load(Ordering::Acquire))
             .expect("it is stored from a durability")
+    }
+
+    /// What the reply to a command that is not the engine's may take.
+    pub(crate) fn reply_budget(&self) -> ReplyBudget {
+        ReplyBudget::new(self.reply_bytes_max.load(Ordering::Relaxed))
     }
 
     /// Bytes of log since the last checkpoint, of `base_bytes`, from which the next one pays;

@@ -5,6 +5,7 @@ mod error;
 mod inline;
 mod limits;
 pub(crate) mod number;
+mod output;
 pub mod reply;
 #[cfg(test)]
 mod reply_tests;
@@ -15,4 +16,5 @@ pub(crate) mod words;
 
 pub use error::ProtocolError;
 pub use limits::Limits;
+pub use output::Output;
 pub use request::{Arguments, Request, RequestParser};

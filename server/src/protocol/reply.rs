@@ -4,13 +4,15 @@
 //! no reply can forge another; nesting is walked with a stack of its own, so depth costs no call
 //! stack. It does not decide what a command answers, only how that is spelt.
 
+use std::sync::Arc;
+
 use quorlock_engine::{Protocol, Reply};
 use smallvec::SmallVec;
 
-use super::double;
+use super::{Output, double};
 
 /// Appends `reply` to `out`.
-pub fn write(out: &mut Vec<u8>, reply: &Reply, protocol: Protocol) {
+pub fn write(out: &mut Output, reply: &Reply, protocol: Protocol) {
     let mut open: SmallVec<[Level<'_>; DEPTH_INLINE]> = SmallVec::new();
     let mut next = Some(reply);
     while let Some(reply) = next {
@@ -43,6 +45,13 @@ pub fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(LINE_END);
 }
 
+/// Appends a bulk string without copying it.
+fn write_shared(out: &mut Output, bytes: &Arc<[u8]>) {
+    write_number(out.owned(), b'$', bytes.len());
+    out.push_shared(bytes);
+    out.owned().extend_from_slice(LINE_END);
+}
+
 /// Appends an error: the whole text with its code, without `-`.
 pub fn write_error(out: &mut Vec<u8>, text: &[u8]) {
     write_line(out, b'-', text);
@@ -71,7 +80,8 @@ impl<'a> Level<'a> {
 }
 
 /// Writes a scalar, or the header of an aggregate and gives what is in it.
-fn write_one<'a>(out: &mut Vec<u8>, reply: &'a Reply, protocol: Protocol) -> Option<Level<'a>> {
+fn write_one<'a>(output: &mut Output, reply: &'a Reply, protocol: Protocol) -> Option<Level<'a>> {
+    let out = output.owned();
     let is_resp3 = protocol == Protocol::Resp3;
     match reply {
         Reply::Ok => out.extend_from_slice(b"+OK\r\n"),
@@ -84,6 +94,7 @@ fn write_one<'a>(out: &mut Vec<u8>, reply: &'a Reply, protocol: Protocol) -> Opt
         Reply::Integer(1) => out.extend_from_slice(b":1\r\n"),
         Reply::Integer(value) => write_number(out, b':', *value),
         Reply::Bulk(bytes) => write_bulk(out, bytes),
+        Reply::Shared(bytes) => write_shared(output, bytes),
         Reply::Double(value) => write_double(out, *value, is_resp3),
         Reply::Boolean(true) if is_resp3 => out.extend_from_slice(b"#t\r\n"),
         Reply::Boolean(false) if is_resp3 => out.extend_from_slice(b"#f\r\n"),

@@ -8,12 +8,12 @@ use quorlock_engine::{ErrorReply, Protocol, Reply};
 use redis_protocol::resp2::types::OwnedFrame as Resp2;
 use redis_protocol::resp3::types::{OwnedFrame as Resp3, VerbatimStringFormat};
 
-use super::reply;
+use super::{Output, reply};
 
 fn written(value: &Reply, protocol: Protocol) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Output::default();
     reply::write(&mut out, value, protocol);
-    out
+    out.runs().flatten().copied().collect()
 }
 
 fn text(value: &Reply, protocol: Protocol) -> String {
@@ -45,6 +45,7 @@ fn as_resp2(value: &Reply) -> Resp2 {
         Reply::Nil | Reply::NilArray => Resp2::Null,
         Reply::Integer(value) => Resp2::Integer(*value),
         Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => Resp2::BulkString(bytes.clone()),
+        Reply::Shared(bytes) => Resp2::BulkString(bytes.to_vec()),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => array(items),
         Reply::Map(pairs) => Resp2::Array(
             pairs
@@ -77,6 +78,10 @@ fn as_resp3(value: &Reply) -> Resp3 {
         },
         Reply::Bulk(bytes) => Resp3::BlobString {
             data: bytes.clone(),
+            attributes,
+        },
+        Reply::Shared(bytes) => Resp3::BlobString {
+            data: bytes.to_vec(),
             attributes,
         },
         Reply::Verbatim(_, bytes) => Resp3::VerbatimString {
@@ -128,6 +133,11 @@ fn scalar() -> impl Strategy<Value = Reply> {
         prop_oneof![Just(-1_i64), 0..11_i64, Just(i64::MIN), Just(i64::MAX)]
             .prop_map(Reply::Integer),
         bytes().prop_map(Reply::Bulk),
+        (
+            any::<u8>(),
+            prop_oneof![Just(4095), Just(4096), 0..9000_usize]
+        )
+            .prop_map(|(byte, length)| Reply::Shared(vec![byte; length].into())),
         bytes().prop_map(|bytes| Reply::Verbatim(*b"txt", bytes)),
         "[a-zA-Z\r\n ]{0,20}".prop_map(|text| Reply::Status(text.into_bytes().into())),
         "ERR [a-zA-Z\r\n ']{0,20}".prop_map(|text| ErrorReply::new(text).into()),

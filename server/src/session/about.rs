@@ -1,9 +1,12 @@
 //! Commands about the node as a whole: COMMAND, ROLE, BGREWRITEAOF, MODULE, CLUSTER, LASTSAVE,
 //! SHUTDOWN.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{ErrorReply, Flags, Reply, Spec, all_specs, spec_named};
+use quorlock_engine::{
+    ErrorReply, Flags, Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs, spec_named,
+};
 
 use crate::node::commit::Failure;
 use crate::session::Session;
@@ -12,7 +15,7 @@ use crate::session::table::{self, ROWS, Row};
 
 pub(crate) fn command(
     _: &mut Session,
-    _: &mut Batch<'_>,
+    batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let subcommand = arguments.get(1).map(|word| word.to_ascii_lowercase());
@@ -33,7 +36,10 @@ pub(crate) fn command(
             )
         }
         (Some(b"info"), []) => Reply::Array(everything()),
-        (Some(b"info"), names) => Reply::Array(names.iter().map(|name| describe(name)).collect()),
+        (Some(b"info"), names) => match describe_all(names, batch.shared.settings.reply_budget()) {
+            Ok(descriptions) => Reply::Array(descriptions),
+            Err(error) => Reply::Error(error.of_command()),
+        },
         (Some(b"docs"), names) => docs(names),
         (Some(name @ (b"count" | b"list")), _) => {
             let name = String::from_utf8_lossy(name).into_owned();
@@ -49,6 +55,17 @@ fn everything() -> Vec<Reply> {
         .map(describe_spec)
         .chain(ROWS.iter().map(describe_row))
         .collect()
+}
+
+/// One description per name, also where a name is given a thousand times.
+fn describe_all(names: &[&[u8]], mut budget: ReplyBudget) -> Result<Vec<Reply>, ReplyTooLarge> {
+    let mut descriptions = Vec::new();
+    for name in names {
+        let description = describe(name);
+        budget.charge_reply(&description)?;
+        descriptions.push(description);
+    }
+    Ok(descriptions)
 }
 
 fn describe(name: &[u8]) -> Reply {
@@ -104,12 +121,15 @@ fn describe_words(name: &str, arity: i8, flags: &[&'static str], keys: [i8; 3]) 
 
 /// What redis-cli shows as a hint while one types.
 fn docs(names: &[&[u8]]) -> Reply {
-    let wanted = |name: &str| {
-        names.is_empty()
-            || names
-                .iter()
-                .any(|one| name.as_bytes().eq_ignore_ascii_case(one))
-    };
+    // Each command once, however often it is named.
+    let named: HashSet<&str> = names
+        .iter()
+        .filter_map(|name| {
+            let own = || table::named(name).map(|row| row.name);
+            spec_named(name).map(|spec| spec.name).or_else(own)
+        })
+        .collect();
+    let wanted = |name: &str| names.is_empty() || named.contains(name);
     let document = |name: &'static str, summary: &'static str, group: &'static str| {
         let fields = vec![
             (Reply::bulk("summary"), Reply::bulk(summary)),

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::node::commit::Failure;
 use crate::node::core::{Core, Wait};
 use crate::node::shared::Shared;
-use crate::protocol::reply;
+use crate::protocol::{Output, reply};
 use crate::session::blocked::Blocked;
 use crate::session::{Session, table};
 
@@ -73,7 +73,7 @@ impl<'a> Batch<'a> {
         session: &mut Session,
         arguments: &[&[u8]],
         wait: &mut Wait,
-        replies: &mut Vec<u8>,
+        replies: &mut Output,
     ) -> Next {
         self.commands += 1;
         self.under_lock += 1;
@@ -120,10 +120,15 @@ impl<'a> Batch<'a> {
             }
             let (core, now) = self.core()?;
             let reply = core.execute(now, &session.caller, &command, wait);
+            let is_long = core.reply_bytes() >= LONG_REPLY_BYTES;
             session.position = session.position.max(wait.position());
             if spec.flags.contains(Flags::SCRIPT) {
                 report(core.engine.take_script_log());
                 self.has_run_script = true;
+            }
+            if is_long {
+                // Rendering it, and freeing it, takes long and needs no engine.
+                self.release();
             }
             return Ok(Answer::Reply(reply));
         }
@@ -244,5 +249,8 @@ fn report(lines: Vec<LogLine>) {
 /// The engine is released between connections after so many commands.
 const COMMANDS_PER_LOCK: usize = 256;
 const HINTS_INLINE: usize = 64;
+/// The engine is released before a reply of this size is rendered, which takes about as long as
+/// releasing and locking it.
+const LONG_REPLY_BYTES: usize = 64 * 1024;
 
 const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

@@ -1,5 +1,7 @@
 //! CLIENT: names, ids and lists of connections.
 
+use std::collections::BTreeSet;
+
 use quorlock_engine::{ErrorReply, Reply};
 
 use crate::node::commit::Failure;
@@ -69,30 +71,38 @@ fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
 }
 
 fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
-    let ids: Option<Vec<u64>> = match filter {
-        [] => None,
+    let clients = &batch.shared.clients;
+    let listed = match filter {
+        [] => clients.all(),
+        // Every client here is a normal one: no replicas, no subscribers yet.
         [word, kind] if word.eq_ignore_ascii_case(b"type") => {
-            // Every client here is a normal one: no replicas, no subscribers yet.
-            (!kind.eq_ignore_ascii_case(b"normal")).then(Vec::new)
+            if kind.eq_ignore_ascii_case(b"normal") {
+                clients.all()
+            } else {
+                Vec::new()
+            }
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
-            let parsed: Option<Vec<u64>> = ids
+            let ids: Option<BTreeSet<u64>> = ids
                 .iter()
                 .map(|id| std::str::from_utf8(id).ok()?.parse().ok())
                 .collect();
-            match parsed {
-                Some(ids) => Some(ids),
+            match ids {
+                Some(ids) => clients.with_ids(&ids),
                 None => return Reply::Error(ErrorReply::fixed("ERR Invalid client ID")),
             }
         }
         _ => return Reply::Error(ErrorReply::SYNTAX),
     };
+    let mut budget = batch.shared.settings.reply_budget();
     let mut lines = String::new();
-    for client in batch.shared.clients.all() {
-        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
-            lines.push_str(&client.line(now_raw_ns));
-            lines.push('\n');
+    for client in listed {
+        let line = client.line(now_raw_ns);
+        if let Err(error) = budget.charge_memory(line.len() + 1) {
+            return Reply::Error(error.of_command());
         }
+        lines.push_str(&line);
+        lines.push('\n');
     }
     Reply::bulk(lines)
 }

@@ -102,6 +102,7 @@ fn announce(before: &Config, after: &Config, words: &[&[u8]]) {
 fn apply(core: &mut Core, now: NodeTime, before: &Config, after: &Config) -> Option<u64> {
     core.rules.no_ttl_is_synced = after.no_ttl_durability == NoTtlDurability::Sync;
     core.engine.set_require_ttl(after.require_ttl);
+    core.engine.set_reply_bytes_max(after.proto_max_reply_len);
     let is_recorded = before.appendfsync != after.appendfsync
         || before.restart_delay_max != after.restart_delay_max;
     is_recorded.then(|| core.change_mode(now, durability(after), after.restart_delay_max))

@@ -141,7 +141,10 @@ fn a_start_on_a_log_of_any_version_waits_for_what_it_owes() {
         };
         runtime.block_on(async {
             let clock = Arc::new(SettableClock::new());
-            let node = Node::builder().ephemeral().disk(Arc::new(disk)).clock(clock);
+            let node = Node::builder()
+                .ephemeral()
+                .disk(Arc::new(disk))
+                .clock(clock);
             let node = node.start().await.unwrap();
             let info = Wire::connect(node.address()).info("restart_delay_length_ms");
             let due_ms = due_ns.div_ceil(1_000_000).to_string();

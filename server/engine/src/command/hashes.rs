@@ -58,10 +58,14 @@ const HGET: Spec = Spec {
 
 fn hget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let place = turn.lookup(arguments[1]);
-    let value = turn
-        .fields(&place)?
-        .and_then(|fields| fields.get(arguments[2]));
-    Ok(value.map_or(Reply::Nil, Reply::bulk))
+    let Some((fields, effects)) = turn.fields_and_effects(&place)? else {
+        return Ok(Reply::Nil);
+    };
+    let Some(value) = fields.get(arguments[2]) else {
+        return Ok(Reply::Nil);
+    };
+    effects.charge(value.len())?;
+    Ok(Reply::value(value))
 }
 
 const HEXISTS: Spec = Spec {
@@ -168,11 +172,15 @@ const HKEYS: Spec = Spec {
 
 fn hkeys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let place = turn.lookup(arguments[1]);
-    let fields = turn.fields(&place)?;
-    let names = fields.into_iter().flat_map(|fields| fields.iter());
-    Ok(Reply::Array(
-        names.map(|(field, _)| Reply::bulk(field)).collect(),
-    ))
+    let Some((fields, effects)) = turn.fields_and_effects(&place)? else {
+        return Ok(Reply::Array(Vec::new()));
+    };
+    let mut names = Vec::new();
+    for (field, _) in fields.iter() {
+        effects.charge(field.len())?;
+        names.push(Reply::bulk(field));
+    }
+    Ok(Reply::Array(names))
 }
 
 const HGETALL: Spec = Spec {
@@ -184,8 +192,14 @@ const HGETALL: Spec = Spec {
 
 fn hgetall(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let place = turn.lookup(arguments[1]);
-    let fields = turn.fields(&place)?;
-    let pairs = fields.into_iter().flat_map(|fields| fields.iter());
-    let replies = pairs.map(|(field, value)| (Reply::bulk(field), Reply::bulk(value)));
-    Ok(Reply::Map(replies.collect()))
+    let Some((fields, effects)) = turn.fields_and_effects(&place)? else {
+        return Ok(Reply::Map(Vec::new()));
+    };
+    let mut pairs = Vec::new();
+    for (field, value) in fields.iter() {
+        effects.charge(field.len())?;
+        effects.charge(value.len())?;
+        pairs.push((Reply::bulk(field), Reply::value(value)));
+    }
+    Ok(Reply::Map(pairs))
 }

@@ -31,6 +31,7 @@ fn keys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut found = Vec::new();
     for (_, entry) in turn.keyspace.entries_from(0) {
         if filter.admits(turn, entry)? {
+            turn.effects.charge(entry.key().len())?;
             found.push(Reply::bulk(entry.key()));
         }
     }
@@ -64,6 +65,7 @@ fn scan(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
         if is_visible(turn, entry) {
             seen = seen.saturating_add(1);
             if filter.admits(turn, entry)? {
+                turn.effects.charge(entry.key().len())?;
                 found.push(Reply::bulk(entry.key()));
             }
         }

@@ -46,7 +46,8 @@ fn set_string(
         turn.reveal(&place);
     }
     let old = if options.returns_old {
-        turn.string(&place)?.map_or(Reply::Nil, Reply::bulk)
+        // Refused before anything is written where it may not be sent.
+        turn.string_reply(&place)?
     } else {
         Reply::Ok
     };
@@ -72,7 +73,7 @@ const GET: Spec = Spec {
 
 fn get(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let place = turn.lookup(arguments[1]);
-    Ok(turn.string(&place)?.map_or(Reply::Nil, Reply::bulk))
+    turn.string_reply(&place)
 }
 
 const SETNX: Spec = Spec {
@@ -149,15 +150,16 @@ const MGET: Spec = Spec {
 };
 
 fn mget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let replies = arguments[1..].iter().map(|key| {
-        let place = turn.lookup(key);
-        // A key of another type is answered as an absent one.
-        turn.string(&place)
-            .ok()
-            .flatten()
-            .map_or(Reply::Nil, Reply::bulk)
-    });
-    Ok(Reply::Array(replies.collect()))
+    let mut replies = Vec::new();
+    for key in &arguments[1..] {
+        let mut place = turn.lookup(key);
+        if turn.string(&place).is_err() {
+            // A key of another type is answered as an absent one.
+            place.live = None;
+        }
+        replies.push(turn.string_reply(&place)?);
+    }
+    Ok(Reply::Array(replies))
 }
 
 const STRLEN: Spec = Spec {

@@ -1,10 +1,13 @@
 //! One stored key with its value, in 64 bytes: one cache line.
 //!
-//! A short key and string lie inside the entry itself; longer ones share one allocation. What a
-//! deadline means is decided elsewhere.
+//! A short key and string lie inside the entry itself; longer ones share one allocation; a long
+//! string has its own, which replies share. What a deadline means is decided elsewhere.
+
+use std::sync::Arc;
 
 use crate::caller::DATABASES;
 use crate::keyspace::fields::Fields;
+use crate::reply::SHARED_BYTES_MIN;
 use crate::time::NodeTime;
 
 /// The number of an entry's place. It stays the same for as long as the key exists.
@@ -40,6 +43,8 @@ pub(crate) enum Body {
     },
     /// Key and string lie one after the other in one allocation.
     Packed { bytes: Box<[u8]>, key: u32 },
+    /// A key with a string so long that replies share it.
+    Long { key: Box<[u8]>, value: Arc<[u8]> },
     /// A key with a value of many parts.
     Composite { key: Box<[u8]>, value: Collection },
 }
@@ -129,6 +134,12 @@ impl Body {
                 bytes,
             };
         }
+        if value.len() >= SHARED_BYTES_MIN {
+            return Body::Long {
+                key: key.into(),
+                value: value.into(),
+            };
+        }
         let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
@@ -152,7 +163,7 @@ impl Body {
             Body::Vacant => &[],
             Body::Inline { key, bytes, .. } => &bytes[..usize::from(*key)],
             Body::Packed { bytes, key } => &bytes[..*key as usize],
-            Body::Composite { key, .. } => key,
+            Body::Long { key, .. } | Body::Composite { key, .. } => key,
         }
     }
 
@@ -164,10 +175,19 @@ impl Body {
                 ValueRef::String(&bytes[start..start.saturating_add(usize::from(*value))])
             }
             Body::Packed { bytes, key } => ValueRef::String(&bytes[*key as usize..]),
+            Body::Long { value, .. } => ValueRef::String(value),
             Body::Composite {
                 value: Collection::Hash(fields),
                 ..
             } => ValueRef::Hash(fields),
+        }
+    }
+
+    /// The string where it lies alone, to be shared.
+    pub(crate) fn shared(&self) -> Option<&Arc<[u8]>> {
+        match self {
+            Body::Long { value, .. } => Some(value),
+            _ => None,
         }
     }
 

@@ -3,6 +3,8 @@
 //! Recorded only while a script runs. Records are played back last to first, and then every key,
 //! slot and deadline is what it was. Counters of hits are not undone.
 
+use std::sync::Arc;
+
 use crate::keyspace::entry::{Body, Entry, NONE, Slot};
 use crate::keyspace::{Keyspace, Step};
 use crate::time::NodeTime;
@@ -29,7 +31,7 @@ pub(crate) enum UndoRecord {
     Field {
         slot: Slot,
         field: Box<[u8]>,
-        value: Option<Box<[u8]>>,
+        value: Option<Arc<[u8]>>,
         position: u64,
     },
     /// The key was stored here.
@@ -165,7 +167,7 @@ impl Keyspace {
                 entry.set_position(position);
                 if let Some(fields) = entry.body.fields_mut() {
                     match value {
-                        Some(value) => drop(fields.set(&field, &value, seed)),
+                        Some(value) => drop(fields.set(&field, value, seed)),
                         None => drop(fields.remove(&field)),
                     }
                 }

@@ -69,6 +69,8 @@ pub(crate) fn call(
 ) -> mlua::Result<Value> {
     let (reply, is_resp3) = {
         let mut running = shared.running.borrow_mut();
+        // Each reply goes into the interpreter, whose memory has a limit of its own.
+        running.effects.reply = running.keyspace.reply_budget();
         let reply = run(&mut running, arguments).unwrap_or_else(Reply::Error);
         if running.effects.ran_out_of_room {
             // Half of a script must not stay: a lock without its TTL, say.
@@ -83,19 +85,22 @@ pub(crate) fn call(
         Reply::Error(error) if on_error == OnError::Raise => {
             Err(Raised::by_command(error.as_bytes()).into())
         }
-        // The usual replies are small. Without a limit the interpreter need not guard each of its
-        // allocations, and what they have taken is counted right afterwards.
-        Reply::Bulk(bytes) if bytes.len() <= SMALL_BYTES => {
-            let limit = lua.set_memory_limit(0)?;
-            let text = lua.create_string(bytes)?;
-            lua.set_memory_limit(limit)?;
-            if limit != 0 && lua.used_memory() > limit {
-                return Err(mlua::Error::external(shared.budget.end(End::Memory)));
-            }
-            Ok(Value::String(text))
-        }
+        Reply::Bulk(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
+        Reply::Shared(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
         reply => names.value_of(lua, reply, is_resp3),
     }
+}
+
+/// The usual replies are small. Without a limit the interpreter need not guard each of its
+/// allocations, and what they have taken is counted right afterwards.
+fn small_text(lua: &Lua, shared: &Shared, bytes: &[u8]) -> mlua::Result<Value> {
+    let limit = lua.set_memory_limit(0)?;
+    let text = lua.create_string(bytes)?;
+    lua.set_memory_limit(limit)?;
+    if limit != 0 && lua.used_memory() > limit {
+        return Err(mlua::Error::external(shared.budget.end(End::Memory)));
+    }
+    Ok(Value::String(text))
 }
 
 fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> {

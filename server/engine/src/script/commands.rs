@@ -114,7 +114,7 @@ fn invocation(arguments: Arguments<'_>, is_read_only: bool) -> Result<Invocation
     })
 }
 
-fn script(scripts: &mut Scripts, _: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
+fn script(scripts: &mut Scripts, turn: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
     let rest = &arguments[2..];
     let subcommand = arguments[1].to_ascii_lowercase();
     match (&*subcommand, rest) {
@@ -125,7 +125,14 @@ fn script(scripts: &mut Scripts, _: &mut Turn<'_>, arguments: Arguments<'_>) -> 
         (b"exists", [_, ..]) => {
             let runner = scripts.runner();
             let known = |text: &&[u8]| sha_of_text(text).is_some_and(|sha| runner.contains(&sha));
-            Reply::Array(rest.iter().map(|text| Reply::flag(known(text))).collect())
+            let mut flags = Vec::new();
+            for text in rest {
+                if let Err(error) = turn.effects.charge(0) {
+                    return Reply::Error(error);
+                }
+                flags.push(Reply::flag(known(text)));
+            }
+            Reply::Array(flags)
         }
         (b"flush", [] | [_]) => {
             let mode = rest.first().map(|mode| mode.to_ascii_lowercase());

@@ -3,11 +3,13 @@
 //! A script's result is turned into a reply without recursion and within a bound, so that neither
 //! a table that contains itself nor one that names a long string a thousand times can hurt.
 
+use std::ffi::c_void;
+use std::sync::Arc;
+
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::error::ErrorReply;
-use crate::reply::Reply;
-use crate::script::limits::End;
+use crate::reply::{ELEMENT_BYTES, Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
 
 /// The names of the fields with a meaning, made once so that a lookup makes no string.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ impl Names {
 
     /// The text of an error table; `None` for other tables.
     pub(crate) fn error_text(&self, table: &Table) -> Option<Vec<u8>> {
-        text_field(table, &self.err)
+        text_field(table, &self.err).map(|text| text.as_bytes().to_vec())
     }
 
     /// What a command's reply is to the script that called it.
@@ -70,6 +72,7 @@ impl Names {
             Reply::Nil | Reply::NilArray => Value::Boolean(false),
             Reply::Integer(number) => Value::Number(rounded(number)),
             Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
+            Reply::Shared(bytes) => Value::String(lua.create_string(&*bytes)?),
             Reply::Boolean(yes) if is_resp3 => Value::Boolean(yes),
             Reply::Boolean(yes) => Value::Number(if yes { 1.0 } else { 0.0 }),
             Reply::Double(number) if is_resp3 => {
@@ -119,10 +122,15 @@ impl Names {
     }
 
     /// The reply that a script's result stands for.
-    pub(crate) fn reply_of(&self, value: Value, is_resp3: bool) -> Result<Reply, End> {
+    pub(crate) fn reply_of(
+        &self,
+        value: Value,
+        is_resp3: bool,
+        budget: &mut ReplyBudget,
+    ) -> Result<Reply, ReplyTooLarge> {
         let mut room = Room {
-            values: REPLY_VALUES_MAX,
-            bytes: REPLY_BYTES_MAX,
+            budget,
+            last_long: None,
         };
         let mut open: Vec<Open> = Vec::new();
         let mut next = Some(value);
@@ -154,15 +162,11 @@ impl Names {
         value: Value,
         is_resp3: bool,
         depth: usize,
-        room: &mut Room,
-    ) -> Result<Begun, End> {
-        room.take(0)?;
+        room: &mut Room<'_>,
+    ) -> Result<Begun, ReplyTooLarge> {
+        room.take_value()?;
         Ok(Begun::Finished(match value {
-            Value::String(text) => {
-                let bytes = text.as_bytes();
-                room.take(bytes.len())?;
-                Reply::Bulk(bytes.to_vec())
-            }
+            Value::String(text) => room.bulk(&text)?,
             Value::Integer(number) => Reply::Integer(number),
             Value::Number(number) => Reply::Integer(truncated(number)),
             Value::Boolean(yes) if is_resp3 => Reply::Boolean(yes),
@@ -178,13 +182,13 @@ impl Names {
         }))
     }
 
-    fn begin_table(&self, table: Table, room: &mut Room) -> Result<Begun, End> {
-        if let Some(text) = self.error_text(&table) {
-            room.take(text.len())?;
+    fn begin_table(&self, table: Table, room: &mut Room<'_>) -> Result<Begun, ReplyTooLarge> {
+        if let Some(text) = text_field(&table, &self.err) {
+            let text = room.bytes(&text)?;
             return Ok(Begun::Finished(Reply::Error(ErrorReply::new(text))));
         }
         if let Some(text) = text_field(&table, &self.ok) {
-            room.take(text.len())?;
+            let text = room.bytes(&text)?;
             return Ok(Begun::Finished(Reply::Status(text.into())));
         }
         match table.raw_get(&self.double) {
@@ -210,14 +214,14 @@ impl Names {
             return Ok(Begun::Open(Open::listed(Shape::Set, keys, room)?));
         }
         if let Some(text) = text_field(&table, &self.big_number) {
-            room.take(text.len())?;
-            return Ok(Begun::Finished(Reply::Bulk(text)));
+            return Ok(Begun::Finished(room.bulk(&text)?));
         }
         if let Ok(Value::Table(inner)) = table.raw_get(&self.verbatim) {
             let text = text_field(&inner, &self.string);
-            let format = text_field(&inner, &self.format).and_then(|format| format.try_into().ok());
+            let format = text_field(&inner, &self.format)
+                .and_then(|format| <[u8; 3]>::try_from(&*format.as_bytes()).ok());
             if let (Some(text), Some(format)) = (text, format) {
-                room.take(text.len())?;
+                let text = room.bytes(&text)?;
                 return Ok(Begun::Finished(Reply::Verbatim(format, text)));
             }
         }
@@ -294,9 +298,9 @@ fn field_table(lua: &Lua, name: &LuaString, value: impl mlua::IntoLua) -> mlua::
 }
 
 /// A field that is a text; numbers count as text.
-fn text_field(table: &Table, name: &LuaString) -> Option<Vec<u8>> {
+fn text_field(table: &Table, name: &LuaString) -> Option<LuaString> {
     match table.raw_get(name) {
-        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+        Ok(Value::String(text)) => Some(text),
         _ => None,
     }
 }
@@ -342,11 +346,11 @@ impl Open {
     fn listed(
         shape: Shape,
         values: impl Iterator<Item = Value>,
-        room: &mut Room,
-    ) -> Result<Open, End> {
+        room: &mut Room<'_>,
+    ) -> Result<Open, ReplyTooLarge> {
         let mut list = Vec::new();
         for value in values {
-            room.take(0)?;
+            room.take_value()?;
             list.push(value);
         }
         Ok(Open {
@@ -385,29 +389,49 @@ impl Open {
     }
 }
 
-/// What the reply may still grow by.
-struct Room {
-    values: usize,
-    bytes: usize,
+/// What the reply may still grow by, and what it can use twice.
+struct Room<'a> {
+    budget: &'a mut ReplyBudget,
+    /// The last long text, by its address in the interpreter: a list that names one text many
+    /// times holds it once. The script's result keeps the text alive meanwhile.
+    last_long: Option<(*const c_void, Arc<[u8]>)>,
 }
 
-impl Room {
-    fn take(&mut self, bytes: usize) -> Result<(), End> {
-        self.values = self.values.checked_sub(1).ok_or(End::Reply)?;
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(End::Reply)?;
-        Ok(())
+impl Room<'_> {
+    fn take_value(&mut self) -> Result<(), ReplyTooLarge> {
+        self.budget.charge(0)
     }
 
     /// Finding out what a table stands for takes as long as some values.
-    fn take_table(&mut self) -> Result<(), End> {
-        self.values = self.values.checked_sub(TABLE_VALUES).ok_or(End::Reply)?;
-        Ok(())
+    fn take_table(&mut self) -> Result<(), ReplyTooLarge> {
+        self.budget
+            .charge_memory(TABLE_VALUES.saturating_mul(ELEMENT_BYTES))
+    }
+
+    fn bytes(&mut self, text: &LuaString) -> Result<Vec<u8>, ReplyTooLarge> {
+        let bytes = text.as_bytes();
+        self.budget.charge_memory(bytes.len())?;
+        Ok(bytes.to_vec())
+    }
+
+    fn bulk(&mut self, text: &LuaString) -> Result<Reply, ReplyTooLarge> {
+        if text.as_bytes().len() < SHARED_BYTES_MIN {
+            return self.bytes(text).map(Reply::Bulk);
+        }
+        let (address, bytes) = (text.to_pointer(), text.as_bytes());
+        self.budget.charge_memory(bytes.len())?;
+        Ok(Reply::Shared(match &self.last_long {
+            Some((last, shared)) if *last == address => Arc::clone(shared),
+            _ => {
+                let shared: Arc<[u8]> = Arc::from(&*bytes);
+                self.last_long = Some((address, Arc::clone(&shared)));
+                shared
+            }
+        }))
     }
 }
 
-const REPLY_VALUES_MAX: usize = 1 << 20;
 const TABLE_VALUES: usize = 8;
-const REPLY_BYTES_MAX: usize = 64 << 20;
 /// Deeper tables become an error in their place, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;
 /// 2^63, the first number beyond the integers.

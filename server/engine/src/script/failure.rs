@@ -151,10 +151,6 @@ pub(crate) fn ended_reply(end: End, limits: &ScriptLimits) -> ErrorReply {
             "Split the work over several scripts",
         ),
         End::Room => return NO_ROOM_FOR_SCRIPT,
-        End::Reply => (
-            "limit for the size of a reply".to_owned(),
-            "Return less at a time",
-        ),
     };
     ErrorReply::new(format!(
         "ERR Script ended: {limit} reached, all its effects were undone. No lock was taken, \

@@ -45,7 +45,6 @@ pub(crate) enum End {
     Steps,
     Journal,
     Room,
-    Reply,
 }
 
 /// What the running script has used.

@@ -13,7 +13,7 @@ use crate::caller::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{Keyspace, Rules};
-use crate::reply::Reply;
+use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, Shared};
 use crate::script::failure::{Cause, cause_of, ended_reply, fault_text, raised_reply};
@@ -186,8 +186,10 @@ impl Runner {
             call.rest,
             budget.limits().memory_bytes,
         );
-        let reply = reply_of(vm, budget, self.shared.is_resp3(), result, &sha);
+        let is_resp3 = self.shared.is_resp3();
         self.shared.running.borrow_mut().leave(turn);
+        turn.effects.reply = turn.keyspace.reply_budget();
+        let reply = reply_of(vm, budget, is_resp3, result, &sha, &mut turn.effects.reply);
         let ended = budget.ended();
         if !vm.clean(ended == Some(End::Memory)) {
             self.vm = None;
@@ -197,10 +199,12 @@ impl Runner {
             turn.rollback(mark);
             return Reply::Error(ended_reply(end, &budget.limits()));
         }
-        match turn.commit_undo(mark) {
-            Ok(()) => reply,
-            Err(error) => Reply::Error(error),
+        if let Err(error) = turn.commit_undo(mark) {
+            return Reply::Error(error);
         }
+        // What a script returns decides nothing: as in Redis its writes stay.
+        reply
+            .unwrap_or_else(|error| Reply::Error(error.of_script(!turn.effects.journal.is_empty())))
     }
 }
 
@@ -237,21 +241,21 @@ fn reply_of(
     is_resp3: bool,
     result: mlua::Result<Value>,
     sha: &Sha,
-) -> Reply {
-    let converted = match result {
-        Ok(value) => vm.names.reply_of(value, is_resp3),
-        Err(error) => match cause_of(&error) {
-            Cause::Ended(end) => Err(end),
-            Cause::OutOfMemory => Err(End::Memory),
-            Cause::Raised(_) | Cause::Fault(_) => {
-                Ok(Reply::Error(raised_reply(&error, &text_of_sha(sha))))
-            }
-        },
+    room: &mut ReplyBudget,
+) -> Result<Reply, ReplyTooLarge> {
+    let error = match result {
+        Ok(value) => return vm.names.reply_of(value, is_resp3, room),
+        Err(error) => error,
     };
-    converted.unwrap_or_else(|end| {
-        budget.end(end);
-        Reply::Nil
-    })
+    let end = match cause_of(&error) {
+        Cause::Ended(end) => end,
+        Cause::OutOfMemory => End::Memory,
+        Cause::Raised(_) | Cause::Fault(_) => {
+            return Ok(Reply::Error(raised_reply(&error, &text_of_sha(sha))));
+        }
+    };
+    budget.end(end);
+    Ok(Reply::Nil)
 }
 
 fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Function, ErrorReply> {
@@ -276,6 +280,7 @@ const NO_RULES: Rules = Rules {
     key_bytes_max: 0,
     value_bytes_max: 0,
     journal_bytes_max: 0,
+    reply_bytes_max: 0,
 };
 
 /// The largest known lock script has five thousand bytes. Compiling cannot be interrupted.

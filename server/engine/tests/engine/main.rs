@@ -12,5 +12,6 @@ mod model;
 mod modes;
 mod properties;
 mod replay;
+mod replies;
 mod scanning;
 mod traces;

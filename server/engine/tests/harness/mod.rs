@@ -211,6 +211,7 @@ pub(crate) fn render(reply: &Reply) -> String {
         Reply::Nil | Reply::NilArray => "nil".into(),
         Reply::Integer(number) => number.to_string(),
         Reply::Bulk(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Reply::Shared(bytes) => format!("\"{}\"", bytes.escape_ascii()),
         Reply::Array(replies) | Reply::Set(replies) | Reply::Push(replies) => {
             format!("[{}]", list(replies))
         }

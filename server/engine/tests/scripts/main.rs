@@ -8,6 +8,7 @@ mod harness;
 mod commands;
 mod limits;
 mod locks;
+mod replies;
 mod words;
 
 use harness::{Node, render, state_of};

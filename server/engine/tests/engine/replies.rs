@@ -1,0 +1,211 @@
+//! A reply is charged before it is taken: what would be too large is an error, and nothing was
+//! done for it. Long values are shared and not copied.
+
+use std::sync::Arc;
+
+use quorlock_engine::{EngineOptions, REPLY_BYTES_MAX, Reply, ReplyBudget};
+
+use crate::harness::{Node, state_of};
+
+const MEBIBYTE: usize = 1 << 20;
+
+fn limited(reply_bytes_max: usize) -> Node {
+    Node::with(EngineOptions {
+        reply_bytes_max,
+        ..EngineOptions::default()
+    })
+}
+
+/// What elements of these lengths are charged.
+fn cost(lengths: &[usize]) -> usize {
+    let mut budget = ReplyBudget::new(usize::MAX);
+    for &length in lengths {
+        budget.charge(length).unwrap();
+    }
+    budget.taken()
+}
+
+fn is_too_large(reply: &Reply) -> bool {
+    let Reply::Error(error) = reply else {
+        return false;
+    };
+    let text = error.to_string();
+    assert!(text.contains("proto-max-reply-len"), "{text}");
+    assert!(text.contains("Nothing was changed"), "{text}");
+    true
+}
+
+fn mget(node: &mut Node, count: usize) -> Reply {
+    let mut words: Vec<&[u8]> = vec![b"MGET"];
+    words.resize(count + 1, b"long");
+    node.execute(&words)
+}
+
+#[test]
+fn mget_of_one_long_value_many_times_takes_no_memory() {
+    let mut node = Node::default();
+    let value = vec![b'v'; 4 * MEBIBYTE];
+    assert_eq!(node.execute(&[b"SET", b"long", &value]), Reply::Ok);
+    // 64 MiB hold 15 of them: the 16th would fit without what an element costs besides.
+    let Reply::Array(items) = mget(&mut node, 15) else {
+        panic!("an array")
+    };
+    assert!(node.effects.reply.taken() <= REPLY_BYTES_MAX);
+    let shared: Vec<&Arc<[u8]>> = items
+        .iter()
+        .map(|item| match item {
+            Reply::Shared(bytes) => bytes,
+            other => panic!("a long value is shared: {other:?}"),
+        })
+        .collect();
+    assert!(shared.iter().all(|one| Arc::ptr_eq(one, shared[0])));
+    assert_eq!(
+        Arc::strong_count(shared[0]),
+        16,
+        "the key's own, and one each"
+    );
+    assert_eq!(**shared[0], *value);
+    for count in [16, 250, 2000] {
+        assert!(is_too_large(&mget(&mut node, count)), "{count}");
+        assert!(node.effects.reply.taken() <= REPLY_BYTES_MAX, "{count}");
+    }
+    drop(items);
+    assert!(matches!(node.run("SET long short XX GET"), text if text.len() > 4 * MEBIBYTE));
+    assert_eq!(node.run("GET long"), "\"short\"");
+}
+
+#[test]
+fn a_reply_may_take_the_limit_and_not_a_byte_more() {
+    let setup: &[&str] = &["SET a 12345", "SET bc 1", "HSET h f 123456 g 12", "DEL bc"];
+    for (line, lengths) in [
+        ("GET a", &[5][..]),
+        ("GET absent", &[0]),
+        ("MGET a absent h a", &[5, 0, 0, 5]),
+        ("SET a 1 XX GET", &[5]),
+        ("SET absent 1 NX GET", &[0]),
+        ("HGET h f", &[6]),
+        ("HKEYS h", &[1, 1]),
+        ("HGETALL h", &[1, 6, 1, 2]),
+        ("KEYS *", &[1, 1]),
+        ("SCAN 0 COUNT 1000000000", &[1, 1]),
+        ("SCRIPT EXISTS x y z", &[0, 0, 0]),
+    ] {
+        let whole = cost(lengths);
+        let expected = {
+            let mut node = Node::default();
+            setup.iter().for_each(|line| drop(node.run(line)));
+            node.run(line)
+        };
+        for (limit, is_admitted) in [(whole - 1, false), (whole, true), (whole + 1, true)] {
+            let mut node = limited(limit);
+            setup.iter().for_each(|line| drop(node.run(line)));
+            let before = (node.state(), node.log.len());
+            let reply = node.reply(line);
+            assert_eq!(is_too_large(&reply), !is_admitted, "{line} with {limit}");
+            if is_admitted {
+                assert_eq!(crate::harness::render(&reply), expected, "{line}");
+                assert_eq!(node.effects.reply.taken(), whole, "{line}");
+            } else {
+                assert_eq!((node.state(), node.log.len()), before, "{line}");
+                assert!(node.effects.journal.is_empty(), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_nothing_leaves_what_carries_no_data() {
+    for limit in [0, 1] {
+        let mut node = limited(limit);
+        for (line, reply) in [
+            ("SET lock token NX PX 30000", "OK"),
+            ("SET lock other NX PX 30000", "nil"),
+            ("PEXPIRE lock 1000", "1"),
+            ("EXISTS lock", "1"),
+            ("HSET h f 1", "1"),
+            ("INCR n", "1"),
+            ("DEL lock h n", "3"),
+            ("KEYS *", "[]"),
+        ] {
+            assert_eq!(node.run(line), reply, "{line} with {limit}");
+        }
+        assert_eq!(node.run("SET lock token"), "OK");
+        assert!(is_too_large(&node.reply("GET lock")));
+        assert!(is_too_large(&node.reply("SET lock other GET")));
+    }
+    let mut node = limited(usize::MAX);
+    node.run("SET lock token");
+    assert_eq!(node.run("MGET lock lock"), "[\"token\", \"token\"]");
+}
+
+#[test]
+fn the_limit_can_be_changed_while_a_node_runs() {
+    let mut node = Node::default();
+    node.run("SET a 12345");
+    for (limit, is_admitted) in [(0, false), (cost(&[5]), true), (cost(&[5]) - 1, false)] {
+        node.engine.set_reply_bytes_max(limit);
+        assert_eq!(!is_too_large(&node.reply("GET a")), is_admitted, "{limit}");
+    }
+}
+
+#[test]
+fn a_million_tiny_keys_are_bounded_by_what_they_take() {
+    let mut node = limited(1000 * cost(&[3]));
+    for number in 0..1000 {
+        node.run(&format!("SET {number:03} v"));
+    }
+    assert!(matches!(node.reply("KEYS *"), Reply::Array(keys) if keys.len() == 1000));
+    node.run("SET one-more v");
+    assert!(is_too_large(&node.reply("KEYS *")));
+    assert!(is_too_large(&node.reply("SCAN 0 COUNT 18446744073709")));
+    assert!(node.run("SCAN 0 COUNT 10").starts_with("[\"10\", "));
+}
+
+#[test]
+fn a_value_that_is_replaced_stays_what_it_was_in_a_reply() {
+    let mut node = Node::default();
+    for length in [1023, 1024, 5000] {
+        let (old, new) = (vec![b'o'; length], vec![b'n'; length]);
+        node.execute(&[b"SET", b"k", &old]);
+        node.execute(&[b"HSET", b"h", b"f", &old]);
+        let (string, field) = (node.reply("GET k"), node.reply("HGET h f"));
+        let all = node.reply("HGETALL h");
+        node.execute(&[b"SET", b"k", &new]);
+        node.execute(&[b"HSET", b"h", b"f", &new]);
+        for reply in [&string, &field] {
+            let (is_shared, bytes) = match reply {
+                Reply::Bulk(bytes) => (false, &**bytes),
+                Reply::Shared(bytes) => (true, &**bytes),
+                other => panic!("a bulk: {other:?}"),
+            };
+            assert_eq!((is_shared, bytes), (length >= 1024, &*old));
+        }
+        assert_eq!(all, Reply::Map(vec![(Reply::bulk("f"), field)]));
+        assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    }
+}
+
+#[test]
+fn long_values_are_undone_and_replayed_like_others() {
+    let mut node = Node::default();
+    let long = "x".repeat(3000);
+    node.run(&format!("SET k {long}"));
+    node.run(&format!("HSET h f {long} g 1"));
+    let before = node.state();
+    let body = "redis.call('set','k','short') redis.call('hset','h','f','1') \
+                redis.call('hdel','h','g') redis.call('del','h') while true do end";
+    let mut now = quorlock_engine::NodeTime::ZERO;
+    node.engine.set_script_clock(Box::new(move || {
+        now = now.saturating_add(std::time::Duration::from_millis(1));
+        now
+    }));
+    let reply = node.execute(&[b"EVAL", body.as_bytes(), b"0"]);
+    assert!(matches!(reply, Reply::Error(_)));
+    assert_eq!(node.state(), before);
+    assert_eq!(state_of(&node.replayed(), node.now.node), before);
+    node.run("PEXPIRE k 1000");
+    node.run(&format!("SET k {long}y KEEPTTL"));
+    assert_eq!(node.run("STRLEN k"), "3001");
+    assert_eq!(node.run("PTTL k"), "1000");
+    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+}

@@ -42,4 +42,4 @@ pub use reply::Reply;
 pub use script::{LogLine, ScriptLimits};
 pub use snapshot::SnapshotCursor;
 pub use stored::{Stored, StoredValue};
-pub use time::{Moment, NodeTime};
+pub use time::{Deadline, Moment, NodeTime};

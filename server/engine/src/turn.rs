@@ -11,7 +11,7 @@ use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
 use crate::keyspace::{Keyspace, Place};
 use crate::mutation;
-use crate::time::{Moment, NodeTime};
+use crate::time::{Deadline, Moment, NodeTime};
 
 /// What a command works on. A script makes one for each command it calls.
 #[derive(Debug)]
@@ -85,11 +85,11 @@ impl Turn<'_> {
         }
     }
 
-    /// The deadline of a key, [`NodeTime::NEVER`] without a TTL or without a key.
-    pub(crate) fn deadline(&self, place: &Place) -> NodeTime {
+    /// The deadline of a key, [`Deadline::NEVER`] without a TTL or without a key.
+    pub(crate) fn deadline(&self, place: &Place) -> Deadline {
         place
             .live
-            .map_or(NodeTime::NEVER, |slot| self.keyspace.entry(slot).deadline)
+            .map_or(Deadline::NEVER, |slot| self.keyspace.entry(slot).deadline)
     }
 
     /// Writes a string, whatever was there before.
@@ -98,7 +98,7 @@ impl Turn<'_> {
         place: &Place,
         key: &[u8],
         value: &[u8],
-        deadline: NodeTime,
+        deadline: Deadline,
     ) -> Result<(), ErrorReply> {
         self.admit_key(place, key, value.len())?;
         self.admit_value(value.len())?;
@@ -120,7 +120,7 @@ impl Turn<'_> {
         place: &Place,
         key: &[u8],
         fields: Fields,
-        deadline: NodeTime,
+        deadline: Deadline,
     ) -> Result<(), ErrorReply> {
         self.admit_key(place, key, fields.bytes())?;
         self.admit_value(fields.bytes())?;
@@ -136,7 +136,7 @@ impl Turn<'_> {
         self.store(place, Body::hash(key, fields), deadline)
     }
 
-    fn store(&mut self, place: &Place, body: Body, deadline: NodeTime) -> Result<(), ErrorReply> {
+    fn store(&mut self, place: &Place, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.note_before(place);
         let is_stored = self
             .keyspace
@@ -147,12 +147,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Gives a key that exists another deadline, or none with [`NodeTime::NEVER`].
+    /// Gives a key that exists another deadline, or none with [`Deadline::NEVER`].
     pub(crate) fn set_deadline(
         &mut self,
         place: &Place,
         key: &[u8],
-        deadline: NodeTime,
+        deadline: Deadline,
     ) -> Result<(), ErrorReply> {
         let Some(slot) = place.live else {
             return Ok(());
@@ -337,7 +337,7 @@ impl Turn<'_> {
     }
 
     /// Leaving a key uncovered does so too. Of a script only the outcome counts.
-    fn note_after(&mut self, place: &Place, deadline: NodeTime) {
+    fn note_after(&mut self, place: &Place, deadline: Deadline) {
         if !self.keyspace.is_recording() && !is_covered(deadline, self.covered_until()) {
             self.note_uncovered(place);
         }
@@ -349,10 +349,11 @@ impl Turn<'_> {
             .mark_uncovered(place.hash, self.effects.position);
     }
 
-    fn note_deadline(&mut self, deadline: NodeTime) {
-        self.effects.longest_deadline = self.effects.longest_deadline.max(deadline.deadline());
+    fn note_deadline(&mut self, deadline: Deadline) {
+        let end = deadline.unless_never().map(Deadline::node_time);
+        self.effects.longest_deadline = self.effects.longest_deadline.max(end);
         if is_covered(deadline, self.covered_until()) {
-            self.effects.longest_covered = self.effects.longest_covered.max(deadline.deadline());
+            self.effects.longest_covered = self.effects.longest_covered.max(end);
         }
     }
 
@@ -396,7 +397,7 @@ impl Turn<'_> {
         )))
     }
 
-    fn admit_deadline(&self, deadline: NodeTime) -> Result<(), ErrorReply> {
+    fn admit_deadline(&self, deadline: Deadline) -> Result<(), ErrorReply> {
         let is_refused = self.keyspace.rules.require_ttl
             && !self.keyspace.is_recording()
             && !is_covered(deadline, self.covered_until());
@@ -404,8 +405,8 @@ impl Turn<'_> {
     }
 }
 
-fn is_covered(deadline: NodeTime, limit: NodeTime) -> bool {
-    deadline != NodeTime::NEVER && deadline <= limit
+fn is_covered(deadline: Deadline, limit: NodeTime) -> bool {
+    !deadline.is_after(limit)
 }
 
 /// What a mutation's frame adds to its bytes at most: marks, lengths, a deadline.

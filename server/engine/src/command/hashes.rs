@@ -5,7 +5,7 @@ use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::keyspace::fields::Fields;
 use crate::reply::Reply;
-use crate::time::NodeTime;
+use crate::time::Deadline;
 use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[
@@ -34,7 +34,7 @@ fn hset(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
             fields.set(pair[0], pair[1], turn.keyspace.seed());
         }
         let added = fields.len();
-        turn.put_hash(&place, key, fields, NodeTime::NEVER)?;
+        turn.put_hash(&place, key, fields, Deadline::NEVER)?;
         return Ok(Reply::count(added));
     };
     let before = fields.len();
@@ -109,7 +109,7 @@ fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply
     if is_new_key {
         let mut fields = Fields::default();
         fields.set(field, digits, turn.keyspace.seed());
-        turn.put_hash(&place, key, fields, NodeTime::NEVER)?;
+        turn.put_hash(&place, key, fields, Deadline::NEVER)?;
     } else {
         turn.set_field(&place, key, field, digits)?;
     }

@@ -149,6 +149,20 @@ pub(crate) fn encode_flush(out: &mut Vec<u8>, database: Option<u8>) {
     }
 }
 
+/// The length of a mutation of a key with these parts, the key first, and no deadline.
+pub(crate) fn bytes_of(parts: &[&[u8]]) -> usize {
+    let bytes = |part: &&[u8]| number_bytes(part.len()).saturating_add(part.len());
+    parts
+        .iter()
+        .map(bytes)
+        .fold(MARK_BYTES, usize::saturating_add)
+}
+
+fn number_bytes(number: usize) -> usize {
+    let groups_before = number.checked_ilog2().unwrap_or(0) / 7;
+    groups_before.saturating_add(1) as usize
+}
+
 fn start_payload(out: &mut Vec<u8>) {
     if out.is_empty() {
         out.push(VERSION);
@@ -386,8 +400,35 @@ const DELETE: u8 = 5;
 const FLUSH_DATABASE: u8 = 6;
 const FLUSH_ALL: u8 = 7;
 
+/// Which mutation, and the database.
+const MARK_BYTES: usize = 2;
+
 const STRING: u8 = 1;
 const HASH: u8 = 2;
 
 /// Five groups of seven bits: no length comes near.
 const NUMBER_BITS_MAX: u32 = 35;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_mutation_is_known_before_it_is_made() {
+        let long = vec![b'x'; 1 << 21];
+        for length in [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21] {
+            let (mut set, mut removed, mut deleted) = (vec![VERSION], vec![VERSION], vec![VERSION]);
+            let part = &long[..length];
+            encode_hash_set(&mut set, 0, b"key", part, b"value");
+            assert_eq!(
+                set.len(),
+                1 + bytes_of(&[b"key", part, b"value"]),
+                "{length}"
+            );
+            encode_hash_delete(&mut removed, 0, part, b"field");
+            assert_eq!(removed.len(), 1 + bytes_of(&[part, b"field"]), "{length}");
+            encode_delete(&mut deleted, 0, part);
+            assert_eq!(deleted.len(), 1 + bytes_of(&[part]), "{length}");
+        }
+    }
+}

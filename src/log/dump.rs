@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, Change, Dumped, Field, Finding, Line, Range, Value, fields, kind_name,
+    self, Body, Change, Deadline, Dumped, Field, Finding, Line, NodeTime, Range, Value, fields,
+    kind_name,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -144,7 +145,7 @@ fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
                     let _ = write!(text, " hash of {} fields", fields.len());
                 }
             }
-            add_ttl(deadline.map(|deadline| deadline.as_nanos()), now_ns, text);
+            add_ttl(*deadline, now_ns, text);
         }
         Change::SetDeadline {
             database,
@@ -152,7 +153,7 @@ fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
             deadline,
         } => {
             text.push_str(&named("deadline", database, key));
-            add_ttl(deadline.map(|deadline| deadline.as_nanos()), now_ns, text);
+            add_ttl(*deadline, now_ns, text);
         }
         Change::HashSet {
             database,
@@ -180,11 +181,11 @@ fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
     }
 }
 
-fn add_ttl(deadline_ns: Option<u64>, now_ns: u64, text: &mut String) {
-    let _ = match deadline_ns {
+fn add_ttl(deadline: Option<Deadline>, now_ns: u64, text: &mut String) {
+    let _ = match deadline {
         None => write!(text, " no ttl"),
-        Some(deadline_ns) => {
-            let ttl_ms = deadline_ns.saturating_sub(now_ns).div_ceil(1_000_000);
+        Some(deadline) => {
+            let ttl_ms = deadline.left_ms(NodeTime::from_nanos(now_ns));
             write!(text, " ttl {ttl_ms} ms")
         }
     };

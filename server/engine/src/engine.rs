@@ -14,7 +14,7 @@ use crate::mutation::PayloadError;
 use crate::reply::{REPLY_BYTES_MAX, Reply};
 use crate::script::{LogLine, ScriptLimits, Scripts};
 use crate::snapshot::{SnapshotCursor, snapshot};
-use crate::time::{Moment, NodeTime};
+use crate::time::{Deadline, Moment, NodeTime};
 use crate::turn::Turn;
 
 /// How an engine is set up.
@@ -176,8 +176,9 @@ impl Engine {
     pub fn longest_deadline(&self) -> Option<NodeTime> {
         self.keyspace
             .entries_from(0)
-            .filter_map(|(_, entry)| entry.deadline.deadline())
+            .filter_map(|(_, entry)| entry.deadline.unless_never())
             .max()
+            .map(Deadline::node_time)
     }
 
     /// Whether a key exists that no restart delay covers. Looks at all keys if need be.

@@ -3,7 +3,7 @@
 //! Nothing is decided or applied here, and what replay would refuse is an error here as well.
 
 use crate::mutation::{Mutation, Mutations, NewValue, PayloadError};
-use crate::time::NodeTime;
+use crate::time::Deadline;
 
 /// One change, as it is on record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Change<'a> {
         /// Its value.
         value: Value<'a>,
         /// When it ends; `None`: never.
-        deadline: Option<NodeTime>,
+        deadline: Option<Deadline>,
     },
     /// The key's deadline is now this one.
     SetDeadline {
@@ -26,7 +26,7 @@ pub enum Change<'a> {
         /// The key.
         key: &'a [u8],
         /// When it ends; `None`: never.
-        deadline: Option<NodeTime>,
+        deadline: Option<Deadline>,
     },
     /// The hash's field now holds this.
     HashSet {
@@ -98,7 +98,7 @@ impl<'a> Change<'a> {
                 database,
                 key,
                 value: Value::of(value),
-                deadline: deadline.deadline(),
+                deadline: deadline.unless_never(),
             },
             Mutation::SetDeadline {
                 database,
@@ -107,7 +107,7 @@ impl<'a> Change<'a> {
             } => Change::SetDeadline {
                 database,
                 key,
-                deadline: deadline.deadline(),
+                deadline: deadline.unless_never(),
             },
             Mutation::HashSet {
                 database,

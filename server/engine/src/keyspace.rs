@@ -22,7 +22,7 @@ use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord};
 use crate::keyspace::wheel::Wheel;
 use crate::reply::ReplyBudget;
-use crate::time::NodeTime;
+use crate::time::{Deadline, NodeTime};
 
 /// What an engine's keys have to obey.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +221,7 @@ impl Keyspace {
         &mut self,
         place: &Place,
         body: Body,
-        deadline: NodeTime,
+        deadline: Deadline,
         position: u64,
     ) -> bool {
         self.last_position = self.last_position.max(position);
@@ -247,7 +247,7 @@ impl Keyspace {
         true
     }
 
-    pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: NodeTime, position: u64) {
+    pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) {
         self.last_position = self.last_position.max(position);
         let (position, deadline) = self.move_deadline(slot, deadline, position);
         self.undo.push(|| UndoRecord::Deadline {
@@ -370,7 +370,7 @@ impl Keyspace {
     }
 
     /// Gives an entry another deadline and position; returns the old ones.
-    fn move_deadline(&mut self, slot: Slot, deadline: NodeTime, position: u64) -> (u64, NodeTime) {
+    fn move_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) -> (u64, Deadline) {
         let entry = self.slab.get(slot);
         let old = (entry.position(), entry.deadline);
         if old.1 != deadline {
@@ -385,7 +385,7 @@ impl Keyspace {
     }
 
     fn link(&mut self, slot: Slot) {
-        if self.slab.get(slot).deadline != NodeTime::NEVER {
+        if self.slab.get(slot).deadline != Deadline::NEVER {
             self.wheel.insert(&mut self.slab, slot);
         }
     }
@@ -398,7 +398,7 @@ impl Keyspace {
 
     fn count_ttl(&mut self, slot: Slot, step: Step) {
         let entry = self.slab.get(slot);
-        if entry.deadline != NodeTime::NEVER {
+        if entry.deadline != Deadline::NEVER {
             step.take(&mut self.counts[usize::from(entry.database())].with_ttl);
         }
     }

@@ -43,4 +43,4 @@ pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, ScriptLimits};
 pub use snapshot::SnapshotCursor;
 pub use stored::{Stored, StoredValue};
-pub use time::{Moment, NodeTime};
+pub use time::{Deadline, Moment, NodeTime};

@@ -1,13 +1,14 @@
 //! Mutations as bytes: what a command changed, as absolute values.
 //!
 //! A payload is a version byte and then mutations one after the other. Lengths are variable-length
-//! integers, deadlines are nanoseconds of node time. Replaying needs no clock and decides nothing;
+//! integers, deadlines are nanoseconds of node time. A payload with a deadline too far away for
+//! that has a version of its own, so that all others can be read by earlier releases. Replaying needs no clock and decides nothing;
 //! a payload that cannot be read names the offset at which it stops making sense.
 
 use crate::caller::DATABASES;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::fields::Fields;
-use crate::time::NodeTime;
+use crate::time::Deadline;
 
 /// One change. Borrows from the payload it was read from.
 #[derive(Debug)]
@@ -17,13 +18,13 @@ pub(crate) enum Mutation<'a> {
         database: u8,
         key: &'a [u8],
         value: NewValue<'a>,
-        deadline: NodeTime,
+        deadline: Deadline,
     },
     /// The key's deadline is now this one.
     SetDeadline {
         database: u8,
         key: &'a [u8],
-        deadline: NodeTime,
+        deadline: Deadline,
     },
     /// The hash's field now holds this.
     HashSet {
@@ -94,7 +95,7 @@ pub(crate) fn encode_replace(
     database: u8,
     key: &[u8],
     value: ValueRef<'_>,
-    deadline: NodeTime,
+    deadline: Deadline,
 ) {
     start(out, REPLACE, database, key);
     encode_deadline(out, deadline);
@@ -114,7 +115,7 @@ pub(crate) fn encode_replace(
     }
 }
 
-pub(crate) fn encode_set_deadline(out: &mut Vec<u8>, database: u8, key: &[u8], deadline: NodeTime) {
+pub(crate) fn encode_set_deadline(out: &mut Vec<u8>, database: u8, key: &[u8], deadline: Deadline) {
     start(out, SET_DEADLINE, database, key);
     encode_deadline(out, deadline);
 }
@@ -148,6 +149,20 @@ pub(crate) fn encode_flush(out: &mut Vec<u8>, database: Option<u8>) {
     }
 }
 
+/// The length of a mutation of a key with these parts, the key first, and no deadline.
+pub(crate) fn bytes_of(parts: &[&[u8]]) -> usize {
+    let bytes = |part: &&[u8]| number_bytes(part.len()).saturating_add(part.len());
+    parts
+        .iter()
+        .map(bytes)
+        .fold(MARK_BYTES, usize::saturating_add)
+}
+
+fn number_bytes(number: usize) -> usize {
+    let groups_before = number.checked_ilog2().unwrap_or(0) / 7;
+    groups_before.saturating_add(1) as usize
+}
+
 fn start_payload(out: &mut Vec<u8>) {
     if out.is_empty() {
         out.push(VERSION);
@@ -169,14 +184,17 @@ fn encode_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 fn encode_number(out: &mut Vec<u8>, number: usize) {
     let mut left = number as u64;
     while left > 0x7f {
-        out.push(u8::try_from(left & 0x7f).unwrap_or_default() | 0x80);
+        out.push(left.to_le_bytes()[0] | 0x80);
         left >>= 7;
     }
-    out.push(u8::try_from(left).unwrap_or_default());
+    out.push(left.to_le_bytes()[0]);
 }
 
-fn encode_deadline(out: &mut Vec<u8>, deadline: NodeTime) {
-    out.extend_from_slice(&deadline.as_nanos().to_le_bytes());
+fn encode_deadline(out: &mut Vec<u8>, deadline: Deadline) {
+    if deadline.is_far() {
+        out[0] = VERSION_FAR;
+    }
+    out.extend_from_slice(&deadline.to_bits().to_le_bytes());
 }
 
 /// Reads the mutations of a payload, front to back. After an error it ends.
@@ -185,27 +203,26 @@ pub(crate) struct Mutations<'a> {
     payload: &'a [u8],
     offset: usize,
     hash_seed: u64,
+    /// Deadlines are nanoseconds throughout, also where they are far away.
+    has_nanos_only: bool,
 }
 
 impl<'a> Mutations<'a> {
     /// `hash_seed` is for the index of large hashes.
     pub(crate) fn of(payload: &'a [u8], hash_seed: u64) -> Result<Mutations<'a>, PayloadError> {
-        match payload.first() {
-            None => Ok(Mutations {
-                payload,
+        let version = payload.first().copied().unwrap_or(VERSION);
+        if version != VERSION && version != VERSION_FAR {
+            return Err(PayloadError {
                 offset: 0,
-                hash_seed,
-            }),
-            Some(&VERSION) => Ok(Mutations {
-                payload,
-                offset: 1,
-                hash_seed,
-            }),
-            Some(&other) => Err(PayloadError {
-                offset: 0,
-                kind: PayloadErrorKind::Version(other),
-            }),
+                kind: PayloadErrorKind::Version(version),
+            });
         }
+        Ok(Mutations {
+            payload,
+            offset: usize::from(!payload.is_empty()),
+            hash_seed,
+            has_nanos_only: version == VERSION,
+        })
     }
 
     /// The offset of the next mutation.
@@ -298,13 +315,18 @@ impl<'a> Mutations<'a> {
         })
     }
 
-    fn deadline(&mut self) -> Result<NodeTime, PayloadError> {
+    fn deadline(&mut self) -> Result<Deadline, PayloadError> {
         let bytes = self.take(size_of::<u64>())?;
-        let nanos = bytes
+        let bits = bytes
             .iter()
             .rev()
             .fold(0, |sum: u64, &byte| (sum << 8) | u64::from(byte));
-        Ok(NodeTime::from_nanos(nanos))
+        let deadline = Deadline::from_bits(bits);
+        // Earlier releases counted in nanoseconds to the end.
+        if self.has_nanos_only && deadline.is_far() {
+            return Ok(Deadline::at_nanos(u128::from(bits)));
+        }
+        Ok(deadline)
     }
 
     fn bytes(&mut self) -> Result<&'a [u8], PayloadError> {
@@ -367,6 +389,8 @@ impl<'a> Iterator for Mutations<'a> {
 
 /// The version of the encoding, the first byte of every payload.
 const VERSION: u8 = 1;
+/// The same with deadlines from 2^63 on in milliseconds; only where there is such a deadline.
+const VERSION_FAR: u8 = 2;
 
 const REPLACE: u8 = 1;
 const SET_DEADLINE: u8 = 2;
@@ -376,8 +400,35 @@ const DELETE: u8 = 5;
 const FLUSH_DATABASE: u8 = 6;
 const FLUSH_ALL: u8 = 7;
 
+/// Which mutation, and the database.
+const MARK_BYTES: usize = 2;
+
 const STRING: u8 = 1;
 const HASH: u8 = 2;
 
 /// Five groups of seven bits: no length comes near.
 const NUMBER_BITS_MAX: u32 = 35;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_mutation_is_known_before_it_is_made() {
+        let long = vec![b'x'; 1 << 21];
+        for length in [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21] {
+            let (mut set, mut removed, mut deleted) = (vec![VERSION], vec![VERSION], vec![VERSION]);
+            let part = &long[..length];
+            encode_hash_set(&mut set, 0, b"key", part, b"value");
+            assert_eq!(
+                set.len(),
+                1 + bytes_of(&[b"key", part, b"value"]),
+                "{length}"
+            );
+            encode_hash_delete(&mut removed, 0, part, b"field");
+            assert_eq!(removed.len(), 1 + bytes_of(&[part, b"field"]), "{length}");
+            encode_delete(&mut deleted, 0, part);
+            assert_eq!(deleted.len(), 1 + bytes_of(&[part]), "{length}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::Engine;
 use crate::keyspace::entry::ValueRef;
-use crate::time::NodeTime;
+use crate::time::Deadline;
 
 /// One key with everything the log has to keep of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub struct Stored {
     /// What it holds.
     pub value: StoredValue,
     /// When it ends; `None` where it has no TTL.
-    pub deadline: Option<NodeTime>,
+    pub deadline: Option<Deadline>,
 }
 
 /// The value of a key.
@@ -45,7 +45,7 @@ impl Engine {
                         .collect(),
                 ),
             },
-            deadline: entry.deadline.deadline(),
+            deadline: entry.deadline.unless_never(),
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::keyspace::fields::Fields;
 use crate::keyspace::{Keyspace, Place};
 use crate::mutation;
 use crate::reply::Reply;
-use crate::time::{Moment, NodeTime};
+use crate::time::{Deadline, Moment, NodeTime};
 
 /// What a command works on. A script makes one for each command it calls.
 #[derive(Debug)]
@@ -117,11 +117,11 @@ impl Turn<'_> {
         }
     }
 
-    /// The deadline of a key, [`NodeTime::NEVER`] without a TTL or without a key.
-    pub(crate) fn deadline(&self, place: &Place) -> NodeTime {
+    /// The deadline of a key, [`Deadline::NEVER`] without a TTL or without a key.
+    pub(crate) fn deadline(&self, place: &Place) -> Deadline {
         place
             .live
-            .map_or(NodeTime::NEVER, |slot| self.keyspace.entry(slot).deadline)
+            .map_or(Deadline::NEVER, |slot| self.keyspace.entry(slot).deadline)
     }
 
     /// Writes a string, whatever was there before.
@@ -130,7 +130,7 @@ impl Turn<'_> {
         place: &Place,
         key: &[u8],
         value: &[u8],
-        deadline: NodeTime,
+        deadline: Deadline,
     ) -> Result<(), ErrorReply> {
         self.admit_key(place, key, value.len())?;
         self.admit_value(value.len())?;
@@ -152,7 +152,7 @@ impl Turn<'_> {
         place: &Place,
         key: &[u8],
         fields: Fields,
-        deadline: NodeTime,
+        deadline: Deadline,
     ) -> Result<(), ErrorReply> {
         self.admit_key(place, key, fields.bytes())?;
         self.admit_value(fields.bytes())?;
@@ -168,7 +168,7 @@ impl Turn<'_> {
         self.store(place, Body::hash(key, fields), deadline)
     }
 
-    fn store(&mut self, place: &Place, body: Body, deadline: NodeTime) -> Result<(), ErrorReply> {
+    fn store(&mut self, place: &Place, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.note_before(place);
         let is_stored = self
             .keyspace
@@ -179,12 +179,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Gives a key that exists another deadline, or none with [`NodeTime::NEVER`].
+    /// Gives a key that exists another deadline, or none with [`Deadline::NEVER`].
     pub(crate) fn set_deadline(
         &mut self,
         place: &Place,
         key: &[u8],
-        deadline: NodeTime,
+        deadline: Deadline,
     ) -> Result<(), ErrorReply> {
         let Some(slot) = place.live else {
             return Ok(());
@@ -200,43 +200,67 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Whether all these fields and values could be added to a hash that exists. Fields that are
-    /// overwritten count twice, which matters only close to the limit.
-    pub(crate) fn admit_fields(&self, place: &Place, pairs: &[&[u8]]) -> Result<(), ErrorReply> {
-        let held = self.fields(place)?.map_or(0, Fields::bytes);
-        let added = |sum: usize, part: &&[u8]| sum.saturating_add(part.len());
-        self.admit_value(pairs.iter().fold(held, added))
-    }
-
-    /// Sets a field of a hash that exists.
-    pub(crate) fn set_field(
+    /// Sets fields of a hash that exists: field and value by turns. All of them or, with an error,
+    /// none.
+    pub(crate) fn set_fields(
         &mut self,
         place: &Place,
         key: &[u8],
-        field: &[u8],
-        value: &[u8],
+        pairs: &[&[u8]],
     ) -> Result<(), ErrorReply> {
-        let Some(slot) = place.live else {
+        let (Some(slot), Some(fields)) = (place.live, self.fields(place)?) else {
             return Ok(());
         };
-        let added = field.len().saturating_add(value.len());
-        let held = self.fields(place)?.map_or(0, Fields::bytes);
-        self.admit_value(held.saturating_add(added))?;
-        self.admit_bytes(key.len().saturating_add(added))?;
+        let limit = self.keyspace.rules.value_bytes_max;
+        self.admit_value(fields.bytes_after(pairs, limit, self.keyspace.seed()))?;
+        let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        let parts = pairs.clone().map(|(field, value)| [key, field, value]);
+        self.admit_bytes(parts.map(|parts| mutation::bytes_of(&parts)).sum())?;
         let deadline = self.deadline(place);
         self.admit_deadline(deadline)?;
-        mutation::encode_hash_set(&mut self.effects.journal, place.database, key, field, value);
         self.note_before(place);
-        self.keyspace
-            .set_field(slot, field, value, self.effects.position);
+        for (field, value) in pairs {
+            mutation::encode_hash_set(&mut self.effects.journal, place.database, key, field, value);
+            self.keyspace
+                .set_field(slot, field, value, self.effects.position);
+        }
         // A re-entered lock is granted anew for the time it has left.
         self.note_deadline(deadline);
         self.note_after(place, deadline);
         Ok(())
     }
 
-    /// Removes a field of a hash, and the key with its last field. False if there is no such field.
-    pub(crate) fn remove_field(
+    /// Removes fields of a hash, and the key with its last field. All of them or, with an error, none.
+    /// Returns how many there were.
+    pub(crate) fn remove_fields(
+        &mut self,
+        place: &Place,
+        key: &[u8],
+        names: &[&[u8]],
+    ) -> Result<usize, ErrorReply> {
+        let Some(fields) = self.fields(place)? else {
+            return Ok(0);
+        };
+        let held = fields.len();
+        if names.len() > 1 {
+            let present = names.iter().filter(|name| fields.get(name).is_some());
+            let bytes = present.map(|name| mutation::bytes_of(&[key, name])).sum();
+            self.admit_bytes(bytes)?;
+        }
+        let mut removed: usize = 0;
+        for name in names {
+            // With its last field the key is gone, and with it the place.
+            if removed == held {
+                break;
+            }
+            if self.remove_field(place, key, name)? {
+                removed = removed.saturating_add(1);
+            }
+        }
+        Ok(removed)
+    }
+
+    fn remove_field(
         &mut self,
         place: &Place,
         key: &[u8],
@@ -260,6 +284,23 @@ impl Turn<'_> {
             .remove_field(slot, field, self.effects.position);
         self.note_after(place, deadline);
         Ok(true)
+    }
+
+    /// Deletes keys. All of them or, with an error, none. Returns how many there were; the reply
+    /// depends on all.
+    pub(crate) fn delete_all(&mut self, keys: &[&[u8]]) -> Result<usize, ErrorReply> {
+        if keys.len() > 1 {
+            let present = keys.iter().filter(|key| self.peek(key).live.is_some());
+            let bytes = present.map(|key| mutation::bytes_of(&[key])).sum();
+            self.admit_bytes(bytes)?;
+        }
+        let mut deleted: usize = 0;
+        for key in keys {
+            let place = self.peek(key);
+            self.reveal(&place);
+            deleted = deleted.saturating_add(usize::from(self.delete(&place, key)?));
+        }
+        Ok(deleted)
     }
 
     /// Deletes a key. False if it does not exist.
@@ -369,7 +410,7 @@ impl Turn<'_> {
     }
 
     /// Leaving a key uncovered does so too. Of a script only the outcome counts.
-    fn note_after(&mut self, place: &Place, deadline: NodeTime) {
+    fn note_after(&mut self, place: &Place, deadline: Deadline) {
         if !self.keyspace.is_recording() && !is_covered(deadline, self.covered_until()) {
             self.note_uncovered(place);
         }
@@ -381,10 +422,11 @@ impl Turn<'_> {
             .mark_uncovered(place.hash, self.effects.position);
     }
 
-    fn note_deadline(&mut self, deadline: NodeTime) {
-        self.effects.longest_deadline = self.effects.longest_deadline.max(deadline.deadline());
+    fn note_deadline(&mut self, deadline: Deadline) {
+        let end = deadline.unless_never().map(Deadline::node_time);
+        self.effects.longest_deadline = self.effects.longest_deadline.max(end);
         if is_covered(deadline, self.covered_until()) {
-            self.effects.longest_covered = self.effects.longest_covered.max(deadline.deadline());
+            self.effects.longest_covered = self.effects.longest_covered.max(end);
         }
     }
 
@@ -428,7 +470,7 @@ impl Turn<'_> {
         )))
     }
 
-    fn admit_deadline(&self, deadline: NodeTime) -> Result<(), ErrorReply> {
+    fn admit_deadline(&self, deadline: Deadline) -> Result<(), ErrorReply> {
         let is_refused = self.keyspace.rules.require_ttl
             && !self.keyspace.is_recording()
             && !is_covered(deadline, self.covered_until());
@@ -436,8 +478,8 @@ impl Turn<'_> {
     }
 }
 
-fn is_covered(deadline: NodeTime, limit: NodeTime) -> bool {
-    deadline != NodeTime::NEVER && deadline <= limit
+fn is_covered(deadline: Deadline, limit: NodeTime) -> bool {
+    !deadline.is_after(limit)
 }
 
 /// What a mutation's frame adds to its bytes at most: marks, lengths, a deadline.

@@ -88,6 +88,31 @@ fn the_chapters_example_is_right() {
     assert_eq!(text, "replace 0 \"lock\" 50000000000 string \"7f3c\"");
 }
 
+/// Deadlines too far away for nanoseconds, in both versions of the mutations.
+#[test]
+fn far_deadlines_are_milliseconds_in_the_second_version() {
+    for (version, bits, text) in [
+        (1, (1 << 63) + 1_u64, "9223372036855 ms"),
+        (2, (1 << 63) + 900_719_925_474_099, "900719925474099 ms"),
+        (2, u64::MAX - 1, "9223372036854775806 ms"),
+        (2, (1 << 63) - 1, "9223372036854775807"),
+        (2, u64::MAX, "never"),
+    ] {
+        let mut payload = vec![version, 2, 0, 1, b'k'];
+        payload.extend_from_slice(&bits.to_le_bytes());
+        let program = by_the_program(kind::GROUP, &payload);
+        assert_eq!(program, format!("deadline 0 \"k\" {text}"));
+        let frame = Frame {
+            kind: kind::GROUP,
+            checkpoint: 0,
+            position: 1,
+            node_time_ns: 1,
+            payload,
+        };
+        assert_eq!(program, by_the_book(&frame));
+    }
+}
+
 /// Every cause of a delay has the number that the chapter gives it.
 #[test]
 fn causes_have_the_chapters_numbers() {

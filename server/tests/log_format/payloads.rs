@@ -3,7 +3,7 @@
 
 use quorlock_engine::control::{Durability, Pending, Record, Start};
 use quorlock_engine::restart::Stop;
-use quorlock_engine::{Change, NodeTime, Value, changes};
+use quorlock_engine::{Change, Deadline, NodeTime, Value, changes};
 
 use crate::reader::{Frame, number};
 
@@ -101,15 +101,16 @@ impl Rest<'_> {
         if self.0.is_empty() {
             return String::new();
         }
-        assert_eq!(self.fixed(1), 1, "the version of the mutations");
+        let version = self.fixed(1);
+        assert!([1, 2].contains(&version), "the version of the mutations");
         let mut all = Vec::new();
         while !self.0.is_empty() {
-            all.push(self.mutation());
+            all.push(self.mutation(version == 2));
         }
         all.join("; ")
     }
 
-    fn mutation(&mut self) -> String {
+    fn mutation(&mut self, has_far: bool) -> String {
         let code = self.fixed(1);
         if code == 7 {
             return "flush all".to_owned();
@@ -123,10 +124,10 @@ impl Rest<'_> {
         let place = format!("{database} {key}");
         match code {
             1 => {
-                let deadline = self.deadline();
+                let deadline = self.deadline(has_far);
                 format!("replace {place} {deadline} {}", self.value())
             }
-            2 => format!("deadline {place} {}", self.deadline()),
+            2 => format!("deadline {place} {}", self.deadline(has_far)),
             3 => format!("hash-set {place} {} {}", self.bytes(), self.bytes()),
             4 => format!("hash-delete {place} {}", self.bytes()),
             5 => format!("delete {place}"),
@@ -147,9 +148,11 @@ impl Rest<'_> {
         }
     }
 
-    fn deadline(&mut self) -> String {
+    fn deadline(&mut self, has_far: bool) -> String {
         match self.fixed(8) {
             u64::MAX => "never".to_owned(),
+            far if has_far && far >= 1 << 63 => format!("{} ms", far - (1 << 63)),
+            far if far >= 1 << 63 => format!("{} ms", far.div_ceil(1_000_000)),
             nanoseconds => nanoseconds.to_string(),
         }
     }
@@ -319,9 +322,13 @@ fn of_pending(pending: Option<&Pending>) -> String {
     format!("owes cause {cause} until {until} length {length}")
 }
 
-fn of_deadline(deadline: Option<NodeTime>) -> String {
-    deadline.map_or("never".to_owned(), |deadline| {
-        deadline.as_nanos().to_string()
+fn of_deadline(deadline: Option<Deadline>) -> String {
+    deadline.map_or("never".to_owned(), |deadline| match deadline.as_nanos() {
+        far if far >= 1 << 63 => {
+            let ms = deadline.left_ms(NodeTime::ZERO);
+            format!("{ms} ms")
+        }
+        nanoseconds => nanoseconds.to_string(),
     })
 }
 

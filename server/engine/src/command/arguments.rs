@@ -1,7 +1,7 @@
 //! Arguments that are numbers or times, read as strictly as Redis reads them.
 
 use crate::error::ErrorReply;
-use crate::time::{Moment, NodeTime};
+use crate::time::{Deadline, Moment};
 
 /// Whether an argument is this option, in upper or lower case.
 pub(crate) fn is_option(argument: &[u8], name: &str) -> bool {
@@ -65,27 +65,24 @@ impl TimeForm {
     };
 
     /// The deadline that `count` units mean now. `Ok(None)` if that is not in the future,
-    /// `Err(OutOfRange)` if it cannot be represented.
-    pub(crate) fn deadline(self, count: i64, now: Moment) -> Result<Option<NodeTime>, OutOfRange> {
+    /// `Err(OutOfRange)` where Redis refuses it: if 64 bits cannot hold it in Unix milliseconds.
+    pub(crate) fn deadline(self, count: i64, now: Moment) -> Result<Option<Deadline>, OutOfRange> {
         let ms = count.checked_mul(self.unit_ms).ok_or(OutOfRange)?;
-        let Ok(ms) = u64::try_from(ms) else {
+        let Ok(unsigned_ms) = u64::try_from(ms) else {
             return Ok(None);
         };
-        let nanos_left = if self.is_absolute {
-            let wall_us = ms.checked_mul(1000).ok_or(OutOfRange)?;
+        let asked_us = u128::from(unsigned_ms).saturating_mul(1000);
+        let left_us = if self.is_absolute {
             // The wall clock is cut to a microsecond, so that this rounds up.
-            wall_us.saturating_sub(now.wall_us).checked_mul(1000)
+            asked_us.saturating_sub(u128::from(now.wall_us))
         } else {
-            ms.checked_mul(1_000_000)
+            ms.checked_add_unsigned(now.wall_us / 1000)
+                .ok_or(OutOfRange)?;
+            asked_us
         };
-        match nanos_left.ok_or(OutOfRange)? {
-            0 => Ok(None),
-            nanos => now
-                .node
-                .checked_add_nanos(nanos)
-                .map(Some)
-                .ok_or(OutOfRange),
-        }
+        let nanos = left_us.saturating_mul(1000);
+        let end = nanos.saturating_add(u128::from(now.node.as_nanos()));
+        Ok((nanos > 0).then(|| Deadline::at_nanos(end)))
     }
 }
 

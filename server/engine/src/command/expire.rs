@@ -1,12 +1,10 @@
 //! Deadlines: setting them, reading them, taking them away.
 
-use std::time::Duration;
-
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::time::NodeTime;
+use crate::time::{Deadline, Moment};
 use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[
@@ -71,7 +69,7 @@ fn expire(
     let place = turn.peek(key);
     turn.reveal(&place);
     // A deadline that has passed compares as now: before every deadline of a key that exists.
-    let wanted = deadline.unwrap_or(turn.now.node);
+    let wanted = deadline.unwrap_or(Deadline::at(turn.now.node));
     if place.live.is_none() || !conditions.allow(turn.deadline(&place), wanted) {
         return Ok(Reply::Integer(0));
     }
@@ -124,8 +122,8 @@ impl Conditions {
     }
 
     /// A key without a TTL counts as one that ends later than every deadline.
-    fn allow(self, old: NodeTime, wanted: NodeTime) -> bool {
-        let has_deadline = old != NodeTime::NEVER;
+    fn allow(self, old: Deadline, wanted: Deadline) -> bool {
+        let has_deadline = old != Deadline::NEVER;
         !(self.if_none && has_deadline
             || self.if_any && !has_deadline
             || self.if_later && wanted <= old
@@ -140,8 +138,8 @@ const TTL: Spec = Spec {
     keys: KeyPositions::ONE,
     summary: "Returns a key's time left in seconds, -1 without a TTL, -2 without a key",
     action: Action::Data(|turn, arguments| {
-        remaining(turn, arguments[1], |left, _| {
-            to_seconds(left.as_nanos().div_ceil(NANOS_IN_MS))
+        remaining(turn, arguments[1], |deadline, now| {
+            to_seconds(deadline.left_ms(now.node))
         })
     }),
 };
@@ -150,8 +148,8 @@ const PTTL: Spec = Spec {
     name: "pttl",
     summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
     action: Action::Data(|turn, arguments| {
-        remaining(turn, arguments[1], |left, _| {
-            left.as_nanos().div_ceil(NANOS_IN_MS)
+        remaining(turn, arguments[1], |deadline, now| {
+            deadline.left_ms(now.node)
         })
     }),
     ..TTL
@@ -161,8 +159,8 @@ const EXPIRETIME: Spec = Spec {
     name: "expiretime",
     summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
     action: Action::Data(|turn, arguments| {
-        remaining(turn, arguments[1], |left, wall_us| {
-            to_seconds(unix_ms(left, wall_us))
+        remaining(turn, arguments[1], |deadline, now| {
+            to_seconds(unix_ms(deadline, now))
         })
     }),
     ..TTL
@@ -178,33 +176,35 @@ const PEXPIRETIME: Spec = Spec {
 fn remaining(
     turn: &mut Turn<'_>,
     key: &[u8],
-    shown: fn(Duration, u64) -> u128,
+    shown: fn(Deadline, Moment) -> u64,
 ) -> Result<Reply, ErrorReply> {
     let place = turn.lookup(key);
     if place.live.is_none() {
         return Ok(Reply::Integer(-2));
     }
-    let Some(deadline) = turn.deadline(&place).deadline() else {
+    let Some(deadline) = turn.deadline(&place).unless_never() else {
         return Ok(Reply::Integer(-1));
     };
-    let left = deadline.saturating_since(turn.now.node);
-    Ok(Reply::Integer(
-        i64::try_from(shown(left, turn.now.wall_us)).unwrap_or(i64::MAX),
-    ))
+    let shown = shown(deadline, turn.now);
+    // What was asked for fits; it may not any more where the wall clock has been set forward.
+    Ok(Reply::Integer(i64::try_from(shown).unwrap_or(i64::MAX)))
 }
 
 /// To the nearest second, as Redis shows it.
-fn to_seconds(ms: u128) -> u128 {
+fn to_seconds(ms: u64) -> u64 {
     ms.saturating_add(500) / 1000
 }
 
 /// To the nearest millisecond: the deadline was given as a whole one, and the two clocks it was
 /// converted with are read to different precisions.
-fn unix_ms(left: Duration, wall_us: u64) -> u128 {
-    left.as_micros()
-        .saturating_add(u128::from(wall_us))
-        .saturating_add(500)
-        / 1000
+fn unix_ms(deadline: Deadline, now: Moment) -> u64 {
+    let left_us = deadline.left_nanos(now.node) / 1000;
+    // A far deadline was rounded up to a millisecond already.
+    let half_us = if deadline.is_far() { 0 } else { 500 };
+    let unix_us = left_us
+        .saturating_add(u128::from(now.wall_us))
+        .saturating_add(half_us);
+    u64::try_from(unix_us / 1000).unwrap_or(u64::MAX)
 }
 
 const PERSIST: Spec = Spec {
@@ -220,11 +220,9 @@ fn persist(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply
     let key = arguments[1];
     let place = turn.peek(key);
     turn.reveal(&place);
-    if turn.deadline(&place) == NodeTime::NEVER {
+    if turn.deadline(&place) == Deadline::NEVER {
         return Ok(Reply::Integer(0));
     }
-    turn.set_deadline(&place, key, NodeTime::NEVER)?;
+    turn.set_deadline(&place, key, Deadline::NEVER)?;
     Ok(Reply::Integer(1))
 }
-
-const NANOS_IN_MS: u128 = 1_000_000;

@@ -5,7 +5,7 @@ use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::keyspace::fields::Fields;
 use crate::reply::Reply;
-use crate::time::NodeTime;
+use crate::time::Deadline;
 use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[
@@ -34,15 +34,11 @@ fn hset(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
             fields.set(pair[0], pair[1], turn.keyspace.seed());
         }
         let added = fields.len();
-        turn.put_hash(&place, key, fields, NodeTime::NEVER)?;
+        turn.put_hash(&place, key, fields, Deadline::NEVER)?;
         return Ok(Reply::count(added));
     };
     let before = fields.len();
-    // All fields or none: what would not fit is found out before the first one is set.
-    turn.admit_fields(&place, pairs)?;
-    for pair in pairs.chunks_exact(2) {
-        turn.set_field(&place, key, pair[0], pair[1])?;
-    }
+    turn.set_fields(&place, key, pairs)?;
     let after = turn.fields(&place)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
 }
@@ -113,9 +109,9 @@ fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply
     if is_new_key {
         let mut fields = Fields::default();
         fields.set(field, digits, turn.keyspace.seed());
-        turn.put_hash(&place, key, fields, NodeTime::NEVER)?;
+        turn.put_hash(&place, key, fields, Deadline::NEVER)?;
     } else {
-        turn.set_field(&place, key, field, digits)?;
+        turn.set_fields(&place, key, &[field, digits])?;
     }
     Ok(Reply::Integer(sum))
 }
@@ -133,18 +129,11 @@ fn hdel(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
     let place = turn.peek(key);
     turn.reveal(&place);
-    let held = turn.fields(&place)?.map_or(0, Fields::len);
-    let mut removed: usize = 0;
-    for field in &arguments[2..] {
-        // With its last field the key is gone, and with it the place.
-        if removed == held {
-            break;
-        }
-        if turn.remove_field(&place, key, field)? {
-            removed = removed.saturating_add(1);
-        }
-    }
-    Ok(Reply::count(removed))
+    Ok(Reply::count(turn.remove_fields(
+        &place,
+        key,
+        &arguments[2..],
+    )?))
 }
 
 const HLEN: Spec = Spec {

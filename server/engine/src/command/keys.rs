@@ -26,15 +26,7 @@ const UNLINK: Spec = Spec {
 };
 
 fn del(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let mut deleted: usize = 0;
-    for key in &arguments[1..] {
-        let place = turn.peek(key);
-        turn.reveal(&place);
-        if turn.delete(&place, key)? {
-            deleted = deleted.saturating_add(1);
-        }
-    }
-    Ok(Reply::count(deleted))
+    Ok(Reply::count(turn.delete_all(&arguments[1..])?))
 }
 
 const EXISTS: Spec = Spec {

@@ -4,7 +4,7 @@ use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::time::{Moment, NodeTime};
+use crate::time::{Deadline, Moment};
 use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&SET, &GET, &SETNX, &SETEX, &PSETEX, &MGET, &STRLEN];
@@ -21,7 +21,7 @@ const SET: Spec = Spec {
 fn set(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions::parse(&arguments[3..])?;
     let expiry = match options.expiry {
-        None => SetExpiry::At(NodeTime::NEVER),
+        None => SetExpiry::At(Deadline::NEVER),
         Some(Expiry::Keep) => SetExpiry::Keep,
         Some(Expiry::In(form, count)) => set_deadline("set", form, integer(count)?, turn.now)?,
     };
@@ -90,7 +90,7 @@ fn setnx(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> 
         condition: Condition::IfAbsent,
         ..SetOptions::default()
     };
-    let expiry = SetExpiry::At(NodeTime::NEVER);
+    let expiry = SetExpiry::At(Deadline::NEVER);
     let reply = set_string(turn, arguments[1], arguments[2], options, expiry)?;
     Ok(Reply::flag(reply == Reply::Ok))
 }
@@ -179,7 +179,7 @@ fn strlen(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply>
 /// When a written string ends.
 #[derive(Clone, Copy)]
 enum SetExpiry {
-    At(NodeTime),
+    At(Deadline),
     /// When the key would have ended anyway.
     Keep,
     /// It has ended already: an absolute time that has passed.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::caller::DATABASES;
 use crate::keyspace::fields::Fields;
 use crate::reply::SHARED_BYTES_MIN;
-use crate::time::NodeTime;
+use crate::time::{Deadline, NodeTime};
 
 /// The number of an entry's place. It stays the same for as long as the key exists.
 pub(crate) type Slot = u32;
@@ -19,8 +19,8 @@ pub(crate) const NONE: Slot = u32::MAX;
 /// One place of the slab: a key, or a link of the list of free places.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// When the key ends, or [`NodeTime::NEVER`].
-    pub(crate) deadline: NodeTime,
+    /// When the key ends, or [`Deadline::NEVER`].
+    pub(crate) deadline: Deadline,
     /// The position of the last write in the upper bits, the database in the lowest four.
     stamp: u64,
     /// The previous entry in the wheel's list, or that list's mark.
@@ -73,7 +73,7 @@ impl ValueRef<'_> {
 }
 
 impl Entry {
-    pub(crate) fn new(database: u8, body: Body, deadline: NodeTime, position: u64) -> Entry {
+    pub(crate) fn new(database: u8, body: Body, deadline: Deadline, position: u64) -> Entry {
         let stamp = stamp(database, position);
         Entry {
             deadline,
@@ -90,7 +90,7 @@ impl Entry {
 
     /// A deadline is the first instant at which the key no longer exists.
     pub(crate) fn is_live(&self, now: NodeTime) -> bool {
-        self.deadline > now
+        self.deadline.is_after(now)
     }
 
     pub(crate) fn database(&self) -> u8 {

@@ -73,6 +73,27 @@ impl Fields {
         None
     }
 
+    /// What [`Fields::bytes`] will be at most when these fields have been set: field and value by
+    /// turns, and the same field may come twice. Beyond `limit` it is exact.
+    pub(crate) fn bytes_after(&self, pairs: &[&[u8]], limit: usize, seed: u64) -> usize {
+        let added = pairs
+            .chunks_exact(2)
+            .map(|pair| pair_bytes(pair[0], pair[1]));
+        let most = added.fold(self.bytes, usize::saturating_add);
+        if most <= limit {
+            return most;
+        }
+        let replaced = |field: &[u8]| self.get(field).map_or(0, |old| pair_bytes(field, old));
+        let mut set = Fields::default();
+        for pair in pairs.chunks_exact(2) {
+            set.set(pair[0], pair[1], seed);
+        }
+        let replaced = set.iter().map(|(field, _)| replaced(field)).sum();
+        self.bytes
+            .saturating_add(set.bytes)
+            .saturating_sub(replaced)
+    }
+
     /// Removes a field and returns what it held.
     pub(crate) fn remove(&mut self, field: &[u8]) -> Option<Arc<[u8]>> {
         let place = self.place(field)?;

@@ -4,7 +4,7 @@
 //! lets an undone script put deleted keys back into the very same places.
 
 use crate::keyspace::entry::{Body, Entry, NONE, Slot};
-use crate::time::NodeTime;
+use crate::time::Deadline;
 
 /// Entries by slot.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Slab {
 
     /// Takes an entry out; its slot may be used again.
     pub(crate) fn remove(&mut self, slot: Slot) -> Entry {
-        let mut vacant = Entry::new(0, Body::Vacant, NodeTime::NEVER, 0);
+        let mut vacant = Entry::new(0, Body::Vacant, Deadline::NEVER, 0);
         vacant.next = self.free;
         self.free = slot;
         std::mem::replace(self.get_mut(slot), vacant)

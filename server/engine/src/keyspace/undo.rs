@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::keyspace::entry::{Body, Entry, NONE, Slot};
 use crate::keyspace::{Keyspace, Step};
-use crate::time::NodeTime;
+use crate::time::Deadline;
 
 /// One step back.
 #[derive(Debug)]
@@ -18,13 +18,13 @@ pub(crate) enum UndoRecord {
     Replaced {
         slot: Slot,
         body: Body,
-        deadline: NodeTime,
+        deadline: Deadline,
         position: u64,
     },
     /// The key had this deadline.
     Deadline {
         slot: Slot,
-        deadline: NodeTime,
+        deadline: Deadline,
         position: u64,
     },
     /// The field held this.

@@ -9,7 +9,7 @@
 
 use crate::keyspace::entry::{NONE, Slot};
 use crate::keyspace::slab::Slab;
-use crate::time::NodeTime;
+use crate::time::{Deadline, NodeTime};
 
 /// The lists of the wheel.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Wheel {
     pub(crate) fn insert(&mut self, slab: &mut Slab, slot: Slot) {
         let deadline = slab.get(slot).deadline;
         debug_assert!(
-            deadline != NodeTime::NEVER,
+            deadline != Deadline::NEVER,
             "only deadlines belong into the wheel"
         );
         let list = self.list_for(tick_at_or_after(deadline));
@@ -162,7 +162,7 @@ fn shift_of(level: usize) -> u32 {
 }
 
 /// The first tick at which this deadline has come for certain.
-fn tick_at_or_after(deadline: NodeTime) -> u64 {
+fn tick_at_or_after(deadline: Deadline) -> u64 {
     deadline.as_nanos().div_ceil(TICK_NANOS)
 }
 

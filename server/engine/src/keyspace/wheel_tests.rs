@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::keyspace::entry::{Body, Entry, Slot};
 use crate::keyspace::slab::Slab;
 use crate::keyspace::wheel::Wheel;
-use crate::time::NodeTime;
+use crate::time::{Deadline, NodeTime};
 
 const MS: u64 = 1_000_000;
 
@@ -30,7 +30,7 @@ impl Pair {
         let entry = Entry::new(
             0,
             Body::string(b"k", b"v"),
-            NodeTime::from_nanos(deadline),
+            Deadline::at(NodeTime::from_nanos(deadline)),
             1,
         );
         let slot = self.slab.insert(entry).expect("there is room");

@@ -129,26 +129,86 @@ fn absolute_times_use_the_wall_clock_once_and_are_deaf_to_its_steps() {
 }
 
 #[test]
-fn the_longest_ttl_is_accepted_and_one_more_is_refused() {
+fn every_ttl_that_redis_accepts_is_accepted_and_told_as_asked() {
+    let mut node = Node::default();
+    node.now.wall_us = 1_700_000_000_123_000;
+    let longest_ms = i64::MAX - 1_700_000_000_123;
+    let asked = [
+        9_223_372_036_854 - 5001,
+        9_223_372_036_854 - 4999,
+        9_223_372_036_854,
+        18_446_744_073_709,
+        18_446_744_073_710,
+        900_719_925_474_099,
+        longest_ms - 1,
+        longest_ms,
+    ];
+    for ms in asked {
+        for command in ["SET k v PX", "PSETEX k", "PEXPIRE k"] {
+            let line = match command {
+                "PSETEX k" => format!("PSETEX k {ms} v"),
+                _ => format!("{command} {ms}"),
+            };
+            node.run("SET k v");
+            assert!(["OK", "1"].contains(&&*node.run(&line)), "{line}");
+            assert!(node.effects.uncovered, "{line}: no restart delay covers it");
+            assert_eq!(node.run("PTTL k"), ms.to_string(), "{line}");
+            let unix_ms = ms + 1_700_000_000_123;
+            assert_eq!(node.run("PEXPIRETIME k"), unix_ms.to_string(), "{line}");
+            let seconds = (ms + 500) / 1000;
+            assert_eq!(node.run("TTL k"), seconds.to_string(), "{line}");
+            assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+            assert_eq!(node.run(&format!("PEXPIREAT k {unix_ms}")), "1");
+            assert_eq!(node.run("PTTL k"), ms.to_string(), "PEXPIREAT k {unix_ms}");
+        }
+    }
+    assert_eq!(node.run(&format!("PEXPIREAT k {}", i64::MAX)), "1");
+    assert_eq!(node.run("PEXPIRETIME k"), i64::MAX.to_string());
+    node.advance(Duration::from_millis(7));
+    assert_eq!(node.run("PTTL k"), (longest_ms - 7).to_string());
+    assert_eq!(node.engine.reclaim(node.now.node, usize::MAX).freed, 0);
+}
+
+#[test]
+fn every_ttl_that_redis_refuses_is_refused_and_changes_nothing() {
+    let mut node = Node::default();
+    node.now.wall_us = 1_700_000_000_123_000;
+    let longest_ms = i64::MAX - 1_700_000_000_123;
+    node.run("SET k v PX 1000");
+    let cases = [
+        (format!("SET k w PX {}", longest_ms + 1), "set"),
+        (format!("SET k w EX {}", longest_ms / 1000 + 1), "set"),
+        (format!("SET k w EX {}", i64::MAX / 1000 + 1), "set"),
+        (format!("SET k w EXAT {}", i64::MAX / 1000 + 1), "set"),
+        (format!("SETEX k {} w", longest_ms / 1000 + 1), "setex"),
+        (format!("PSETEX k {} w", longest_ms + 1), "psetex"),
+        (format!("PEXPIRE k {}", longest_ms + 1), "pexpire"),
+        (format!("EXPIRE k {}", longest_ms / 1000 + 1), "expire"),
+        (format!("EXPIRE k {}", i64::MIN / 1000 - 1), "expire"),
+        (format!("EXPIREAT k {}", i64::MAX / 1000 + 1), "expireat"),
+    ];
+    for (line, name) in cases {
+        let refused = format!("-ERR invalid expire time in \\'{name}\\' command");
+        assert_eq!(node.run(&line), refused, "{line}");
+    }
+    assert_eq!(node.run("GET k"), "\"v\"");
+    assert_eq!(node.run("PTTL k"), "1000");
+}
+
+#[test]
+fn deadlines_beyond_the_end_of_the_clock_are_never_reached() {
     let mut node = Node::default();
     node.now.node = NodeTime::from_nanos(0);
-    let longest_ms = (u64::MAX - 1) / 1_000_000;
-    assert_eq!(node.run(&format!("SET k v PX {longest_ms}")), "OK");
-    assert_eq!(node.run("PTTL k"), longest_ms.to_string());
-    let refused = "-ERR invalid expire time in \\'set\\' command";
-    assert_eq!(node.run(&format!("SET k v PX {}", longest_ms + 1)), refused);
-    assert_eq!(node.run("SET k v PX 1000000000000000000"), refused);
-    let refused = "-ERR invalid expire time in \\'pexpire\\' command";
-    assert_eq!(node.run(&format!("PEXPIRE k {}", longest_ms + 1)), refused);
-    assert_eq!(node.run("PTTL k"), longest_ms.to_string());
-    // The clock near its end: no deadline can be reached any more, and nothing overflows.
+    node.run("SET k v PX 900719925474099");
+    node.run("SET n v");
     node.now.node = NodeTime::from_nanos(u64::MAX - 1_000_000);
-    assert_eq!(
-        node.run("SET l v PX 1"),
-        "-ERR invalid expire time in \\'set\\' command"
-    );
+    assert_eq!(node.run("SET l v PX 1000"), "OK");
+    assert_eq!(node.run("PTTL l"), "1000");
+    let left_ms: i64 = 900_719_925_474_099 - 18_446_744_073_709;
+    assert_eq!(node.run("PTTL k"), left_ms.to_string());
     node.engine.reclaim(node.now.node, usize::MAX);
-    assert_eq!(node.run("DBSIZE"), "1");
+    assert_eq!(node.run("DBSIZE"), "3");
+    assert_eq!(node.run("PTTL n"), "-1");
 }
 
 #[test]

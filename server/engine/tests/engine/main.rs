@@ -10,6 +10,7 @@ mod expiry;
 mod harness;
 mod model;
 mod modes;
+mod parts;
 mod properties;
 mod replay;
 mod replies;

@@ -51,7 +51,7 @@ fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
 #[test]
 fn unknown_versions_mutations_types_and_databases_are_named() {
     let cases: &[(&[u8], usize, PayloadErrorKind)] = &[
-        (&[2, 7], 0, PayloadErrorKind::Version(2)),
+        (&[3, 7], 0, PayloadErrorKind::Version(3)),
         (&[0], 0, PayloadErrorKind::Version(0)),
         (&[1, 0], 1, PayloadErrorKind::Mutation(0)),
         (&[1, 7, 8], 2, PayloadErrorKind::Mutation(8)),
@@ -85,6 +85,33 @@ fn unknown_versions_mutations_types_and_databases_are_named() {
         assert!(error.to_string().contains(&offset.to_string()));
     }
     assert_eq!(empty().apply(1, &[]), Ok(()), "no mutations are fine");
+}
+
+/// Earlier releases took deadlines of up to 584 years, in nanoseconds.
+#[test]
+fn far_deadlines_of_earlier_releases_are_read_as_they_were_meant() {
+    let nanos: u64 = 17_000_000_000_000_000_001;
+    let mut payload = vec![1, 1, 0, 1, b'k'];
+    payload.extend_from_slice(&nanos.to_le_bytes());
+    payload.extend_from_slice(&[1, 1, b'v', 2, 0, 1, b'k']);
+    let mut node = Node::default();
+    node.now.node = quorlock_engine::NodeTime::from_nanos(0);
+    let at_set = payload[..16].to_vec();
+    assert_eq!(node.engine.apply(1, &at_set), Ok(()));
+    node.log = vec![at_set, Vec::new()];
+    assert_eq!(node.run("PTTL k"), "17000000000001");
+    payload.extend_from_slice(&u64::MAX.to_le_bytes());
+    assert_eq!(node.engine.apply(2, &payload), Ok(()));
+    assert_eq!(node.run("PTTL k"), "-1");
+    // What is near is written as ever, so that earlier releases read it.
+    let mut node = Node::default();
+    node.run("SET k v PX 9000000000000");
+    node.run(
+        "EVAL \"redis.call('set','a','1') redis.call('set','b','1','px','900719925474099')\" 0",
+    );
+    node.run("SET k v");
+    let versions: Vec<u8> = node.log.iter().map(|payload| payload[0]).collect();
+    assert_eq!(versions, [1, 2, 1]);
 }
 
 #[test]

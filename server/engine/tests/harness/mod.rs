@@ -19,6 +19,8 @@ pub(crate) struct Node {
     pub(crate) caller: Caller,
     /// The payloads of the log; the first one has position 1.
     pub(crate) log: Vec<Vec<u8>>,
+    /// How much of a group the log has room for.
+    pub(crate) room_bytes: Option<usize>,
 }
 
 impl Default for Node {
@@ -40,6 +42,7 @@ impl Node {
             now,
             caller: Caller::default(),
             log: Vec::new(),
+            room_bytes: None,
         }
     }
 
@@ -57,6 +60,7 @@ impl Node {
     pub(crate) fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
         let position = self.log.len() as u64 + 1;
         self.effects.begin(position);
+        self.effects.room_bytes = self.room_bytes;
         let command = match Command::parse(arguments) {
             Ok(command) => command,
             Err(error) => return Reply::Error(error),

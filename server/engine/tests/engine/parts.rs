@@ -1,0 +1,157 @@
+//! Commands that change several fields or keys do all of it or nothing, also at their limits.
+//!
+//! Every limit is tried just below, at and just above what the command needs.
+
+use crate::harness::{Node, render, state_of};
+use quorlock_engine::{EngineOptions, Reply};
+
+fn free() -> EngineOptions {
+    EngineOptions {
+        journal_bytes_max: 1 << 20,
+        ..EngineOptions::default()
+    }
+}
+
+/// Runs a command under a limit and checks that it has done all or nothing; true if all.
+fn is_done(options: EngineOptions, room: Option<usize>, setup: &[&str], line: &str) -> bool {
+    let mut node = Node::with(free());
+    for line in setup {
+        node.run(line);
+    }
+    // The limits come with the engine, so that the keys come from the log.
+    let mut limited = Node::with(options);
+    for (payload, position) in node.log.iter().zip(1..) {
+        limited.engine.apply(position, payload).unwrap();
+    }
+    limited.log = node.log.clone();
+    let before = limited.state();
+    let groups = limited.log.len();
+    limited.room_bytes = room;
+    let reply = limited.reply(line);
+    if let Reply::Error(error) = &reply {
+        assert_eq!(limited.state(), before, "{line}: {error}");
+        assert_eq!(limited.log.len(), groups, "{line}: {error}");
+        return false;
+    }
+    node.run(line);
+    assert_eq!(limited.state(), node.state(), "{line}: {}", render(&reply));
+    assert_eq!(
+        state_of(&limited.replayed(), limited.now.node),
+        node.state()
+    );
+    true
+}
+
+/// The least limit under which a command is done, after a look at every limit below and some above.
+fn least(upto: usize, is_done: impl Fn(usize) -> bool) -> usize {
+    let least = (0..upto).find(|&limit| is_done(limit)).unwrap();
+    for limit in least..least + 40 {
+        assert!(is_done(limit), "done at {least} and not at {limit}");
+    }
+    least
+}
+
+const HASH: &[&str] = &["HSET h a 1", "PEXPIRE h 30000"];
+const COMMANDS: &[(&[&str], &str)] = &[
+    (HASH, "HSET h b 2222222222 c 3333333333 d 4"),
+    (HASH, "HSET h a 2222222222 a 3 a 4444444444"),
+    (HASH, "HSET h b 2 a 22222222222222222222 b 3"),
+    (&["SET x y"], "HSET h b 2222222222 c 3333333333 b 1"),
+    (&["HSET h a 1111111111111 b 2 c 3 d 4"], "HDEL h x a b a c"),
+    (&["HSET h a 1 b 2"], "HDEL h a b"),
+    (
+        &["SET k1 v", "SET k2 v", "SET k3 v"],
+        "DEL k1 k2 none k1 k3",
+    ),
+    (&["SET k1 v", "SET k2 v", "SET k3 v"], "UNLINK k1 k2 k3"),
+];
+
+#[test]
+fn hset_at_the_limit_of_a_values_bytes_sets_all_fields_or_none() {
+    for (setup, line) in COMMANDS.iter().filter(|(_, line)| line.starts_with("HSET")) {
+        let limited = |value_bytes_max| EngineOptions {
+            value_bytes_max,
+            ..free()
+        };
+        let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
+        // The limit is on what the hash becomes: the same in one step or in several.
+        let mut node = Node::with(limited(bytes));
+        for line in setup.iter().chain([line]) {
+            node.run(line);
+        }
+        let whole = format!(
+            "HSET whole {}",
+            node.run("HGETALL h").replace(['[', ']', ','], "")
+        );
+        assert!(!node.run(&whole).starts_with('-'), "{line} at {bytes}");
+        let mut node = Node::with(limited(bytes - 1));
+        assert!(node.run(&whole).starts_with('-'), "{line} at {bytes} - 1");
+    }
+}
+
+#[test]
+fn commands_of_several_parts_at_the_limit_of_the_journal_do_all_or_nothing() {
+    for (setup, line) in COMMANDS {
+        let limited = |journal_bytes_max| EngineOptions {
+            journal_bytes_max,
+            ..free()
+        };
+        let bytes = least(2000, |limit| is_done(limited(limit), None, setup, line));
+        assert!(bytes > 64, "{line}");
+    }
+}
+
+#[test]
+fn commands_of_several_parts_do_all_or_nothing_where_the_log_has_little_room() {
+    for (setup, line) in COMMANDS {
+        least(2000, |room| is_done(free(), Some(room), setup, line));
+    }
+}
+
+#[test]
+fn hset_obeys_the_other_limits_for_all_fields_at_once() {
+    let new = "HSET key b 2 c 3";
+    let limited = |key_bytes_max| EngineOptions {
+        key_bytes_max,
+        ..free()
+    };
+    assert_eq!(
+        least(10, |limit| is_done(limited(limit), None, &[], new)),
+        3
+    );
+    let strict = EngineOptions {
+        require_ttl: true,
+        ..free()
+    };
+    assert!(!is_done(strict, None, &[], new));
+    assert!(!is_done(
+        strict,
+        None,
+        &["HSET h a 1", "PEXPIRE h 60001"],
+        "HSET h b 2 c 3"
+    ));
+    assert!(is_done(
+        strict,
+        None,
+        &["HSET h a 1", "PEXPIRE h 60000"],
+        "HSET h b 2 c 3"
+    ));
+    assert!(!is_done(free(), None, &["SET h a"], "HSET h b 2 c 3"));
+}
+
+/// A value that is overwritten does not count beside the one that takes its place.
+#[test]
+fn a_counter_in_a_full_hash_goes_on_counting() {
+    let value_bytes_max = 40;
+    let mut node = Node::with(EngineOptions {
+        value_bytes_max,
+        ..free()
+    });
+    assert_eq!(
+        node.run("HSET h holder 1 f 22222222222222"),
+        "-ERR value is larger than 40 bytes"
+    );
+    assert_eq!(node.run("HSET h holder 1 f 222222222222"), "2");
+    assert_eq!(node.run("HINCRBY h holder 1"), "2");
+    assert_eq!(node.run("HSET h f 3 holder 3"), "0");
+}

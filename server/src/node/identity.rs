@@ -114,6 +114,14 @@ impl Identity {
         disk.sync_dir().map_err(StartError::Disk)
     }
 
+    /// The id, with the name that people use beside it if there is one.
+    pub(crate) fn shown(&self, name: Option<&str>) -> String {
+        match name {
+            Some(name) => format!("{} ({name})", self.id),
+            None => self.id.to_string(),
+        }
+    }
+
     /// A value that differs in every run of the process, as `run_id` does in Redis.
     pub(crate) fn run_id(&self, incarnation: u64) -> String {
         let mut text = self.id.to_string();
@@ -151,12 +159,21 @@ fn read_whole(disk: &dyn Disk) -> io::Result<Vec<u8>> {
 /// granted before the loss could be granted twice.
 ///
 /// # Errors
-/// When the directory holds a node already, is in use, or cannot be written.
+/// When the directory holds a node or anything else already, is in use, or cannot be written.
 pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartError> {
-    std::fs::create_dir_all(directory).map_err(|error| StartError::Directory {
+    let failed = |error: io::Error| StartError::Directory {
         directory: directory.to_owned(),
         reason: error.to_string(),
-    })?;
+    };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let names = names(directory).map_err(failed)?;
+    // A node that is there gets the error that says how to start it.
+    if let Some(first) = names.first().filter(|_| !names.iter().any(|it| it == FILE)) {
+        return Err(StartError::NotEmpty {
+            directory: directory.to_owned(),
+            first: first.escape_debug().to_string(),
+        });
+    }
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     let recovery = Recovery::read(disk.clone(), &Options::default()).map_err(StartError::Log)?;
     if Identity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
@@ -167,6 +184,19 @@ pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartE
     let identity = Identity::random(cluster_id.map(str::to_owned))?;
     create(&*disk, &identity, recovery)?;
     Ok(identity.id)
+}
+
+/// What is in a directory, in order. A file system of its own has `lost+found` from the start.
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "lost+found" {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Writes identity and INIT record into an empty directory.

@@ -8,4 +8,6 @@ pub(crate) mod listener;
 mod lull;
 mod sweep;
 mod turn;
+#[cfg(test)]
+mod turn_tests;
 pub(crate) mod worker;

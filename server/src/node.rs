@@ -3,6 +3,7 @@
 //! This file is the outside: starting, stopping, and asking where it listens. Inside, `start`
 //! brings it up, `maintenance` keeps it going, `core` executes, `commit` makes durable.
 
+pub(crate) mod alarm;
 pub(crate) mod builder;
 pub(crate) mod commit;
 pub(crate) mod compaction;
@@ -10,7 +11,10 @@ pub(crate) mod core;
 #[cfg(test)]
 mod core_tests;
 mod descriptors;
+pub(crate) mod durable_counts;
 pub(crate) mod error;
+#[cfg(test)]
+pub(crate) mod for_tests;
 pub(crate) mod gate;
 pub(crate) mod identity;
 pub(crate) mod log_thread;
@@ -124,7 +128,11 @@ impl Node {
         let mut outcome = self.outcome.clone();
         match outcome.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or(Ok(())),
-            Err(_) => Err(Failure("the node's thread ended unexpectedly".to_owned())),
+            // The node's thread panicked; its alarm has said so.
+            Err(_) => Err(match self.shared.commit.failure() {
+                Some(failure) => failure.clone(),
+                None => Failure("the node's thread ended unexpectedly".to_owned()),
+            }),
         }
     }
 

@@ -12,21 +12,20 @@ pub mod defect;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
 use quorlock_engine::{Command, NodeTime, Stored};
-use quorlock_persistence::{Disk, Options, Recovery, SyncTicket};
+use quorlock_persistence::{Disk, Options, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::node::commit::Failure;
+use crate::node::commit::{self, Failure};
 use crate::node::compaction::{Compaction, Step};
 use crate::node::core;
 use crate::node::error::StartError;
 use crate::node::identity;
-use crate::node::log_thread::{Job, Turn};
+use crate::node::log_thread::{Job, Jobs, Turn};
 use crate::node::maintenance::{self, Ticks};
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
@@ -55,7 +54,7 @@ pub struct Setup {
 pub struct Node {
     shared: Arc<Shared>,
     /// What the log thread would do; `None` once the log has failed.
-    jobs: Option<Receiver<Job>>,
+    jobs: Option<Jobs>,
     log_work: Turn,
     ticks: Ticks,
     compaction: Option<Compaction>,
@@ -77,7 +76,7 @@ impl Wait {
 /// A sync that was begun; it runs in [`Node::finish_sync`].
 #[derive(Debug)]
 #[must_use = "nothing is synced until it is finished"]
-pub struct Syncing(SyncTicket);
+pub struct Syncing(commit::Syncing);
 
 /// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
 ///
@@ -244,7 +243,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn work_on_log(&mut self) -> Result<(), Failure> {
-        while let Some(job) = self.jobs.as_ref().and_then(|jobs| jobs.try_recv().ok()) {
+        while let Some(job) = self.jobs.as_mut().and_then(|jobs| jobs.try_recv().ok()) {
             let done = self.log_work.handle(job);
             self.noted(done)?;
         }

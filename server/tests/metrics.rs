@@ -159,6 +159,22 @@ fn metrics_say_what_happened_under_the_names_that_dashboards_know() {
     });
 }
 
+/// The book said so, and nothing showed it.
+#[test]
+fn a_nodes_name_is_shown_in_info_and_metrics() {
+    run(async {
+        let machine = Machine::new();
+        let named: Directives<'_> = &[("metrics-port", "0"), ("node-name", "east-1")];
+        let node = machine.start(named).await;
+        assert_eq!(wire(&node).info("quorlock_node_name"), "east-1");
+        let text = get(at(&node), "/metrics").body;
+        assert!(text.contains("name=\"east-1\""), "{text}");
+        node.stop().await.unwrap();
+        let node = machine.start(METRICS).await;
+        assert_eq!(wire(&node).info("quorlock_node_name"), "");
+    });
+}
+
 /// Each series belongs to a family that was described before it, once.
 fn every_line_is_well_formed(text: &str) {
     let mut families: Vec<String> = Vec::new();

@@ -167,6 +167,35 @@ fn an_initialised_node_serves_at_its_first_start_and_is_created_once() {
     });
 }
 
+/// It took a directory with files of somebody else, or with what was left of a node.
+#[test]
+fn node_init_takes_an_empty_directory_and_leaves_every_other_as_it_is() {
+    let shelf = Shelf::new();
+    for (foreign, is_folder) in [
+        ("notes.txt", false),
+        ("archive", true),
+        ("segment-0000000007.log", false),
+    ] {
+        let data = shelf.path(&format!("with {foreign}"));
+        fs::create_dir_all(data.join("lost+found")).unwrap();
+        if is_folder {
+            fs::create_dir(data.join(foreign)).unwrap();
+        } else {
+            fs::write(data.join(foreign), "").unwrap();
+        }
+        let before = names(&data);
+        let error = init(&data, None).unwrap_err().to_string();
+        assert!(error.contains(foreign), "{error}");
+        assert!(error.contains("Name a new directory"), "{error}");
+        assert_eq!(names(&data), before);
+    }
+    let fresh = shelf.path("a file system of its own");
+    fs::create_dir_all(fresh.join("lost+found")).unwrap();
+    init(&fresh, None).unwrap();
+    let again = init(&fresh, None).unwrap_err().to_string();
+    assert!(again.contains("holds a node already"), "{again}");
+}
+
 /// The log falls back to the moment of its creation, and only the trace of a run says that there
 /// was one: whatever was granted is forgotten.
 #[test]

@@ -7,14 +7,13 @@
     reason = "that a client has come or gone is only seen by asking again"
 )]
 
+mod machine;
 mod wire;
 
-use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_persistence::{Entry, File, Mapping};
+use machine::slow::{OpenAtEnd, SlowDisk};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
 use wire::Wire;
@@ -37,127 +36,6 @@ fn node_on(disk: Arc<dyn Disk>, clock: &Arc<SettableClock>, mode: &str) -> NodeB
         .directive("appendfsync", &[mode])
         .disk(disk)
         .clock(clock.clone())
-}
-
-/// A disk whose syncs wait for as long as a test likes.
-#[derive(Debug)]
-struct SlowDisk {
-    inner: MemoryDisk,
-    gate: Arc<Gate>,
-}
-
-#[derive(Debug, Default)]
-struct Gate {
-    is_closed: Mutex<bool>,
-    waiting: AtomicUsize,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn set_closed(&self, is_closed: bool) {
-        *self.is_closed.lock().unwrap() = is_closed;
-        self.opened.notify_all();
-    }
-
-    /// Waits until a sync stands at the closed gate.
-    fn await_arrival(&self) {
-        for _ in 0..2_000 {
-            if self.waiting.load(Ordering::SeqCst) > 0 {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("no sync was begun");
-    }
-
-    fn pass(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let is_closed = self.is_closed.lock().unwrap();
-        drop(self.opened.wait_while(is_closed, |closed| *closed).unwrap());
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-#[derive(Debug)]
-struct SlowFile {
-    inner: Arc<dyn File>,
-    gate: Arc<Gate>,
-}
-
-impl SlowDisk {
-    fn new() -> (Arc<Self>, Arc<Gate>) {
-        let gate = Arc::new(Gate::default());
-        let disk = Self {
-            inner: MemoryDisk::new(),
-            gate: Arc::clone(&gate),
-        };
-        (Arc::new(disk), gate)
-    }
-
-    fn slow(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(SlowFile {
-            inner,
-            gate: Arc::clone(&self.gate),
-        })
-    }
-}
-
-impl Disk for SlowDisk {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.create(name).map(|file| self.slow(file))
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.open(name).map(|file| self.slow(file))
-    }
-    fn list(&self) -> io::Result<Vec<Entry>> {
-        self.inner.list()
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.remove(name)
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-    fn random(&self) -> io::Result<u64> {
-        self.inner.random()
-    }
-    fn describe(&self, name: &str) -> String {
-        self.inner.describe(name)
-    }
-}
-
-impl File for SlowFile {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.inner.write_at(offset, bytes)
-    }
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.inner.read_at(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.gate.pass();
-        self.inner.sync()
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.inner.truncate(length)
-    }
-    fn map(&self) -> io::Result<Mapping> {
-        self.inner.map()
-    }
-}
-
-/// Lets syncs pass again when a test ends, also where it fails: the node syncs when it stops.
-struct OpenAtEnd(Arc<Gate>);
-
-impl Drop for OpenAtEnd {
-    fn drop(&mut self) {
-        self.0.set_closed(false);
-    }
 }
 
 /// Waits until the node says so, in real time: clients come and go by themselves.
@@ -277,8 +155,7 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
             client.send(set);
             gate.await_arrival();
             if round == 0 {
-                // How long a sync takes is measured in real time.
-                std::thread::sleep(Duration::from_millis(20));
+                clock.advance(Duration::from_millis(20));
             } else {
                 assert_eq!(other.ask("GET b"), "nil", "{round}");
                 other.send(set);

@@ -118,6 +118,47 @@ pub(crate) fn names(source: &Source) -> Vec<String> {
     Vec::new()
 }
 
+/// A node reads the clock it was given. The machine's is chosen where a node is put together, and by
+/// tools that have no node.
+pub(crate) fn clock_seam(source: &Source) -> Vec<String> {
+    let chooses = [
+        "server/src/clock.rs",
+        "server/src/clock/",
+        "server/src/node/builder.rs",
+        "server/src/inspection/",
+    ];
+    let path = &source.path;
+    if !source.is_rust()
+        || !path.starts_with("server/src/")
+        || chooses.iter().any(|it| path.starts_with(it))
+    {
+        return Vec::new();
+    }
+    lines_with(
+        source,
+        "SystemClock",
+        "use the clock that the node was given",
+    )
+}
+
+/// Commands run while the engine is locked, and a line of the log may wait for a full pipe: the batch
+/// writes it once the engine is released.
+pub(crate) fn session_lines(source: &Source) -> Vec<String> {
+    let path = &source.path;
+    if !path.starts_with("server/src/session/") || path.ends_with("/batch.rs") {
+        return Vec::new();
+    }
+    lines_with(source, "tracing", "give the line to the batch")
+}
+
+fn lines_with(source: &Source, word: &str, advice: &str) -> Vec<String> {
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| contains_word(line, word))
+        .map(|(number, _)| format!("{}:{}: {word}: {advice}", source.path, number + 1))
+        .collect()
+}
+
 /// Whether `word` stands in `line` with no word character before or after it.
 fn contains_word(line: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -194,6 +235,36 @@ mod tests {
             assert_eq!(machine_paths(&rust(path)).len(), 1, "{path}");
         }
         assert!(machine_paths(&rust(concat!("target/wo", "rk/x"))).is_empty());
+    }
+
+    #[test]
+    fn the_machines_clock_and_a_line_under_the_engine_are_reported() {
+        let at = |path: &str, text: &str| Source {
+            path: path.into(),
+            text: text.into(),
+        };
+        let reads = "let now = SystemClock.raw_ns();";
+        assert_eq!(clock_seam(&at("server/src/node/commit.rs", reads)).len(), 1);
+        for path in [
+            "server/src/clock/system.rs",
+            "server/tests/x.rs",
+            "client/src/x.rs",
+        ] {
+            assert_eq!(clock_seam(&at(path, reads)).len(), 0, "{path}");
+        }
+        let writes = "tracing::warn!(\"x\");";
+        assert_eq!(
+            session_lines(&at("server/src/session/config.rs", writes)).len(),
+            1
+        );
+        assert_eq!(
+            session_lines(&at("server/src/session/batch.rs", writes)).len(),
+            0
+        );
+        assert_eq!(
+            session_lines(&at("server/src/node/start.rs", writes)).len(),
+            0
+        );
     }
 
     #[test]

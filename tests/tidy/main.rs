@@ -63,6 +63,16 @@ fn names_say_something() {
 }
 
 #[test]
+fn a_node_reads_the_clock_it_was_given() {
+    every_file(checks::clock_seam);
+}
+
+#[test]
+fn commands_write_no_line_while_the_engine_is_locked() {
+    every_file(checks::session_lines);
+}
+
+#[test]
 fn arrows_between_packages_point_one_way() {
     every_file(arrows::arrows);
 }

@@ -349,7 +349,7 @@ pub(super) const USED: &[Directive] = &[
         "node-name",
         "\"\"",
         "up to 64 letters, digits, `.`, `-`, `_`",
-        "What people call this node, in INFO and messages.",
+        "What people call this node: in INFO, in the metrics, and in the log lines of a start.",
         |c, v| label(one(v)?).map(|label| c.node_name = label),
         |c| c.node_name.clone().unwrap_or_default(),
     ),

@@ -15,10 +15,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use quorlock_engine::DATABASES;
 use quorlock_engine::control::Durability;
 
 use crate::metrics::state;
+use crate::node::core::Wait;
+use crate::node::durable_counts::Counts;
 use crate::node::shared::Shared;
 use crate::node::statistics::SYNC_BOUNDS_NS;
 use crate::session::info::{cpu_seconds, resident_bytes};
@@ -170,27 +171,11 @@ impl Page<'_> {
         // A lock that a panic poisoned: the process is about to end, and /healthz says so.
         let Ok(core) = shared.core.lock() else { return };
         let statistics = core.engine.statistics();
-        let counts: Vec<_> = (0..DATABASES)
-            .map(|it| (it, core.engine.count(it)))
-            .collect();
+        let counts = shared.commit.counts_shown(&core, Wait::default());
         let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.mode.cap_ns());
         let is_full = core.appender.is_full();
         drop(core);
-        let keys = Family::<Labels, Gauge>::default();
-        let expiring = Family::<Labels, Gauge>::default();
-        for (database, count) in counts {
-            let labels = vec![("db", format!("db{database}"))];
-            let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
-            keys.get_or_create(&labels).set(number(count.keys));
-            expiring.get_or_create(&labels).set(number(count.with_ttl));
-        }
-        let registry = &mut self.registry;
-        registry.register("redis_db_keys", "Keys, by database", keys);
-        registry.register(
-            "redis_db_keys_expiring",
-            "Keys with a TTL, by database",
-            expiring,
-        );
+        self.sizes(counts);
         self.counter(
             "redis_expired_keys",
             "Keys whose time was over",
@@ -235,6 +220,29 @@ impl Page<'_> {
         );
     }
 
+    /// How many keys each database holds.
+    fn sizes(&mut self, counts: Counts) {
+        let keys = Family::<Labels, Gauge>::default();
+        let expiring = Family::<Labels, Gauge>::default();
+        for (database, count) in counts.into_iter().enumerate() {
+            let labels = vec![("db", format!("db{database}"))];
+            let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            keys.get_or_create(&labels).set(number(count.keys));
+            expiring.get_or_create(&labels).set(number(count.with_ttl));
+        }
+        let registry = &mut self.registry;
+        registry.register(
+            "redis_db_keys",
+            "Keys that replies may reveal, by database",
+            keys,
+        );
+        registry.register(
+            "redis_db_keys_expiring",
+            "Keys with a TTL, by database",
+            expiring,
+        );
+    }
+
     /// How the last run ended and what that costs.
     fn of_the_start(&mut self) {
         let shared = self.shared;
@@ -260,6 +268,7 @@ impl Page<'_> {
         let labels = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("node_id", shared.identity.id.to_string()),
+            ("name", shared.config.node_name.clone().unwrap_or_default()),
             ("appendfsync", shared.durability().name().to_owned()),
         ];
         self.info("quorlock_node", "This node", labels);

@@ -22,7 +22,7 @@ pub(super) fn of(shared: &Shared) -> State {
         return State::Failed(failure.to_string());
     }
     let Ok(mut core) = shared.core.lock() else {
-        return State::Failed("a thread panicked while executing a command".to_owned());
+        return State::Failed("a thread panicked while it held the engine".to_owned());
     };
     let now = core.time.node_now(&*shared.clock);
     match &core.phase {

@@ -25,6 +25,7 @@ use crate::net::inbox::{Handover, Inbox, Order};
 use crate::net::lull::{Lull, REST};
 use crate::net::sweep::Sweep;
 use crate::net::turn::Turn;
+use crate::node::alarm::Alarm;
 use crate::node::gate::{Gate, Released, refusal};
 use crate::node::shared::Shared;
 use crate::session::{Blocked, Next, Session};
@@ -93,7 +94,8 @@ impl Worker {
     pub(crate) fn run(mut self) {
         // Else the system adds up to 50 us to a rest. Where it refuses this, rests are longer.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let _alarm = Alarm(Arc::clone(&self.shared));
+        let shared = Arc::clone(&self.shared);
+        let _alarm = Alarm::new(&shared, "a worker");
         let mut events = Events::with_capacity(EVENTS);
         let mut outcome = Ok(());
         while outcome.is_ok() && !self.is_stopping {
@@ -112,8 +114,9 @@ impl Worker {
     /// Goes on until every reply has left that can.
     fn say_farewell(&mut self, events: &mut Events) -> io::Result<()> {
         let at_most = self.shared.config.shutdown_timeout;
-        let mut farewell = Farewell::new(at_most, self.sent_bytes);
-        while self.owes_replies() && !farewell.is_over(self.sent_bytes) {
+        let clock = Arc::clone(&self.shared.clock);
+        let mut farewell = Farewell::new(at_most, self.sent_bytes, clock.raw_ns());
+        while self.owes_replies() && !farewell.is_over(self.sent_bytes, clock.raw_ns()) {
             self.step(events, Some(FAREWELL_PAUSE))?;
         }
         Ok(())
@@ -190,7 +193,7 @@ impl Worker {
         if self.connections.is_empty() {
             return None;
         }
-        self.sweep.pause()
+        self.sweep.pause(&*self.shared.clock)
     }
 
     /// One more look at the sockets before a commit: what has arrived meanwhile shares its write and
@@ -385,7 +388,7 @@ impl Worker {
 
     /// Closes the connections of clients that have been silent for too long.
     fn sweep_out(&mut self) {
-        if !self.sweep.takes_due() {
+        if !self.sweep.takes_due(&*self.shared.clock) {
             return;
         }
         let (config, now_raw_ns) = (&self.shared.config, self.shared.clock.raw_ns());
@@ -416,17 +419,6 @@ fn leave(shared: &Shared, connection: &Connection) {
         task.abort();
     }
     shared.clients.remove(connection.session.client.id);
-}
-
-/// Stops the node when its worker panics: a node that serves only some of its clients is worse.
-struct Alarm(Arc<Shared>);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.fail(&self.0.commit.fail(&"a worker panicked"));
-        }
-    }
 }
 
 const INBOX: Token = Token(usize::MAX);

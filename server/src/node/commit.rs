@@ -7,21 +7,25 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::node::core::{Core, Wait};
+use crate::node::durable_counts::{Counts, DurableCounts, Sample};
 use crate::node::statistics::SyncDurations;
 
 /// The writing half of the log, shared by workers and the log thread.
 pub(crate) struct Commit {
+    clock: Arc<dyn Clock>,
     writing: Mutex<Writing>,
     written: AtomicU64,
     synced: AtomicU64,
+    /// Locked while either of the two grows.
+    counts: Mutex<DurableCounts>,
     /// Smoothed duration of a sync, in nanoseconds: decides who syncs.
     sync_ns: AtomicU64,
     /// For the metrics.
@@ -38,6 +42,17 @@ pub(crate) struct Commit {
 struct Writing {
     writer: Writer,
     spare: Batch,
+    /// The databases behind the last batch that was written.
+    newest: Sample,
+}
+
+/// A sync that was begun.
+#[derive(Debug)]
+#[must_use = "nothing is synced until it is finished"]
+pub(crate) struct Syncing {
+    ticket: SyncTicket,
+    /// The databases behind what it syncs.
+    sample: Sample,
 }
 
 /// Why the log can be trusted no more.
@@ -46,13 +61,14 @@ struct Writing {
 pub struct Failure(pub(crate) String);
 
 impl Commit {
-    pub(crate) fn new(writer: Writer) -> Self {
+    pub(crate) fn new(writer: Writer, clock: Arc<dyn Clock>) -> Self {
         Self {
             written: AtomicU64::new(writer.written().get()),
             synced: AtomicU64::new(writer.durable().get()),
+            counts: Mutex::default(),
             sync_ns: AtomicU64::new(0),
             syncs: SyncDurations::default(),
-            last_sync_raw_ns: AtomicU64::new(SystemClock.raw_ns()),
+            last_sync_raw_ns: AtomicU64::new(clock.raw_ns()),
             needs_segment: AtomicBool::new(true),
             bytes_since_checkpoint: AtomicU64::new(writer.bytes_since_checkpoint()),
             total_bytes: AtomicU64::new(writer.total_bytes()),
@@ -61,7 +77,9 @@ impl Commit {
             writing: Mutex::new(Writing {
                 writer,
                 spare: Batch::default(),
+                newest: Sample::default(),
             }),
+            clock,
         }
     }
 
@@ -69,6 +87,26 @@ impl Commit {
     pub(crate) fn is_met(&self, wait: Wait) -> bool {
         wait.written <= self.written.load(Ordering::Acquire)
             && wait.synced <= self.synced.load(Ordering::Acquire)
+    }
+
+    /// How many keys each database holds, as far as it may be revealed now, by a reply that waits
+    /// for `owed` anyway. It waits for no write and no sync.
+    pub(crate) fn counts_shown(&self, core: &Core, owed: Wait) -> Counts {
+        let live = core.sample();
+        if self.is_met(live.wait.beyond(owed)) {
+            return live.counts;
+        }
+        *self.counts().shown(|released| {
+            let mut wait = released.wait;
+            wait.raise(core.mode.reach(released.position));
+            self.is_met(wait)
+        })
+    }
+
+    fn counts(&self) -> std::sync::MutexGuard<'_, DurableCounts> {
+        self.counts
+            .lock()
+            .expect("no holder of the counts can panic")
     }
 
     /// Whether a sync, not only a write, is what `wait` lacks.
@@ -95,34 +133,42 @@ impl Commit {
         if self.synced.load(Ordering::Acquire) >= self.written.load(Ordering::Acquire) {
             return Ok(());
         }
-        let began = SystemClock.raw_ns();
+        let began = self.clock.raw_ns();
         let synced = writing.writer.sync().map_err(|error| self.fail(&error))?;
-        self.note_sync(began, synced);
+        self.note_sync(began, synced, &writing.newest, &writing.newest);
         Ok(())
     }
 
-    /// Starts a sync of what is written; `None` when all of it is synced. The ticket runs
+    /// Starts a sync of what is written; `None` when all of it is synced. It runs
     /// without a lock, so that writing goes on beside it.
     ///
     /// # Errors
     /// When the log failed before.
-    pub(crate) fn begin_sync(&self) -> Result<Option<SyncTicket>, Failure> {
+    pub(crate) fn begin_sync(&self) -> Result<Option<Syncing>, Failure> {
         let mut writing = self.lock()?;
         if self.synced.load(Ordering::Acquire) >= self.written.load(Ordering::Acquire) {
             return Ok(None);
         }
-        Ok(Some(writing.writer.begin_sync()))
+        Ok(Some(Syncing {
+            ticket: writing.writer.begin_sync(),
+            sample: writing.newest,
+        }))
     }
 
-    /// Runs a ticket and publishes how far it came.
+    /// Runs a sync and publishes how far it came.
     ///
     /// # Errors
     /// When the sync failed: the log is then finished.
-    pub(crate) fn finish_sync(&self, ticket: SyncTicket) -> Result<(), Failure> {
-        let began = SystemClock.raw_ns();
+    pub(crate) fn finish_sync(&self, syncing: Syncing) -> Result<(), Failure> {
+        let Syncing { ticket, sample } = syncing;
+        let began = self.clock.raw_ns();
         let synced = ticket.run().map_err(|error| self.fail(&error))?;
-        self.lock()?.writer.finish_sync(synced);
-        self.note_sync(began, synced);
+        let newest = {
+            let mut writing = self.lock()?;
+            writing.writer.finish_sync(synced);
+            writing.newest
+        };
+        self.note_sync(began, synced, &sample, &newest);
         Ok(())
     }
 
@@ -195,14 +241,21 @@ impl Commit {
 
     fn write_locked(&self, writing: &mut Writing, core: &Mutex<Core>) -> Result<(), Failure> {
         let spare = std::mem::take(&mut writing.spare);
-        let mut batch = match core.lock() {
-            Ok(mut core) => core.appender.take(spare),
-            Err(_) => return Err(self.fail(&"a thread panicked while executing a command")),
+        let (mut batch, sample) = match core.lock() {
+            Ok(mut core) => core.take(spare),
+            Err(_) => return Err(self.fail(&"a thread panicked while it held the engine")),
         };
         let result = writing.writer.write(&mut batch);
         writing.spare = batch;
         let written = result.map_err(|error| self.fail(&error))?;
-        self.written.fetch_max(written.get(), Ordering::AcqRel);
+        writing.newest = sample;
+        {
+            let mut counts = self.counts();
+            self.written.fetch_max(written.get(), Ordering::AcqRel);
+            if self.is_met(sample.wait) {
+                counts.note_released(&sample);
+            }
+        }
         if writing.writer.needs_preparing() {
             self.needs_segment.store(true, Ordering::Release);
         }
@@ -213,8 +266,9 @@ impl Commit {
         Ok(())
     }
 
-    fn note_sync(&self, began_raw_ns: u64, synced: Position) {
-        let now = SystemClock.raw_ns();
+    /// `sample` is synced, and `newest` may need nothing else.
+    fn note_sync(&self, began_raw_ns: u64, synced: Position, sample: &Sample, newest: &Sample) {
+        let now = self.clock.raw_ns();
         let took = now.saturating_sub(began_raw_ns);
         self.syncs.note(took);
         let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
@@ -223,7 +277,14 @@ impl Commit {
         };
         self.sync_ns.store(smoothed, Ordering::Relaxed);
         self.last_sync_raw_ns.store(now, Ordering::Relaxed);
-        self.synced.fetch_max(synced.get(), Ordering::AcqRel);
+        {
+            let mut counts = self.counts();
+            self.synced.fetch_max(synced.get(), Ordering::AcqRel);
+            counts.note_synced(sample);
+            if self.is_met(newest.wait) {
+                counts.note_released(newest);
+            }
+        }
         self.progress.notify_waiters();
     }
 }

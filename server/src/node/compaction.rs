@@ -156,6 +156,7 @@ impl Compaction {
             let now = core.time.node_now(&*shared.clock);
             let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
             if core.appender.room() < (self.part.len() + self.part_bytes) as u64 {
+                drop(core);
                 tracing::warn!("compaction was given up: the log has no room for it");
                 return Ok(Step::GivenUp);
             }

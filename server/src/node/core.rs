@@ -13,9 +13,10 @@ use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
     NO_ROOM, NodeTime, Reply, incarnation,
 };
-use quorlock_persistence::{Appender, Kind};
+use quorlock_persistence::{Appender, Batch, Kind};
 
 use crate::clock::Clock;
+use crate::node::durable_counts::Sample;
 use crate::node::time::Timekeeper;
 
 /// Everything a command touches.
@@ -33,6 +34,10 @@ pub(crate) struct Core {
     /// Position of the last raise of the promise: what follows it may only be revealed once it
     /// is synced.
     promise_position: u64,
+    /// Position of the last frame that changed a key.
+    changed_position: u64,
+    /// Position of the last one that touched a key which no delay covers and which is synced for that.
+    uncovered_position: u64,
     /// Rotations of the log that the promise has followed.
     rotations: u64,
     record: Vec<u8>,
@@ -73,9 +78,18 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Waits for this as well.
-    fn raise(&mut self, reach: Reach) {
+    pub(crate) fn raise(&mut self, reach: Reach) {
         self.written = self.written.max(reach.written);
         self.synced = self.synced.max(reach.synced);
+    }
+
+    /// What of this a reply has to wait for that waits for `owed` anyway.
+    pub(crate) fn beyond(self, owed: Wait) -> Wait {
+        let beyond = |position: u64, owed: u64| if position > owed { position } else { 0 };
+        Wait {
+            written: beyond(self.written, owed.written),
+            synced: beyond(self.synced, owed.synced),
+        }
     }
 
     /// The last position that a reply with this wait reveals or has written.
@@ -104,6 +118,8 @@ impl Core {
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
             promise_position: 0,
+            changed_position: 0,
+            uncovered_position: 0,
             rotations: 0,
             record: Vec::new(),
             is_idle: false,
@@ -123,6 +139,28 @@ impl Core {
     /// The moment for the next batch of commands; to be read after their bytes were read.
     pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
         self.time.now(clock)
+    }
+
+    /// Takes what was appended, to be written, and the sizes of the databases behind it.
+    pub(crate) fn take(&mut self, spare: Batch) -> (Batch, Sample) {
+        (self.appender.take(spare), self.sample())
+    }
+
+    /// The sizes of the databases now, and what a reply that reveals them has to wait for.
+    pub(crate) fn sample(&self) -> Sample {
+        let mut wait = Wait {
+            written: 0,
+            synced: self.promise_position.max(self.uncovered_position),
+        };
+        wait.raise(self.mode.reach(self.changed_position));
+        Sample {
+            counts: std::array::from_fn(|database| {
+                let database = u8::try_from(database).expect("there are as many databases");
+                self.engine.count(database)
+            }),
+            position: self.changed_position,
+            wait,
+        }
     }
 
     /// Executes one command and raises `wait` to what its reply depends on.
@@ -286,8 +324,10 @@ impl Core {
             .appender
             .append(Kind::new(kind::GROUP), now.as_nanos(), journal)
             .get();
+        self.changed_position = position;
         wait.raise(self.mode.reach(position));
         if self.effects.uncovered && self.syncs_uncovered() {
+            self.uncovered_position = position;
             wait.synced = wait.synced.max(position);
         }
         let rotations = self.appender.rotations();

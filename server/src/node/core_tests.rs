@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_engine::control::{Boot, Durability, Start};
+use quorlock_engine::control::{Boot, Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{Identity, MemoryDisk, Options, Recovery};
@@ -157,4 +157,40 @@ fn a_raised_cap_is_on_record_before_a_grant_that_rests_on_it() {
     assert_eq!(core.promise.on_record_ns, 500_000_000_000);
     let (_, wait) = ask(&mut core, &clock, "SET b token");
     assert_eq!(wait.synced, wait.position(), "no delay covers it");
+}
+
+#[test]
+fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
+    for durability in [
+        Durability::Always,
+        Durability::Everysec,
+        Durability::No,
+        Durability::Volatile,
+    ] {
+        let (mut core, clock) = core(durability);
+        assert_eq!(core.sample().wait, Wait::default(), "{durability:?}");
+        let mut keys = 0;
+        for words in [
+            "SET raises token NX PX 20000",
+            "SET covered token NX PX 10000",
+            "SET forever token NX",
+            "SET covered-too token NX PX 10000",
+        ] {
+            keys += 1;
+            let (_, wait) = ask(&mut core, &clock, words);
+            let sample = core.sample();
+            assert_eq!(sample.counts[0].keys, keys, "{words}");
+            assert!(
+                sample.wait.written >= wait.written,
+                "{durability:?} {words}"
+            );
+            assert!(sample.wait.synced >= wait.synced, "{durability:?} {words}");
+        }
+        // A tick and a look change nothing that a count reveals.
+        let before = core.sample();
+        let now = core.now(&clock).node;
+        core.append(now, &Record::Tick);
+        ask(&mut core, &clock, "GET covered");
+        assert_eq!(core.sample(), before, "{durability:?}");
+    }
 }

@@ -114,6 +114,19 @@ pub enum StartError {
         /// The directory.
         directory: PathBuf,
     },
+    /// `node init` on a directory that is not empty.
+    #[error(
+        "{} is not empty: it holds {first}. It was left as it is: what is there may be what is left \
+         of a node, and a new one in its place would grant its locks again. Name a new directory, \
+         or empty this one if nothing in it is needed and no lock of an earlier node can be held",
+        directory.display()
+    )]
+    NotEmpty {
+        /// The directory.
+        directory: PathBuf,
+        /// The first name in it.
+        first: String,
+    },
     /// The system has no randomness to give.
     #[error("the system gave no random bytes; a node cannot be told from others without them")]
     Randomness,

@@ -1,5 +1,6 @@
 //! Making a node: its identity, and a log that says it has never run.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use quorlock_engine::control::{Boot, Record, kind};
 use quorlock_persistence::{Disk, Kind, Options, RealDisk, Recovery};
 
 use crate::node::error::StartError;
+use crate::past::identity::FILE;
 use crate::past::{Identity, NodeId};
 
 /// Creates a node in `directory`: its identity, and a log that says it has never run.
@@ -16,12 +18,21 @@ use crate::past::{Identity, NodeId};
 /// granted before the loss could be granted twice.
 ///
 /// # Errors
-/// When the directory holds a node already, is in use, or cannot be written.
+/// When the directory holds a node or anything else already, is in use, or cannot be written.
 pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartError> {
-    std::fs::create_dir_all(directory).map_err(|error| StartError::Directory {
+    let failed = |error: io::Error| StartError::Directory {
         directory: directory.to_owned(),
         reason: error.to_string(),
-    })?;
+    };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let names = names(directory).map_err(failed)?;
+    // A node that is there gets the error that says how to start it.
+    if let Some(first) = names.first().filter(|_| !names.iter().any(|it| it == FILE)) {
+        return Err(StartError::NotEmpty {
+            directory: directory.to_owned(),
+            first: first.escape_debug().to_string(),
+        });
+    }
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     let recovery = Recovery::read(disk.clone(), &Options::default()).map_err(StartError::Log)?;
     if Identity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
@@ -34,6 +45,19 @@ pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartE
     let identity = Identity::known(bytes, cluster_id.map(str::to_owned));
     create(&*disk, &identity, recovery)?;
     Ok(identity.id)
+}
+
+/// What is in a directory, in order. A file system of its own has `lost+found` from the start.
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "lost+found" {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Writes identity and INIT record into an empty directory.

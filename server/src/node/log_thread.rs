@@ -1,17 +1,18 @@
 //! The one thread for log work that must not hold up a worker: the sync of every second, long
 //! syncs, and making segments ahead.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use quorlock_engine::control::Durability;
 use quorlock_persistence::Preparer;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::clock::{Clock, SystemClock};
+use crate::node::alarm::Alarm;
 use crate::node::commit::Failure;
 use crate::node::shared::Shared;
 
@@ -33,9 +34,12 @@ pub(crate) enum Job {
     Stop,
 }
 
+/// What the log thread still has to do.
+pub(crate) type Jobs = UnboundedReceiver<Job>;
+
 /// The way to the log thread.
 pub(crate) struct LogThread {
-    jobs: Mutex<Sender<Job>>,
+    jobs: UnboundedSender<Job>,
     sync_is_due: AtomicBool,
     /// A [`Job::WriteAndSync`] is on its way, and covers whatever is appended before it begins.
     write_and_sync_is_due: AtomicBool,
@@ -45,11 +49,11 @@ pub(crate) struct LogThread {
 
 impl LogThread {
     /// The handle and the thread's end of it.
-    pub(crate) fn new() -> (Self, Receiver<Job>) {
-        let (sender, receiver) = channel();
+    pub(crate) fn new() -> (Self, Jobs) {
+        let (jobs, receiver) = unbounded_channel();
         (
             Self {
-                jobs: Mutex::new(sender),
+                jobs,
                 sync_is_due: AtomicBool::new(false),
                 write_and_sync_is_due: AtomicBool::new(false),
                 is_preparing: AtomicBool::new(false),
@@ -64,22 +68,20 @@ impl LogThread {
     /// When the system has no thread to give.
     pub(crate) fn spawn(
         shared: Arc<Shared>,
-        jobs: Receiver<Job>,
+        jobs: Jobs,
         preparer: Preparer,
     ) -> std::io::Result<JoinHandle<()>> {
+        // No I/O, only the timer of a sync: a job wakes the thread as a condition variable would.
+        let runtime = Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new()
             .name("quorlock-log".to_owned())
-            .spawn(move || Turn::new(shared, preparer).run(&jobs))
+            .spawn(move || runtime.block_on(Turn::new(shared, preparer).run(jobs)))
     }
 
     /// Hands a job over.
     pub(crate) fn send(&self, job: Job) {
         // A receiver that is gone means the node is stopping: the job has no meaning then.
-        let _ = self
-            .jobs
-            .lock()
-            .expect("no holder of the sender can panic")
-            .send(job);
+        let _ = self.jobs.send(job);
     }
 
     /// Asks for a write and a sync of everything appended so far. However many ask, and whether or
@@ -132,19 +134,24 @@ impl Turn {
         }
     }
 
-    fn run(mut self, jobs: &Receiver<Job>) {
+    async fn run(mut self, mut jobs: Jobs) {
+        let shared = Arc::clone(&self.shared);
+        let _alarm = Alarm::new(&shared, THREAD);
         loop {
-            let job = match self.due_raw_ns {
-                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(due) => {
-                    let left = due.saturating_sub(SystemClock.raw_ns());
-                    jobs.recv_timeout(Duration::from_nanos(left))
+            let due_raw_ns = self.due_raw_ns;
+            let is_due = async {
+                match due_raw_ns {
+                    Some(due_raw_ns) => shared.clock.pause_until(due_raw_ns).await,
+                    None => std::future::pending().await,
                 }
             };
-            let outcome = match job {
-                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(job) => self.handle(job),
-                Err(RecvTimeoutError::Timeout) => self.sync_of_this_second(),
+            let outcome = tokio::select! {
+                biased;
+                () = is_due => self.sync_of_this_second(),
+                job = jobs.recv() => match job {
+                    Some(Job::Stop) | None => return,
+                    Some(job) => self.handle(job),
+                },
             };
             if let Err(failure) = outcome {
                 self.shared.fail(&failure);
@@ -166,7 +173,7 @@ impl Turn {
                 written.and_then(|()| self.sync())
             }
             Job::SyncSoon => {
-                self.due_raw_ns = Some(SystemClock.raw_ns().saturating_add(SYNC_EVERY_NS));
+                self.due_raw_ns = Some(self.shared.clock.raw_ns().saturating_add(SYNC_EVERY_NS));
                 Ok(())
             }
             Job::Prepare => self.prepare(),
@@ -195,6 +202,8 @@ impl Turn {
     }
 
     fn sync(&self) -> Result<(), Failure> {
+        // Before anybody is told that a job has ended: else they ask for the next one.
+        let _alarm = Alarm::new(&self.shared, THREAD);
         match self.shared.commit.begin_sync()? {
             Some(ticket) => self.shared.commit.finish_sync(ticket),
             None => Ok(()),
@@ -202,6 +211,7 @@ impl Turn {
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
+        let _alarm = Alarm::new(&self.shared, THREAD);
         let has_space = self
             .preparer
             .prepare()
@@ -227,19 +237,86 @@ impl Turn {
 /// `appendfsync everysec`.
 const SYNC_EVERY_NS: u64 = 1_000_000_000;
 
+/// What the failure says where it panicked.
+const THREAD: &str = "the log thread";
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use quorlock_engine::control::Record;
+    use quorlock_persistence::MemoryDisk;
+
     use super::*;
+    use crate::clock::SettableClock;
+    use crate::config::Config;
+    use crate::node::for_tests;
+
+    /// Appends a frame; returns its position.
+    fn append(shared: &Shared) -> u64 {
+        let mut core = shared.lock().unwrap();
+        let now = core.time.node_now(&*shared.clock);
+        core.append(now, &Record::Tick)
+    }
+
+    /// Planted: the wake-up before the sync. Who is woken then looks, finds nothing and asks again.
+    #[test]
+    fn who_asked_for_a_sync_is_told_when_it_has_ended() {
+        let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
+        let (shared, preparer, _jobs) =
+            for_tests::started(Config::default(), Arc::new(disk), Arc::new(clock));
+        let mut turn = Turn::new(Arc::clone(&shared), preparer);
+        let position = append(&shared);
+        let (told, hears) = channel();
+        let seen = Arc::clone(&shared);
+        let done = move || told.send(seen.commit.synced()).unwrap();
+        shared.commit.write(&shared.core).unwrap();
+        turn.handle(Job::SyncNow(Box::new(done))).unwrap();
+        assert_eq!(hears.recv(), Ok(position));
+    }
+
+    #[test]
+    fn the_sync_of_a_second_waits_for_the_nodes_clock() {
+        let clock = Arc::new(SettableClock::new());
+        let disk = Arc::new(MemoryDisk::new());
+        let (shared, preparer, mut jobs) =
+            for_tests::started(Config::default(), disk, clock.clone());
+        while jobs.try_recv().is_ok() {}
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let position = append(&shared);
+        shared.commit.write(&shared.core).unwrap();
+        shared.log_thread.send(Job::SyncSoon);
+        let turn = Turn::new(Arc::clone(&shared), preparer);
+        runtime.block_on(async {
+            let run = turn.run(jobs);
+            let test = async {
+                tokio::task::yield_now().await;
+                clock.advance(Duration::from_millis(999));
+                tokio::task::yield_now().await;
+                assert!(shared.commit.synced() < position);
+                clock.advance(Duration::from_millis(1));
+                while shared.commit.synced() < position {
+                    tokio::task::yield_now().await;
+                }
+                shared.log_thread.send(Job::Stop);
+            };
+            tokio::join!(run, test);
+        });
+    }
 
     #[test]
     fn many_who_ask_for_a_sync_make_one_job_until_it_begins() {
-        let (log_thread, jobs) = LogThread::new();
+        let (log_thread, mut jobs) = LogThread::new();
         for _ in 0..1_000 {
             log_thread.ask_for_sync();
         }
-        assert_eq!(jobs.try_iter().count(), 1);
+        assert!(jobs.try_recv().is_ok());
+        assert!(jobs.try_recv().is_err());
         log_thread.begin_write_and_sync();
         log_thread.ask_for_sync();
-        assert_eq!(jobs.try_iter().count(), 1, "it may miss what came since");
+        assert!(jobs.try_recv().is_ok(), "it may miss what came since");
     }
 }

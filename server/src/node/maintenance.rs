@@ -86,6 +86,7 @@ impl Next {
 /// One turn of the maintenance: frees what has expired, completes a change of the mode, keeps time
 /// on record, asks for space. Returns when to come again.
 pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Next, Failure> {
+    shared.statistics.sample_rate(shared.clock.raw_ns());
     let next = shared.reclaim()?;
     shared.complete_mode()?;
     ticks.turn(shared)?;
@@ -100,25 +101,25 @@ pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Next, Failure> 
 /// Keeps on record where the anchored wall clock stands while it follows a step of the real one,
 /// so that TIME goes on from there after a restart. Says whether it does.
 fn keep_wall(shared: &Shared) -> Result<bool, Failure> {
-    let is_slewing = {
+    let (is_slewing, news, record) = {
         let mut core = shared.lock()?;
         if core.appender.is_full() {
             return Ok(false);
         }
         let now = core.time.node_now(&*shared.clock);
         let record = core.time.wall_off_record(&*shared.clock);
-        let is_slewing = core.time.is_slewing();
-        if let Some(off_by_us) = core.time.wall_news() {
-            tell_of_wall(off_by_us, shared.config.clock_drift_millionths);
+        if let Some(record) = &record {
+            core.append(now, record);
         }
-        let Some(record) = record else {
-            return Ok(is_slewing);
-        };
-        core.append(now, &record);
-        is_slewing
+        (core.time.is_slewing(), core.time.wall_news(), record)
     };
-    shared.commit.write(&shared.core)?;
-    shared.log_thread.after_write(shared);
+    if record.is_some() {
+        shared.commit.write(&shared.core)?;
+        shared.log_thread.after_write(shared);
+    }
+    if let Some(off_by_us) = news {
+        tell_of_wall(off_by_us, shared.config.clock_drift_millionths);
+    }
     Ok(is_slewing)
 }
 
@@ -170,7 +171,7 @@ pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
         core.append_serving(now)
     };
     shared.commit.write_and_sync(&shared.core)?;
-    let id = shared.identity.id.to_string();
+    let id = shared.shown_id();
     StartReport::tell_of_unlogged(&id, left_ns, without_ttl);
     let mut core = shared.lock()?;
     let takes_part = !matches!(core.phase, Phase::Stopped(_));
@@ -254,10 +255,13 @@ impl Ticks {
     /// On a full disk, tries once a second to make a segment: space may have been freed. Not more
     /// often, because a try writes zeros until the disk is full again.
     fn ask_for_space(&mut self, shared: &Shared) -> Result<(), Failure> {
-        let mut core = shared.lock()?;
-        let now = core.time.node_now(&*shared.clock);
+        let (now, is_full) = {
+            let mut core = shared.lock()?;
+            let now = core.time.node_now(&*shared.clock);
+            (now, core.appender.is_full())
+        };
         let is_due = now.as_nanos().saturating_sub(self.space_asked.as_nanos()) >= TICK_NS;
-        if core.appender.is_full() && is_due {
+        if is_full && is_due {
             self.space_asked = now;
             shared.log_thread.send(Job::Prepare);
         }

@@ -81,7 +81,7 @@ impl Shared {
         self.core.lock().map_err(|_| {
             let failure = self
                 .commit
-                .fail(&"a thread panicked while executing a command");
+                .fail(&"a thread panicked while it held the engine");
             self.signals.stop.send_replace(true);
             failure
         })
@@ -111,6 +111,11 @@ impl Shared {
             }
             self.commit.fail(&"the log thread ended")
         })
+    }
+
+    /// This node's id and name, for people.
+    pub(crate) fn shown_id(&self) -> String {
+        self.identity.shown(self.config.node_name.as_deref())
     }
 
     /// Asks for the orderly stop.

@@ -4,7 +4,6 @@
 //! fails without a trace. START is synced before the node answers, SERVING before it grants.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
 use quorlock_engine::control::Start;
@@ -21,7 +20,7 @@ use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
-use crate::node::log_thread::{Job, LogThread};
+use crate::node::log_thread::{Jobs, LogThread};
 use crate::node::maintenance::begin_serving;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
@@ -70,7 +69,7 @@ pub(crate) struct Started {
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) metrics: Vec<TcpListener>,
     pub(crate) preparer: Preparer,
-    pub(crate) jobs: Receiver<Job>,
+    pub(crate) jobs: Jobs,
 }
 
 /// Starts a node up to the point where it can answer. Blocks on the disk.
@@ -90,10 +89,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
 
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
-pub(crate) fn begin(
-    plan: Plan,
-    reach: Reach,
-) -> Result<(Arc<Shared>, Preparer, Receiver<Job>), StartError> {
+pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<(Arc<Shared>, Preparer, Jobs), StartError> {
     let known = Identity::read(&*plan.disk)?;
     let options = Options {
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
@@ -118,7 +114,8 @@ pub(crate) fn begin(
     let frames = recovery.summary().frames;
     let report = StartReport::new(&past, start.incarnation, frames, &plan.config);
     tell_of_log(&recovery);
-    let (id, wall_us) = (identity.id.to_string(), plan.clock.wall_us());
+    let id = identity.shown(plan.config.node_name.as_deref());
+    let wall_us = plan.clock.wall_us();
     report.announce(&id, wall_us, advice(&past.verdict));
 
     let log_identity = quorlock_persistence::Identity {
@@ -259,7 +256,7 @@ fn assemble(
     log: quorlock_persistence::Log,
     (start, past, report): (Start, &Past, StartReport),
     reach: Reach,
-) -> (Arc<Shared>, Preparer, Receiver<Job>) {
+) -> (Arc<Shared>, Preparer, Jobs) {
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(past.history.newest);
     let verdict = past.verdict;
@@ -288,7 +285,7 @@ fn assemble(
             LiveMode::new(&start),
             rules,
         )),
-        commit: Commit::new(log.writer),
+        commit: Commit::new(log.writer, Arc::clone(&plan.clock)),
         log_thread,
         started_raw_ns: plan.clock.raw_ns(),
         clock: plan.clock,

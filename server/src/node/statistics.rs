@@ -1,7 +1,8 @@
 //! Counters for INFO and the metrics. Relaxed atomics: they are read by people, not by rules.
 
-use std::sync::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// What the node counted since it started.
 #[derive(Debug, Default)]
@@ -13,21 +14,33 @@ pub(crate) struct Statistics {
     pub(crate) errors: AtomicU64,
     /// Clients that wait for a sync (WAITAOF) right now.
     pub(crate) blocked: AtomicUsize,
-    /// Clock reading in nanoseconds and count of commands when the rate was last asked for.
-    rate: Mutex<(u64, u64)>,
+    rate: Mutex<Rate>,
+    /// Raw-clock reading from which the rate wants its next sample.
+    rate_due_raw_ns: AtomicU64,
 }
 
 impl Statistics {
-    /// Commands per second since the last time this was asked: no timer runs for a rate that
-    /// nobody reads.
+    /// Commands per second now. Whoever asks changes nothing for others who ask.
     pub(crate) fn commands_per_second(&self, now_raw_ns: u64) -> u64 {
+        self.sample_rate(now_raw_ns);
         let count = self.commands.load(Ordering::Relaxed);
-        let mut last = self.rate.lock().expect("no holder of the rate can panic");
-        let elapsed_ns = now_raw_ns.saturating_sub(last.0);
-        let commands = count.saturating_sub(last.1);
-        *last = (now_raw_ns, count);
-        u64::try_from(u128::from(commands) * 1_000_000_000 / u128::from(elapsed_ns.max(1)))
-            .unwrap_or(u64::MAX)
+        self.rate().per_second(now_raw_ns, count)
+    }
+
+    /// To be called with whatever reading of the raw clock is at hand: an idle node needs no timer
+    /// for its rate, and a busy one takes a sample ten times a second.
+    pub(crate) fn sample_rate(&self, now_raw_ns: u64) {
+        if now_raw_ns < self.rate_due_raw_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        let due_raw_ns = now_raw_ns.saturating_add(SAMPLE_NS);
+        self.rate_due_raw_ns.store(due_raw_ns, Ordering::Relaxed);
+        let count = self.commands.load(Ordering::Relaxed);
+        self.rate().note(now_raw_ns, count);
+    }
+
+    fn rate(&self) -> MutexGuard<'_, Rate> {
+        self.rate.lock().expect("no holder of the rate can panic")
     }
 
     /// Counts from zero again (CONFIG RESETSTAT).
@@ -41,8 +54,47 @@ impl Statistics {
         ] {
             counter.store(0, Ordering::Relaxed);
         }
+        self.rate().samples.clear();
+        self.rate_due_raw_ns.store(0, Ordering::Relaxed);
     }
 }
+
+/// How quickly a counter grows, over the last 1.6 seconds as in Redis.
+#[derive(Debug, Default)]
+struct Rate {
+    /// Raw-clock reading in nanoseconds and the count then, oldest first.
+    samples: VecDeque<(u64, u64)>,
+}
+
+impl Rate {
+    fn note(&mut self, now_raw_ns: u64, count: u64) {
+        if self.samples.len() > SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((now_raw_ns, count));
+    }
+
+    /// Compared with the newest sample that is old enough. Where the node was idle that may be long
+    /// ago, and says so: nothing has happened since.
+    fn per_second(&self, now_raw_ns: u64, count: u64) -> u64 {
+        let age_ns = |sample: &(u64, u64)| now_raw_ns.saturating_sub(sample.0);
+        let is_old = |sample: &&(u64, u64)| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
+        let base = self.samples.iter().rev().find(is_old);
+        let Some(base) = base.or(self.samples.front()) else {
+            return 0;
+        };
+        // What came in a few microseconds says little of a second.
+        if age_ns(base) < SAMPLE_NS {
+            return 0;
+        }
+        let grown = u128::from(count.saturating_sub(base.1));
+        u64::try_from(grown * 1_000_000_000 / u128::from(age_ns(base))).unwrap_or(u64::MAX)
+    }
+}
+
+/// So many samples, so far apart, are what a rate is taken over.
+const SAMPLES: usize = 16;
+const SAMPLE_NS: u64 = 100_000_000;
 
 /// How long syncs took, in buckets. Two relaxed additions per sync, beside which they are nothing.
 #[derive(Debug, Default)]
@@ -88,6 +140,57 @@ pub(crate) const SYNC_BOUNDS_NS: [u64; 15] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A node that executes one command per millisecond from `from_ms` to `to_ms`, and takes a
+    /// sample at the end of each.
+    fn busy(statistics: &Statistics, from_ms: u64, to_ms: u64) {
+        for at_ms in from_ms..to_ms {
+            statistics.commands.fetch_add(1, Ordering::Relaxed);
+            statistics.sample_rate(at_ms * MS);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_last_seconds_however_often_it_is_read() {
+        let statistics = Statistics::default();
+        assert_eq!(statistics.commands_per_second(5_000 * MS), 0, "the first");
+        busy(&statistics, 5_000, 10_000);
+        for at_us in (10_000_000..10_050_000).step_by(100) {
+            let rate = statistics.commands_per_second(at_us * 1_000);
+            assert!((950..=1_000).contains(&rate), "{rate} at {at_us} us");
+        }
+        let rate = statistics.commands_per_second(10_800 * MS);
+        assert!((400..=600).contains(&rate), "{rate}: idle for half of it");
+        assert_eq!(statistics.commands_per_second(20_000 * MS), 0);
+        assert_eq!(statistics.rate().samples.len(), SAMPLES + 1);
+    }
+
+    #[test]
+    fn two_who_read_a_node_without_samples_of_its_own_see_the_same() {
+        let statistics = Statistics::default();
+        for at_ms in (0..100_000).step_by(10_000) {
+            statistics.commands.fetch_add(5_000, Ordering::Relaxed);
+            let first = statistics.commands_per_second(at_ms * MS);
+            let second = statistics.commands_per_second(at_ms * MS + MS);
+            assert_eq!(first, if at_ms == 0 { 0 } else { 500 }, "{at_ms}");
+            assert!(first.abs_diff(second) <= 1, "{second} at {at_ms}");
+        }
+    }
+
+    #[test]
+    fn a_rate_begins_anew_with_its_counter() {
+        let statistics = Statistics::default();
+        busy(&statistics, 0, 5_000);
+        statistics.reset();
+        assert_eq!(statistics.commands_per_second(5_000 * MS), 0);
+        busy(&statistics, 5_000, 6_000);
+        let rate = statistics.commands_per_second(6_000 * MS);
+        assert!((950..=1_000).contains(&rate), "{rate}");
+        // A clock that was set back is no reason to fail.
+        assert_eq!(statistics.commands_per_second(0), 0);
+    }
 
     #[test]
     fn a_sync_falls_into_the_first_bucket_that_holds_it() {

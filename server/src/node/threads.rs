@@ -161,15 +161,30 @@ impl Threads {
     }
 
     /// Ends all threads and waits for them.
-    fn end(self) -> Result<(), Failure> {
+    fn end(&mut self) -> Result<(), Failure> {
         self.stop_workers();
         self.shared.log_thread.send(Job::Stop);
-        for handle in self.handles {
+        let mut ended = Ok(());
+        for handle in self.handles.drain(..) {
             if handle.join().is_err() {
-                return Err(self.shared.commit.fail(&"a thread of the node panicked"));
+                ended = Err(self.shared.commit.fail(&"a thread of the node panicked"));
             }
         }
-        Ok(())
+        ended
+    }
+}
+
+/// Where the thread that keeps the others panics, they end as well: nobody would tick, accept or
+/// stop them any more.
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let failure = self.shared.commit.fail(&"the node's thread panicked");
+            self.shared.fail(&failure);
+            self.shared.signals.stopped.send_replace(true);
+            // The failure says it all.
+            let _ = self.end();
+        }
     }
 }
 

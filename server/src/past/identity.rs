@@ -96,6 +96,14 @@ impl Identity {
         disk.sync_dir()
     }
 
+    /// The id, with the name that people use beside it if there is one.
+    pub(crate) fn shown(&self, name: Option<&str>) -> String {
+        match name {
+            Some(name) => format!("{} ({name})", self.id),
+            None => self.id.to_string(),
+        }
+    }
+
     /// A value that differs in every run of the process, as `run_id` does in Redis.
     pub(crate) fn run_id(&self, incarnation: u64) -> String {
         let mut text = self.id.to_string();

@@ -207,9 +207,11 @@ pub(crate) fn lastsave(
     _: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let shared = batch.shared;
-    let since_ns = crate::clock::Clock::raw_ns(&crate::clock::SystemClock)
-        .saturating_sub(shared.commit.last_sync_raw_ns());
     let (_, now) = batch.core()?;
+    let since_ns = shared
+        .clock
+        .raw_ns()
+        .saturating_sub(shared.commit.last_sync_raw_ns());
     let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
     Ok(Answer::Reply(Reply::Integer(
         i64::try_from(seconds).unwrap_or(i64::MAX),
@@ -233,7 +235,8 @@ pub(crate) fn shutdown(
     if !arguments[1..].iter().all(is_known) {
         return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
     }
-    tracing::warn!(client = %session.client.address, "User requested shutdown...");
+    let address = session.client.address;
+    batch.warn(format!("User requested shutdown... client={address}"));
     batch.shared.stop();
     Ok(Answer::Close)
 }

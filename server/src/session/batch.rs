@@ -1,4 +1,7 @@
 //! The requests of one turn: executed in order under one lock of the engine, at one moment.
+//!
+//! Nothing is written to a file, a pipe or a socket while the engine is locked: what there is to
+//! say is kept until it is released.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -8,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::node::commit::Failure;
 use crate::node::core::{Core, Wait};
+use crate::node::durable_counts::Counts;
 use crate::node::shared::Shared;
 use crate::protocol::{Output, reply};
 use crate::session::blocked::Blocked;
@@ -30,6 +34,10 @@ pub(crate) struct Batch<'a> {
     core: Option<(MutexGuard<'a, Core>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw_ns: Option<u64>,
+    /// What the connection's earlier replies wait for, and so those of later requests.
+    owed: Wait,
+    /// For the node's log, once the engine is released.
+    lines: Vec<Line>,
     /// Where the keys of this batch are.
     hints: SmallVec<[Hint; HINTS_INLINE]>,
     /// Commands under the present lock, and whether a script was among them.
@@ -37,6 +45,13 @@ pub(crate) struct Batch<'a> {
     has_run_script: bool,
     commands: u64,
     errors: u64,
+}
+
+/// What a request has to say to the people who run the node.
+enum Line {
+    /// Written by a script with `redis.log`.
+    Script(LogLine),
+    Warning(String),
 }
 
 /// What a command of the node's own table answers.
@@ -59,6 +74,8 @@ impl<'a> Batch<'a> {
             shared,
             core: None,
             raw_ns: None,
+            owed: Wait::default(),
+            lines: Vec::new(),
             hints: SmallVec::new(),
             under_lock: 0,
             has_run_script: false,
@@ -123,8 +140,9 @@ impl<'a> Batch<'a> {
             let is_long = core.reply_bytes() >= LONG_REPLY_BYTES;
             session.position = session.position.max(wait.position());
             if spec.flags.contains(Flags::SCRIPT) {
-                report(core.engine.take_script_log());
+                let lines = core.engine.take_script_log();
                 self.has_run_script = true;
+                self.note_script_log(lines);
             }
             if is_long {
                 // Rendering it, and freeing it, takes long and needs no engine.
@@ -149,7 +167,36 @@ impl<'a> Batch<'a> {
                 row.name,
             ))));
         }
-        (row.run)(session, self, arguments)
+        if row.is_brief {
+            return (row.run)(session, self, arguments);
+        }
+        // Others may execute meanwhile; a row that needs the engine takes it for as long as it does.
+        self.release();
+        self.owed = *wait;
+        let answer = (row.run)(session, self, arguments);
+        self.release();
+        answer
+    }
+
+    /// How many keys each database holds, as far as the reply may reveal it without waiting for more
+    /// than it does.
+    pub(crate) fn counts_shown(&mut self) -> Result<Counts, Failure> {
+        let (shared, owed) = (self.shared, self.owed);
+        let (core, _) = self.core()?;
+        Ok(shared.commit.counts_shown(core, owed))
+    }
+
+    /// Warns the people who run the node, once the engine is released.
+    pub(crate) fn warn(&mut self, text: String) {
+        self.lines.push(Line::Warning(text));
+    }
+
+    fn note_script_log(&mut self, lines: Vec<LogLine>) {
+        if !lines.is_empty() {
+            self.lines.extend(lines.into_iter().map(Line::Script));
+            // Else those of a long pipeline would pile up.
+            self.release();
+        }
     }
 
     /// The raw clock at the last moment of this turn.
@@ -189,14 +236,23 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn release(&mut self) {
-        if let Some((mut core, _)) = self.core.take()
-            && core.takes_idle_wish()
-        {
-            self.shared.activity.notify_one();
+    /// Lets others have the engine, and then says what there is to say.
+    pub(crate) fn release(&mut self) {
+        if let Some((mut core, _)) = self.core.take() {
+            let wakes_maintenance = core.takes_idle_wish();
+            drop(core);
+            if wakes_maintenance {
+                self.shared.activity.notify_one();
+            }
         }
         self.under_lock = 0;
         self.has_run_script = false;
+        self.lines.drain(..).for_each(Line::write);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn holds_engine(&self) -> bool {
+        self.core.is_some()
     }
 
     /// The engine, locked, and the moment of this turn.
@@ -219,6 +275,9 @@ impl Drop for Batch<'_> {
         statistics
             .commands
             .fetch_add(self.commands, Ordering::Relaxed);
+        if let Some(raw_ns) = self.raw_ns {
+            statistics.sample_rate(raw_ns);
+        }
         if self.errors > 0 {
             statistics.errors.fetch_add(self.errors, Ordering::Relaxed);
         }
@@ -234,9 +293,12 @@ impl Session {
     }
 }
 
-/// What a script wrote with `redis.log`.
-fn report(lines: Vec<LogLine>) {
-    for line in lines {
+impl Line {
+    fn write(self) {
+        let line = match self {
+            Self::Script(line) => line,
+            Self::Warning(text) => return tracing::warn!("{text}"),
+        };
         let text = String::from_utf8_lossy(&line.text).replace(['\r', '\n'], " ");
         match line.level {
             0 => tracing::debug!("script: {text}"),

@@ -62,8 +62,8 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     // Under the engine's lock, so that two changes cannot mix.
     let (core, now) = batch.core()?;
     let before = shared.settings.config().clone();
-    let after = match changed(&before, words) {
-        Ok(after) => after,
+    let (after, mut lines) = match changed(&before, words) {
+        Ok(changed) => changed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
     if let Phase::Stopped(why) = &core.phase {
@@ -76,8 +76,10 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
         return Ok(Answer::Reply(Reply::Error(NO_ROOM)));
     }
     let position = apply(core, now.node, &before, &after);
-    announce(&before, &after, words);
+    lines.extend(changes(&before, &after, words));
     shared.settings.replace(after);
+    lines.into_iter().for_each(|line| batch.warn(line));
+    batch.release();
     shared.activity.notify_one();
     Ok(match position {
         Some(position) => Answer::Durable(Reply::Ok, position),
@@ -86,16 +88,14 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
 }
 
 /// One line for each directive that has another value now.
-fn announce(before: &Config, after: &Config, words: &[&[u8]]) {
-    for name in words.iter().step_by(2) {
+fn changes(before: &Config, after: &Config, words: &[&[u8]]) -> Vec<String> {
+    let change = |name: &&[u8]| {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let (Some(old), Some(new)) = (before.value_of(&name), after.value_of(&name)) else {
-            continue;
-        };
-        if old != new {
-            tracing::warn!("CONFIG SET: {name} was {old} and is {new} until the node stops");
-        }
-    }
+        let (old, new) = (before.value_of(&name)?, after.value_of(&name)?);
+        let line = format!("CONFIG SET: {name} was {old} and is {new} until the node stops");
+        (old != new).then_some(line)
+    };
+    words.iter().step_by(2).filter_map(change).collect()
 }
 
 /// Carries a change out; returns the position of its record, if it has one.
@@ -108,8 +108,9 @@ fn apply(core: &mut Core, now: NodeTime, before: &Config, after: &Config) -> Opt
     is_recorded.then(|| core.change_mode(now, durability(after), after.restart_delay_max))
 }
 
-/// The configuration with all pairs applied. As in Redis all names are looked at before any value.
-fn changed(config: &Config, words: &[&[u8]]) -> Result<Config, ErrorReply> {
+/// The configuration with all pairs applied, and what to warn of. As in Redis all names are looked at
+/// before any value.
+fn changed(config: &Config, words: &[&[u8]]) -> Result<(Config, Vec<String>), ErrorReply> {
     let (pairs, []) = words.as_chunks::<2>() else {
         return Err(ErrorReply::SYNTAX);
     };
@@ -140,15 +141,14 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<Config, ErrorReply> {
             .set(name, &[value])
             .map_err(|problem| failed(name, &problem.to_string()))?;
     }
-    for notice in after.notices() {
-        if pairs
-            .iter()
-            .any(|[name, _]| name.eq_ignore_ascii_case(notice.directive))
-        {
-            tracing::warn!("{notice}");
-        }
-    }
-    Ok(after)
+    let is_named = |directive: &str| {
+        let mut names = pairs.iter().map(|[name, _]| name);
+        names.any(|name| name.eq_ignore_ascii_case(directive))
+    };
+    let notices = after.notices().iter();
+    let named = notices.filter(|notice| is_named(notice.directive));
+    let lines = named.map(ToString::to_string).collect();
+    Ok((after, lines))
 }
 
 fn fixed(name: &str) -> &'static str {

@@ -2,14 +2,18 @@
 //!
 //! Only facts: a field that Redis has and that means nothing here is either its truthful constant
 //! (`role:master`, `connected_slaves:0`) or left out.
+//!
+//! It waits for no write and no sync. What only the engine knows is taken at one moment; the text,
+//! and what the kernel says, come after the engine was released.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{DATABASES, ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, Moment, Reply, Statistics};
 
 use crate::node::commit::Failure;
 use crate::node::core::Phase;
+use crate::node::durable_counts::Counts;
 use crate::node::shared::Shared;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
@@ -35,25 +39,58 @@ pub(crate) fn info(
         has_word(&[name, "all", "everything"])
             || (!is_own && (wanted.is_empty() || has_word(&["default"])))
     };
-    let mut text = String::new();
+    let mut page = Page {
+        text: String::new(),
+        shared,
+        engine: EngineFacts::read(batch)?,
+    };
     for (name, write) in SECTIONS {
         if is_wanted(name) {
-            if !text.is_empty() {
-                text.push_str("\r\n");
+            if !page.text.is_empty() {
+                page.text.push_str("\r\n");
             }
-            write(
-                &mut Page {
-                    text: &mut text,
-                    shared,
-                },
-                batch,
-            )?;
+            write(&mut page);
         }
     }
-    Ok(Answer::Reply(Reply::Verbatim(*b"txt", text.into_bytes())))
+    let text = page.text.into_bytes();
+    Ok(Answer::Reply(Reply::Verbatim(*b"txt", text)))
 }
 
-type Section = for<'a, 'b> fn(&mut Page<'a>, &mut Batch<'b>) -> Result<(), Failure>;
+/// What only the engine knows.
+struct EngineFacts {
+    now: Moment,
+    phase: Phase,
+    promise_ns: u64,
+    cap_ns: u64,
+    is_full: bool,
+    script_memory: usize,
+    script_count: usize,
+    statistics: Statistics,
+    counts: Counts,
+}
+
+impl EngineFacts {
+    /// One short hold of the engine.
+    fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
+        let counts = batch.counts_shown()?;
+        let (core, now) = batch.core()?;
+        let facts = Self {
+            now,
+            phase: core.phase.clone(),
+            promise_ns: core.promise.on_record_ns,
+            cap_ns: core.mode.cap_ns(),
+            is_full: core.appender.is_full(),
+            script_memory: core.engine.script_memory(),
+            script_count: core.engine.script_count(),
+            statistics: core.engine.statistics(),
+            counts,
+        };
+        batch.release();
+        Ok(facts)
+    }
+}
+
+type Section = fn(&mut Page<'_>);
 
 const SECTIONS: &[(&str, Section)] = &[
     ("server", server),
@@ -63,14 +100,10 @@ const SECTIONS: &[(&str, Section)] = &[
     ("stats", stats),
     ("replication", replication),
     ("cpu", cpu),
-    ("modules", |page, _| {
-        page.title("Modules");
-        Ok(())
-    }),
-    ("cluster", |page, _| {
+    ("modules", |page| page.title("Modules")),
+    ("cluster", |page| {
         page.title("Cluster");
         page.field("cluster_enabled", 0);
-        Ok(())
     }),
     ("keyspace", keyspace),
     (RESTART, restart),
@@ -79,8 +112,9 @@ const SECTIONS: &[(&str, Section)] = &[
 const RESTART: &str = "restart";
 
 struct Page<'a> {
-    text: &'a mut String,
+    text: String,
     shared: &'a Shared,
+    engine: EngineFacts,
 }
 
 impl Page<'_> {
@@ -94,16 +128,17 @@ impl Page<'_> {
     }
 }
 
-fn server(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+fn server(page: &mut Page<'_>) {
     let shared = page.shared;
-    let (core, now) = batch.core()?;
-    let phase = core.phase.clone();
+    let (now, phase) = (page.engine.now, page.engine.phase.clone());
     let uptime_ns = shared.clock.raw_ns().saturating_sub(shared.started_raw_ns);
     page.title("Server");
     page.field("redis_version", crate::REDIS_VERSION);
     page.field("server_name", "quorlock");
     page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
     page.field("quorlock_node_id", shared.identity.id);
+    let name = shared.config.node_name.as_deref();
+    page.field("quorlock_node_name", name.unwrap_or(""));
     page.field("quorlock_incarnation", shared.start.incarnation);
     page.field(
         "quorlock_cluster_id",
@@ -129,16 +164,19 @@ fn server(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     );
     page.field("restart_delay_remaining_ms", left_ns.div_ceil(1_000_000));
     page.field("last_stop", shared.verdict.stop.reason().replace(',', ";"));
-    Ok(())
 }
 
 /// How this start was judged, and what follows from it: everything the log line says.
-fn restart(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+fn restart(page: &mut Page<'_>) {
     let shared = page.shared;
     let report = &shared.report;
-    let (core, now) = batch.core()?;
-    let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.mode.cap_ns());
-    let left_ns = match core.phase {
+    let EngineFacts {
+        now,
+        promise_ns,
+        cap_ns,
+        ..
+    } = page.engine;
+    let left_ns = match page.engine.phase {
         Phase::Waiting(..) => report.left_ns(now.node),
         _ => 0,
     };
@@ -176,29 +214,25 @@ fn restart(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     page.field("restart_trust_fsync", u8::from(report.trusts_fsync));
     page.field("restart_cap_ms", ms(cap_ns));
     page.field("promise_ms", ms(promise_ns));
-    Ok(())
 }
 
-fn clients(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+fn clients(page: &mut Page<'_>) {
     page.title("Clients");
     page.field("connected_clients", page.shared.clients.count());
     page.field("maxclients", page.shared.config.maxclients);
     let blocked = page.shared.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
-    Ok(())
 }
 
-fn memory(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+fn memory(page: &mut Page<'_>) {
     let resident = resident_bytes();
     page.title("Memory");
     page.field("used_memory", resident);
     page.field("used_memory_rss", resident);
     page.field("maxmemory", 0);
-    let (core, _) = batch.core()?;
-    page.field("used_memory_scripts", core.engine.script_memory());
-    page.field("number_of_cached_scripts", core.engine.script_count());
+    page.field("used_memory_scripts", page.engine.script_memory);
+    page.field("number_of_cached_scripts", page.engine.script_count);
     page.field("maxmemory_policy", "noeviction");
-    Ok(())
 }
 
 /// Resident memory from the kernel: the node does not count its allocations.
@@ -210,9 +244,9 @@ pub(crate) fn resident_bytes() -> u64 {
     pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
-fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+fn persistence(page: &mut Page<'_>) {
     let shared = page.shared;
-    let is_full = batch.core()?.0.appender.is_full();
+    let is_full = page.engine.is_full;
     let bytes = shared.commit.total_bytes();
     let status = if shared.commit.failure().is_some() || is_full {
         "err"
@@ -230,7 +264,6 @@ fn persistence(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure
     page.field("quorlock_log_position", shared.commit.written());
     page.field("quorlock_log_synced", shared.commit.synced());
     page.field("quorlock_sync_usec", shared.commit.sync_ns() / 1_000);
-    Ok(())
 }
 
 fn compaction(page: &mut Page<'_>) {
@@ -262,7 +295,7 @@ fn compaction(page: &mut Page<'_>) {
     page.field("quorlock_compaction_part_usec_max", longest_ns / 1_000);
 }
 
-fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+fn stats(page: &mut Page<'_>) {
     let statistics = &page.shared.statistics;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     page.title("Stats");
@@ -277,30 +310,26 @@ fn stats(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
     );
     page.field("rejected_connections", count(&statistics.rejected));
     page.field("total_error_replies", count(&statistics.errors));
-    let (core, _) = batch.core()?;
-    let keys = core.engine.statistics();
+    let keys = page.engine.statistics;
     page.field("expired_keys", keys.expired);
     page.field("evicted_keys", 0);
     page.field("keyspace_hits", keys.hits);
     page.field("keyspace_misses", keys.misses);
-    Ok(())
 }
 
-fn replication(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+fn replication(page: &mut Page<'_>) {
     page.title("Replication");
     page.field("role", "master");
     page.field("connected_slaves", 0);
     page.field("master_replid", page.shared.identity.id);
     page.field("master_repl_offset", 0);
-    Ok(())
 }
 
-fn cpu(page: &mut Page<'_>, _: &mut Batch<'_>) -> Result<(), Failure> {
+fn cpu(page: &mut Page<'_>) {
     let (user, system) = cpu_seconds();
     page.title("CPU");
     page.field("used_cpu_sys", format_args!("{system:.2}"));
     page.field("used_cpu_user", format_args!("{user:.2}"));
-    Ok(())
 }
 
 /// User and system time of this process.
@@ -325,18 +354,15 @@ fn cpu_ticks() -> (u64, u64) {
     (ticks(), ticks())
 }
 
-fn keyspace(page: &mut Page<'_>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+fn keyspace(page: &mut Page<'_>) {
     page.title("Keyspace");
-    let (core, _) = batch.core()?;
-    for database in 0..DATABASES {
-        let counts = core.engine.count(database);
+    for (database, counts) in page.engine.counts.into_iter().enumerate() {
         // As in Redis, an empty database has no line: tools divide by its count.
         if counts.keys > 0 {
             page.field(
                 &format!("db{database}"),
-                format!("keys={},expires={},avg_ttl=0", counts.keys, counts.with_ttl),
+                format_args!("keys={},expires={},avg_ttl=0", counts.keys, counts.with_ttl),
             );
         }
     }
-    Ok(())
 }

@@ -5,6 +5,8 @@
 
 mod about;
 mod batch;
+#[cfg(test)]
+mod batch_tests;
 mod blocked;
 mod client;
 mod config;

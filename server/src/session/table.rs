@@ -12,6 +12,8 @@ pub(crate) struct Row {
     pub(crate) arity: i8,
     /// May be sent before AUTH.
     pub(crate) before_auth: bool,
+    /// Takes less time than to let go of the engine and to take it again: runs while a batch holds it.
+    pub(crate) is_brief: bool,
     /// What COMMAND says of it.
     pub(crate) flags: &'static [&'static str],
     pub(crate) run: Run,
@@ -39,23 +41,23 @@ pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
 
 /// All rows.
 pub(crate) const ROWS: &[Row] = &[
-    row("auth", -2, greeting::auth).before_auth(),
-    row("hello", -1, greeting::hello).before_auth(),
-    row("quit", -1, greeting::quit).before_auth(),
-    row("reset", 1, greeting::reset).before_auth(),
-    row("ping", -1, greeting::ping),
-    row("echo", 2, greeting::echo),
-    row("select", 2, greeting::select),
+    row("auth", -2, greeting::auth).before_auth().brief(),
+    row("hello", -1, greeting::hello).before_auth().brief(),
+    row("quit", -1, greeting::quit).before_auth().brief(),
+    row("reset", 1, greeting::reset).before_auth().brief(),
+    row("ping", -1, greeting::ping).brief(),
+    row("echo", 2, greeting::echo).brief(),
+    row("select", 2, greeting::select).brief(),
     row("client", -2, client::client),
     row("info", -1, info::info),
     row("config", -2, config::config),
     row("command", -1, about::command),
-    row("cluster", -2, about::cluster),
-    row("role", 1, about::role),
-    row("wait", 3, blocked::wait).blocking(),
+    row("cluster", -2, about::cluster).brief(),
+    row("role", 1, about::role).brief(),
+    row("wait", 3, blocked::wait).blocking().brief(),
     row("waitaof", 4, blocked::waitaof).blocking(),
     row("bgrewriteaof", 1, about::bgrewriteaof).admin(),
-    row("module", -2, about::module),
+    row("module", -2, about::module).brief(),
     row("lastsave", 1, about::lastsave),
     row("shutdown", -1, about::shutdown),
 ];
@@ -65,6 +67,7 @@ const fn row(name: &'static str, arity: i8, run: Run) -> Row {
         name,
         arity,
         before_auth: false,
+        is_brief: false,
         flags: &["loading", "stale", "fast"],
         run,
     }
@@ -74,6 +77,11 @@ impl Row {
     const fn before_auth(mut self) -> Self {
         self.before_auth = true;
         self.flags = &["noscript", "loading", "stale", "fast", "no_auth"];
+        self
+    }
+
+    const fn brief(mut self) -> Self {
+        self.is_brief = true;
         self
     }
 

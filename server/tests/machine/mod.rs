@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod shelf;
+pub(crate) mod slow;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -45,6 +45,16 @@ impl Wire {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
+    /// Whether no byte of a reply is here. Says nothing of what is still on its way.
+    pub(crate) fn is_silent(&mut self) -> bool {
+        let stream = self.stream.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let peeked = stream.peek(&mut [0; 1]);
+        stream.set_nonblocking(false).unwrap();
+        let is_empty = peeked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        is_empty && self.stream.buffer().is_empty()
+    }
+
     /// The next reply; `<closed>` when the node closed the connection.
     pub(crate) fn reply(&mut self) -> String {
         let mut line = String::new();

@@ -1,0 +1,85 @@
+//! What runs while a batch holds the engine, and what does not.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::sync::Arc;
+
+use quorlock_persistence::MemoryDisk;
+
+use crate::clock::SettableClock;
+use crate::config::Config;
+use crate::node::core::Wait;
+use crate::node::for_tests;
+use crate::node::shared::Shared;
+use crate::protocol::Output;
+use crate::session::Batch;
+use crate::session::table::ROWS;
+
+fn node() -> Arc<Shared> {
+    let mut config = Config::default();
+    config.set("appendfsync", &["always"]).unwrap();
+    let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
+    let (shared, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+    // Nobody else makes the segment ahead, which scripts want.
+    preparer.prepare().unwrap();
+    shared
+}
+
+/// CLIENT LIST of ten thousand clients behind a GET kept every other worker from the engine.
+#[test]
+fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
+    let shared = node();
+    for row in ROWS {
+        let mut session = for_tests::session(&shared);
+        let mut batch = Batch::new(&shared);
+        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        batch.execute(&mut session, &[b"GET", b"a"], &mut wait, &mut replies);
+        assert!(batch.holds_engine(), "a batch executes under one lock");
+        let words = usize::from(row.arity.unsigned_abs());
+        let mut arguments: Vec<&[u8]> = vec![b"0"; words];
+        arguments[0] = row.name.as_bytes();
+        batch.execute(&mut session, &arguments, &mut wait, &mut replies);
+        assert_eq!(batch.holds_engine(), row.is_brief, "{}", row.name);
+    }
+    let brief: Vec<_> = ROWS.iter().filter(|row| row.is_brief).collect();
+    for name in ["client", "config", "command", "info", "bgrewriteaof"] {
+        assert!(
+            brief.iter().all(|row| row.name != name),
+            "{name} may take long"
+        );
+    }
+}
+
+#[test]
+fn a_script_that_says_something_lets_go_of_the_engine_and_another_does_not() {
+    let shared = node();
+    let mut session = for_tests::session(&shared);
+    let mut batch = Batch::new(&shared);
+    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    for (script, holds) in [
+        ("return 1", true),
+        ("redis.log(redis.LOG_WARNING, 'x') return 1", false),
+    ] {
+        let arguments: [&[u8]; 3] = [b"EVAL", script.as_bytes(), b"0"];
+        batch.execute(&mut session, &arguments, &mut wait, &mut replies);
+        assert_eq!(batch.holds_engine(), holds, "{script}");
+    }
+    assert_eq!(replies.single_run().unwrap(), b":1\r\n:1\r\n");
+}
+
+/// Planted: what the last request of a pipeline waits for counts alone.
+#[test]
+fn the_requests_of_a_pipeline_add_to_what_its_replies_wait_for() {
+    let shared = node();
+    let mut session = for_tests::session(&shared);
+    let mut batch = Batch::new(&shared);
+    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let set: [&[u8]; 5] = [b"SET", b"a", b"token", b"PX", b"30000"];
+    batch.execute(&mut session, &set, &mut wait, &mut replies);
+    let after_set = wait;
+    assert!(after_set.synced > 0);
+    for later in [&[b"GET".as_slice(), b"never"] as &[&[u8]], &[b"PING"]] {
+        batch.execute(&mut session, later, &mut wait, &mut replies);
+        assert_eq!(wait, after_set, "{later:?}");
+    }
+}

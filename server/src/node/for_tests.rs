@@ -10,9 +10,9 @@ use quorlock_persistence::{Disk, Options, Preparer};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::node::log_thread::Jobs;
-use crate::past::Place;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin, system_random};
+use crate::past::Place;
 use crate::session::Session;
 
 /// A node that serves; its log thread is whoever does the jobs.

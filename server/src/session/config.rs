@@ -77,6 +77,7 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     }
     let position = apply(core, now.node, &before, &after);
     lines.extend(changes(&before, &after, words));
+    lines.extend(cap_only_in_the_log(&shared.config, &before, &after));
     shared.settings.replace(after);
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
@@ -96,6 +97,20 @@ fn changes(before: &Config, after: &Config, words: &[&[u8]]) -> Vec<String> {
         (old != new).then_some(line)
     };
     words.iter().step_by(2).filter_map(change).collect()
+}
+
+/// A cap above the configuration's is known to the next start from the log alone.
+fn cap_only_in_the_log(file: &Config, before: &Config, after: &Config) -> Option<String> {
+    let cap = after.restart_delay_max;
+    let is_raised = cap != before.restart_delay_max && cap > file.restart_delay_max;
+    is_raised.then(|| {
+        format!(
+            "CONFIG SET: restart-delay-max is above the {} ms that this node was started with. Change the \
+             configuration as well: a start whose log is gone, was put back, or did not survive a power loss \
+             goes by its configuration, and would not wait for the locks granted under the higher value",
+            file.restart_delay_max.as_millis()
+        )
+    })
 }
 
 /// Carries a change out; returns the position of its record, if it has one.
@@ -169,3 +184,26 @@ fn failed(name: &str, why: &str) -> ErrorReply {
 
 /// More patterns than directives make no sense.
 const PATTERNS_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_cap_raised_above_the_configuration_is_warned_of() {
+        let with = |seconds| {
+            let mut config = Config::default();
+            config.restart_delay_max = Duration::from_secs(seconds);
+            config
+        };
+        let warns =
+            |before, after| cap_only_in_the_log(&with(60), &with(before), &with(after)).is_some();
+        assert!(warns(60, 61));
+        assert!(warns(90, 75), "lowered, and still above");
+        assert!(!warns(90, 90), "nothing changed");
+        assert!(!warns(90, 60));
+        assert!(!warns(20, 40), "the configuration covers it");
+    }
+}

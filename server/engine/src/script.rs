@@ -5,6 +5,8 @@
 //! values into replies, `failure` words what went wrong. `limits` says when it is too much.
 
 mod cache;
+#[cfg(test)]
+mod cache_tests;
 mod call;
 pub(crate) mod commands;
 mod convert;
@@ -12,6 +14,7 @@ mod failure;
 mod library;
 mod limits;
 mod random;
+mod recency;
 mod runner;
 mod send;
 mod shebang;

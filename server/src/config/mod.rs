@@ -101,6 +101,10 @@ pub struct Config {
     pub require_ttl: bool,
     /// Longest run of a script.
     pub script_time_limit: Duration,
+    /// Longest text of a script.
+    pub script_size_limit: usize,
+    /// Memory that the scripts kept by SCRIPT LOAD may take.
+    pub script_load_limit: usize,
     /// Threads that serve clients; 0 goes by the number of cores.
     pub workers: usize,
     /// The cluster this node belongs to.
@@ -205,6 +209,8 @@ impl Default for Config {
             no_ttl_durability: NoTtlDurability::Sync,
             require_ttl: false,
             script_time_limit: Duration::from_millis(500),
+            script_size_limit: 64 * 1024,
+            script_load_limit: 16 * 1024 * 1024,
             workers: 0,
             cluster_id: None,
             node_name: None,

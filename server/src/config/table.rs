@@ -338,6 +338,32 @@ pub(super) const USED: &[Directive] = &[
         |c| show_duration(c.script_time_limit),
     ),
     Directive::used(
+        "script-size-limit",
+        "65536",
+        "bytes, 1kb to 1mb",
+        "Longest text of a script. Compiling a long one holds up everybody.",
+        |c, v| {
+            let bytes = memory(one(v)?, 1024, MEBIBYTE)?;
+            usize::try_from(bytes)
+                .map(|bytes| c.script_size_limit = bytes)
+                .map_err(too_large)
+        },
+        |c| c.script_size_limit.to_string(),
+    ),
+    Directive::used(
+        "script-load-limit",
+        "16777216",
+        "bytes, 64kb to 1gb",
+        "Memory that the scripts kept by SCRIPT LOAD may take, each its text and 256 bytes.",
+        |c, v| {
+            let bytes = memory(one(v)?, 64 * 1024, 1024 * MEBIBYTE)?;
+            usize::try_from(bytes)
+                .map(|bytes| c.script_load_limit = bytes)
+                .map_err(too_large)
+        },
+        |c| c.script_load_limit.to_string(),
+    ),
+    Directive::used(
         "cluster-id",
         "\"\"",
         "up to 64 letters, digits, `.`, `-`, `_`",

@@ -199,6 +199,8 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
         hash_seed: u64::from_le_bytes(seed),
         script_limits: ScriptLimits {
             time: config.script_time_limit,
+            body_bytes: config.script_size_limit,
+            loaded_bytes: config.script_load_limit,
             ..ScriptLimits::default()
         },
         ..EngineOptions::default()

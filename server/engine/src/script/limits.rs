@@ -24,6 +24,10 @@ pub struct ScriptLimits {
     pub steps: u64,
     /// How long its part of the log may become.
     pub journal_bytes: usize,
+    /// How long its text may be. Compiling cannot be interrupted.
+    pub body_bytes: usize,
+    /// What all scripts that SCRIPT LOAD keeps may take.
+    pub loaded_bytes: usize,
 }
 
 impl Default for ScriptLimits {
@@ -33,6 +37,8 @@ impl Default for ScriptLimits {
             memory_bytes: MEMORY_BYTES_DEFAULT,
             steps: STEPS_DEFAULT,
             journal_bytes: JOURNAL_BYTES_DEFAULT,
+            body_bytes: BODY_BYTES_DEFAULT,
+            loaded_bytes: LOADED_BYTES_DEFAULT,
         }
     }
 }
@@ -154,6 +160,9 @@ const TIME_DEFAULT: Duration = Duration::from_millis(500);
 const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
 const STEPS_DEFAULT: u64 = 20_000_000;
 const JOURNAL_BYTES_DEFAULT: usize = 4 << 20;
+/// The largest known lock script has five thousand bytes.
+const BODY_BYTES_DEFAULT: usize = 64 << 10;
+const LOADED_BYTES_DEFAULT: usize = 16 << 20;
 
 /// A reading of the clock costs about as much as two steps. The slowest single steps (string
 /// operations over all the memory a script may have) take some tens of milliseconds.

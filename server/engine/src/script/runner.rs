@@ -14,12 +14,13 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{Keyspace, Rules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
-use crate::script::cache::{Cache, Sha, text_of_sha};
+use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, Shared};
 use crate::script::failure::{Cause, cause_of, ended_reply, fault_text, raised_reply};
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::random::Random;
-use crate::script::shebang;
+use crate::script::recency::Slot;
+use crate::script::shebang::{self, Head};
 use crate::script::vm::Vm;
 use crate::time::Moment;
 use crate::turn::Turn;
@@ -27,7 +28,7 @@ use crate::turn::Turn;
 /// The cache, the interpreter and what its functions share.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    cache: Cache,
+    cache: Cache<Function>,
     shared: Rc<Shared>,
     vm: Option<Vm>,
 }
@@ -74,8 +75,10 @@ impl Runner {
         self.cache.len()
     }
 
+    /// The memory of the interpreter and of the texts.
     pub(crate) fn used_memory(&self) -> usize {
-        self.vm.as_ref().map_or(0, Vm::used_memory)
+        let interpreter = self.vm.as_ref().map_or(0, Vm::used_memory);
+        interpreter.saturating_add(self.cache.bytes())
     }
 
     pub(crate) fn take_log(&mut self) -> Vec<LogLine> {
@@ -91,18 +94,31 @@ impl Runner {
         self.cache.find_sha(sha).is_some()
     }
 
-    /// Compiles a script and keeps it until it is flushed.
+    /// Keeps a script until it is flushed. It is compiled when it is first called.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<String, ErrorReply> {
-        let number = self.number_of(body)?;
-        self.cache.keep(number)?;
-        let script = self.cache.get_mut(number);
-        Ok(script.map_or_else(String::new, |script| text_of_sha(&script.sha)))
+        let bytes_max = self.shared.budget.limits().loaded_bytes;
+        let slot = match self.cache.find(body) {
+            Some(slot) => self.cache.keep(slot, bytes_max).map(|()| slot),
+            None => {
+                let head = self.check(body)?;
+                let vm = self.interpreter()?;
+                vm.check_size(&body[head.bytes..]).map_err(compile_error)?;
+                self.cache.insert_loaded(body, head.is_read_only, bytes_max)
+            }
+        };
+        let slot = slot.map_err(|full| full_reply(full, bytes_max))?;
+        let script = self.cache.get(slot).ok_or(NO_SCRIPT)?;
+        Ok(text_of_sha(&script.sha))
     }
 
     /// Runs the script with this text.
     pub(crate) fn eval(&mut self, turn: &mut Turn<'_>, body: &[u8], call: Invocation<'_>) -> Reply {
-        match self.number_of(body) {
-            Ok(number) => self.run(turn, number, call),
+        let slot = match self.cache.find(body) {
+            Some(slot) => Ok(slot),
+            None => self.add(body),
+        };
+        match slot {
+            Ok(slot) => self.run(turn, slot, call),
             Err(error) => Reply::Error(error),
         }
     }
@@ -114,22 +130,34 @@ impl Runner {
         sha: &Sha,
         call: Invocation<'_>,
     ) -> Option<Reply> {
-        let number = self.cache.find_sha(sha)?;
-        Some(self.run(turn, number, call))
+        let slot = self.cache.find_sha(sha)?;
+        Some(self.run(turn, slot, call))
     }
 
-    fn number_of(&mut self, body: &[u8]) -> Result<u64, ErrorReply> {
-        if let Some(number) = self.cache.find(body) {
-            return Ok(number);
-        }
-        if body.len() > BODY_BYTES_MAX {
-            let text = format!("ERR script is longer than {BODY_BYTES_MAX} bytes");
-            return Err(ErrorReply::new(text));
+    /// Adds a script that came with EVAL.
+    fn add(&mut self, body: &[u8]) -> Result<Slot, ErrorReply> {
+        let head = self.check(body)?;
+        let shared = Rc::clone(&self.shared);
+        let vm = self.interpreter()?;
+        let (function, bytes) = compile(vm, &shared.budget, &body[head.bytes..])?;
+        let (slot, _) = self.cache.insert(body, head.is_read_only);
+        self.cache.set_function(slot, function, bytes);
+        Ok(slot)
+    }
+
+    /// Whether a text may become a script.
+    fn check(&mut self, body: &[u8]) -> Result<Head, ErrorReply> {
+        let limit = self.shared.budget.limits().body_bytes;
+        if body.len() > limit {
+            return Err(ErrorReply::new(format!(
+                "ERR script of {} bytes is longer than script-size-limit ({limit} bytes)",
+                body.len()
+            )));
         }
         let head = shebang::read(body)?;
-        let shared = Rc::clone(&self.shared);
-        let function = compile(self.interpreter()?, &shared.budget, &body[head.bytes..])?;
-        Ok(self.cache.insert(body, function, head.is_read_only))
+        let vm = self.interpreter()?;
+        vm.check(&body[head.bytes..]).map_err(compile_error)?;
+        Ok(head)
     }
 
     fn interpreter(&mut self) -> Result<&mut Vm, ErrorReply> {
@@ -144,28 +172,28 @@ impl Runner {
         }
     }
 
-    fn function_of(&mut self, number: u64) -> Result<(Function, Sha, bool), ErrorReply> {
+    fn function_of(&mut self, slot: Slot) -> Result<(Function, Sha, bool), ErrorReply> {
         self.interpreter()?;
-        let (Some(vm), Some(script)) = (&self.vm, self.cache.get_mut(number)) else {
+        let function = self.cache.function(slot);
+        let (Some(vm), Some(script)) = (&self.vm, self.cache.get(slot)) else {
             return Err(NO_SCRIPT);
         };
-        let function = match &script.function {
-            Some(function) => function.clone(),
-            none => {
-                debug_assert!(
-                    none.is_none(),
-                    "compiled anew after the interpreter was replaced"
-                );
+        let (sha, is_read_only) = (script.sha, script.is_read_only);
+        let function = match function {
+            Some(function) => function,
+            None => {
                 let head = shebang::read(&script.body)?;
-                let function = compile(vm, &self.shared.budget, &script.body[head.bytes..])?;
-                script.function.insert(function).clone()
+                let body = &script.body[head.bytes..];
+                let (function, bytes) = compile(vm, &self.shared.budget, body)?;
+                self.cache.set_function(slot, function.clone(), bytes);
+                function
             }
         };
-        Ok((function, script.sha, script.is_read_only))
+        Ok((function, sha, is_read_only))
     }
 
-    fn run(&mut self, turn: &mut Turn<'_>, number: u64, call: Invocation<'_>) -> Reply {
-        let (function, sha, is_read_only) = match self.function_of(number) {
+    fn run(&mut self, turn: &mut Turn<'_>, slot: Slot, call: Invocation<'_>) -> Reply {
+        let (function, sha, is_read_only) = match self.function_of(slot) {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
@@ -258,16 +286,26 @@ fn reply_of(
     Ok(Reply::Nil)
 }
 
-fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Function, ErrorReply> {
+fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<(Function, usize), ErrorReply> {
     // Making the function takes a few steps of its own.
     budget.begin();
-    vm.compile(body).map_err(|error| {
-        let text = match cause_of(&error) {
-            Cause::Fault(text) => fault_text(&text),
-            _ => "not enough memory".to_owned(),
-        };
-        ErrorReply::new(format!("ERR Error compiling script (new function): {text}"))
-    })
+    vm.compile(body).map_err(compile_error)
+}
+
+fn compile_error(error: mlua::Error) -> ErrorReply {
+    let text = match cause_of(&error) {
+        Cause::Fault(text) => fault_text(&text),
+        _ => "not enough memory".to_owned(),
+    };
+    ErrorReply::new(format!("ERR Error compiling script (new function): {text}"))
+}
+
+fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {
+    let Full { scripts, bytes } = full;
+    ErrorReply::new(format!(
+        "ERR {scripts} loaded scripts take {bytes} bytes; another one is more than script-load-limit \
+         ({bytes_max} bytes). SCRIPT FLUSH forgets them all, and clients load theirs again"
+    ))
 }
 
 pub(crate) const NO_SCRIPT: ErrorReply =
@@ -283,5 +321,62 @@ const NO_RULES: Rules = Rules {
     reply_bytes_max: 0,
 };
 
-/// The largest known lock script has five thousand bytes. Compiling cannot be interrupted.
-const BODY_BYTES_MAX: usize = 256 << 10;
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+    use crate::time::NodeTime;
+
+    const CALL: Invocation<'static> = Invocation {
+        keys: &[],
+        rest: &[],
+        is_read_only: false,
+    };
+
+    /// How many compilations each request takes.
+    #[test]
+    fn a_script_is_compiled_when_it_is_called_and_once() {
+        let mut runner = Runner::new(ScriptLimits::default(), Box::new(|| NodeTime::ZERO), 1);
+        let rules = Rules {
+            reply_bytes_max: 1000,
+            ..NO_RULES
+        };
+        let (mut keyspace, mut effects) = (Keyspace::new(1, rules), Effects::default());
+        let mut turn = Turn {
+            keyspace: &mut keyspace,
+            now: Moment::default(),
+            caller: Caller::default(),
+            effects: &mut effects,
+        };
+        let mut done = 0;
+        let mut compiled = |runner: &Runner| {
+            let before = done;
+            done = runner.vm.as_ref().unwrap().compilations();
+            done - before
+        };
+        let sha = runner.load(b"return 1").unwrap();
+        assert_eq!(compiled(&runner), 0, "SCRIPT LOAD keeps the text");
+        let sha = crate::script::cache::sha_of_text(sha.as_bytes()).unwrap();
+        for expected in [1, 0, 0] {
+            let reply = runner.evalsha(&mut turn, &sha, CALL);
+            assert_eq!(reply, Some(Reply::Integer(1)));
+            assert_eq!(compiled(&runner), expected);
+        }
+        runner.eval(&mut turn, b"return 1", CALL);
+        assert_eq!(compiled(&runner), 0, "known by its text as well");
+        for number in 0..600 {
+            let body = format!("return {number} + 1");
+            runner.eval(&mut turn, body.as_bytes(), CALL);
+            assert_eq!(compiled(&runner), 1, "{number}");
+        }
+        assert!(runner.contains(&sha), "loaded scripts stay");
+        for expected in [1, 0] {
+            let reply = runner.evalsha(&mut turn, &sha, CALL);
+            assert_eq!(reply, Some(Reply::Integer(1)));
+            assert_eq!(compiled(&runner), expected, "compiled again after long");
+        }
+        assert!(runner.load(b"return (").is_err());
+        assert_eq!(compiled(&runner), 0);
+    }
+}

@@ -6,11 +6,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::chunk::{Chunk, ChunkMode};
+use mlua::chunk::{Chunk, ChunkMode, Compiler};
 use mlua::{Either, Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 
 use crate::script::call::Shared;
-use crate::script::convert::Names;
+use crate::script::convert::{Names, truncated};
 use crate::script::failure::{CHUNK_NAME, SANDBOX_NAME};
 use crate::script::library;
 
@@ -26,6 +26,9 @@ pub(crate) struct Vm {
     memory_limit: Rc<Cell<usize>>,
     /// What it used when it was last cleaned.
     clean_bytes: usize,
+    /// `collectgarbage`, which no script can reach.
+    memory_count: Function,
+    compilations: Cell<u64>,
 }
 
 impl Vm {
@@ -35,6 +38,7 @@ impl Vm {
         let options = LuaOptions::new().catch_rust_panics(false);
         let lua = Lua::new_with(libraries, options)?;
         let names = Rc::new(Names::new(&lua)?);
+        let memory_count: Function = lua.globals().get("collectgarbage")?;
         let natives = library::natives(&lua, shared, &names)?;
         let sandbox = lua.load(SANDBOX).set_name(format!("={SANDBOX_NAME}"));
         let (env, run0, run1, run2): (Table, Function, Function, Function) =
@@ -61,6 +65,8 @@ impl Vm {
             runners: [run0, run1, run2],
             memory_limit,
             clean_bytes,
+            memory_count,
+            compilations: Cell::new(0),
         })
     }
 
@@ -70,10 +76,53 @@ impl Vm {
     /// Inside a function because of what Luau does with functions that a script defines: it keeps
     /// the last one made from a place in the text if that one uses nothing but locals of the
     /// outermost level, and with it all that those locals hold. Those of a function are let go.
-    pub(crate) fn compile(&self, body: &[u8]) -> mlua::Result<Function> {
-        // On its own first: a text that closes the surrounding function early is no script.
-        self.chunk(body.to_vec()).into_function()?;
-        self.chunk([BEFORE, body, AFTER].concat()).call(())
+    ///
+    /// The text must have been checked. Returns the memory that it takes as well.
+    pub(crate) fn compile(&self, body: &[u8]) -> mlua::Result<(Function, usize)> {
+        self.compilations
+            .set(self.compilations.get().saturating_add(1));
+        // Nothing else is freed meanwhile, so that the difference is what this takes.
+        self.lua.gc_stop();
+        let before = self.object_bytes();
+        let function = self.chunk([BEFORE, body, AFTER].concat()).call(());
+        let after = self.object_bytes();
+        self.lua.gc_restart();
+        Ok((function?, after?.saturating_sub(before?)))
+    }
+
+    /// What all objects take. The memory that was asked of the system says less: it does not grow
+    /// where an object is put into what another one has left.
+    fn object_bytes(&self) -> mlua::Result<usize> {
+        let kilobytes: f64 = self.memory_count.call("count")?;
+        Ok(usize::try_from(truncated(kilobytes * 1024.0)).expect("a size is not negative"))
+    }
+
+    /// Whether a text is a script, without leaving anything in the interpreter's memory.
+    ///
+    /// On its own: a text that closes the surrounding function early is none.
+    pub(crate) fn check(&self, body: &[u8]) -> mlua::Result<()> {
+        let compiler = Compiler::new().set_optimization_level(0).set_debug_level(0);
+        match compiler.compile(body) {
+            Ok(_) => Ok(()),
+            // Once more for the error as the interpreter words it.
+            Err(_) => self.chunk(body.to_vec()).into_function().map(drop),
+        }
+    }
+
+    /// Whether a text that was checked becomes a function: no code of it is too large. What that
+    /// takes is not kept.
+    pub(crate) fn check_size(&self, body: &[u8]) -> mlua::Result<()> {
+        let text = [BEFORE, body, AFTER].concat();
+        match Compiler::new().compile(&text) {
+            Ok(_) => Ok(()),
+            Err(_) => self.chunk(text).into_function().map(drop),
+        }
+    }
+
+    /// How many scripts were compiled so far.
+    #[cfg(test)]
+    pub(crate) fn compilations(&self) -> u64 {
+        self.compilations.get()
     }
 
     fn chunk(&self, source: Vec<u8>) -> Chunk<'static> {

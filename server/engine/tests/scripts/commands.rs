@@ -1,7 +1,7 @@
 //! EVAL, EVALSHA and SCRIPT: the cache, the arguments, and what a script is to the log.
 
 use super::{Node, eval, render, run, state_of};
-use quorlock_engine::Reply;
+use quorlock_engine::{EngineOptions, Reply, ScriptLimits};
 
 #[test]
 fn a_text_that_is_no_lua_is_refused() {
@@ -23,12 +23,38 @@ fn a_text_that_is_no_lua_is_refused() {
         render(&reply).starts_with("-ERR Error compiling script"),
         "{reply:?}"
     );
-    let long = " ".repeat(256 * 1024 + 1);
-    assert_eq!(
-        run(&mut node, &long),
-        "-ERR script is longer than 262144 bytes"
-    );
-    assert_eq!(run(&mut node, &long[1..]), "nil");
+}
+
+#[test]
+fn a_text_has_a_size_limit_however_it_comes() {
+    let script_limits = ScriptLimits {
+        body_bytes: 1000,
+        ..ScriptLimits::default()
+    };
+    let mut node = Node::with(EngineOptions {
+        script_limits,
+        ..EngineOptions::default()
+    });
+    for bytes in [999, 1000, 1001] {
+        let body = format!("return {bytes}{}", " ".repeat(bytes - 10 - bytes / 1000));
+        assert_eq!(body.len(), bytes);
+        let refused =
+            format!("-ERR script of {bytes} bytes is longer than script-size-limit (1000 bytes)");
+        let (expected, loaded) = if bytes > 1000 {
+            (refused.clone(), refused)
+        } else {
+            let sha = run(
+                &mut Node::default(),
+                &format!("return redis.sha1hex('{body}')"),
+            );
+            (bytes.to_string(), sha)
+        };
+        let load = node.execute(&[b"SCRIPT", b"LOAD", body.as_bytes()]);
+        assert_eq!(render(&load), loaded);
+        assert_eq!(run(&mut node, &body), expected);
+        let read_only = node.execute(&[b"EVAL_RO", body.as_bytes(), b"0"]);
+        assert_eq!(render(&read_only), expected);
+    }
 }
 
 #[test]
@@ -171,10 +197,82 @@ fn old_texts_make_room_and_loaded_ones_stay() {
     );
 }
 
+/// Beyond 8 MiB of loaded texts every new script drove out all others that had come with EVAL.
+#[test]
+fn loaded_scripts_do_not_drive_out_evaluated_ones() {
+    let mut node = Node::default();
+    let filling = " ".repeat(60 * 1024);
+    for number in 0..200 {
+        let body = format!("return {number}{filling}");
+        assert!(
+            !node
+                .execute(&[b"SCRIPT", b"LOAD", body.as_bytes()])
+                .is_error()
+        );
+    }
+    let shas = ["11", "12", "13"].map(|number| {
+        run(&mut node, &format!("return {number}"));
+        run(
+            &mut node,
+            &format!("return redis.sha1hex('return {number}')"),
+        )
+    });
+    for (sha, number) in shas.iter().zip(["11", "12", "13"]) {
+        assert_eq!(node.run(&format!("EVALSHA {sha} 0")), number);
+    }
+}
+
+#[test]
+fn a_script_in_use_stays_however_many_others_come() {
+    let mut node = Node::default();
+    let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    run(&mut node, "return 1");
+    for number in 2..2000 {
+        run(&mut node, &format!("return {number}"));
+        if number % 400 == 0 {
+            assert_eq!(node.run(&format!("EVALSHA {sha} 0")), "1");
+        }
+    }
+    assert_eq!(node.engine.script_count(), 500);
+    for number in 0..500 {
+        run(&mut node, &format!("return 0 + {number}"));
+    }
+    let forgotten = node.run(&format!("EVALSHA {sha} 0"));
+    assert!(forgotten.starts_with("-NOSCRIPT"), "{forgotten}");
+}
+
+/// Its worst case: a text of nothing but small functions.
+#[test]
+fn sixteen_mebibytes_of_loaded_scripts_take_little_more_than_their_text() {
+    let mut node = Node::default();
+    let mut filling = "f=function()end ".repeat(250);
+    filling.push_str("return 1");
+    let mut shas = Vec::new();
+    for number in 0..4000 {
+        let body = format!("-- {number}\nlocal f {filling}");
+        let reply = node.execute(&[b"SCRIPT", b"LOAD", body.as_bytes()]);
+        if reply.is_error() {
+            break;
+        }
+        shas.push(render(&reply).trim_matches('"').to_owned());
+    }
+    assert!(shas.len() > 3700, "{}", shas.len());
+    let megabytes = node.engine.script_memory() >> 20;
+    assert!(megabytes < 18, "{megabytes} MiB before any of them ran");
+    for sha in shas.iter().take(1500) {
+        assert_eq!(
+            render(&node.execute(&[b"EVALSHA", sha.as_bytes(), b"0"])),
+            "1"
+        );
+    }
+    let megabytes = node.engine.script_memory() >> 20;
+    assert!(megabytes < 16 + 32, "{megabytes} MiB after many have run");
+}
+
 #[test]
 fn loading_without_end_is_refused_before_memory_runs_out() {
     let mut node = Node::default();
-    let filling = " ".repeat(200 * 1024);
+    let filling = " ".repeat(60 * 1024);
     let loaded = (0..1000)
         .take_while(|number| {
             let body = format!("return {number}{filling}");
@@ -183,8 +281,22 @@ fn loading_without_end_is_refused_before_memory_runs_out() {
                 .is_error()
         })
         .count();
-    assert!((40..200).contains(&loaded), "{loaded}");
+    assert!((250..280).contains(&loaded), "{loaded}");
+    let body = format!("return 1000{filling}");
+    let refusal = render(&node.execute(&[b"SCRIPT", b"LOAD", body.as_bytes()]));
+    assert!(
+        refusal.starts_with(&format!("-ERR {loaded} loaded scripts take ")),
+        "{refusal}"
+    );
+    assert!(refusal.contains("script-load-limit (16777216 bytes). SCRIPT FLUSH forgets them all"));
     assert_eq!(node.run("EVAL \"return 7\" 0"), "7", "EVAL goes on");
+    let known = node.execute(&[b"SCRIPT", b"LOAD", format!("return 0{filling}").as_bytes()]);
+    assert!(!known.is_error(), "what is loaded can be loaded again");
+    let refusal = render(&node.execute(&[b"SCRIPT", b"LOAD", body.as_bytes()]));
+    assert!(
+        refusal.contains("SCRIPT FLUSH"),
+        "also for one that EVAL knows: {refusal}"
+    );
     assert_eq!(node.run("SCRIPT FLUSH"), "OK");
     assert_eq!(
         node.run("SCRIPT LOAD \"return 1\""),

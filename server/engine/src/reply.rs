@@ -70,7 +70,7 @@ impl Reply {
 
     /// A count of things in memory.
     pub fn count(count: usize) -> Reply {
-        Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+        Reply::Integer(i64::try_from(count).expect("it counts things in memory"))
     }
 
     /// Whether this is a refusal.

@@ -59,7 +59,7 @@ fn scan(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (mut next, mut seen) = (start, 0_u64);
     let mut found = Vec::new();
     while next < last && seen < count {
-        let slot = u32::try_from(next).unwrap_or(u32::MAX);
+        let slot = u32::try_from(next).expect("it is below the last slot");
         next = next.saturating_add(1);
         let entry = turn.keyspace.entry(slot);
         if is_visible(turn, entry) {
@@ -116,11 +116,9 @@ impl<'a> Filter<'a> {
             } else if is_option(name, "type") {
                 filter.type_name = Some(value);
             } else if is_option(name, "count") {
-                let number = u64::try_from(integer(value)?).unwrap_or_default();
-                count = if number == 0 {
-                    return Err(ErrorReply::SYNTAX);
-                } else {
-                    number
+                count = match u64::try_from(integer(value)?) {
+                    Err(_) | Ok(0) => return Err(ErrorReply::SYNTAX),
+                    Ok(number) => number,
                 };
             } else {
                 return Err(ErrorReply::SYNTAX);

@@ -94,7 +94,7 @@ impl Entry {
     }
 
     pub(crate) fn database(&self) -> u8 {
-        u8::try_from(self.stamp & DATABASE_MASK).unwrap_or_default()
+        (self.stamp & DATABASE_MASK).to_le_bytes()[0]
     }
 
     /// The position of the group that wrote this entry last.

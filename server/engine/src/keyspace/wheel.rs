@@ -137,9 +137,7 @@ impl Wheel {
         let last = self.elapsed.saturating_add(HORIZON_TICKS);
         let tick = tick.clamp(self.elapsed.saturating_add(1), last);
         let highest = (u64::BITS - 1).saturating_sub((tick ^ self.elapsed).leading_zeros());
-        let level = usize::try_from(highest / LIST_BITS)
-            .unwrap_or(LEVELS)
-            .min(LEVELS - 1);
+        let level = ((highest / LIST_BITS) as usize).min(LEVELS - 1);
         list_at(level, tick >> shift_of(level))
     }
 }
@@ -157,7 +155,7 @@ fn list_at(level: usize, number: u64) -> usize {
 
 fn shift_of(level: usize) -> u32 {
     u32::try_from(level)
-        .unwrap_or_default()
+        .expect("there are six levels")
         .saturating_mul(LIST_BITS)
 }
 
@@ -168,7 +166,7 @@ fn tick_at_or_after(deadline: Deadline) -> u64 {
 
 /// What stands in `previous` of a list's first entry. Slots are below this.
 fn mark_of(list: usize) -> Slot {
-    LIST_MARK | u32::try_from(list).unwrap_or_default()
+    LIST_MARK | u32::try_from(list).expect("lists are few hundred")
 }
 
 fn list_of(previous: Slot) -> Option<usize> {

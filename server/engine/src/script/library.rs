@@ -102,9 +102,9 @@ fn random(lua: &Lua, shared: &Rc<Shared>, natives: &Table) -> mlua::Result<()> {
     let source = Rc::clone(shared);
     let randomseed = lua.create_function(move |_, seed: f64| {
         let low_bits = truncated(seed) & i64::from(u32::MAX);
-        source
-            .random
-            .set(Random::new(u32::try_from(low_bits).unwrap_or(0)));
+        source.random.set(Random::new(
+            u32::try_from(low_bits).expect("masked to 32 bits"),
+        ));
         Ok(())
     })?;
     natives.raw_set("randomseed", randomseed)

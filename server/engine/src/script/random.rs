@@ -15,7 +15,7 @@ impl Random {
     /// A number from 0 to 2^31 - 1.
     fn next(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & MASK;
-        u32::try_from(self.0 >> 17).unwrap_or(0)
+        u32::try_from(self.0 >> 17).expect("48 bits without 17")
     }
 
     /// A number from 0 (included) to 1 (excluded).

@@ -43,11 +43,13 @@ impl Gate {
     pub(crate) fn await_thread(&self, name: &str) {
         let arrived = |state: &mut State| state.waiting.iter().any(|it| it.starts_with(name));
         let state = self.state.lock().unwrap();
-        let (_state, timeout) = self
+        let (state, timeout) = self
             .changed
             .wait_timeout_while(state, Duration::from_secs(10), |state| !arrived(state))
             .unwrap();
-        assert!(!timeout.timed_out(), "no sync was begun by {name:?}");
+        let is_late = timeout.timed_out();
+        drop(state);
+        assert!(!is_late, "no sync was begun by {name:?}");
     }
 
     fn pass(&self) {

@@ -343,6 +343,7 @@ mod tests {
             ..NO_RULES
         };
         let (mut keyspace, mut effects) = (Keyspace::new(1, rules), Effects::default());
+        effects.reply = keyspace.reply_budget();
         let mut turn = Turn {
             keyspace: &mut keyspace,
             now: Moment::default(),

@@ -21,6 +21,8 @@ pub(crate) use error::{FrameError, PastError};
 pub(crate) use frames::Log;
 pub(crate) use identity::Identity;
 pub(crate) use place::Place;
+#[cfg(feature = "simulation")]
+pub use place::{FileNumbers, NumberOf};
 
 use crate::clock::Clock;
 use crate::config::{Config, FirstStart, RestartDelay};

@@ -7,8 +7,6 @@
 //!
 //! A crash is nothing more than to drop the node and to start another on what the disk kept.
 
-pub mod defect;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,9 +27,10 @@ use crate::node::log_thread::{Job, Jobs, Turn};
 use crate::node::maintenance::{self, Ticks};
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
+pub use crate::past::{FileNumbers, NumberOf};
 use crate::past::{Identity, Place};
-use crate::protocol::Output;
-use crate::session::{Batch, Session};
+use crate::protocol::{Output, reply};
+use crate::session::{Batch, Blocked, Next, Session};
 
 /// What a simulated node starts from.
 #[derive(Clone, Debug)]
@@ -44,6 +43,8 @@ pub struct Setup {
     pub part_bytes: usize,
     /// Tells machine and directory from others, as inode numbers do.
     pub place: u64,
+    /// Tells files from copies of them: then starts leave markers, as in a directory.
+    pub files: Option<FileNumbers>,
     /// Where random bytes come from: identities and hash functions are the same for the same seed.
     pub seed: u64,
     /// Whether other machines could connect: what `first-start auto` goes by.
@@ -59,7 +60,17 @@ pub struct Node {
     ticks: Ticks,
     compaction: Option<Compaction>,
     part_bytes: usize,
+    /// The client that [`Node::execute`] speaks for.
     session: Session,
+    connections: Vec<Connection>,
+}
+
+/// A client without a socket. What its replies wait for is raised from request to request, as long as they are in one
+/// pipeline.
+struct Connection {
+    session: Session,
+    wait: core::Wait,
+    blocked: Option<Blocked>,
 }
 
 /// What a reply waits for.
@@ -105,7 +116,7 @@ impl Node {
             config: setup.config.clone(),
             clock,
             disk,
-            place: Place::named(setup.place),
+            place: Place::simulated(setup.place, setup.files.clone()),
             sizes: setup.sizes,
             random: Box::new(move |bytes| {
                 bytes.fill_with(|| next_byte(&random));
@@ -118,10 +129,9 @@ impl Node {
             metrics: None,
         };
         let (shared, preparer, jobs) = begin(plan, reach)?;
-        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let client = shared.clients.add(nobody, nobody, shared.clock.raw_ns());
-        let session = Session::new(client, &shared);
+        let session = new_session(&shared);
         Ok(Node {
+            connections: Vec::new(),
             log_work: Turn::new(Arc::clone(&shared), preparer),
             shared,
             jobs: Some(jobs),
@@ -168,21 +178,81 @@ impl Node {
     /// Executes one request of a client and returns the reply's bytes, and what they have to wait for before
     /// the client may see them.
     pub fn execute(&mut self, arguments: &[&[u8]]) -> (Vec<u8>, Wait) {
+        self.make_room(arguments);
+        let (mut wait, mut output) = (core::Wait::default(), Output::default());
+        Batch::new(&self.shared).execute(&mut self.session, arguments, &mut wait, &mut output);
+        (bytes(&output), Wait(wait))
+    }
+
+    /// There is no thread to wait for: the segment that a command may need is made here.
+    fn make_room(&mut self, arguments: &[&[u8]]) {
         if let Ok(command) = Command::parse(arguments)
             && self
                 .shared
                 .lock()
                 .is_ok_and(|core| core.waits_for_segment(&command))
         {
-            // There is no thread to wait for: the segment is made here. If that fails, nobody does any more jobs.
+            // If that fails, nobody does any more jobs.
             let prepared = self.log_work.handle(Job::Prepare);
             if self.noted(prepared).is_err() {
                 self.jobs = None;
             }
         }
-        let (mut wait, mut output) = (core::Wait::default(), Output::default());
-        Batch::new(&self.shared).execute(&mut self.session, arguments, &mut wait, &mut output);
-        (output.runs().collect::<Vec<_>>().concat(), Wait(wait))
+    }
+
+    /// Executes one request of a connection, behind those of its pipeline. Returns the reply's bytes, none where the
+    /// client is blocked, and what all replies of the pipeline so far wait for.
+    pub fn execute_on(&mut self, connection: usize, arguments: &[&[u8]]) -> (Vec<u8>, Wait) {
+        self.make_room(arguments);
+        while self.connections.len() <= connection {
+            let session = new_session(&self.shared);
+            self.connections.push(Connection {
+                session,
+                wait: core::Wait::default(),
+                blocked: None,
+            });
+        }
+        let Connection {
+            session,
+            wait,
+            blocked,
+        } = &mut self.connections[connection];
+        let mut output = Output::default();
+        let next = Batch::new(&self.shared).execute(session, arguments, wait, &mut output);
+        if let Next::Wait(until) = next {
+            *blocked = Some(until);
+        }
+        (bytes(&output), Wait(*wait))
+    }
+
+    /// The replies of a connection have left: its next request begins a pipeline.
+    pub fn end_pipeline(&mut self, connection: usize) {
+        if let Some(connection) = self.connections.get_mut(connection) {
+            connection.wait = core::Wait::default();
+        }
+    }
+
+    /// What a blocked client is told, once what it waits for is synced.
+    pub fn unblocked(&mut self, connection: usize) -> Option<Vec<u8>> {
+        let connection = self.connections.get_mut(connection)?;
+        let until = connection.blocked?;
+        if !until.is_synced(&self.shared) {
+            return None;
+        }
+        connection.blocked = None;
+        let mut output = Output::default();
+        let answer = until.reply(&self.shared);
+        reply::write(&mut output, &answer, connection.session.protocol());
+        Some(bytes(&output))
+    }
+
+    /// A client goes, and another one comes.
+    pub fn close(&mut self, connection: usize) {
+        if let Some(connection) = self.connections.get_mut(connection) {
+            connection.session = new_session(&self.shared);
+            connection.wait = core::Wait::default();
+            connection.blocked = None;
+        }
     }
 
     /// Whether a reply that waits for this may leave.
@@ -310,12 +380,15 @@ impl Node {
         Ok(true)
     }
 
-    /// The orderly stop: SHUTDOWN is synced last.
+    /// The orderly stop: SHUTDOWN is synced last, and what is asked after it is refused.
     ///
     /// # Errors
     /// When the log failed, now or before.
-    pub fn stop(self) -> Result<(), Failure> {
-        maintenance::shut_down(&self.shared)
+    pub fn stop(&mut self) -> Result<(), Failure> {
+        maintenance::shut_down(&self.shared)?;
+        let shared = &self.shared;
+        shared.place.rest(&*shared.disk, shared.start.incarnation);
+        Ok(())
     }
 
     /// Whether the node was told to stop, or stopped because its log failed.
@@ -333,6 +406,16 @@ impl std::fmt::Debug for Node {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Node({})", self.shared.identity.id)
     }
+}
+
+fn bytes(output: &Output) -> Vec<u8> {
+    output.runs().collect::<Vec<_>>().concat()
+}
+
+fn new_session(shared: &Arc<Shared>) -> Session {
+    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let client = shared.clients.add(nobody, nobody, shared.clock.raw_ns());
+    Session::new(client, shared)
 }
 
 /// SplitMix64, a byte at a time.

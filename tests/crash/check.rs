@@ -7,16 +7,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_engine::control::Record;
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Stored, StoredValue};
-use quorlock_persistence::{MemoryDisk, Point};
+use quorlock_persistence::{MemoryDisk, Options as Sizes, Point, Recovery};
 use quorlock_server::simulation::Node;
 
-use super::defect::{Defect, DefectiveDisk};
-use super::oracle::{Held, Name};
+use super::model::{Moment, Name};
+use super::options::{Delay, Options, RATE_PPM};
+use super::oracle::Held;
 use super::time::WorldClock;
 use super::workload::Mode;
-use super::world::{World, setup};
+use super::world::World;
 
 /// What must not happen, and did.
 #[derive(Clone, Debug)]
@@ -39,6 +41,10 @@ impl Violation {
         self.is_refusal() && self.detail.contains("both copies of its header")
     }
 
+    pub(crate) fn refusal(error: impl fmt::Display) -> Violation {
+        Violation::new(REFUSES, error)
+    }
+
     pub(crate) fn new(what: &str, detail: impl fmt::Display) -> Violation {
         Violation {
             what: what.to_owned(),
@@ -52,23 +58,28 @@ impl Violation {
 pub(crate) struct Reopening {
     pub(crate) clock: Arc<WorldClock>,
     pub(crate) is_other_boot: bool,
-    /// The mode of today's configuration, which has no say in what happened before.
-    pub(crate) mode: Mode,
-    /// `trust-fsync`: what was synced survives a power loss, which here is so unless the disk lies.
-    pub(crate) trusts_fsync: bool,
+    /// Today's configuration.
+    pub(crate) options: Options,
+    /// The machine and the directory.
+    pub(crate) place: u64,
+    /// The directory was put back or emptied: the cap that is on record there.
+    pub(crate) gone_back: Option<u64>,
+    /// The cap that counts beside it: today's, or that of an earlier start that is still under way.
+    pub(crate) today_ns: u64,
+    /// From this moment on an operator's experiment lets it serve, in true time.
+    pub(crate) may_serve_from: Option<u64>,
     /// The oldest version that may be found.
     pub(crate) least: usize,
     /// Node time is known to go on.
     pub(crate) time_goes_on: bool,
-    pub(crate) defect: Option<Defect>,
 }
 
 /// A node that was started again, and is as it should be.
 pub(crate) struct Reopened {
     pub(crate) node: Node,
     pub(crate) clock: Arc<WorldClock>,
-    /// The version it was found to have.
-    pub(crate) kept: usize,
+    /// The version it was found to have; `None` where it is none of the last run.
+    pub(crate) kept: Option<usize>,
     /// The locks that it does not know of and that clients hold.
     pub(crate) lost: BTreeMap<Name, Held>,
     /// The disk after each change of the start.
@@ -81,29 +92,30 @@ pub(crate) fn reopen(
     disk: &MemoryDisk,
     how: &Reopening,
 ) -> Result<Reopened, Violation> {
+    let mut recorded = world.has_lied.then(|| newest_run(disk));
+    if world.ahead_ns.is_none() {
+        // The start under way tells nothing of a run that the disk lost before it.
+        recorded = recorded.min(world.recorded);
+    }
     disk.record_points();
     let node = start(disk, how, world.seed)?;
     let points = disk.take_points();
-    let failed = |error| Violation::new("the node failed at its start", error);
-    let (now, stored) = (node.now().map_err(failed)?, node.stored().map_err(failed)?);
-    let true_ns = how.clock.true_ns();
-    let found = Found {
-        world,
-        how,
-        stored,
-        now_ns: now.as_nanos(),
-        true_ns,
-    };
-    let kept = found.version()?;
-    found.check_ttls(kept)?;
-    if how.time_goes_on && world.ahead_ns != Some(true_ns.wrapping_sub(found.now_ns)) {
+    let mut past = Past::read(world, &how.clock, &node)?;
+    past.gone_back = how.gone_back;
+    past.today_ns = how.today_ns;
+    past.recorded = recorded;
+    let kept = past.version(how.least)?;
+    if let (Some(kept), None) = (kept, how.gone_back) {
+        past.check_ttls(kept)?;
+    }
+    if how.time_goes_on && world.ahead_ns != Some(how.clock.raw().wrapping_sub(past.now_ns)) {
         return Err(Violation::new(
             "time while the node was down did not count",
             "",
         ));
     }
-    let lost = found.lost(kept);
-    found.check_delay(&node, kept, &lost)?;
+    let lost = past.owed(kept, how.may_serve_from);
+    past.check_delay(&node, kept, &lost, how)?;
     Ok(Reopened {
         node,
         clock: Arc::clone(&how.clock),
@@ -114,43 +126,94 @@ pub(crate) fn reopen(
 }
 
 fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violation> {
-    let mut setup = setup(how.mode, seed ^ 0x5eed);
-    setup.config.trust_fsync = how.trusts_fsync;
-    let defective = DefectiveDisk::around(disk, how.defect);
+    let setup = how.options.setup(disk, how.place, seed ^ 0x5eed);
     let started = catch_unwind(AssertUnwindSafe(|| {
-        Node::start(defective, how.clock.clone(), &setup)
+        Node::start(Arc::new(disk.clone()), how.clock.clone(), &setup)
     }));
     match started {
         Ok(Ok(node)) => Ok(node),
-        Ok(Err(error)) => Err(Violation::new(REFUSES, error)),
+        Ok(Err(error)) => Err(Violation::refusal(error)),
         Err(_) => Err(Violation::new("the node panics at its start", "see above")),
     }
 }
 
-/// What was found after a crash.
-struct Found<'a> {
-    world: &'a World,
-    how: &'a Reopening,
-    stored: Vec<Stored>,
-    now_ns: u64,
-    true_ns: u64,
+/// The last run whose start is on record: a disk that lies may lose whole runs, which no node can notice.
+pub(crate) fn newest_run(disk: &MemoryDisk) -> u64 {
+    let copy = Arc::new(disk.after_process_end());
+    let Ok(recovery) = Recovery::read(copy, &Sizes::default()) else {
+        return 0;
+    };
+    let starts = recovery.frames().filter_map(|frame| {
+        let record = Record::decode(frame.kind, frame.payload).ok()?;
+        match record {
+            Record::Start(start) => Some(start.incarnation),
+            Record::Control(control) => Some(control.start.incarnation),
+            _ => None,
+        }
+    });
+    starts.max().unwrap_or(0)
 }
 
-impl Found<'_> {
-    /// Which version it is: a legal prefix, with all that had to be kept.
-    fn version(&self) -> Result<usize, Violation> {
-        let oracle = &self.world.oracle;
-        if self.world.mode == Mode::Volatile {
-            // Nothing of this incarnation is logged; an earlier one's keys are there until a checkpoint.
-            return Ok(oracle.version_of(&self.stored, 0).unwrap_or(0));
+/// What a node has read of its past, beside what the oracle knows of it.
+pub(crate) struct Past<'a> {
+    world: &'a World,
+    clock: &'a WorldClock,
+    pub(crate) stored: Vec<Stored>,
+    now_ns: u64,
+    pub(crate) true_ns: u64,
+    /// The directory was put back or emptied: the cap that is on record there.
+    gone_back: Option<u64>,
+    /// Today's cap.
+    today_ns: u64,
+    /// The disk has lied: the last run that it remembers.
+    recorded: Option<u64>,
+}
+
+impl<'a> Past<'a> {
+    pub(crate) fn read(
+        world: &'a World,
+        clock: &'a WorldClock,
+        node: &Node,
+    ) -> Result<Past<'a>, Violation> {
+        let failed = |error| Violation::new("the node failed at its start", error);
+        Ok(Past {
+            world,
+            clock,
+            stored: node.stored().map_err(failed)?,
+            now_ns: node.now().map_err(failed)?.as_nanos(),
+            true_ns: clock.true_ns(),
+            gone_back: world.gone_back,
+            today_ns: world.options.cap_ns(),
+            recorded: world.recorded,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment {
+            node_ns: self.now_ns,
+            true_ns: self.true_ns,
         }
-        if let Some(version) = oracle.version_of(&self.stored, self.how.least) {
-            return Ok(version);
+    }
+
+    /// The version that it has, not older than `least`; `None` where it has none of the last run.
+    pub(crate) fn kept(&self, least: usize) -> Option<usize> {
+        let least = if self.gone_back.is_some() { 0 } else { least };
+        self.world.oracle.version_of(&self.stored, least)
+    }
+
+    /// Which version it is: a legal prefix, with all that had to be kept.
+    fn version(&self, least: usize) -> Result<Option<usize>, Violation> {
+        let oracle = &self.world.oracle;
+        let found = self.kept(least);
+        // In this mode nothing is logged; keys of an earlier run are there until a checkpoint. A disk that has lied
+        // may remember an earlier run.
+        let is_lenient = self.world.mode == Mode::Volatile || self.world.has_lied;
+        if found.is_some() || self.gone_back.is_some() || is_lenient {
+            return Ok(found);
         }
         let (what, detail) = match oracle.version_of(&self.stored, 0) {
             Some(older) => {
                 let lost = &oracle.versions[older + 1].text;
-                let least = self.how.least;
                 let detail = format!(
                     "kept {older} of at least {least} changes; the first lost one is: {lost}"
                 );
@@ -169,7 +232,8 @@ impl Found<'_> {
         for (name, item) in &self.world.oracle.versions[kept].keys {
             let Some(until) = item.until else { continue };
             let ends = self.end_of(name).unwrap_or(0);
-            if ends < until && until > self.true_ns && self.world.mode != Mode::Volatile {
+            let least = until - self.slack(item.granted, until);
+            if ends < least && least > self.true_ns && self.world.mode != Mode::Volatile {
                 let short_ns = until - ends;
                 let key = String::from_utf8_lossy(&name.1);
                 let detail = format!("{key} ends {short_ns} ns before its time");
@@ -179,58 +243,95 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// The locks that clients hold and this node does not know.
-    fn lost(&self, kept: usize) -> BTreeMap<Name, Held> {
-        let oracle = &self.world.oracle;
-        let mut lost = oracle.lost(kept);
-        if self.world.mode == Mode::Volatile {
-            let later = &oracle.versions[1..];
-            for (name, item) in &oracle.versions[0].keys {
-                let is_changed = later.iter().any(|version| version.changed.contains(name));
-                if let (Some(held), false) = (item.held(), is_changed) {
-                    lost.insert(name.clone(), held);
-                }
-            }
-        }
+    /// The locks that clients hold, that this node does not know, and that its delay has to cover; and until when.
+    pub(crate) fn owed(
+        &self,
+        kept: Option<usize>,
+        may_serve_from: Option<u64>,
+    ) -> BTreeMap<Name, Held> {
+        let is_volatile = self.world.mode == Mode::Volatile;
+        let mut lost = self.world.oracle.lost(kept.filter(|_| !is_volatile));
         lost.retain(|name, held| {
-            let mut stored = self.stored.iter();
-            let known = stored.find(|stored| (stored.database, &stored.key) == (name.0, &name.1));
-            let is_known = known.is_some_and(|known| holds(&known.value, &held.value))
-                && self.end_of(name).is_some_and(|ends| ends >= held.until);
+            let slack = self.slack(held.granted, held.until);
+            let is_known = self
+                .value_of(name)
+                .is_some_and(|known| holds(known, &held.value))
+                && self
+                    .end_of(name)
+                    .is_some_and(|ends| ends + slack >= held.until);
+            held.until = self
+                .owed_until(held)
+                .min(may_serve_from.unwrap_or(u64::MAX));
             held.until > self.true_ns && !is_known
         });
         lost
+    }
+
+    /// How long the delay has to last for a lock that is lost.
+    fn owed_until(&self, held: &Held) -> u64 {
+        let at_most = |cap_ns: u64| {
+            let cap_ns = cap_ns.max(self.today_ns);
+            held.until.min(held.granted.saturating_add(cap_ns))
+        };
+        match (self.gone_back, self.recorded) {
+            (Some(cap_ns), _) => at_most(cap_ns),
+            (None, None) => held.until,
+            (None, Some(run)) if held.run > run => 0,
+            (None, Some(run)) => at_most(self.world.caps.get(&run).copied().unwrap_or(0)),
+        }
     }
 
     /// Either clean and nothing is lost, or out of service for long enough.
     fn check_delay(
         &self,
         node: &Node,
-        kept: usize,
+        kept: Option<usize>,
         lost: &BTreeMap<Name, Held>,
+        how: &Reopening,
     ) -> Result<(), Violation> {
         let verdict = node.verdict();
         // A node that crashed while it waited has not served either; its delay goes on, and is checked below.
         let claims_all = matches!(verdict.stop, Stop::Clean | Stop::NeverRan | Stop::Complete);
         let is_logged = self.world.mode != Mode::Volatile;
-        if is_logged
-            && claims_all
-            && verdict.delay.is_none()
-            && self.world.oracle.loses_what_was_told(kept)
-        {
+        let loses = kept.is_some_and(|kept| self.world.oracle.loses_what_was_told(kept));
+        let is_known =
+            self.recorded.is_none() && self.gone_back.is_none() && how.may_serve_from.is_none();
+        if is_logged && claims_all && verdict.delay.is_none() && loses && is_known {
             let detail = format!("it calls this a {}", verdict.stop.reason());
             return Err(Violation::new("clean with loss", detail));
         }
+        let is_clean = matches!(
+            verdict.stop,
+            Stop::Clean | Stop::NeverRan | Stop::NeverServed
+        );
+        if how.options.delay == Delay::Always && !is_clean && node.is_serving() {
+            let detail = verdict.stop.reason();
+            return Err(Violation::new("restart-delay always did not wait", detail));
+        }
         let left = node.delay_left().unwrap_or(None).unwrap_or(Duration::ZERO);
+        let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         let serves_at = match node.is_serving() {
             true => self.true_ns,
-            false => self.true_ns + u64::try_from(left.as_nanos()).unwrap_or(u64::MAX),
+            false => self
+                .true_ns
+                .saturating_add(self.clock.true_for_raw(left_ns)),
         };
-        match lost.iter().find(|(_, held)| held.until > serves_at) {
+        // For keys of an earlier run that it does not log a node waits as long as it would have kept them itself.
+        let cause = verdict.delay.map_or(verdict.stop, |delay| delay.cause);
+        let is_counted = cause == Stop::Clean || !is_logged;
+        let is_early = |held: &Held| {
+            let slack = if is_counted {
+                self.slack(held.granted, held.until)
+            } else {
+                0
+            };
+            held.until - slack > serves_at
+        };
+        match lost.iter().find(|(_, held)| is_early(held)) {
             None => Ok(()),
             Some((name, held)) => {
                 let key = String::from_utf8_lossy(&name.1);
-                let early_ms = (held.until - serves_at) / 1_000_000;
+                let early_ms = held.until.saturating_sub(serves_at) / 1_000_000;
                 let reason = verdict.stop.reason();
                 let detail = format!(
                     "{key} is forgotten and still held; the node serves {early_ms} ms too early ({reason})"
@@ -245,9 +346,26 @@ impl Found<'_> {
         let mut stored = self.stored.iter();
         let known = stored.find(|stored| (stored.database, &stored.key) == (name.0, &name.1))?;
         Some(match known.deadline {
-            None => u64::MAX,
-            Some(deadline) => (self.true_ns + deadline.as_nanos()).saturating_sub(self.now_ns),
+            None => u64::MAX / 2,
+            Some(deadline) => {
+                let left_ns = deadline.as_nanos().saturating_sub(self.now_ns);
+                self.true_ns + self.clock.true_for_raw(left_ns)
+            }
         })
+    }
+
+    fn value_of(&self, name: &Name) -> Option<&StoredValue> {
+        let mut stored = self.stored.iter();
+        let known = stored.find(|stored| (stored.database, &stored.key) == (name.0, &name.1));
+        known.map(|known| &known.value)
+    }
+
+    /// What clocks within the drift bound may take from a TTL: its holder has counted that off.
+    fn slack(&self, granted: u64, until: u64) -> u64 {
+        match self.world.is_exact && self.clock.is_exact() {
+            true => 0,
+            false => (until - granted) / (1_000_000 / RATE_PPM.unsigned_abs() as u64) + 2,
+        }
     }
 }
 
@@ -280,7 +398,7 @@ impl Reopened {
                 ));
             }
             self.clock
-                .advance(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+                .advance_raw(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
             if !self.node.serve_if_due().map_err(failed)? {
                 return Err(Violation::new("the restart delay does not end", ""));
             }

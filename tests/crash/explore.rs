@@ -10,10 +10,11 @@ use std::sync::Arc;
 use quorlock_persistence::MemoryDisk;
 
 use super::check::{Reopened, Reopening, Violation, reopen};
-use super::defect::Defect;
 use super::images::{self, Image, ImageKind};
+use super::options::{Changed, Directory, Options, Vary};
 use super::random::Random;
 use super::statistics::Statistics;
+use super::time::WorldClock;
 use super::workload::{Ending, Mode, Step, Workload};
 use super::world::World;
 
@@ -24,6 +25,8 @@ pub struct Budget {
     pub short: u64,
     /// Images per point of a long one.
     pub long: u64,
+    /// What changes between starts.
+    pub vary: Vary,
 }
 
 /// A violation, and what brings it back.
@@ -35,8 +38,6 @@ pub struct Failure {
     pub state: u64,
     /// The budget, which decides on the numbers.
     pub budget: Budget,
-    /// The planted defect, if there was one.
-    pub defect: Option<Defect>,
     /// Where in the workload, after which operation of the disk, and what survived.
     pub place: String,
     /// What was wrong.
@@ -45,7 +46,8 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Budget { short, long } = self.budget;
+        let Budget { short, long, vary } = self.budget;
+        let cap_only = if vary == Vary::Cap { " --cap-only" } else { "" };
         let (seed, state) = (self.seed, self.state);
         writeln!(
             formatter,
@@ -56,7 +58,7 @@ impl fmt::Display for Failure {
         write!(
             formatter,
             "  again: cargo run -p quorlock-tests --bin crash-states -- --seed {seed} --only {state} \
-             --short {short} --long {long}"
+             --short {short} --long {long}{cap_only}"
         )
     }
 }
@@ -68,16 +70,15 @@ pub fn explore(
     only: Option<u64>,
     statistics: &mut Statistics,
 ) -> Result<(), Box<Failure>> {
-    let workload = Workload::of(seed);
-    explore_workload(&workload, seed, budget, None, only, statistics)
+    let workload = Workload::of(seed, budget.vary);
+    explore_workload(&workload, seed, budget, only, statistics)
 }
 
-/// Explores a given workload, with a defect planted or without.
+/// Explores a given workload.
 pub(crate) fn explore_workload(
     workload: &Workload,
     seed: u64,
     budget: Budget,
-    defect: Option<Defect>,
     only: Option<u64>,
     statistics: &mut Statistics,
 ) -> Result<(), Box<Failure>> {
@@ -89,7 +90,6 @@ pub(crate) fn explore_workload(
     let mut explorer = Explorer {
         seed,
         budget,
-        defect,
         only,
         limit,
         states: 0,
@@ -105,7 +105,6 @@ pub(crate) fn explore_workload(
 struct Explorer<'a> {
     seed: u64,
     budget: Budget,
-    defect: Option<Defect>,
     only: Option<u64>,
     limit: u64,
     states: u64,
@@ -123,27 +122,33 @@ struct Known {
 
 impl Explorer<'_> {
     fn run(&mut self, workload: &Workload) -> Result<(), Violation> {
-        let mut world = World::new(self.seed, workload.mode, self.defect)?;
+        let mut world = World::new(self.seed, workload.mode)?;
         self.place = "node init".to_owned();
         self.look(&world)?;
         self.place = format!("first start, {}", workload.mode.name());
         self.start(&mut world)?;
         for (number, step) in workload.steps.iter().enumerate() {
             self.place = format!("step {number}, {step}");
-            self.step(&mut world, step)?;
+            match self.step(&mut world, step) {
+                Err(violation) if world.has_lied && violation.is_refusal() => {
+                    self.statistics.refusals += 1;
+                    return Ok(());
+                }
+                done => done?,
+            }
         }
         Ok(())
     }
 
     fn step(&mut self, world: &mut World, step: &Step) -> Result<(), Violation> {
-        if let Step::Restart(ending, mode) = step {
-            return self.restart(world, *ending, *mode);
+        if let Step::Restart(ending, options) = step {
+            return self.restart(world, *ending, *options);
         }
         if matches!(step, Step::Fault(..)) {
             self.statistics.faults_planned += 1;
         }
         let before = known(world);
-        world.apply(step);
+        world.apply(step)?;
         for (operation, fault) in world.disk.take_faults() {
             self.statistics.note_fault(operation, fault);
         }
@@ -155,18 +160,28 @@ impl Explorer<'_> {
         }
     }
 
-    fn restart(&mut self, world: &mut World, ending: Ending, mode: Mode) -> Result<(), Violation> {
-        world.end(ending);
+    fn restart(
+        &mut self,
+        world: &mut World,
+        ending: Ending,
+        options: Options,
+    ) -> Result<(), Violation> {
+        world.end(ending)?;
         self.look(world)?;
         world.settle();
         self.look_now(world)?;
-        world.pass_on(ending, mode);
+        world.pass_on(ending, options);
+        self.statistics.note_start(world);
         self.statistics.restarts += 1;
         self.start(world)
     }
 
     fn start(&mut self, world: &mut World) -> Result<(), Violation> {
         world.start()?;
+        if let Some(node) = &world.node {
+            let reason = node.verdict().stop.reason();
+            self.place.push_str(&format!(" ({reason})"));
+        }
         self.look(world)?;
         world.go_on()?;
         self.look_now(world)
@@ -217,20 +232,21 @@ impl Explorer<'_> {
             return Ok(());
         }
         let mut random = Random::of(&[self.seed, self.states, 2]);
-        let how = how(world, image, &mut random, self.defect);
+        let (disk, how) = how(world, image, &mut random, self.budget.vary);
         self.statistics.note_state(world, image);
+        self.statistics.note_directory(how.options.directory);
         let boot = if how.is_other_boot {
             "other boot"
         } else {
             "same boot"
         };
-        let (kind, loss, mode) = (image.kind, &image.loss, how.mode.name());
-        self.place = format!(
-            "{place}, {kind:?}, {loss}, {boot}, {mode}, trust-fsync {}",
-            how.trusts_fsync
-        );
-        let wall = random.chance(1, 12).then(|| image.disk.after_process_end());
-        let reopened = match reopen(world, &image.disk, &how) {
+        let (kind, loss, options) = (image.kind, &image.loss, how.options);
+        self.place = format!("{place}, {kind:?}, {loss}, {boot}, {options}");
+        if world.has_lied {
+            self.place.push_str(", the disk has lied");
+        }
+        let wall = random.chance(1, 12).then(|| disk.after_process_end());
+        let reopened = match reopen(world, &disk, &how) {
             Err(violation) if world.has_lied && violation.is_refusal() => {
                 self.statistics.refusals += 1;
                 return Ok(());
@@ -278,15 +294,28 @@ impl Explorer<'_> {
             let clock = Arc::new(reopened.clock.fork());
             clock.advance(1 + random.below(1_000_000_000));
             let is_other_boot = !matches!(image.kind, ImageKind::ProcessEnd) && random.chance(3, 4);
+            let mut options = Options {
+                directory: Directory::Same,
+                ..how.options
+            };
+            if how.gone_back.is_none() && random.chance(1, 2) {
+                // What the operator has limited once stays limited.
+                options.cap_s = Options::any(options.mode, random, self.budget.vary).cap_s;
+            }
             if is_other_boot {
-                clock.reboot();
+                clock.reboot(options.rate_ppm);
             }
             let again = Reopening {
                 clock,
                 is_other_boot,
+                today_ns: match how.gone_back {
+                    Some(_) => how.today_ns,
+                    None => options.cap_ns(),
+                },
+                options,
                 // What the first crash has left on the disk stays there.
                 least: match (first.kind, image.kind) {
-                    (ImageKind::Subset | ImageKind::Torn, _) => reopened.kept,
+                    (ImageKind::Subset | ImageKind::Torn, _) => reopened.kept.unwrap_or(0),
                     (_, ImageKind::ProcessEnd) => how.least,
                     _ => world.oracle.durable,
                 },
@@ -315,7 +344,6 @@ impl Explorer<'_> {
             seed: self.seed,
             state: self.states,
             budget: self.budget,
-            defect: self.defect,
             place: self.place.clone(),
             violation,
         }
@@ -330,27 +358,58 @@ fn known(world: &World) -> Known {
     }
 }
 
-/// How the node is started on an image.
-fn how(world: &World, image: &Image, random: &mut Random, defect: Option<Defect>) -> Reopening {
+/// How the node is started on an image, and what is done to the directory before.
+fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (MemoryDisk, Reopening) {
     let lost_power = matches!(image.kind, ImageKind::Subset | ImageKind::Torn);
     let is_other_boot = match lost_power {
         // A disk may lose its power alone; one that lies as well is beyond any node.
         true => random.chance(3, 4) || world.has_lied,
         false => random.chance(1, 4),
     };
+    let mode = match random.chance(1, 4) {
+        true => random.pick(&Mode::ALL),
+        false => world.mode,
+    };
+    let mut options = Options::any(mode, random, vary);
+    if world.has_lied {
+        options.trusts_fsync = false;
+        options.directory = Directory::Same;
+    }
+    let changed = options.directory.change(&image.disk, &world.backups);
+    let changed = changed.unwrap_or_else(|| {
+        options.directory = Directory::Same;
+        Changed::same(&image.disk)
+    });
     let clock = Arc::new(world.clock.fork());
     clock.advance(1 + random.below(2_000_000_000));
     if is_other_boot {
-        clock.reboot();
+        clock.reboot(options.rate_ppm);
     }
-    Reopening {
+    // A start that is under way may have put on record how long it waits.
+    let is_starting = world.ahead_ns.is_none();
+    let from = |clock: &WorldClock, options: &Options| {
+        let limit_ns = options.limit_ns()?;
+        Some(clock.true_ns() + clock.true_for_raw(limit_ns))
+    };
+    let under_way = from(&world.clock, &world.options).filter(|_| is_starting);
+    let may_serve_from = from(&clock, &options).into_iter().chain(under_way).min();
+    let is_moved = options.directory == Directory::Moved;
+    let gone_back = match changed.is_older {
+        true => Some(changed.cap_ns),
+        false => world.gone_back,
+    };
+    let how = Reopening {
+        may_serve_from,
         clock,
         is_other_boot,
-        mode: match random.chance(1, 4) {
-            true => random.pick(&Mode::ALL),
-            false => world.mode,
+        options,
+        place: world.place + u64::from(is_moved),
+        gone_back,
+        today_ns: match world.gone_back {
+            // The start under way may have put on record what it waits for.
+            Some(_) if !changed.is_older => options.cap_ns().min(world.options.cap_ns()),
+            _ => options.cap_ns(),
         },
-        trusts_fsync: random.chance(1, 6) && !world.has_lied,
         least: match image.kind {
             // Nothing can be kept by a disk that keeps nothing.
             ImageKind::Subset | ImageKind::Torn if world.has_lied => 0,
@@ -359,9 +418,10 @@ fn how(world: &World, image: &Image, random: &mut Random, defect: Option<Defect>
         },
         time_goes_on: image.kind == ImageKind::ProcessEnd
             && !is_other_boot
+            && gone_back.is_none()
             && world.ahead_ns.is_some(),
-        defect,
-    }
+    };
+    (changed.disk, how)
 }
 
 /// The wall clock has no say in anything that a restart decides.

@@ -12,7 +12,7 @@ use clap::Parser;
 use quorlock_server::clock::{Clock, SystemClock};
 use quorlock_tests::crash::ledger::Ledger;
 use quorlock_tests::crash::run::{Outcome, run};
-use quorlock_tests::crash::{Budget, Statistics, explore, mutants};
+use quorlock_tests::crash::{Budget, Statistics, Vary, explore};
 
 /// Explores the states that crashes may leave a node's disk in.
 #[derive(Debug, Parser)]
@@ -45,17 +45,21 @@ struct Arguments {
     /// Print the steps of the seed's workload instead.
     #[arg(long, requires = "seed")]
     steps: bool,
-    /// Plant every defect instead, and print which check noticed it.
+    /// Stop at the first failure.
     #[arg(long)]
-    mutants: bool,
+    first_failure: bool,
+    /// Let nothing but the mode and restart-delay-max change between starts.
+    #[arg(long)]
+    cap_only: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let passed = if arguments.mutants {
-        plant()
-    } else if let (Some(seed), true) = (arguments.seed, arguments.steps) {
-        println!("{}", quorlock_tests::crash::steps(seed));
+    let passed = if let (Some(seed), true) = (arguments.seed, arguments.steps) {
+        println!(
+            "{}",
+            quorlock_tests::crash::steps(seed, budget(&arguments).vary)
+        );
         true
     } else if let (Some(seed), Some(only)) = (arguments.seed, arguments.only) {
         repeat(seed, only, budget(&arguments))
@@ -64,8 +68,8 @@ fn main() -> ExitCode {
     } else {
         let states = arguments.states;
         let first = arguments.seed.unwrap_or(1);
-        let outcome = run(first, budget(&arguments), arguments.jobs, |done| {
-            done < states
+        let outcome = run(first, budget(&arguments), arguments.jobs, |done, failed| {
+            done < states && !(arguments.first_failure && failed > 0)
         });
         report(&outcome.statistics);
         verdict(&outcome)
@@ -81,6 +85,10 @@ fn budget(arguments: &Arguments) -> Budget {
     Budget {
         short: arguments.short,
         long: arguments.long,
+        vary: match arguments.cap_only {
+            true => Vary::Cap,
+            false => Vary::Everything,
+        },
     }
 }
 
@@ -103,7 +111,7 @@ fn last(arguments: &Arguments, hours: u32) -> bool {
         let began = seconds();
         let slice = end.min(began + SLICE_SECONDS);
         let first = ledger.next_seed.max(1);
-        let outcome = run(first, budget(arguments), arguments.jobs, |_| {
+        let outcome = run(first, budget(arguments), arguments.jobs, |_, _| {
             seconds() < slice
         });
         for failure in &outcome.failures {
@@ -137,21 +145,6 @@ fn repeat(seed: u64, only: u64, budget: Budget) -> bool {
         Err(ref failure) => println!("FAILED {failure}\n0 passed, 1 failed, 0 skipped"),
     }
     explored.is_ok()
-}
-
-fn plant() -> bool {
-    let all = mutants::all();
-    for caught in &all {
-        let found = match (&caught.failure, &caught.false_alarm) {
-            (_, Some(alarm)) => format!("FALSE ALARM without it: {alarm}"),
-            (None, None) => "NOT NOTICED".to_owned(),
-            (Some(failure), None) => format!("state {}: {}", failure.state, failure.violation.what),
-        };
-        println!("{:<24} {found}", format!("{:?}", caught.defect));
-    }
-    let right = all.iter().filter(|caught| caught.is_right()).count();
-    println!("{right} passed, {} failed, 0 skipped", all.len() - right);
-    right == all.len()
 }
 
 fn report(statistics: &Statistics) {

@@ -1,16 +1,17 @@
 //! Crash states: what a node makes of every disk that a crash may leave.
 //!
-//! `workload` and `request` make from a seed what a node does, `world` does it with a simulated node, disk and
-//! clock, `oracle` knows what clients were told, `images` lists what a crash at one point may leave, `check` starts the
-//! node on one of them and holds it to the contract, `explore` goes through all of it, `defect` and `mutants` show that
-//! it would notice. The fault model is in the book's chapter on crash states.
+//! `workload`, `request` and `options` make from a seed what a node does and how it is started, `world` does it with a
+//! simulated node, disk and clock, `model` says what each request does, `oracle` knows what clients were told, `images`
+//! lists what a crash at one point may leave, `check` starts the node on one of them and holds it to the contract,
+//! `explore` goes through all of it. The fault model is in the book's chapter on crash states; `tests/mutants/` shows
+//! that planted defects are noticed.
 
 pub(crate) mod check;
-pub(crate) mod defect;
 pub(crate) mod explore;
 pub(crate) mod images;
 pub mod ledger;
-pub mod mutants;
+pub(crate) mod model;
+pub(crate) mod options;
 pub(crate) mod oracle;
 pub(crate) mod random;
 pub(crate) mod request;
@@ -21,13 +22,13 @@ pub(crate) mod workload;
 pub(crate) mod world;
 
 pub use check::Violation;
-pub use defect::Defect;
 pub use explore::{Budget, Failure, explore};
+pub use options::Vary;
 pub use statistics::Statistics;
 
 /// The steps of a seed's workload, one a line.
-pub fn steps(seed: u64) -> String {
-    let workload = workload::Workload::of(seed);
+pub fn steps(seed: u64, vary: Vary) -> String {
+    let workload = workload::Workload::of(seed, vary);
     let lines = workload.steps.iter().enumerate();
     let lines = lines.map(|(number, step)| format!("{number}: {step}\n"));
     format!(

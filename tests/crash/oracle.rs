@@ -1,42 +1,29 @@
 //! What was executed, what clients were told, and therefore what has to be there after a crash.
 //!
-//! Invariant: it never asks the log. States are those of the running engine after each request, and what was
-//! told is what the driver let through.
+//! Invariant: it never asks the log, nor the node for what was granted: states are those of `model`, which the engine
+//! has to agree with after each request, and what was told is what the driver let through.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_engine::{Stored, StoredValue};
 
-use super::request::Reads;
-
-/// A key in its database.
-pub(crate) type Name = (u8, Vec<u8>);
-
-/// What a key held after some request.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Item {
-    pub(crate) value: StoredValue,
-    /// In node time, in nanoseconds.
-    pub(crate) deadline: Option<u64>,
-    /// The same in true time: until then the lock was promised to its holder.
-    pub(crate) until: Option<u64>,
-    /// The part of it that a restart delay can cover.
-    pub(crate) covered_until: Option<u64>,
-    /// The request that gave it this state.
-    changed: usize,
-}
+use super::check::Violation;
+use super::model::{Execution, Expected, Item, Keys, Moment, Name, Rules};
+use super::request::{Reads, Request};
 
 /// The state after a request that changed something.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     /// Node time of the request, in nanoseconds.
     pub(crate) time: u64,
-    pub(crate) keys: BTreeMap<Name, Item>,
+    pub(crate) keys: Keys,
     pub(crate) changed: Vec<Name>,
     /// The keys among them that no delay covers.
     uncovered: Vec<Name>,
-    /// Somebody was told of it.
+    /// Somebody was told of it, or of a part of it.
     pub(crate) is_revealed: bool,
+    /// The keys among `changed` whose state somebody was told of.
+    told_of: BTreeSet<Name>,
     /// The request, for people.
     pub(crate) text: String,
 }
@@ -47,12 +34,18 @@ pub(crate) struct Held {
     pub(crate) value: StoredValue,
     /// Until when it is held, as far as a restart delay can cover it, in true time.
     pub(crate) until: u64,
+    /// When its TTL was granted, in true time.
+    pub(crate) granted: u64,
+    /// The node's start in whose run it was granted or last changed.
+    pub(crate) run: u64,
 }
 
 /// A version that a reply tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) number: usize,
+    /// By the state of this key; of all that it changed where there is none.
+    name: Option<Name>,
     /// By a key that no delay covers.
     is_uncovered: bool,
 }
@@ -72,19 +65,12 @@ pub(crate) struct Oracle {
     pub(crate) told: u64,
     /// Node time of the newest step: what has expired by then may have left memory, and a checkpoint.
     pub(crate) newest: u64,
-    /// `restart-delay-max` in force.
-    pub(crate) cap_ns: u64,
-}
-
-/// The moment of a request, in both times.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) node_ns: u64,
-    pub(crate) true_ns: u64,
+    /// What the harness has configured.
+    pub(crate) rules: Rules,
 }
 
 impl Oracle {
-    pub(crate) fn new(cap_ns: u64) -> Oracle {
+    pub(crate) fn new(rules: Rules) -> Oracle {
         Oracle {
             versions: vec![Version::empty(0)],
             acknowledged: 0,
@@ -92,7 +78,7 @@ impl Oracle {
             forgotten: BTreeMap::new(),
             told: 0,
             newest: 0,
-            cap_ns,
+            rules,
         }
     }
 
@@ -100,57 +86,108 @@ impl Oracle {
         self.versions.len() - 1
     }
 
-    /// Notes the state after a request; returns the version if it is a new one.
+    /// Executes a request and holds the node's reply and the keys that it has now against it; returns the version
+    /// if it is a new one.
     pub(crate) fn executed(
         &mut self,
         now: Moment,
-        stored: Vec<Stored>,
-        text: &str,
-    ) -> Option<usize> {
-        let number = self.versions.len();
-        let previous = &self.versions[number - 1];
-        let mut version = Version::empty(now.node_ns);
-        let mut old = previous.keys.clone();
-        old.retain(|_, item| item.is_live(now.node_ns));
-        for stored in stored {
-            let deadline = stored.deadline.map(|deadline| deadline.as_nanos());
-            if deadline.is_some_and(|deadline| deadline <= now.node_ns) {
-                continue;
+        database: u8,
+        request: &Request,
+        (reply, stored): (&[u8], &[Stored]),
+    ) -> Result<Option<usize>, Violation> {
+        let mut before = self.versions[self.last()].keys.clone();
+        before.retain(|_, item| item.is_live(now.node_ns));
+        let mut after = before.clone();
+        let mut execution = Execution {
+            now,
+            rules: self.rules,
+            database,
+            keys: &mut after,
+            between: Vec::new(),
+        };
+        let expected = execution.run(&request.words);
+        let between = execution.between;
+        let after = match self.refusal(now, &before, &after, reply) {
+            Refusal::No => Some(after),
+            Refusal::Right if request.is_script() => {
+                let mut stops = between.into_iter().chain([after]).rev();
+                stops.find(|keys| is_state(keys, stored, now.node_ns))
             }
-            let name = (stored.database, stored.key);
-            let before = old.remove(&name);
-            let same = before
-                .clone()
-                .filter(|item| item.value == stored.value && item.deadline == deadline);
-            let item = same.unwrap_or_else(|| {
-                version.changed.push(name.clone());
-                self.item(now, stored.value, deadline, number)
-            });
-            if item.changed == number {
-                let mut touched = before.iter().chain([&item]);
-                if touched.any(|item| self.is_uncovered(now, item)) {
-                    version.uncovered.push(name.clone());
-                }
+            Refusal::Right => Some(before.clone()),
+            Refusal::Missing => {
+                let what = "a key without a sufficient TTL is not refused";
+                return Err(Violation::new(what, request.text()));
             }
-            version.keys.insert(name, item);
+        };
+        let is_refused = reply.first() == Some(&b'-');
+        if !is_refused && !expected.is_met_by(reply) {
+            return Err(wrong_reply(request, reply, &expected));
         }
-        let deleted = old.iter().filter(|(_, item)| self.is_uncovered(now, item));
-        version
-            .uncovered
-            .extend(deleted.map(|(name, _)| name.clone()));
-        version.changed.extend(old.into_keys());
-        if version.changed.is_empty() {
+        let Some(after) = after.filter(|keys| is_state(keys, stored, now.node_ns)) else {
+            let detail = format!("{}: the node has {stored:?}", request.text());
+            return Err(Violation::new("a request does not do what it says", detail));
+        };
+        Ok(self.note(now, before, after, &request.text()))
+    }
+
+    /// Whether the node refused, and whether it should have.
+    fn refusal(&self, now: Moment, before: &Keys, after: &Keys, reply: &[u8]) -> Refusal {
+        let cap_ns = self.rules.cap_ns;
+        let is_new = |name: &Name, item: &Item| {
+            let old = before.get(name).map(|old| old.deadline);
+            item.is_uncovered(now, cap_ns) && old != Some(item.deadline)
+        };
+        let lacks_ttl = after.iter().any(|(name, item)| is_new(name, item));
+        match (
+            reply.first() == Some(&b'-'),
+            self.rules.requires_ttl && lacks_ttl,
+        ) {
+            (true, _) => Refusal::Right,
+            (false, true) => Refusal::Missing,
+            (false, false) => Refusal::No,
+        }
+    }
+
+    /// Notes the state after a request.
+    fn note(&mut self, now: Moment, before: Keys, after: Keys, text: &str) -> Option<usize> {
+        let cap_ns = self.rules.cap_ns;
+        let is_same = |name: &Name| match (before.get(name), after.get(name)) {
+            (Some(old), Some(new)) => old.value == new.value && old.deadline == new.deadline,
+            (None, None) => true,
+            _ => false,
+        };
+        let mut names: Vec<Name> = before.keys().chain(after.keys()).cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| !is_same(name));
+        if names.is_empty() {
             return None;
         }
-        version.text = text.to_owned();
-        self.versions.push(version);
-        Some(number)
+        let is_uncovered = |name: &Name| {
+            let mut items = before.get(name).into_iter().chain(after.get(name));
+            items.any(|item| item.is_uncovered(now, cap_ns))
+        };
+        self.versions.push(Version {
+            time: now.node_ns,
+            uncovered: names
+                .iter()
+                .filter(|name| is_uncovered(name))
+                .cloned()
+                .collect(),
+            changed: names,
+            keys: after,
+            is_revealed: false,
+            told_of: BTreeSet::new(),
+            text: text.to_owned(),
+        });
+        Some(self.last())
     }
 
     /// What a reply tells of which changed something.
     pub(crate) fn own(&self, number: usize) -> Told {
         Told {
             number,
+            name: None,
             is_uncovered: !self.versions[number].uncovered.is_empty(),
         }
     }
@@ -168,6 +205,7 @@ impl Oracle {
                 let number = self.versions.iter().rposition(is_change);
                 let told = |number: usize| Told {
                     number,
+                    name: Some(name.clone()),
                     // What else the same request did to other keys is not told of.
                     is_uncovered: self.versions[number].uncovered.contains(&name),
                 };
@@ -182,12 +220,19 @@ impl Oracle {
 
     /// A reply that tells of these versions was let through.
     pub(crate) fn reveal(&mut self, told: &[Told], is_always: bool, syncs_uncovered: bool) {
-        for &Told {
+        for Told {
             number,
+            name,
             is_uncovered,
         } in told
         {
-            self.versions[number].is_revealed = true;
+            let (number, is_uncovered) = (*number, *is_uncovered);
+            let version = &mut self.versions[number];
+            version.is_revealed = true;
+            match name {
+                Some(name) => drop(version.told_of.insert(name.clone())),
+                None => version.told_of.extend(version.changed.iter().cloned()),
+            }
             self.acknowledged = self.acknowledged.max(number);
             if is_always || is_uncovered && syncs_uncovered {
                 self.durable = self.durable.max(number);
@@ -213,14 +258,16 @@ impl Oracle {
             .find(|number| self.versions[*number].is(recovered, self.newest))
     }
 
-    /// The locks that clients hold by what they were told, and that version `kept` knows nothing of.
-    pub(crate) fn lost(&self, kept: usize) -> BTreeMap<Name, Held> {
+    /// The locks that clients hold by what they were told, and that version `kept` knows nothing of; all of them
+    /// where what the node has is none of the versions.
+    pub(crate) fn lost(&self, kept: Option<usize>) -> BTreeMap<Name, Held> {
         let mut lost = self.forgotten.clone();
-        for version in &self.versions[kept + 1..] {
-            if !version.is_revealed {
-                continue;
-            }
-            for name in &version.changed {
+        if kept.is_none() {
+            let base = self.versions[0].keys.iter();
+            lost.extend(base.filter_map(|(name, item)| Some((name.clone(), item.held()?))));
+        }
+        for version in &self.versions[kept.map_or(1, |kept| kept + 1)..] {
+            for name in &version.told_of {
                 match version.keys.get(name).and_then(Item::held) {
                     Some(held) => lost.insert(name.clone(), held),
                     None => lost.remove(name),
@@ -237,56 +284,89 @@ impl Oracle {
             .any(|version| version.is_revealed)
     }
 
-    /// The next incarnation begins with version `kept`.
-    pub(crate) fn restarted(&mut self, kept: usize, now: Moment, stored: &[Stored]) {
-        self.forgotten = self.lost(kept);
-        self.forgotten.retain(|_, held| held.until > now.true_ns);
+    /// The next incarnation begins with version `kept`, or with another state, and these locks are lost.
+    pub(crate) fn restarted(
+        &mut self,
+        kept: Option<usize>,
+        lost: BTreeMap<Name, Held>,
+        now: Moment,
+        stored: &[Stored],
+        is_logged: bool,
+    ) {
         let mut base = Version::empty(now.node_ns);
-        let old = &self.versions[kept].keys;
+        let none = BTreeMap::new();
+        let old = kept.map_or(&none, |kept| &self.versions[kept].keys);
         for stored in stored {
             let name = (stored.database, stored.key.clone());
             let deadline = stored.deadline.map(|deadline| deadline.as_nanos());
-            if deadline.is_some_and(|deadline| deadline <= now.node_ns) {
+            let ttl_ns = deadline.map(|deadline| deadline.saturating_sub(now.node_ns));
+            if ttl_ns == Some(0) {
                 continue;
             }
-            let known = old.get(&name).cloned();
-            let mut item =
-                known.unwrap_or_else(|| self.item(now, stored.value.clone(), deadline, 0));
-            item.changed = 0;
+            let is_same = |item: &&Item| item.value == stored.value && item.deadline == deadline;
+            let known = old.get(&name).filter(is_same).cloned();
+            let mut item = known.unwrap_or_else(|| {
+                // A state that was put back: what it has is granted anew.
+                Item::granted(stored.value.clone(), ttl_ns, now, self.rules)
+            });
+            if !is_logged {
+                // A log that takes no keys forgets it: the delay of the next start covers all of it.
+                item.covered_until = item.until;
+            }
             base.keys.insert(name, item);
         }
+        self.forgotten = lost;
+        self.forgotten.retain(|_, held| held.until > now.true_ns);
         self.versions = vec![base];
         self.newest = now.node_ns;
         self.acknowledged = 0;
         self.durable = 0;
     }
+}
 
-    fn item(&self, now: Moment, value: StoredValue, deadline: Option<u64>, changed: usize) -> Item {
-        let ttl_ns = deadline.map(|deadline| deadline.saturating_sub(now.node_ns));
-        Item {
-            value,
-            deadline,
-            until: ttl_ns.map(|ttl_ns| now.true_ns + ttl_ns),
-            covered_until: ttl_ns.map(|ttl_ns| now.true_ns + ttl_ns.min(self.cap_ns)),
-            changed,
+/// Whether a node refused a request.
+enum Refusal {
+    /// It did not, and need not have.
+    No,
+    /// It did. Why is its business: a delay, a full disk, a missing TTL.
+    Right,
+    /// It did not, and `require-ttl` says that it has to.
+    Missing,
+}
+
+fn wrong_reply(request: &Request, reply: &[u8], expected: &Expected) -> Violation {
+    let reply = String::from_utf8_lossy(reply);
+    let detail = format!("{}: {reply:?}, not {expected:?}", request.text());
+    Violation::new("a reply is not what the request says", detail)
+}
+
+/// Whether a node that has `stored` has these keys, but for expired ones.
+fn is_state(keys: &Keys, stored: &[Stored], node_ns: u64) -> bool {
+    let mut found = 0;
+    for stored in stored {
+        let deadline = stored.deadline.map(|deadline| deadline.as_nanos());
+        if deadline.is_some_and(|deadline| deadline <= node_ns) {
+            continue;
         }
+        let item = keys.get(&(stored.database, stored.key.clone()));
+        let is_same = |item: &Item| item.value == stored.value && item.deadline == deadline;
+        if !item.is_some_and(is_same) {
+            return false;
+        }
+        found += 1;
     }
-
-    fn is_uncovered(&self, now: Moment, item: &Item) -> bool {
-        let limit = now.node_ns + self.cap_ns;
-        item.deadline.is_none_or(|deadline| deadline > limit)
-    }
+    found == keys.len()
 }
 
 impl Item {
     /// The lock that this is to its holder, if a restart delay can cover any of it.
     pub(crate) fn held(&self) -> Option<Held> {
-        let value = self.value.clone();
-        self.covered_until.map(|until| Held { value, until })
-    }
-
-    fn is_live(&self, now_ns: u64) -> bool {
-        self.deadline.is_none_or(|deadline| deadline > now_ns)
+        self.covered_until.map(|until| Held {
+            value: self.value.clone(),
+            until,
+            granted: self.granted,
+            run: self.run,
+        })
     }
 }
 
@@ -298,6 +378,7 @@ impl Version {
             changed: Vec::new(),
             uncovered: Vec::new(),
             is_revealed: false,
+            told_of: BTreeSet::new(),
             text: "start".to_owned(),
         }
     }

@@ -7,6 +7,8 @@ use super::random::Random;
 pub(crate) struct Request {
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) reads: Reads,
+    /// Whose it is.
+    pub(crate) connection: usize,
 }
 
 /// What a reply that changes nothing tells its client about earlier changes.
@@ -23,11 +25,32 @@ pub(crate) enum Reads {
 impl Request {
     pub(crate) fn new(words: &[&str], reads: Reads) -> Request {
         let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        Request { words, reads }
+        Request {
+            words,
+            reads,
+            connection: 0,
+        }
     }
 
-    /// A request of any kind.
+    /// A request of any kind, of any connection.
     pub(crate) fn any(random: &mut Random) -> Request {
+        let connection = Request::any_connection(random);
+        let request = match random.chance(1, 25) {
+            true => Request::new(&["WAITAOF", "1", "0", "0"], Reads::Nothing),
+            false => Request::on_keys(random),
+        };
+        Request {
+            connection,
+            ..request
+        }
+    }
+
+    /// One of the clients.
+    pub(crate) fn any_connection(random: &mut Random) -> usize {
+        usize::try_from(random.below(CONNECTIONS as u64)).unwrap_or(0)
+    }
+
+    fn on_keys(random: &mut Random) -> Request {
         let (key, other) = (random.pick(&KEYS), random.pick(&KEYS));
         let hash = random.pick(&["h0", "h1"]);
         let token = format!("t{}", random.below(1 << 40));
@@ -67,17 +90,14 @@ impl Request {
         }
     }
 
-    /// The longest grant that a delay covers.
-    pub(crate) fn longest() -> Request {
-        Request::new(
-            &["SET", "longest", "token", "NX", "PX", "60000"],
-            Reads::Nothing,
-        )
+    /// Whether it is a script: one that runs out of room keeps what it did before.
+    pub(crate) fn is_script(&self) -> bool {
+        self.words[0] == b"EVAL"
     }
 
-    /// A grant that comes after everything else.
-    pub(crate) fn late() -> Request {
-        Request::new(&["SET", "late", "token", "NX", "PX", "80"], Reads::Nothing)
+    /// Whether it asks that everything this connection knows of is synced.
+    pub(crate) fn is_for_sync(&self) -> bool {
+        self.words[0] == b"WAITAOF"
     }
 
     /// The request as people write it, long words cut.
@@ -90,21 +110,25 @@ impl Request {
             }
             text
         };
-        self.words.iter().map(word).collect::<Vec<_>>().join(" ")
+        let words: Vec<String> = self.words.iter().map(word).collect();
+        format!("{}> {}", self.connection, words.join(" "))
     }
 }
 
+/// So many clients at once.
+pub(crate) const CONNECTIONS: usize = 3;
+
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 
-const TTLS_MS: [u64; 6] = [80, 900, 5_000, 20_000, 45_000, 60_000];
+const TTLS_MS: [u64; 7] = [80, 900, 5_000, 20_000, 45_000, 60_000, 85_000];
 
 /// Longer than any restart delay waits for.
 const BEYOND_CAP_MS: &str = "200000";
 
-const COMPARE_AND_DELETE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+pub(crate) const COMPARE_AND_DELETE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
-const REENTER: &str = "redis.call('hincrby',KEYS[1],ARGV[1],1) \
+pub(crate) const REENTER: &str = "redis.call('hincrby',KEYS[1],ARGV[1],1) \
                        redis.call('pexpire',KEYS[1],ARGV[2]) return nil";
 
-const TWO: &str = "redis.call('set',KEYS[1],ARGV[1],'px',ARGV[2]) redis.call('del',KEYS[2]) \
+pub(crate) const TWO: &str = "redis.call('set',KEYS[1],ARGV[1],'px',ARGV[2]) redis.call('del',KEYS[2]) \
                    redis.call('set','k9',ARGV[1],'px',ARGV[2]) return 1";

@@ -6,6 +6,7 @@ use quorlock_persistence::{Fault, Operation};
 
 use super::check::Reopened;
 use super::images::{Image, ImageKind};
+use super::options::Directory;
 use super::world::World;
 
 /// Counts over one or many workloads.
@@ -47,6 +48,16 @@ pub struct Statistics {
     pub refusals: u64,
     /// Starts refused because both copies of a header were torn into garbage.
     pub torn_headers: u64,
+    /// Starts in a directory that was copied elsewhere.
+    pub moved: u64,
+    /// Starts in a directory whose log was deleted.
+    pub emptied: u64,
+    /// Starts in a directory to which an earlier state was put back.
+    pub restored: u64,
+    /// Restarts under another cap than the run before.
+    pub other_caps: u64,
+    /// States of disks that have lied.
+    pub lies: u64,
     /// Faults of the disk that workloads asked for.
     pub faults_planned: u64,
     /// Faults that happened, by kind.
@@ -103,6 +114,11 @@ impl Statistics {
             ("acknowledged writes checked", &mut self.acknowledged),
             ("refused after a lying disk", &mut self.refusals),
             ("refused over a header of garbage", &mut self.torn_headers),
+            ("in a directory that was moved", &mut self.moved),
+            ("in a directory that was emptied", &mut self.emptied),
+            ("in a directory that was put back", &mut self.restored),
+            ("restarts under another cap", &mut self.other_caps),
+            ("states of disks that have lied", &mut self.lies),
             ("faults planned", &mut self.faults_planned),
         ]
     }
@@ -115,12 +131,31 @@ impl Statistics {
             ImageKind::Torn => self.torn += 1,
         }
         self.with_names += u64::from(image.has_names);
+        self.lies += u64::from(world.has_lied);
         let revealed = world
             .oracle
             .versions
             .iter()
             .filter(|version| version.is_revealed);
         self.acknowledged += revealed.count() as u64;
+    }
+
+    /// Notes what was done to a directory before a start.
+    pub(crate) fn note_directory(&mut self, directory: Directory) {
+        match directory {
+            Directory::Same => {}
+            Directory::Moved => self.moved += 1,
+            Directory::Emptied => self.emptied += 1,
+            Directory::Restored(_) | Directory::LogRestored(_) => self.restored += 1,
+        }
+    }
+
+    /// Notes with what a node is started again within its workload.
+    pub(crate) fn note_start(&mut self, world: &World) {
+        self.note_directory(world.options.directory);
+        let before = world.caps.values().last();
+        self.other_caps +=
+            u64::from(before.is_some_and(|cap_ns| *cap_ns != world.options.cap_ns()));
     }
 
     pub(crate) fn note_reopened(&mut self, reopened: &Reopened) {

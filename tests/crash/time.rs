@@ -18,6 +18,8 @@ struct Readings {
     raw_ns: u64,
     wall_us: u64,
     boot: u8,
+    /// How much faster than true time the raw clock runs, in parts per million.
+    rate_ppm: i32,
 }
 
 impl WorldClock {
@@ -28,6 +30,7 @@ impl WorldClock {
                 raw_ns: HOUR_NS,
                 wall_us: 1_790_000_000_000_000,
                 boot: 1,
+                rate_ppm: 0,
             }),
         }
     }
@@ -42,14 +45,15 @@ impl WorldClock {
     pub(crate) fn advance(&self, by_ns: u64) {
         self.change(|readings| {
             readings.true_ns += by_ns;
-            readings.raw_ns += by_ns;
+            readings.raw_ns += at_rate(by_ns, readings.rate_ppm);
             readings.wall_us += by_ns / 1_000;
         });
     }
 
-    /// The machine went down, came up again and has counted a minute since.
-    pub(crate) fn reboot(&self) {
+    /// The machine went down, came up again and has counted a minute since, with a clock of this rate.
+    pub(crate) fn reboot(&self, rate_ppm: i32) {
         self.change(|readings| {
+            readings.rate_ppm = rate_ppm;
             readings.raw_ns = HOUR_NS / 60;
             readings.boot = readings.boot.wrapping_add(1);
         });
@@ -61,6 +65,28 @@ impl WorldClock {
 
     pub(crate) fn true_ns(&self) -> u64 {
         self.read().true_ns
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.read().rate_ppm == 0
+    }
+
+    /// Advances until the raw clock has counted so many nanoseconds.
+    pub(crate) fn advance_raw(&self, by_ns: u64) {
+        let rate = u128::from(1_000_000_u32.saturating_add_signed(self.read().rate_ppm));
+        let true_ns = (u128::from(by_ns) * 1_000_000).div_ceil(rate);
+        self.advance(u64::try_from(true_ns).unwrap_or(u64::MAX));
+    }
+
+    /// How long the raw clock takes for so many nanoseconds, in true time, rounded down.
+    pub(crate) fn true_for_raw(&self, raw_ns: u64) -> u64 {
+        let rate = u128::from(1_000_000_u32.saturating_add_signed(self.read().rate_ppm));
+        let true_ns = u128::from(raw_ns) * 1_000_000 / rate;
+        u64::try_from(true_ns).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn raw(&self) -> u64 {
+        self.read().raw_ns
     }
 
     fn change(&self, change: impl FnOnce(&mut Readings)) {
@@ -95,6 +121,11 @@ impl Clock for WorldClock {
     fn boot(&self) -> Boot {
         Boot([self.read().boot; 16])
     }
+}
+
+fn at_rate(by_ns: u64, rate_ppm: i32) -> u64 {
+    let rate = u128::from(1_000_000_u32.saturating_add_signed(rate_ppm));
+    u64::try_from(u128::from(by_ns) * rate / 1_000_000).unwrap_or(u64::MAX)
 }
 
 const HOUR_NS: u64 = 3_600_000_000_000;

@@ -6,6 +6,7 @@ use std::fmt;
 
 use quorlock_persistence::{Fault, Operation};
 
+use super::options::{Options, Vary};
 use super::random::Random;
 use super::request::Request;
 
@@ -33,10 +34,12 @@ pub(crate) enum Step {
     Compact,
     /// The clients' connection goes over to another database.
     Select(u8),
+    /// A client goes without having read its replies, and another one comes.
+    Close(usize),
     /// The restart delay is waited out.
     Serve,
     /// The node ends in some way, and is started again.
-    Restart(Ending, Mode),
+    Restart(Ending, Options),
     /// The disk holds so many bytes more than now, or any number again.
     Room(Option<u64>),
     /// An operation of the disk goes wrong.
@@ -55,6 +58,7 @@ impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Request(request) => formatter.write_str(&request.text()),
+            Step::Restart(ending, options) => write!(formatter, "{ending:?}, start: {options}"),
             other => write!(formatter, "{other:?}"),
         }
     }
@@ -110,11 +114,8 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// The workload of a seed.
-    pub(crate) fn of(seed: u64) -> Workload {
+    pub(crate) fn of(seed: u64, vary: Vary) -> Workload {
         let mut random = Random::of(&[seed, 1]);
-        if random.chance(1, 12) {
-            return Workload::lying(random);
-        }
         let is_short = random.chance(1, 2);
         let mode = random.pick(&[
             Mode::Always,
@@ -131,6 +132,7 @@ impl Workload {
         let mut maker = Maker {
             mode,
             is_short,
+            vary,
             steps: Vec::new(),
             random,
         };
@@ -146,6 +148,10 @@ impl Workload {
             let place = random.below(steps.len().div_ceil(2) as u64);
             let place = usize::try_from(place).unwrap_or(0);
             steps.insert(place, any_fault(&mut random));
+        } else if random.chance(1, 8) {
+            // A disk may lie from any moment on.
+            let place = usize::try_from(random.below(steps.len() as u64)).unwrap_or(0);
+            steps.insert(place, Step::Lie);
         }
         Workload {
             mode,
@@ -153,42 +159,12 @@ impl Workload {
             steps,
         }
     }
-
-    /// A disk that lies from some moment on. The longest lock is promised before that: a promise that never reached
-    /// the disk protects nobody.
-    fn lying(mut random: Random) -> Workload {
-        let mode = random.pick(&Mode::LOGGED);
-        let longest = Request::longest();
-        let steps = vec![
-            Step::WorkOnLog,
-            Step::Request(longest),
-            Step::Commit,
-            Step::Lie,
-        ];
-        let mut maker = Maker {
-            mode,
-            is_short: true,
-            steps,
-            random,
-        };
-        for _ in 0..8 {
-            maker.serve_requests();
-            let syncs = maker.random.chance(1, 2);
-            maker
-                .steps
-                .push(if syncs { Step::Sync } else { Step::Maintain });
-        }
-        Workload {
-            mode,
-            is_short: true,
-            steps: maker.steps,
-        }
-    }
 }
 
 struct Maker {
     mode: Mode,
     is_short: bool,
+    vary: Vary,
     steps: Vec<Step>,
     random: Random,
 }
@@ -210,7 +186,8 @@ impl Maker {
             }
             77..=84 => self.steps.push(Step::Compact),
             85..=86 => self.compact(),
-            87 => self.steps.push(match random.below(2) {
+            87 => self.steps.push(match random.below(3) {
+                2 => Step::Close(Request::any_connection(random)),
                 0 => Step::Select(u8::from(random.chance(1, 2))),
                 _ => Step::Wall(random.pick(&WALL_STEPS)),
             }),
@@ -243,7 +220,8 @@ impl Maker {
     /// A change while the node runs.
     fn configure(&mut self) {
         if self.random.chance(1, 3) {
-            self.steps.push(Step::Cap(self.random.pick(&[20, 60, 90])));
+            self.steps
+                .push(Step::Cap(self.random.pick(&[5, 20, 60, 90])));
         } else if self.mode != Mode::Volatile {
             self.mode = self.random.pick(&Mode::LOGGED);
             self.steps.push(Step::Mode(self.mode));
@@ -270,11 +248,13 @@ impl Maker {
         if random.chance(1, 4) {
             self.mode = random.pick(&Mode::ALL);
         }
-        self.steps.push(Step::Restart(ending, self.mode));
+        let mut options = || Options::any(self.mode, random, self.vary);
+        self.steps.push(Step::Restart(ending, options()));
+        let again = options();
         match random.below(6) {
             // Two crashes in a row.
-            0 => self.steps.push(Step::Restart(Ending::Kill, self.mode)),
-            1 => self.steps.push(Step::Restart(Ending::Stop, self.mode)),
+            0 => self.steps.push(Step::Restart(Ending::Kill, again)),
+            1 => self.steps.push(Step::Restart(Ending::Stop, again)),
             2 => self.steps.push(Step::Request(Request::any(random))),
             _ => self.steps.push(Step::Serve),
         }

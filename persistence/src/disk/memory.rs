@@ -257,6 +257,44 @@ impl MemoryDisk {
         content.edit(change);
     }
 
+    /// The number of the file that has this name: it stays when the file is renamed, and no copy has it.
+    pub fn file_number(&self, name: &str) -> Option<u64> {
+        self.state().names.id_of(name).ok()
+    }
+
+    /// The directory after somebody has put `image`, an earlier state of it, back over it: of the names for which
+    /// `takes_part` says so it has those of the image, as new files with the same bytes. All of it is durable.
+    pub fn with_put_back(
+        &self,
+        image: &MemoryDisk,
+        takes_part: impl Fn(&str) -> bool,
+    ) -> MemoryDisk {
+        let mut state = self.state().copy();
+        let image = image.state();
+        let old: Vec<String> = state.names.seen().map(|(name, _)| name.clone()).collect();
+        for name in old.iter().filter(|name| takes_part(name)) {
+            // It was listed on the lines above.
+            let _ = state.names.remove(name, false);
+        }
+        for (name, id) in image.names.seen().filter(|(name, _)| takes_part(name)) {
+            let Some(content) = image.contents.get(&id) else {
+                continue;
+            };
+            let mut copy = content::Content::default();
+            copy.write(0, content.bytes(), false);
+            state.contents_made += 1;
+            let number = state.contents_made;
+            state.contents.insert(number, Arc::new(copy));
+            state.names.create(name, number, false);
+        }
+        state.names.sync();
+        for content in state.contents.values_mut() {
+            Arc::make_mut(content).sync();
+        }
+        state.forget_unnamed();
+        MemoryDisk::of(state)
+    }
+
     fn of(state: State) -> MemoryDisk {
         MemoryDisk {
             state: Arc::new(Mutex::new(state)),

@@ -3,7 +3,8 @@
 use crate::small_log::*;
 use quorlock_persistence::{Batch, MemoryDisk, Recovery, WriteError};
 use rustix::io::Errno;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 const EIO: i32 = Errno::IO.raw_os_error();
 const ENOSPC: i32 = Errno::NOSPC.raw_os_error();
@@ -80,6 +81,38 @@ fn a_failed_ticket_ends_the_log_for_the_writer_too() {
         "the other ticket must not call the same data durable"
     );
     assert_ended(&mut log, &error);
+}
+
+/// The sync of an older ticket may still fail: what a newer one has synced beside it would count although a
+/// hole is before it.
+#[test]
+fn two_syncs_never_run_at_once() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    append(&mut log, b"x");
+    write(&mut log);
+    let (first, second) = (log.writer.begin_sync(), log.writer.begin_sync());
+    let running = Arc::new((Mutex::new((0_u32, 0_u32)), Condvar::new()));
+    let seen = Arc::clone(&running);
+    let hook = move || {
+        let (running, entered) = &*seen;
+        let mut counts = running.lock().unwrap();
+        counts.0 += 1;
+        counts.1 = counts.1.max(counts.0);
+        entered.notify_all();
+        // Long enough for the other thread to come here as well, if nothing keeps it out.
+        let alone = |counts: &mut (u32, u32)| counts.1 < 2;
+        let (mut counts, _) = entered
+            .wait_timeout_while(counts, Duration::from_millis(200), alone)
+            .unwrap();
+        counts.0 -= 1;
+    };
+    disk.on_sync(Arc::new(hook));
+    std::thread::scope(|scope| {
+        scope.spawn(|| first.run().unwrap());
+        scope.spawn(|| second.run().unwrap());
+    });
+    assert_eq!(running.0.lock().unwrap().1, 1, "syncs at the same time");
 }
 
 #[test]

@@ -16,6 +16,8 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "simulation")]
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use quorlock_persistence::Disk;
@@ -29,6 +31,25 @@ pub(crate) struct Place {
     machine_file: PathBuf,
     /// Stands for the place of a disk in memory.
     name: u64,
+    /// Tells the files of a disk in memory from copies of them, where it can.
+    #[cfg(feature = "simulation")]
+    files: Option<FileNumbers>,
+}
+
+/// The number of a file of a disk in memory by its name, as inode numbers are; `None` where there is no such file.
+#[cfg(feature = "simulation")]
+#[derive(Clone)]
+pub struct FileNumbers(pub Arc<NumberOf>);
+
+/// What [`FileNumbers`] asks.
+#[cfg(feature = "simulation")]
+pub type NumberOf = dyn Fn(&str) -> Option<u64> + Send + Sync;
+
+#[cfg(feature = "simulation")]
+impl std::fmt::Debug for FileNumbers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("FileNumbers")
+    }
 }
 
 impl Place {
@@ -38,6 +59,17 @@ impl Place {
             directory: None,
             machine_file: PathBuf::new(),
             name,
+            #[cfg(feature = "simulation")]
+            files: None,
+        }
+    }
+
+    /// The place of a disk in memory whose files can be told from copies: it has markers, as a directory has.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn simulated(name: u64, files: Option<FileNumbers>) -> Self {
+        Self {
+            files,
+            ..Self::named(name)
         }
     }
 
@@ -47,6 +79,44 @@ impl Place {
             directory: Some(directory.to_owned()),
             machine_file: PathBuf::from(MACHINE_FILE),
             name: 0,
+            #[cfg(feature = "simulation")]
+            files: None,
+        }
+    }
+
+    /// Whether there are files that a copy can be told from.
+    fn has_files(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        if self.files.is_some() {
+            return true;
+        }
+        self.directory.is_some()
+    }
+
+    /// What no copy has in common with a file here, or with the directory itself.
+    fn origin(&self, name: Option<&str>) -> [u128; 2] {
+        #[cfg(feature = "simulation")]
+        if let Some(FileNumbers(number)) = &self.files {
+            let number = name.map_or(Some(self.name), |name| number(name));
+            return [number.map_or(0, |number| u128::from(number) + 1), 0];
+        }
+        let Some(directory) = &self.directory else {
+            return [0, 0];
+        };
+        match name {
+            Some(name) => origin(&directory.join(name)),
+            None => origin(directory),
+        }
+    }
+
+    /// The running name counts, where both are there: whatever brought it back is not the marker. The
+    /// other name is given after SHUTDOWN is durable: beside a log without one it belongs to a later
+    /// state than that log.
+    fn marker_origin(&self, incarnation: u64, is_shut_down: bool) -> [u128; 2] {
+        let name = marker(incarnation);
+        match self.origin(Some(&name)) {
+            [0, 0] if is_shut_down => self.origin(Some(&format!("{name}{STOPPED}"))),
+            running => running,
         }
     }
 
@@ -55,7 +125,7 @@ impl Place {
     /// # Errors
     /// When the directory cannot be read.
     pub(crate) fn newest_incarnation(&self, disk: &dyn Disk) -> io::Result<u64> {
-        if self.directory.is_none() {
+        if !self.has_files() {
             return Ok(0);
         }
         let names = disk.list()?;
@@ -66,14 +136,14 @@ impl Place {
     /// The fingerprint that START of this incarnation has if it was written here, and if its run
     /// ended as its log says: with a complete SHUTDOWN, or without.
     pub(crate) fn fingerprint(&self, incarnation: u64, is_shut_down: bool) -> u64 {
-        let Some(directory) = &self.directory else {
+        if !self.has_files() {
             return self.name;
-        };
+        }
         let machine = std::fs::read(&self.machine_file).unwrap_or_default();
         let parts = [
-            origin(directory),
-            origin(&directory.join(identity::FILE)),
-            marker_origin(directory, incarnation, is_shut_down),
+            self.origin(None),
+            self.origin(Some(identity::FILE)),
+            self.marker_origin(incarnation, is_shut_down),
         ];
         let bytes = machine
             .into_iter()
@@ -89,7 +159,7 @@ impl Place {
     /// # Errors
     /// When the directory cannot be written.
     pub(crate) fn mark(&self, disk: &dyn Disk, incarnation: u64) -> io::Result<u64> {
-        if self.directory.is_some() {
+        if self.has_files() {
             let file = disk.create(&marker(incarnation))?;
             file.write_at(0, MARKER_TEXT)?;
             disk.sync_dir()?;
@@ -100,7 +170,7 @@ impl Place {
     /// Gives the marker its other name, once SHUTDOWN is durable. A marker that keeps its name only
     /// fails to betray an older log that is put back.
     pub(crate) fn rest(&self, disk: &dyn Disk, incarnation: u64) {
-        if self.directory.is_none() {
+        if !self.has_files() {
             return;
         }
         let name = marker(incarnation);
@@ -109,10 +179,11 @@ impl Place {
             .and_then(|()| disk.sync_dir());
     }
 
-    /// Removes the markers of other incarnations, once START of this one is durable.
+    /// Removes the markers of other incarnations, once START of this one is durable. That is durable itself before
+    /// anybody is answered: a marker that a power loss brings back would vouch for an older log.
     pub(crate) fn settle(&self, disk: &dyn Disk, incarnation_now: u64) {
         let Ok(names) = disk.list() else { return };
-        if self.directory.is_none() {
+        if !self.has_files() {
             return;
         }
         for entry in names {
@@ -122,6 +193,7 @@ impl Place {
                 let _ = disk.remove(&entry.name);
             }
         }
+        let _ = disk.sync_dir();
     }
 }
 
@@ -147,17 +219,6 @@ fn origin(path: &Path) -> [u128; 2] {
         u128::from(metadata.ino()),
         born.map_or(0, |time| time.as_nanos()),
     ]
-}
-
-/// The running name counts, where both are there: whatever brought it back is not the marker. The
-/// other name is given after SHUTDOWN is durable: beside a log without one it belongs to a later
-/// state than that log.
-fn marker_origin(directory: &Path, incarnation: u64, is_shut_down: bool) -> [u128; 2] {
-    let name = marker(incarnation);
-    match origin(&directory.join(&name)) {
-        [0, 0] if is_shut_down => origin(&directory.join(format!("{name}{STOPPED}"))),
-        running => running,
-    }
 }
 
 fn marker(incarnation: u64) -> String {

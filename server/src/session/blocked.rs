@@ -58,7 +58,8 @@ impl Blocked {
         }
     }
 
-    fn is_synced(self, shared: &Shared) -> bool {
+    /// Whether what the client waits for is synced.
+    pub(crate) fn is_synced(self, shared: &Shared) -> bool {
         shared.commit.synced() >= self.position
     }
 }

@@ -1,0 +1,285 @@
+//! What a node is started with, and in which directory: everything an operator may change between two starts.
+//!
+//! Invariant: what is left to chance here is only what the book says changes no promise, or what the oracle knows
+//! the consequence of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use quorlock_persistence::{MemoryDisk, Options as Sizes};
+use quorlock_server::config::Config;
+use quorlock_server::simulation::{FileNumbers, Setup};
+
+use super::random::Random;
+use super::workload::Mode;
+
+/// A node's configuration and its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) mode: Mode,
+    /// `restart-delay-max`, in seconds.
+    pub(crate) cap_s: u64,
+    /// `clock-drift-percent`
+    pub(crate) drift_percent: u32,
+    /// `restart-delay`
+    pub(crate) delay: Delay,
+    /// `trust-fsync`
+    pub(crate) trusts_fsync: bool,
+    /// `require-ttl`
+    pub(crate) requires_ttl: bool,
+    /// `no-ttl-durability`: synced, or as the mode says.
+    pub(crate) syncs_uncovered: bool,
+    pub(crate) directory: Directory,
+    /// How much faster than true time the raw clock runs, if the machine was rebooted.
+    pub(crate) rate_ppm: i32,
+}
+
+/// `restart-delay`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delay {
+    Auto,
+    Always,
+    Off,
+    /// In milliseconds.
+    Fixed(u64),
+}
+
+/// What was done to the directory of a stopped node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Directory {
+    /// Nothing.
+    Same,
+    /// It is a copy, elsewhere.
+    Moved,
+    /// The log is deleted; identity and marker are there.
+    Emptied,
+    /// An earlier state was put back over all files; the number chooses one.
+    Restored(u64),
+    /// An earlier state of the log alone was put back.
+    LogRestored(u64),
+}
+
+/// What changes between starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Vary {
+    /// Everything that [`Options`] has.
+    #[default]
+    Everything,
+    /// The mode, as ever, and `restart-delay-max`.
+    Cap,
+}
+
+impl Options {
+    /// Those of a node that was never started.
+    pub(crate) fn plain(mode: Mode) -> Options {
+        Options {
+            mode,
+            cap_s: 60,
+            drift_percent: 1,
+            delay: Delay::Auto,
+            trusts_fsync: false,
+            requires_ttl: false,
+            syncs_uncovered: true,
+            directory: Directory::Same,
+            rate_ppm: 0,
+        }
+    }
+
+    /// Any, for a start in this mode.
+    pub(crate) fn any(mode: Mode, random: &mut Random, vary: Vary) -> Options {
+        let cap_s = random.pick(&CAPS_S);
+        let plain = Options {
+            cap_s,
+            ..Options::plain(mode)
+        };
+        if vary == Vary::Cap {
+            return plain;
+        }
+        let directory = match random.below(24) {
+            0 => Directory::Moved,
+            1 => Directory::Emptied,
+            2 => Directory::Restored(random.next()),
+            3 => Directory::LogRestored(random.next()),
+            _ => Directory::Same,
+        };
+        Options {
+            drift_percent: random.pick(&[1, 1, 2, 10]),
+            delay: match random.below(16) {
+                0 => Delay::Off,
+                1 => Delay::Fixed(random.pick(&[1, 700, 30_000])),
+                2..=4 => Delay::Always,
+                _ => Delay::Auto,
+            },
+            trusts_fsync: random.chance(1, 6),
+            requires_ttl: random.chance(1, 10),
+            syncs_uncovered: !random.chance(1, 6),
+            directory,
+            rate_ppm: random.pick(&[0, 0, RATE_PPM, -RATE_PPM]),
+            ..plain
+        }
+    }
+
+    pub(crate) fn cap_ns(&self) -> u64 {
+        self.cap_s * 1_000_000_000
+    }
+
+    /// What the operator has limited the delay to, by experiment, in nanoseconds.
+    pub(crate) fn limit_ns(&self) -> Option<u64> {
+        match self.delay {
+            Delay::Auto | Delay::Always => None,
+            Delay::Off => Some(0),
+            Delay::Fixed(ms) => Some(ms * 1_000_000),
+        }
+    }
+
+    /// What a node on this disk is set up with.
+    pub(crate) fn setup(&self, disk: &MemoryDisk, place: u64, seed: u64) -> Setup {
+        let mut config = Config::default();
+        let (logged, fsync) = match self.mode {
+            Mode::Always => ("yes", "always"),
+            Mode::Everysec => ("yes", "everysec"),
+            Mode::No => ("yes", "no"),
+            Mode::Volatile => ("no", "always"),
+        };
+        let yes_or_no = |is_so| if is_so { "yes" } else { "no" };
+        let delay = match self.delay {
+            Delay::Auto => "auto".to_owned(),
+            Delay::Always => "always".to_owned(),
+            Delay::Off => "off".to_owned(),
+            Delay::Fixed(ms) => ms.to_string(),
+        };
+        for (name, value) in [
+            ("appendonly", logged),
+            ("appendfsync", fsync),
+            ("first-start", "wait"),
+            ("restart-delay-max", &format!("{}s", self.cap_s)),
+            ("clock-drift-percent", &self.drift_percent.to_string()),
+            ("restart-delay", &delay),
+            ("trust-fsync", yes_or_no(self.trusts_fsync)),
+            ("require-ttl", yes_or_no(self.requires_ttl)),
+            (
+                "no-ttl-durability",
+                if self.syncs_uncovered {
+                    "sync"
+                } else {
+                    "as-mode"
+                },
+            ),
+        ] {
+            config.set(name, &[value]).expect("these directives exist");
+        }
+        let numbers = disk.clone();
+        Setup {
+            config,
+            sizes: Sizes {
+                first_segment_bytes: 10 << 10,
+                segment_bytes: 10 << 10,
+                frame_bytes_max: 4 << 10,
+                reserve_bytes: 1 << 10,
+                expected_node: None,
+            },
+            part_bytes: 256,
+            place,
+            files: Some(FileNumbers(Arc::new(move |name| numbers.file_number(name)))),
+            seed,
+            is_remote: true,
+        }
+    }
+}
+
+impl Directory {
+    /// The disk after it, for a node that has left these earlier states, oldest first; `None` where there is no
+    /// earlier state to put back.
+    pub(crate) fn change(self, disk: &MemoryDisk, earlier: &[Backup]) -> Option<Changed> {
+        let choose = |number: u64| {
+            let count = earlier.len() as u64;
+            let index = usize::try_from(number.checked_rem(count)?).ok()?;
+            earlier.get(index)
+        };
+        let empty = MemoryDisk::with_power_loss();
+        let put_back = |backup: &Backup, disk| Changed {
+            disk,
+            is_older: true,
+            cap_ns: backup.cap_ns,
+        };
+        Some(match self {
+            Directory::Same => Changed::same(disk),
+            Directory::Moved => Changed {
+                disk: disk.with_put_back(&disk.after_process_end(), |_| true),
+                ..Changed::same(disk)
+            },
+            Directory::Emptied => Changed {
+                disk: disk.with_put_back(&empty, is_of_log),
+                is_older: true,
+                cap_ns: 0,
+            },
+            Directory::Restored(number) => {
+                let backup = choose(number)?;
+                put_back(backup, disk.with_put_back(&backup.disk, |_| true))
+            }
+            Directory::LogRestored(number) => {
+                let backup = choose(number)?;
+                put_back(backup, disk.with_put_back(&backup.disk, is_of_log))
+            }
+        })
+    }
+}
+
+/// An earlier state of the directory, taken while no node ran on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Backup {
+    pub(crate) disk: MemoryDisk,
+    /// The cap that the last run before it was started with.
+    pub(crate) cap_ns: u64,
+}
+
+/// A directory after something was done to it.
+pub(crate) struct Changed {
+    pub(crate) disk: MemoryDisk,
+    /// It knows nothing of the last runs.
+    pub(crate) is_older: bool,
+    /// The cap that it can tell of.
+    pub(crate) cap_ns: u64,
+}
+
+impl Changed {
+    /// A directory to which nothing was done.
+    pub(crate) fn same(disk: &MemoryDisk) -> Changed {
+        Changed {
+            disk: disk.clone(),
+            is_older: false,
+            cap_ns: 0,
+        }
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = Options::plain(self.mode);
+        write!(formatter, "{}, cap {} s", self.mode.name(), self.cap_s)?;
+        if *self
+            != (Options {
+                cap_s: self.cap_s,
+                ..plain
+            })
+        {
+            let (delay, drift) = (self.delay, self.drift_percent);
+            write!(formatter, ", restart-delay {delay:?}, drift {drift} %")?;
+            let (trusts, requires) = (self.trusts_fsync, self.requires_ttl);
+            write!(formatter, ", trust-fsync {trusts}, require-ttl {requires}")?;
+            let (syncs, directory) = (self.syncs_uncovered, self.directory);
+            write!(formatter, ", syncs without TTL {syncs}, {directory:?}")?;
+            write!(formatter, ", clock {} ppm", self.rate_ppm)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_of_log(name: &str) -> bool {
+    name.starts_with("segment-")
+}
+
+const CAPS_S: [u64; 4] = [5, 20, 60, 90];
+
+/// Within the drift bound of every configuration.
+pub(crate) const RATE_PPM: i32 = 10_000;

@@ -414,7 +414,9 @@ fn bytes(output: &Output) -> Vec<u8> {
 
 fn new_session(shared: &Arc<Shared>) -> Session {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let client = shared.clients.add(nobody, nobody, shared.clock.raw_ns());
+    let client = shared
+        .clients
+        .add((nobody, nobody), shared.clock.raw_ns(), 0);
     Session::new(client, shared)
 }
 

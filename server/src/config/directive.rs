@@ -2,7 +2,7 @@
 
 use super::error::Problem;
 use super::suggest::closest;
-use super::{Config, redis, table};
+use super::{Config, redis, table, warning};
 
 /// One directive. Adding one is adding one row.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl Directive {
         match self.treatment {
             Treatment::Used { set, .. } => {
                 set(config, values)?;
-                Ok(table::warning(config, self.name).map(str::to_owned))
+                Ok(warning::warning(config, self.name).map(str::to_owned))
             }
             Treatment::Inert => Ok(Some(format!("accepted, without effect: {}", self.summary))),
             Treatment::FixedWithNotice | Treatment::FixedOrRefused if is_default => Ok(None),

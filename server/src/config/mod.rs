@@ -5,6 +5,7 @@
 //! value is checked in one place. It does not touch what it configures.
 
 mod bind;
+mod clients;
 mod command_line;
 #[cfg(test)]
 mod command_line_tests;
@@ -18,12 +19,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod value;
+mod warning;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use bind::Bind;
+pub use clients::{ClientMemory, OutputLimit, OutputLimits};
 pub use command_line::{Invocation, USAGE, parse_command_line};
 pub use directive::{Directive, directives};
 pub use error::{ConfigError, Place, Problem};
@@ -53,6 +56,12 @@ pub struct Config {
     pub tcp_keepalive: Option<Duration>,
     /// Idle time after which a client is disconnected.
     pub timeout: Option<Duration>,
+    /// Time from connecting within which a client must have sent the password.
+    pub authentication_timeout: Duration,
+    /// Time within which a request that has begun must be complete.
+    pub request_timeout: Option<Duration>,
+    /// Time after which a client is disconnected that takes none of its replies.
+    pub send_timeout: Option<Duration>,
     /// Most connections at a time.
     pub maxclients: usize,
     /// The password of AUTH.
@@ -63,6 +72,10 @@ pub struct Config {
     pub proto_max_reply_len: usize,
     /// Longest request, in bytes.
     pub client_query_buffer_limit: u32,
+    /// How many bytes of replies may wait for one client.
+    pub client_output_buffer_limit: OutputLimits,
+    /// How much the buffers of all clients may take together.
+    pub maxmemory_clients: ClientMemory,
     /// Where the log and everything else of this node is kept.
     pub dir: PathBuf,
     /// Whether locks are logged.
@@ -185,11 +198,16 @@ impl Default for Config {
             tcp_backlog: 511,
             tcp_keepalive: Some(Duration::from_secs(300)),
             timeout: None,
+            authentication_timeout: Duration::from_secs(60),
+            request_timeout: Some(Duration::from_secs(60)),
+            send_timeout: Some(Duration::from_secs(60)),
             maxclients: 10_000,
             requirepass: None,
             proto_max_bulk_len: 4 * 1024 * 1024 + 64 * 1024,
             proto_max_reply_len: quorlock_engine::REPLY_BYTES_MAX,
             client_query_buffer_limit: 64 * 1024 * 1024,
+            client_output_buffer_limit: OutputLimits::DEFAULT,
+            maxmemory_clients: ClientMemory::Bytes(256 * 1024 * 1024),
             dir: PathBuf::from("."),
             appendonly: true,
             appendfsync: AppendFsync::Everysec,

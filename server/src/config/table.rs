@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::clients::ClientMemory;
 use super::directive::Directive;
 use super::settings::{
     AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
@@ -13,7 +14,7 @@ use super::value::{
     duration, integer, label, memory, name_of, one, one_of, percent_millionths, show_duration,
     show_percent, show_yes_or_no, text, yes_or_no,
 };
-use super::{Config, Problem, bind};
+use super::{Problem, bind};
 
 /// See the file's header.
 pub(super) const USED: &[Directive] = &[
@@ -78,10 +79,39 @@ pub(super) const USED: &[Directive] = &[
         |c| show_seconds(c.timeout),
     ),
     Directive::used(
+        "authentication-timeout",
+        "60s",
+        "milliseconds (unit allowed), 1ms to 1h",
+        "Where a password is set: time from connecting within which it must be given, whatever else \
+         is sent.",
+        |c, v| time(one(v)?, HOUR).map(|time| c.authentication_timeout = time),
+        |c| show_duration(c.authentication_timeout),
+    )
+    .live(),
+    Directive::used(
+        "request-timeout",
+        "60s",
+        "milliseconds (unit allowed) up to 24h, 0 = never",
+        "Time from the first byte of a request within which all of it must arrive.",
+        |c, v| optional_time(one(v)?).map(|time| c.request_timeout = time),
+        |c| show_duration(c.request_timeout.unwrap_or_default()),
+    )
+    .live(),
+    Directive::used(
+        "send-timeout",
+        "60s",
+        "milliseconds (unit allowed) up to 24h, 0 = never",
+        "Time after which a client is disconnected that has replies and takes none of their bytes.",
+        |c, v| optional_time(one(v)?).map(|time| c.send_timeout = time),
+        |c| show_duration(c.send_timeout.unwrap_or_default()),
+    )
+    .live(),
+    Directive::used(
         "maxclients",
         "10000",
         "1 to 1000000",
-        "Most connections at a time; further ones get an error and are closed.",
+        "Most connections at a time; further ones get an error and are closed, unless one that has not \
+         authenticated can make room.",
         |c, v| integer(one(v)?, 1, 1_000_000).map(|clients| c.maxclients = clients),
         |c| c.maxclients.to_string(),
     ),
@@ -125,6 +155,29 @@ pub(super) const USED: &[Directive] = &[
         },
         |c| c.client_query_buffer_limit.to_string(),
     ),
+    Directive::used(
+        "client-output-buffer-limit",
+        "normal 128mb 8mb 60 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
+        "`<class> <hard> <soft> <soft seconds>`, repeated; 0 = no limit",
+        "Replies that wait for one client: with the hard limit it is closed at once, with the soft one \
+         after so many seconds.",
+        |c, v| {
+            let limits = c.client_output_buffer_limit.with(v)?;
+            c.client_output_buffer_limit = limits;
+            Ok(())
+        },
+        |c| c.client_output_buffer_limit.show(),
+    )
+    .live(),
+    Directive::used(
+        "maxmemory-clients",
+        "256mb",
+        "bytes up to 1024gb, or 1% to 100% of the machine's memory; 0 = no limit",
+        "What the buffers of all clients may take together; beyond it the largest is closed.",
+        |c, v| ClientMemory::parse(one(v)?).map(|memory| c.maxmemory_clients = memory),
+        |c| c.maxmemory_clients.show(),
+    )
+    .live(),
     Directive::used(
         "metrics-port",
         "off",
@@ -382,38 +435,6 @@ pub(super) const USED: &[Directive] = &[
     Directive::include("Read another file in this place. Up to 8 deep."),
 ];
 
-/// What an operator must know about a choice that is allowed but gives up a guarantee.
-pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
-    match name {
-        "restart-delay" => match config.restart_delay {
-            RestartDelay::Off => Some(
-                "after a crash this node takes part at once and may grant a lock that it granted \
-                 before and forgot; for experiments only",
-            ),
-            RestartDelay::Fixed(_) => Some(
-                "a fixed delay does not follow the TTLs that were granted; for experiments only",
-            ),
-            RestartDelay::Auto | RestartDelay::Always => None,
-        },
-        "no-ttl-durability" if config.no_ttl_durability == NoTtlDurability::AsMode => Some(
-            "a crash can forget keys without TTL or beyond restart-delay-max, and no delay \
-             covers them",
-        ),
-        "metrics-bind"
-            if config
-                .metrics_bind
-                .iter()
-                .any(|it| !it.address.is_loopback()) =>
-        {
-            Some(
-                "whoever can reach the endpoint can read this node's counters and states; it has no \
-             password",
-            )
-        }
-        _ => None,
-    }
-}
-
 fn restart_delay(value: &str) -> Result<RestartDelay, Problem> {
     if value.starts_with(|c: char| c.is_ascii_digit()) {
         time(value, DAY).map(RestartDelay::Fixed)
@@ -425,6 +446,12 @@ fn restart_delay(value: &str) -> Result<RestartDelay, Problem> {
 
 fn time(value: &str, max: Duration) -> Result<Duration, Problem> {
     duration(value, Duration::from_millis(1), max)
+}
+
+/// 0 means never.
+fn optional_time(value: &str) -> Result<Option<Duration>, Problem> {
+    let time = duration(value, Duration::ZERO, DAY)?;
+    Ok((!time.is_zero()).then_some(time))
 }
 
 fn seconds(value: &str) -> Result<Option<Duration>, Problem> {
@@ -454,6 +481,7 @@ fn too_large(_: std::num::TryFromIntError) -> Problem {
 }
 
 const MEBIBYTE: u64 = 1 << 20;
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Linux's PATH_MAX.
 const PATH_BYTES_MAX: usize = 4096;

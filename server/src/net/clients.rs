@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+
+use tokio::sync::Notify;
 
 /// One connected client.
 #[derive(Debug)]
@@ -15,6 +16,13 @@ pub(crate) struct Client {
     local: SocketAddr,
     connected_raw_ns: u64,
     active_raw_ns: AtomicU64,
+    /// The worker that serves it, and its number there once it does.
+    pub(crate) worker: usize,
+    connection: AtomicUsize,
+    /// What stayed in its buffers after the last iteration of its worker's event loop.
+    input_bytes: AtomicUsize,
+    output_bytes: AtomicUsize,
+    is_spared: AtomicBool,
     introduction: Mutex<Introduction>,
 }
 
@@ -37,15 +45,43 @@ impl Client {
             .expect("no holder of an introduction can panic")
     }
 
+    /// When it connected.
+    pub(crate) fn connected_raw_ns(&self) -> u64 {
+        self.connected_raw_ns
+    }
+
+    /// Its number at its worker; a number that no connection has before it is served.
+    pub(crate) fn connection(&self) -> usize {
+        self.connection.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_connection(&self, connection: usize) {
+        self.connection.store(connection, Ordering::Relaxed);
+    }
+
+    /// Notes what stays in its buffers.
+    pub(crate) fn note_buffers(&self, input_bytes: usize, output_bytes: usize) {
+        self.input_bytes.store(input_bytes, Ordering::Relaxed);
+        self.output_bytes.store(output_bytes, Ordering::Relaxed);
+    }
+
+    /// CLIENT NO-EVICT: whether it goes after all others when clients hold too much.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.is_spared.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn spare(&self, is_spared: bool) {
+        self.is_spared.store(is_spared, Ordering::Relaxed);
+    }
+
+    /// When the client last sent something.
+    pub(crate) fn active_raw_ns(&self) -> u64 {
+        self.active_raw_ns.load(Ordering::Relaxed)
+    }
+
     /// Notes that the client sent something.
     pub(crate) fn touch(&self, now_raw_ns: u64) {
         self.active_raw_ns.store(now_raw_ns, Ordering::Relaxed);
-    }
-
-    /// How long ago that was.
-    pub(crate) fn idle(&self, now_raw_ns: u64) -> Duration {
-        let active_raw_ns = self.active_raw_ns.load(Ordering::Relaxed);
-        Duration::from_nanos(now_raw_ns.saturating_sub(active_raw_ns))
     }
 
     /// The line CLIENT LIST prints for it, without a line end.
@@ -53,20 +89,25 @@ impl Client {
         let introduction = self.introduction().clone();
         let seconds_since =
             |then_raw_ns: u64| now_raw_ns.saturating_sub(then_raw_ns) / 1_000_000_000;
+        let input_bytes = self.input_bytes.load(Ordering::Relaxed);
+        let output_bytes = self.output_bytes.load(Ordering::Relaxed);
+        let total_bytes = CLIENT_BYTES + input_bytes + output_bytes;
+        let flags = if self.is_spared() { "e" } else { "N" };
         let mut line = String::new();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags=N db={} sub=0 psub=0 \
-             ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
-             omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
+             ssub=0 multi=-1 qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local,
             introduction.name,
             seconds_since(self.connected_raw_ns),
-            seconds_since(self.active_raw_ns.load(Ordering::Relaxed)),
+            seconds_since(self.active_raw_ns()),
             introduction.database,
+            u8::from(output_bytes > 0),
             if introduction.last_command.is_empty() {
                 "NULL"
             } else {
@@ -84,17 +125,23 @@ impl Client {
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// Those of them that have not sent the password, where there is one.
+    unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
     count: AtomicUsize,
+    /// What stays in the buffers of all of them.
+    pub(crate) buffer_bytes: AtomicUsize,
+    /// Rung when a worker was asked to make room for another connection, and has or could not.
+    pub(crate) room: Notify,
 }
 
 impl Clients {
     /// A new client; ids count up from 1 and are never reused.
     pub(crate) fn add(
         &self,
-        address: SocketAddr,
-        local: SocketAddr,
+        (address, local): (SocketAddr, SocketAddr),
         now_raw_ns: u64,
+        worker: usize,
     ) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -102,17 +149,50 @@ impl Clients {
             local,
             connected_raw_ns: now_raw_ns,
             active_raw_ns: AtomicU64::new(now_raw_ns),
+            worker,
+            connection: AtomicUsize::new(usize::MAX),
+            input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            is_spared: AtomicBool::new(false),
             introduction: Mutex::new(Introduction::default()),
         });
-        self.lock().insert(client.id, Arc::clone(&client));
+        lock(&self.by_id).insert(client.id, Arc::clone(&client));
         self.count.fetch_add(1, Ordering::Relaxed);
         client
     }
 
     pub(crate) fn remove(&self, id: u64) {
-        if self.lock().remove(&id).is_some() {
+        if lock(&self.by_id).remove(&id).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
+        self.note_authenticated(id);
+    }
+
+    /// Notes a client that has to send the password.
+    pub(crate) fn note_unauthenticated(&self, client: &Arc<Client>) {
+        lock(&self.unauthenticated).insert(client.id, Arc::clone(client));
+    }
+
+    /// Notes that it has.
+    pub(crate) fn note_authenticated(&self, id: u64) {
+        lock(&self.unauthenticated).remove(&id);
+    }
+
+    /// The one that connected first of those that have not sent the password.
+    pub(crate) fn oldest_unauthenticated(&self) -> Option<Arc<Client>> {
+        let clients = lock(&self.unauthenticated);
+        clients
+            .first_key_value()
+            .map(|(_, client)| Arc::clone(client))
+    }
+
+    pub(crate) fn unauthenticated_count(&self) -> usize {
+        lock(&self.unauthenticated).len()
+    }
+
+    /// What all of them cost, in their buffers and beside them.
+    pub(crate) fn memory(&self) -> usize {
+        self.buffer_bytes.load(Ordering::Relaxed) + self.count() * CLIENT_BYTES
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -126,18 +206,21 @@ impl Clients {
 
     /// All clients, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
-        self.lock().values().cloned().collect()
+        lock(&self.by_id).values().cloned().collect()
     }
 
     /// The clients among these that are connected, oldest first.
     pub(crate) fn with_ids(&self, ids: &BTreeSet<u64>) -> Vec<Arc<Client>> {
-        let by_id = self.lock();
+        let by_id = lock(&self.by_id);
         ids.iter().filter_map(|id| by_id.get(id).cloned()).collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
-        self.by_id
-            .lock()
-            .expect("no holder of the client list can panic")
-    }
 }
+
+fn lock<T>(clients: &Mutex<T>) -> MutexGuard<'_, T> {
+    clients
+        .lock()
+        .expect("no holder of the client list can panic")
+}
+
+/// What a connection costs beside its buffers: its state and its entries in lists, rounded up.
+pub(crate) const CLIENT_BYTES: usize = 2 * 1024;

@@ -13,7 +13,10 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
+use crate::net::clients::CLIENT_BYTES;
+use crate::net::limits::{Activity, Facts, OverSoftLimit};
 use crate::net::lull::Served;
+use crate::net::memory::Held;
 use crate::node::core::Wait;
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
 use crate::session::{Batch, Blocked, Next, Session};
@@ -49,6 +52,13 @@ pub(crate) struct Connection {
     /// The client sends no more: what the socket holds is to be read to its end.
     is_ending: bool,
     replies: Output,
+    /// When the first byte of the request came that is not complete.
+    request_began_ns: Option<u64>,
+    /// When the socket last took a byte of replies that it did not take whole.
+    sending_since_ns: u64,
+    pub(crate) over_soft_limit: OverSoftLimit,
+    /// What its worker has counted it with.
+    pub(crate) counted: Held,
 }
 
 /// Where a connection is.
@@ -106,6 +116,10 @@ impl Connection {
             is_readable: false,
             is_ending: false,
             replies: Output::default(),
+            request_began_ns: None,
+            sending_since_ns: 0,
+            over_soft_limit: OverSoftLimit::default(),
+            counted: Held::default(),
         }
     }
 
@@ -131,7 +145,15 @@ impl Connection {
         if !self.is_readable || self.has_received() {
             return Received::Bytes(0);
         }
-        self.read(buffer)
+        if self.session.is_trusted() {
+            return self.read(buffer);
+        }
+        let room = UNAUTHENTICATED_BYTES_MAX.saturating_sub(self.received.len());
+        if room == 0 {
+            return Received::Bytes(0);
+        }
+        let room = room.min(buffer.len());
+        self.read(&mut buffer[..room])
     }
 
     /// The same while the client waits for something: only to notice that it leaves.
@@ -156,6 +178,10 @@ impl Connection {
             Ok((0, _)) => Received::End,
             Ok((count, _)) => {
                 self.is_readable = self.is_ending || count == buffer.len();
+                if !self.session.is_trusted() {
+                    // A buffer that doubles would take more than such a client may cost.
+                    self.received.reserve_exact(count);
+                }
                 self.received.extend_from_slice(&buffer[..count]);
                 (self.may_hold_requests, self.was_heard) = (true, true);
                 Received::Bytes(count)
@@ -193,6 +219,10 @@ impl Connection {
         while found < limit {
             match self.parser.next_request(&mut self.received) {
                 Ok(Some(request)) => requests.push(request),
+                Ok(None) if self.is_full() => {
+                    self.broken = Some(ProtocolError::TooBigRequest);
+                    break;
+                }
                 Ok(None) => break,
                 Err(error) => {
                     self.broken = Some(error);
@@ -202,6 +232,19 @@ impl Connection {
             found += 1;
         }
         self.may_hold_requests = found == limit;
+    }
+
+    /// Whether it has sent as much before the password as it may, and no request is complete.
+    fn is_full(&self) -> bool {
+        !self.session.is_trusted()
+            && self.parser.partial_bytes(&self.received) >= UNAUTHENTICATED_BYTES_MAX
+    }
+
+    /// Leaves requests that were collected, and that its worker cannot execute now, for the next turn.
+    pub(crate) fn postpone(&mut self, requests: impl Iterator<Item = Request>) {
+        self.backlog.extend(requests);
+        // The end of what the client sends is found again.
+        self.then = Next::Read;
     }
 
     /// Tells the batch which key one of its requests will touch.
@@ -248,11 +291,91 @@ impl Connection {
 
     fn forget_consumed(&mut self) {
         let consumed = self.parser.take_consumed();
+        if consumed > 0 {
+            self.request_began_ns = None;
+        }
         if consumed == self.received.len() {
             self.received.clear();
             self.received.shrink_to(IDLE_BYTES_MAX);
-        } else {
+        } else if consumed > 0 {
             self.received.drain(..consumed);
+            // The beginning of a short request must not keep the memory of a long one.
+            if self.received.capacity() > KEPT_BYTES_MAX {
+                self.received.shrink_to(KEPT_BYTES_MAX);
+            }
+        }
+    }
+
+    /// Whether a request has begun and waits for the rest of it.
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.received.is_empty() && !self.has_received()
+    }
+
+    /// Notes when such a request began, unless it did before.
+    pub(crate) fn note_partial(&mut self, now_ns: u64) {
+        self.request_began_ns.get_or_insert(now_ns);
+    }
+
+    /// Gives such a request its whole time again: until now the client waited for this node.
+    pub(crate) fn renew_partial(&mut self, now_ns: impl FnOnce() -> u64) {
+        if self.request_began_ns.is_some() {
+            self.request_began_ns = Some(now_ns());
+        }
+    }
+
+    /// Notes that the socket did not take all there is, and whether it took anything.
+    pub(crate) fn note_unsent(&mut self, has_taken: bool, now_ns: impl FnOnce() -> u64) {
+        if has_taken || !matches!(self.stage, Stage::Sending) {
+            self.sending_since_ns = now_ns();
+        }
+        self.stage = Stage::Sending;
+    }
+
+    /// What the limits have to know.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            activity: match self.stage {
+                // What has arrived is executed first.
+                Stage::Reading if self.is_queued => Activity::Busy,
+                Stage::Reading => Activity::Reading,
+                Stage::Sending => Activity::Sending {
+                    since_ns: self.sending_since_ns,
+                },
+                Stage::Held | Stage::Waiting(_) | Stage::Closed => Activity::Busy,
+            },
+            unauthenticated_since_ns: self.session.unauthenticated_since_ns(),
+            active_ns: self.session.client.active_raw_ns(),
+            request_began_ns: self.request_began_ns,
+            output_bytes: self.replies.len(),
+        }
+    }
+
+    /// How many bytes of replies have not left.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// What it holds now, to be counted. What an idle connection keeps does not.
+    pub(crate) fn held(&self) -> Held {
+        let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
+        let (mut input_bytes, mut output_bytes) = (0, 0);
+        if !is_idle {
+            let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
+                + self.backlog.capacity() * size_of::<Request>();
+            input_bytes = self.received.capacity() + self.parser.memory() + requests;
+            if self.has_replies() {
+                output_bytes = self.replies.memory();
+            }
+        }
+        let mut unauthenticated_bytes = 0;
+        if !self.session.is_trusted() {
+            let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();
+            unauthenticated_bytes = CLIENT_BYTES + buffers;
+        }
+        Held {
+            input_bytes,
+            output_bytes,
+            unauthenticated_bytes,
         }
     }
 
@@ -325,6 +448,14 @@ fn send_once(stream: &TcpStream, output: &Output) -> Result<usize, Errno> {
 
 /// A client that waits is not read further than this; the rest stays with its kernel.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
+
+/// A client that has not authenticated is not read further than this either: the longest request it
+/// may send, and the longest line behind it that could be one of its headers, fit.
+const UNAUTHENTICATED_BYTES_MAX: usize = 11 * 1024;
+
+/// The memory for requests that a connection may keep while one of them has only begun: so much is
+/// read at once.
+const KEPT_BYTES_MAX: usize = 128 * 1024;
 
 /// A turn ends here, so that one deep pipeline does not starve its neighbours.
 const REQUESTS_PER_TURN: usize = 1024;

@@ -22,6 +22,8 @@ pub(crate) enum Order {
     },
     /// The sync that the worker asked for has ended, in one way or the other.
     Synced,
+    /// Close this client if it has not authenticated, so that another one can be served.
+    MakeRoom(Arc<Client>),
     /// The log is as durable as it gets: let the replies leave, then end.
     Stop,
 }

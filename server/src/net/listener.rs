@@ -67,30 +67,51 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        if shared.clients.count() >= shared.config.maxclients {
+        if !has_room(&shared, &workers).await {
             refuse(&stream, &shared, FULL);
             continue;
         }
-        let handover = match admit(stream, &shared) {
+        turn = turn.wrapping_add(1) % workers.len();
+        let handover = match admit(stream, &shared, turn) {
             Ok(handover) => handover,
             Err(error) => {
                 tracing::info!("a client left before it was served: {error}");
                 continue;
             }
         };
-        turn = turn.wrapping_add(1);
-        let worker = &workers[turn % workers.len()];
-        if !worker.send(Order::Serve(handover)) {
+        if !workers[turn].send(Order::Serve(handover)) {
             return Ok(());
         }
     }
 }
 
+/// Whether another client can be served. At `maxclients` the oldest one that has not authenticated goes,
+/// so that connections that never do cannot keep out those that will. Whoever sends the password with
+/// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
+async fn has_room(shared: &Shared, workers: &[Inbox]) -> bool {
+    let clients = &shared.clients;
+    while clients.count() >= shared.config.maxclients {
+        let Some(oldest) = clients.oldest_unauthenticated() else {
+            return false;
+        };
+        let worker = oldest.worker;
+        if !workers[worker].send(Order::MakeRoom(oldest)) {
+            return false;
+        }
+        clients.room.notified().await;
+    }
+    true
+}
+
 /// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
-fn admit(stream: std::net::TcpStream, shared: &Shared) -> io::Result<Handover> {
+fn admit(stream: std::net::TcpStream, shared: &Shared, worker: usize) -> io::Result<Handover> {
     tune(&stream, shared)?;
-    let (address, local) = (stream.peer_addr()?, stream.local_addr()?);
-    let client = shared.clients.add(address, local, shared.clock.raw_ns());
+    let addresses = (stream.peer_addr()?, stream.local_addr()?);
+    let now_raw_ns = shared.clock.raw_ns();
+    let client = shared.clients.add(addresses, now_raw_ns, worker);
+    if shared.config.requirepass.is_some() {
+        shared.clients.note_unauthenticated(&client);
+    }
     Ok(Handover { stream, client })
 }
 

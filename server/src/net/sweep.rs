@@ -1,64 +1,136 @@
-//! When a worker looks for clients that have been silent for longer than they may.
+//! When a worker looks at its connections for those that have to go.
+//!
+//! A round of looks is due half a second after something is there that may have to go, and takes a
+//! bounded part of the connections at a time. Without such a thing an idle worker needs no timer.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::config::Config;
-
-/// The next look, where any client may ever have to go: otherwise an idle worker needs no timer.
-#[derive(Debug)]
+/// The rounds of one worker. Times are readings of the raw clock in nanoseconds.
+#[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    due_raw_ns: Option<u64>,
+    /// There is something to look after.
+    is_wanted: bool,
+    due_ns: Option<u64>,
+    /// Where the round goes on that has begun.
+    next: usize,
 }
 
 impl Sweep {
-    pub(crate) fn new(config: &Config) -> Self {
-        let may_tire = config.timeout.is_some() || config.requirepass.is_some();
-        Self {
-            due_raw_ns: may_tire.then_some(0),
+    /// Asks for another round.
+    pub(crate) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Whether the clock matters to [`Sweep::take_due`].
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_wanted || self.due_ns.is_some()
+    }
+
+    /// How long until the next look; without end where none is wanted.
+    pub(crate) fn pause(&self, now_ns: impl FnOnce() -> u64) -> Option<Duration> {
+        let due_ns = self.due_ns?;
+        Some(Duration::from_nanos(due_ns.saturating_sub(now_ns())))
+    }
+
+    /// Sets the timer of a round that was asked for, unless one is under way.
+    pub(crate) fn arm(&mut self, now_ns: u64) {
+        if self.due_ns.is_none() && std::mem::take(&mut self.is_wanted) {
+            self.due_ns = Some(now_ns.saturating_add(EVERY_NS));
         }
     }
 
-    /// How long until the next look.
-    pub(crate) fn pause(&self, clock: &dyn Clock) -> Option<Duration> {
-        let left = |due_raw_ns: u64| due_raw_ns.saturating_sub(clock.raw_ns());
-        self.due_raw_ns.map(left).map(Duration::from_nanos)
-    }
-
-    /// Whether it is time for one; the next comes later.
-    pub(crate) fn takes_due(&mut self, clock: &dyn Clock) -> bool {
-        let is_due = self.pause(clock).is_some_and(|left| left.is_zero());
-        if is_due {
-            self.due_raw_ns = Some(clock.raw_ns().saturating_add(EVERY_NS));
+    /// The part of `count` connections to look at now, if it is time for one.
+    pub(crate) fn take_due(&mut self, now_ns: u64, count: usize) -> Option<Range<usize>> {
+        self.arm(now_ns);
+        if self.due_ns.is_none_or(|due_ns| now_ns < due_ns) {
+            return None;
         }
-        is_due
+        let part = self.next.min(count)..count.min(self.next + PART);
+        if part.end == count {
+            (self.due_ns, self.next) = (None, 0);
+        } else {
+            self.next = part.end;
+        }
+        Some(part)
     }
 }
 
 /// `timeout` counts whole seconds.
 const EVERY_NS: u64 = 500_000_000;
 
+/// So many connections are looked at in one iteration of the event loop: less than 100 us.
+const PART: usize = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SettableClock;
 
     #[test]
-    fn a_look_is_due_every_half_second_of_the_nodes_clock() {
-        let clock = SettableClock::new();
-        let mut config = Config::default();
-        config.timeout = Some(Duration::from_secs(1));
-        let mut sweep = Sweep::new(&config);
-        assert!(sweep.takes_due(&clock), "the first at once");
-        assert!(!sweep.takes_due(&clock));
-        clock.advance(Duration::from_millis(499));
-        assert_eq!(sweep.pause(&clock), Some(Duration::from_millis(1)));
-        assert!(!sweep.takes_due(&clock));
-        clock.advance(Duration::from_millis(1));
-        assert!(sweep.takes_due(&clock));
-        assert!(!sweep.takes_due(&clock));
-        let mut never = Sweep::new(&Config::default());
-        assert_eq!(never.pause(&clock), None);
-        assert!(!never.takes_due(&clock));
+    fn nothing_to_look_after_needs_no_timer() {
+        let mut sweep = Sweep::default();
+        assert_eq!(sweep.take_due(u64::MAX, 10), None);
+        assert_eq!(sweep.pause(|| 0), None);
+        assert!(!sweep.is_running());
+    }
+
+    #[test]
+    fn a_round_comes_in_time_and_only_once() {
+        let mut sweep = Sweep::default();
+        sweep.want();
+        assert!(sweep.is_running());
+        assert_eq!(sweep.take_due(7, 10), None);
+        assert_eq!(sweep.pause(|| 7), Some(Duration::from_millis(500)));
+        assert_eq!(sweep.take_due(6 + EVERY_NS, 10), None);
+        assert_eq!(sweep.take_due(7 + EVERY_NS, 10), Some(0..10));
+        assert_eq!(sweep.take_due(u64::MAX, 10), None);
+        assert_eq!(sweep.pause(|| 0), None);
+    }
+
+    #[test]
+    fn many_connections_are_looked_at_part_by_part() {
+        let mut sweep = Sweep::default();
+        sweep.want();
+        assert_eq!(sweep.take_due(0, 2 * PART + 1), None);
+        let now_ns = EVERY_NS;
+        let mut part = |count| {
+            let part = sweep.take_due(now_ns, count);
+            (part, sweep.pause(|| now_ns))
+        };
+        let at_once = Some(Duration::ZERO);
+        assert_eq!(part(2 * PART + 1), (Some(0..PART), at_once));
+        assert_eq!(part(2 * PART + 1), (Some(PART..2 * PART), at_once));
+        assert_eq!(part(2 * PART + 1), (Some(2 * PART..2 * PART + 1), None));
+        assert_eq!(part(2 * PART + 1), (None, None));
+    }
+
+    #[test]
+    fn connections_may_become_fewer_during_a_round() {
+        let mut sweep = Sweep::default();
+        sweep.want();
+        sweep.take_due(0, 3 * PART);
+        sweep.take_due(EVERY_NS, 3 * PART);
+        sweep.take_due(EVERY_NS, 3 * PART);
+        assert_eq!(sweep.take_due(EVERY_NS, 10), Some(10..10));
+        assert_eq!(sweep.take_due(EVERY_NS, 10), None);
+    }
+
+    #[test]
+    fn what_is_wanted_during_a_round_gets_the_next() {
+        let mut sweep = Sweep::default();
+        sweep.want();
+        sweep.take_due(0, 1);
+        sweep.want();
+        assert_eq!(sweep.take_due(EVERY_NS, 1), Some(0..1));
+        assert_eq!(sweep.pause(|| EVERY_NS), None);
+        sweep.arm(EVERY_NS);
+        let pause = sweep.pause(|| EVERY_NS);
+        assert_eq!(
+            pause,
+            Some(Duration::from_millis(500)),
+            "an idle worker wakes up for it"
+        );
+        assert_eq!(sweep.take_due(EVERY_NS, 1), None);
+        assert_eq!(sweep.take_due(2 * EVERY_NS, 1), Some(0..1));
     }
 }

@@ -64,10 +64,20 @@ impl Turn {
         shared: &Arc<Shared>,
         connections: &mut Slab<Connection>,
     ) -> Vec<usize> {
-        let places = std::mem::replace(&mut self.places, std::mem::take(&mut self.spare));
-        self.receive(&places, shared, connections);
-        self.execute(&places, shared, connections);
+        let mut places = std::mem::replace(&mut self.places, std::mem::take(&mut self.spare));
+        let received = self.receive(&places, shared, connections);
+        // These are still queued.
+        self.places.extend(places.drain(received..));
+        let executed = self.execute(&places, shared, connections);
+        for place in places.drain(executed..) {
+            self.queue(place, &mut connections[place]);
+        }
         places
+    }
+
+    /// Takes a connection that is closed out of the next turn.
+    pub(crate) fn forget(&mut self, place: usize) {
+        self.places.retain(|queued| *queued != place);
     }
 
     /// Takes the list back, for the turn after the next.
@@ -76,44 +86,70 @@ impl Turn {
         self.spare = places;
     }
 
-    fn receive(&mut self, places: &[usize], shared: &Shared, connections: &mut Slab<Connection>) {
-        let mut bytes = 0;
+    /// Reads; returns how many of the connections took part. What many of them send at once is taken
+    /// in over several turns, so that memory can be counted between them.
+    fn receive(
+        &mut self,
+        places: &[usize],
+        shared: &Shared,
+        connections: &mut Slab<Connection>,
+    ) -> usize {
+        let (mut bytes, mut count) = (0, 0);
         for &place in places {
+            if bytes >= READ_BYTES_PER_TURN {
+                break;
+            }
+            count += 1;
             let connection = &mut connections[place];
             connection.is_queued = false;
             match connection.receive(&mut self.buffer) {
-                Received::Bytes(count) => bytes += count as u64,
+                Received::Bytes(more) => bytes += more as u64,
                 // Everything it asked for before has been answered.
                 Received::End => connection.then = Next::Close,
             }
         }
         let counter = &shared.statistics.bytes_in;
         counter.fetch_add(bytes, Ordering::Relaxed);
+        count
     }
 
-    /// Group by group, so that many deep pipelines at once cost bounded memory.
+    /// Executes, group by group, so that many deep pipelines at once cost bounded memory; returns for
+    /// how many of the connections. The rest has to wait until the replies of these have left or were
+    /// counted.
     fn execute(
         &mut self,
         mut places: &[usize],
         shared: &Arc<Shared>,
         connections: &mut Slab<Connection>,
-    ) {
+    ) -> usize {
         let mut batch = Batch::new(shared);
-        while !places.is_empty() {
+        let (mut reply_bytes, mut count) = (0, 0);
+        while !places.is_empty() && reply_bytes < REPLY_BYTES_PER_TURN {
             self.collect(places, connections);
             let (group, rest) = places.split_at(self.counts.len());
             self.warm(group, connections, &mut batch);
             let mut requests = self.requests.drain(..);
-            for (&place, count) in group.iter().zip(self.counts.drain(..)) {
+            for (&place, of_this) in group.iter().zip(self.counts.drain(..)) {
                 let connection = &mut connections[place];
-                connection.execute(requests.by_ref().take(count), &mut batch);
+                let requests = requests.by_ref().take(of_this);
+                if reply_bytes >= REPLY_BYTES_PER_TURN {
+                    connection.postpone(requests);
+                    continue;
+                }
+                count += 1;
+                connection.execute(requests, &mut batch);
+                reply_bytes += connection.output_bytes();
                 if connection.takes_heard() {
                     connection.session.client.touch(batch.raw_ns());
+                }
+                if connection.is_partial() {
+                    connection.note_partial(batch.raw_ns());
                 }
                 batch.breathe();
             }
             places = rest;
         }
+        count
     }
 
     /// Finds the requests of the first connections, of one at least.
@@ -147,3 +183,7 @@ impl Turn {
 const REQUESTS_PER_GROUP: usize = 1024;
 /// One read takes at most this much.
 const READ_BYTES: usize = 64 * 1024;
+/// A turn takes in no more than this and one read.
+const READ_BYTES_PER_TURN: u64 = 8 * 1024 * 1024;
+/// A turn makes no more replies than this and those of one connection.
+const REPLY_BYTES_PER_TURN: usize = 16 * 1024 * 1024;

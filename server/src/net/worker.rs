@@ -19,11 +19,14 @@ use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 use slab::Slab;
 use tokio::runtime::Handle;
 
+use crate::net::clients::Client;
+use crate::net::closing::count_protocol_error;
 use crate::net::connection::{Connection, Received, Sent, Stage};
 use crate::net::farewell::Farewell;
+use crate::net::guard::Guard;
 use crate::net::inbox::{Handover, Inbox, Order};
+use crate::net::limits::Reason;
 use crate::net::lull::{Lull, REST};
-use crate::net::sweep::Sweep;
 use crate::net::turn::Turn;
 use crate::node::alarm::Alarm;
 use crate::node::gate::{Gate, Released, refusal};
@@ -51,7 +54,9 @@ pub(crate) struct Worker {
     unsent: usize,
     sent_bytes: u64,
     sent_bytes_told: u64,
-    sweep: Sweep,
+    guard: Guard,
+    /// Who is to make room for others.
+    in_the_way: Vec<Arc<Client>>,
     lull: Lull,
     is_stopping: bool,
 }
@@ -65,7 +70,8 @@ impl Worker {
         let poll = Poll::new()?;
         let (inbox, orders) = Inbox::new(poll.registry(), INBOX)?;
         Ok(Self {
-            sweep: Sweep::new(&shared.config),
+            guard: Guard::new(&shared),
+            in_the_way: Vec::new(),
             lull: Lull::default(),
             shared,
             poll,
@@ -132,8 +138,6 @@ impl Worker {
                 Token(place) => self.note(place, event),
             }
         }
-        // Whatever has arrived is noted now, so nobody is cut off who has just asked for something.
-        self.sweep_out();
         if std::mem::take(&mut self.has_orders) {
             self.take_orders();
         }
@@ -146,6 +150,8 @@ impl Worker {
         let sent = self.sent_bytes - std::mem::replace(&mut self.sent_bytes_told, self.sent_bytes);
         let counter = &self.shared.statistics.bytes_out;
         counter.fetch_add(sent, Ordering::Relaxed);
+        // What has arrived is executed now: nobody goes who has just done what was missing.
+        self.enforce_limits();
         for place in self.closed.drain(..) {
             self.connections.remove(place);
         }
@@ -190,10 +196,7 @@ impl Worker {
         if self.has_looked_again || !self.turn.is_empty() {
             return Some(Duration::ZERO);
         }
-        if self.connections.is_empty() {
-            return None;
-        }
-        self.sweep.pause(&*self.shared.clock)
+        self.guard.pause(|| self.shared.clock.raw_ns())
     }
 
     /// One more look at the sockets before a commit: what has arrived meanwhile shares its write and
@@ -217,7 +220,9 @@ impl Worker {
             Stage::Reading if connection.has_work() => self.turn.queue(place, connection),
             Stage::Sending => self.send(place),
             Stage::Waiting(_) => {
-                if self.turn.receive_waiting(&self.shared, connection) == Received::End {
+                let received = self.turn.receive_waiting(&self.shared, connection);
+                self.guard.count(connection);
+                if received == Received::End {
                     self.close(place);
                 }
             }
@@ -234,6 +239,7 @@ impl Worker {
                     client_id,
                     blocked,
                 } => self.answer(connection, client_id, blocked),
+                Order::MakeRoom(client) => self.in_the_way.push(client),
                 Order::Synced => self.gate.note_synced(),
                 Order::Stop => self.is_stopping = true,
             }
@@ -253,8 +259,10 @@ impl Worker {
             self.shared.clients.remove(client.id);
             return;
         }
+        client.note_connection(entry.key());
         let session = Session::new(client, &self.shared);
-        entry.insert(Connection::new(stream, session));
+        let connection = entry.insert(Connection::new(stream, session));
+        self.guard.count(connection);
     }
 
     /// Reads and executes, and hands the replies to the gate.
@@ -267,6 +275,10 @@ impl Worker {
             let connection = &mut self.connections[place];
             self.lull.note(&mut connection.served);
             if connection.has_replies() {
+                if let Some(reason) = self.guard.judge_output(&self.shared, connection) {
+                    self.close_because(place, reason);
+                    continue;
+                }
                 connection.stage = Stage::Held;
                 self.gate.hold(place, connection.wait);
                 self.unsent += 1;
@@ -286,6 +298,7 @@ impl Worker {
             None if connection.then == Next::Close => self.close(place),
             None => {
                 connection.stage = Stage::Reading;
+                self.guard.count(connection);
                 if connection.has_work() {
                     self.turn.queue(place, connection);
                 }
@@ -306,9 +319,10 @@ impl Worker {
             });
         });
         connection.stage = Stage::Waiting(task.abort_handle());
-        if connection.has_work()
-            && self.turn.receive_waiting(&self.shared, connection) == Received::End
-        {
+        let has_ended = connection.has_work()
+            && self.turn.receive_waiting(&self.shared, connection) == Received::End;
+        self.guard.count(connection);
+        if has_ended {
             self.close(place);
         }
     }
@@ -354,6 +368,7 @@ impl Worker {
 
     fn send(&mut self, place: usize) {
         let connection = &mut self.connections[place];
+        let sent_before = self.sent_bytes;
         match connection.send(&mut self.sent_bytes) {
             Sent::All => {
                 if matches!(connection.stage, Stage::Sending) {
@@ -362,13 +377,16 @@ impl Worker {
                     connection.session.client.touch(now_raw_ns);
                 }
                 self.unsent -= 1;
+                connection.renew_partial(|| self.shared.clock.raw_ns());
+                connection.stage = Stage::Reading;
                 self.go_on(place);
             }
-            Sent::Partly => connection.stage = Stage::Sending,
-            Sent::Broken => {
-                self.unsent -= 1;
-                self.close(place);
+            Sent::Partly => {
+                let has_taken = self.sent_bytes > sent_before;
+                connection.note_unsent(has_taken, || self.shared.clock.raw_ns());
+                self.guard.count(connection);
             }
+            Sent::Broken => self.close(place),
         }
     }
 
@@ -380,30 +398,57 @@ impl Worker {
         );
         if let Some(error) = connection.told() {
             tracing::info!(client = %connection.session.client.address, "closed: {error}");
+            count_protocol_error(error, &self.shared.statistics.closed);
         }
+        match connection.stage {
+            Stage::Held => {
+                self.unsent -= 1;
+                self.gate.forget(place);
+            }
+            Stage::Sending => self.unsent -= 1,
+            Stage::Reading | Stage::Waiting(_) | Stage::Closed => {}
+        }
+        if connection.is_queued {
+            self.turn.forget(place);
+        }
+        self.guard.discount(connection);
         leave(&self.shared, connection);
         connection.stage = Stage::Closed;
         self.closed.push(place);
     }
 
-    /// Closes the connections of clients that have been silent for too long.
-    fn sweep_out(&mut self) {
-        if !self.sweep.takes_due(&*self.shared.clock) {
-            return;
+    /// Closes a connection because of a limit.
+    fn close_because(&mut self, place: usize, reason: Reason) {
+        let client = &self.connections[place].session.client;
+        self.guard.note_closed(&self.shared, client, reason);
+        self.close(place);
+    }
+
+    /// Closes the connections that have been here for too long or hold too much, and counts what the
+    /// others keep.
+    fn enforce_limits(&mut self) {
+        for place in self.gate.take_newly_held() {
+            self.guard.count(&mut self.connections[place]);
         }
-        let (config, now_raw_ns) = (&self.shared.config, self.shared.clock.raw_ns());
-        let is_tired = |connection: &Connection| {
-            matches!(connection.stage, Stage::Reading)
-                && !connection.is_queued
-                && connection.session.is_tired(config, now_raw_ns)
-        };
-        let places = self.connections.iter();
-        let tired: Vec<usize> = places
-            .filter_map(|(place, connection)| is_tired(connection).then_some(place))
-            .collect();
-        for place in tired {
-            self.close(place);
+        for (place, reason) in self.guard.due(&self.shared, &mut self.connections) {
+            self.close_because(place, reason);
         }
+        for (place, reason) in self.guard.excessive(&self.shared, &self.connections) {
+            self.close_because(place, reason);
+        }
+        for client in std::mem::take(&mut self.in_the_way) {
+            let place = client.connection();
+            let is_here = self.connections.get(place).is_some_and(|connection| {
+                connection.session.client.id == client.id
+                    && !connection.session.is_trusted()
+                    && !matches!(connection.stage, Stage::Closed)
+            });
+            if is_here {
+                self.close_because(place, Reason::MakesRoom);
+            }
+            self.shared.clients.room.notify_one();
+        }
+        self.guard.publish(&self.shared);
     }
 }
 

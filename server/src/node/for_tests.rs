@@ -40,5 +40,5 @@ pub(crate) fn started(
 /// A client's session with it.
 pub(crate) fn session(shared: &Shared) -> Session {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Session::new(shared.clients.add(nobody, nobody, 0), shared)
+    Session::new(shared.clients.add((nobody, nobody), 0, 0), shared)
 }

@@ -23,12 +23,31 @@ pub(crate) struct Gate {
 struct Held {
     connection: usize,
     wait: Wait,
+    is_new: bool,
 }
 
 impl Gate {
     /// Keeps the replies of a connection until `wait` is met.
     pub(crate) fn hold(&mut self, connection: usize, wait: Wait) {
-        self.held.push(Held { connection, wait });
+        self.held.push(Held {
+            connection,
+            wait,
+            is_new: true,
+        });
+    }
+
+    /// Forgets the replies of a connection that is closed.
+    pub(crate) fn forget(&mut self, connection: usize) {
+        self.held.retain(|held| held.connection != connection);
+    }
+
+    /// The connections whose replies were not here when this was last asked.
+    pub(crate) fn take_newly_held(&mut self) -> impl Iterator<Item = usize> {
+        let new = self.held.iter_mut().filter(|held| held.is_new);
+        new.map(|held| {
+            held.is_new = false;
+            held.connection
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

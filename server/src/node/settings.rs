@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     rewrite_min_bytes: AtomicU64,
     rewrite_percentage: AtomicU64,
     reply_bytes_max: AtomicUsize,
+    /// Counts the changes, so that who keeps a copy of something notices them.
+    version: AtomicU64,
 }
 
 impl Settings {
@@ -31,6 +33,7 @@ impl Settings {
             rewrite_min_bytes: AtomicU64::new(0),
             rewrite_percentage: AtomicU64::new(0),
             reply_bytes_max: AtomicUsize::new(0),
+            version: AtomicU64::new(0),
         };
         settings.replace(config.clone());
         settings
@@ -54,6 +57,12 @@ impl Settings {
         self.reply_bytes_max
             .store(config.proto_max_reply_len, Ordering::Relaxed);
         *self.config() = config;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Another number after each change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// The durability of replies.

@@ -12,6 +12,7 @@ pub(crate) struct Statistics {
     pub(crate) bytes_out: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) errors: AtomicU64,
+    pub(crate) closed: ClosedClients,
     /// Clients that wait for a sync (WAITAOF) right now.
     pub(crate) blocked: AtomicUsize,
     rate: Mutex<Rate>,
@@ -51,6 +52,11 @@ impl Statistics {
             &self.bytes_out,
             &self.rejected,
             &self.errors,
+            &self.closed.output_limit,
+            &self.closed.query_limit,
+            &self.closed.evicted,
+            &self.closed.timed_out,
+            &self.closed.unauthenticated,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -95,6 +101,21 @@ impl Rate {
 /// So many samples, so far apart, are what a rate is taken over.
 const SAMPLES: usize = 16;
 const SAMPLE_NS: u64 = 100_000_000;
+
+/// Clients that the node closed, by the limit they met.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedClients {
+    /// `client-output-buffer-limit`.
+    pub(crate) output_limit: AtomicU64,
+    /// `client-query-buffer-limit`, or what a client may send before the password.
+    pub(crate) query_limit: AtomicU64,
+    /// `maxmemory-clients`.
+    pub(crate) evicted: AtomicU64,
+    /// `request-timeout`, `send-timeout` or `timeout`.
+    pub(crate) timed_out: AtomicU64,
+    /// `authentication-timeout`, or to make room before they had authenticated.
+    pub(crate) unauthenticated: AtomicU64,
+}
 
 /// How long syncs took, in buckets. Two relaxed additions per sync, beside which they are nothing.
 #[derive(Debug, Default)]

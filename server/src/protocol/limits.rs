@@ -19,12 +19,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for a client that has not sent the password yet: enough for HELLO and AUTH.
+    /// Limits for a client that has not sent the password yet: enough for HELLO and AUTH with a
+    /// password, a user and a name of any allowed length. Redis lets such a client send 16 KiB per
+    /// argument; here that is what its whole connection may cost.
     pub const UNAUTHENTICATED: Self = Self {
         arguments_max: 10,
-        bulk_bytes_max: 16 * 1024,
-        inline_bytes_max: 16 * 1024,
-        request_bytes_max: 256 * 1024,
+        bulk_bytes_max: 4 * 1024,
+        inline_bytes_max: 4 * 1024,
+        request_bytes_max: 6 * 1024,
         is_authenticated: false,
     };
 

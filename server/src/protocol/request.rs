@@ -109,7 +109,17 @@ impl RequestParser {
 
     /// Whether a request has begun and is not complete yet.
     pub fn is_partial(&self, buffer: &[u8]) -> bool {
-        self.start < buffer.len()
+        self.partial_bytes(buffer) > 0
+    }
+
+    /// How many bytes of such a request are here.
+    pub fn partial_bytes(&self, buffer: &[u8]) -> usize {
+        buffer.len().saturating_sub(self.start)
+    }
+
+    /// Memory of the request that is being read, beside the buffer.
+    pub fn memory(&self) -> usize {
+        heap_bytes(&self.spans)
     }
 
     /// `*<count>`: how many arguments follow. None or fewer than none is no request at all.
@@ -285,6 +295,11 @@ impl Request {
             .is_some_and(|name| inline::is_http(name.of(bytes)))
     }
 
+    /// Memory of this request beside the buffer and the request itself.
+    pub fn memory(&self) -> usize {
+        heap_bytes(&self.spans)
+    }
+
     /// How many arguments there are, the command's name included.
     pub fn arguments_count(&self) -> usize {
         self.spans.len()
@@ -295,6 +310,13 @@ enum Step {
     Incomplete,
     Advanced,
     Complete,
+}
+
+fn heap_bytes(spans: &Spans) -> usize {
+    match spans.spilled() {
+        true => spans.capacity() * size_of::<Span>(),
+        false => 0,
+    }
 }
 
 type Spans = SmallVec<[Span; ARGUMENTS_INLINE]>;

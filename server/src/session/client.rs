@@ -33,7 +33,10 @@ pub(crate) fn client(
                 .iter()
                 .any(|word| word.eq_ignore_ascii_case(switch)) =>
         {
-            // Nothing is ever evicted here, and there is no access time to leave untouched.
+            // There is no access time to leave untouched.
+            if subcommand == b"no-evict" {
+                session.client.spare(switch.eq_ignore_ascii_case(b"on"));
+            }
             Reply::Ok
         }
         (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),

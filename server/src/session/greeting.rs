@@ -47,6 +47,8 @@ fn greet(session: &mut Session, shared: &Shared, arguments: &[&[u8]]) -> Result<
                 others
             }
             [word, ..] => {
+                // Whoever has no password yet must not make replies long.
+                let word = &word[..word.len().min(OPTION_BYTES_SHOWN)];
                 let word = String::from_utf8_lossy(word).into_owned();
                 return Err(ErrorReply::new(format!(
                     "ERR Syntax error in HELLO option '{word}'"
@@ -194,6 +196,7 @@ fn is_number(bytes: &[u8]) -> bool {
 }
 
 const NAME_BYTES_MAX: usize = 1024;
+const OPTION_BYTES_SHOWN: usize = 128;
 
 const NOPROTO: ErrorReply = ErrorReply::fixed("NOPROTO unsupported protocol version");
 const NOT_A_VERSION: ErrorReply =

@@ -220,6 +220,8 @@ fn clients(page: &mut Page<'_>) {
     page.title("Clients");
     page.field("connected_clients", page.shared.clients.count());
     page.field("maxclients", page.shared.config.maxclients);
+    let unauthenticated = page.shared.clients.unauthenticated_count();
+    page.field("quorlock_unauthenticated_clients", unauthenticated);
     let blocked = page.shared.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
 }
@@ -230,6 +232,8 @@ fn memory(page: &mut Page<'_>) {
     page.field("used_memory", resident);
     page.field("used_memory_rss", resident);
     page.field("maxmemory", 0);
+    page.field("mem_clients_normal", page.shared.clients.memory());
+    page.field("mem_clients_slaves", 0);
     page.field("used_memory_scripts", page.engine.script_memory);
     page.field("number_of_cached_scripts", page.engine.script_count);
     page.field("maxmemory_policy", "noeviction");
@@ -310,6 +314,21 @@ fn stats(page: &mut Page<'_>) {
     );
     page.field("rejected_connections", count(&statistics.rejected));
     page.field("total_error_replies", count(&statistics.errors));
+    let closed = &statistics.closed;
+    page.field("evicted_clients", count(&closed.evicted));
+    page.field(
+        "client_query_buffer_limit_disconnections",
+        count(&closed.query_limit),
+    );
+    page.field(
+        "client_output_buffer_limit_disconnections",
+        count(&closed.output_limit),
+    );
+    page.field("quorlock_timed_out_clients", count(&closed.timed_out));
+    page.field(
+        "quorlock_closed_unauthenticated_clients",
+        count(&closed.unauthenticated),
+    );
     let keys = page.engine.statistics;
     page.field("expired_keys", keys.expired);
     page.field("evicted_keys", 0);

@@ -15,14 +15,12 @@ pub(crate) mod info;
 mod table;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorlock_engine::{Caller, Protocol};
 
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
 
-use crate::config::Config;
 use crate::net::clients::Client;
 use crate::node::shared::Shared;
 use crate::protocol::Limits;
@@ -32,6 +30,7 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     caller: Caller,
     is_authenticated: bool,
+    unauthenticated_since_ns: u64,
     limits: Limits,
     limits_changed: bool,
     last_command: &'static str,
@@ -47,6 +46,7 @@ impl Session {
                 client_id: client.id,
                 ..Caller::default()
             },
+            unauthenticated_since_ns: client.connected_raw_ns(),
             client,
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
@@ -70,25 +70,14 @@ impl Session {
         std::mem::take(&mut self.limits_changed)
     }
 
-    /// How long this connection may be idle; for ever where nothing is configured. A stranger
-    /// who does not say the password is not kept.
-    fn patience(&self, config: &Config) -> Option<Duration> {
-        let configured = config.timeout;
-        if self.is_authenticated {
-            return configured;
-        }
-        Some(configured.map_or(STRANGER_IDLE_MAX, |timeout| timeout.min(STRANGER_IDLE_MAX)))
+    /// When it connected, or gave up its password by RESET, if it has not authenticated.
+    pub(crate) fn unauthenticated_since_ns(&self) -> Option<u64> {
+        (!self.is_authenticated).then_some(self.unauthenticated_since_ns)
     }
 
     /// Whether its requests have the limits of a client that said the password, or needs none.
     pub(crate) fn is_trusted(&self) -> bool {
         self.is_authenticated
-    }
-
-    /// Whether this connection has been idle for longer than it may be.
-    pub(crate) fn is_tired(&self, config: &Config, now_raw_ns: u64) -> bool {
-        self.patience(config)
-            .is_some_and(|patience| self.client.idle(now_raw_ns) > patience)
     }
 
     /// The protocol in which this connection wants its replies.
@@ -98,6 +87,9 @@ impl Session {
 
     fn authenticate(&mut self, shared: &Shared) {
         self.is_authenticated = true;
+        if shared.config.requirepass.is_some() {
+            shared.clients.note_authenticated(self.client.id);
+        }
         self.limits = Limits::authenticated(
             shared.config.proto_max_bulk_len,
             shared.config.client_query_buffer_limit,
@@ -111,10 +103,15 @@ impl Session {
             client_id: self.client.id,
             ..Caller::default()
         };
-        self.is_authenticated = false;
+        let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if shared.config.requirepass.is_none() {
             self.authenticate(shared);
         } else {
+            // Who never had authenticated gains no time by this.
+            if was_authenticated {
+                self.unauthenticated_since_ns = shared.clock.raw_ns();
+                shared.clients.note_unauthenticated(&self.client);
+            }
             self.limits = Limits::UNAUTHENTICATED;
             self.limits_changed = true;
         }
@@ -134,6 +131,3 @@ impl Session {
         self.client.introduction().is_resp3 = protocol == Protocol::Resp3;
     }
 }
-
-/// Idle time before AUTH after which a connection is closed.
-const STRANGER_IDLE_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,210 @@
+//! What clients may hold, each and together, also while their replies wait for a sync.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use quorlock_server::MemoryDisk;
+use quorlock_server::clock::SettableClock;
+
+use super::{await_info, builder, field, set, with_node};
+use crate::wire::Wire;
+
+#[test]
+fn the_hard_limit_of_output_closes_at_once() {
+    with_node(&[], |node, _| {
+        let mut watcher = Wire::connect(node.address());
+        set(&mut watcher, "large", 1_000_000);
+        let limit = "client-output-buffer-limit";
+        let words = ["CONFIG", "SET", limit, "normal 1000000 0 0"];
+        assert_eq!(watcher.ask_words(&words), "+OK");
+        assert_eq!(
+            watcher.ask(&format!("CONFIG GET {limit}")),
+            format!(
+                "[{limit}, normal 1000000 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60]"
+            )
+        );
+        let mut greedy = Wire::connect(node.address());
+        assert_eq!(greedy.ask("GET large"), "<closed>");
+        await_info(
+            &mut watcher,
+            "client_output_buffer_limit_disconnections",
+            "1",
+        );
+        let words = ["CONFIG", "SET", limit, "normal 1000020 0 0"];
+        assert_eq!(watcher.ask_words(&words), "+OK");
+        assert_eq!(
+            Wire::connect(node.address()).ask("GET large").len(),
+            1_000_000
+        );
+        let error = watcher.ask_words(&["CONFIG", "SET", limit, "normal 1 2"]);
+        assert!(error.starts_with("-ERR CONFIG SET failed"), "{error}");
+    });
+}
+
+/// Syncs that wait until they are let go.
+#[derive(Default)]
+struct SlowSync {
+    is_held: Mutex<bool>,
+    is_let_go: Condvar,
+    has_waited: AtomicBool,
+}
+
+impl SlowSync {
+    fn hold(&self, is_held: bool) {
+        *self.is_held.lock().unwrap() = is_held;
+        self.is_let_go.notify_all();
+    }
+
+    /// The node measures how long syncs take.
+    #[allow(clippy::disallowed_methods, reason = "this is a slow disk")]
+    fn be_slow(&self) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+
+    fn sync(&self) {
+        let mut is_held = self.is_held.lock().unwrap();
+        while *is_held {
+            self.has_waited.store(true, Ordering::Release);
+            is_held = self.is_let_go.wait(is_held).unwrap();
+        }
+    }
+}
+
+#[test]
+fn replies_that_wait_for_a_slow_sync_count() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let clock = Arc::new(SettableClock::new());
+        let disk = Arc::new(MemoryDisk::default());
+        let slow = Arc::new(SlowSync::default());
+        let (hook, moved) = (Arc::clone(&slow), Arc::clone(&clock));
+        // Only syncs that take long are left to the log thread.
+        disk.on_sync(Arc::new(move || {
+            moved.advance(Duration::from_millis(2));
+            hook.be_slow();
+            hook.sync();
+        }));
+        let directives: [(&str, &[&str]); 3] = [
+            ("appendfsync", &["always"]),
+            ("maxmemory-clients", &["3mb"]),
+            (
+                "client-output-buffer-limit",
+                &["normal", "3mb", "1mb", "10"],
+            ),
+        ];
+        let node = builder(&clock, &directives)
+            .disk(disk)
+            .start()
+            .await
+            .unwrap();
+        let mut watcher = Wire::connect(node.address());
+        for expected in 1..=20 {
+            assert_eq!(watcher.ask("INCR n"), format!(":{expected}"));
+        }
+        set(&mut watcher, "large", 2_000_000);
+        slow.hold(true);
+        // What reveals a write waits for it: these replies cannot leave.
+        let mut clients: Vec<Wire> = (0..3).map(|_| Wire::connect(node.address())).collect();
+        for client in &mut clients {
+            client.send(b"INCR n\r\nGET large\r\n");
+        }
+        // Two of them are more than all may hold together; one is over its soft limit.
+        await_info(&mut watcher, "evicted_clients", "2");
+        let memory: u64 = watcher.info("mem_clients_normal").parse().unwrap();
+        assert!((2_000_000..3_000_000).contains(&memory), "{memory}");
+        let field = "client_output_buffer_limit_disconnections";
+        assert_eq!(watcher.info(field), "0");
+        clock.advance(Duration::from_secs(11));
+        await_info(&mut watcher, field, "1");
+        assert_eq!(watcher.info("connected_clients"), "1");
+        slow.hold(false);
+        assert_eq!(watcher.ask("INCR n"), ":24", "what they asked for was done");
+        node.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn the_largest_goes_when_all_together_hold_too_much() {
+    with_node(&[("maxmemory-clients", &["3mb"])], |node, _| {
+        let mut watcher = Wire::connect(node.address());
+        let mut begin = |bytes: usize, is_spared: bool| {
+            let mut client = Wire::connect(node.address());
+            if is_spared {
+                assert_eq!(client.ask("CLIENT NO-EVICT on"), "+OK");
+            }
+            let id: u64 = client.ask("CLIENT ID")[1..].parse().unwrap();
+            let mut request = b"*2\r\n$3\r\nGET\r\n$4000000\r\n".to_vec();
+            request.resize(bytes, b'k');
+            client.send(&request);
+            let is_here = |list: &str| field(list, id, "qbuf") >= bytes as u64;
+            for _ in 0..10_000 {
+                if is_here(&watcher.ask("CLIENT LIST")) {
+                    return (client, id);
+                }
+            }
+            panic!("client {id} holds too little");
+        };
+        let (_small, small_id) = begin(1_000, false);
+        let (mut spared, spared_id) = begin(400_000, true);
+        let (mut large, _) = begin(300_000, false);
+        let (mut last, _) = begin(200_000, false);
+        // A buffer may have twice the room it needs.
+        let mut more = Wire::connect(node.address());
+        let mut request = b"*2\r\n$3\r\nGET\r\n$4000000\r\n".to_vec();
+        request.resize(3_900_000, b'k');
+        more.send(&request);
+        assert_eq!(more.reply(), "<closed>");
+        let mut watcher = Wire::connect(node.address());
+        await_info(&mut watcher, "evicted_clients", "1");
+        let list = watcher.ask("CLIENT LIST");
+        assert!(field(&list, small_id, "qbuf") >= 1_000);
+        assert!(field(&list, small_id, "tot-mem") > field(&list, small_id, "qbuf"));
+        assert_eq!(watcher.ask("CONFIG SET maxmemory-clients 850kb"), "+OK");
+        assert_eq!(large.reply(), "<closed>");
+        let list = watcher.ask("CLIENT LIST");
+        assert!(field(&list, small_id, "qbuf") >= 1_000);
+        assert!(field(&list, spared_id, "qbuf") >= 400_000);
+        assert_eq!(watcher.ask("CONFIG SET maxmemory-clients 100"), "+OK");
+        assert_eq!(last.reply(), "<closed>");
+        assert_eq!(
+            spared.reply(),
+            "<closed>",
+            "it is the last to go, and it goes"
+        );
+        await_info(&mut watcher, "evicted_clients", "5");
+        assert_eq!(watcher.ask("CONFIG SET maxmemory-clients 1%"), "+OK");
+        assert_eq!(
+            watcher.ask("CONFIG GET maxmemory-clients"),
+            "[maxmemory-clients, 1%]"
+        );
+    });
+}
+
+#[test]
+fn what_many_send_at_once_is_all_answered_in_order() {
+    with_node(&[("workers", &["2"])], |node, _| {
+        let mut watcher = Wire::connect(node.address());
+        set(&mut watcher, "large", 1_000_000);
+        let mut clients: Vec<Wire> = (0..60).map(|_| Wire::connect(node.address())).collect();
+        // More replies than one turn makes, and more than one turn of each connection.
+        for (number, client) in clients.iter_mut().enumerate() {
+            let requests = format!("INCR own{number}\r\nGET large\r\n").repeat(3);
+            client.send(requests.as_bytes());
+            client.send(format!("INCR own{number}\r\nQUIT\r\n").as_bytes());
+        }
+        for client in &mut clients {
+            for expected in 1..=3 {
+                assert_eq!(client.reply(), format!(":{expected}"));
+                assert_eq!(client.reply().len(), 1_000_000);
+            }
+            assert_eq!(client.reply(), ":4");
+            assert_eq!(client.reply(), "+OK");
+            assert_eq!(client.reply(), "<closed>");
+        }
+    });
+}

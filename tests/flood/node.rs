@@ -1,0 +1,204 @@
+//! The node that is flooded, and the clients that must not suffer.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A node as a process; it is killed when dropped.
+pub(crate) struct FloodedNode {
+    process: Child,
+    address: SocketAddr,
+    has_password: bool,
+    _folder: TempDir,
+}
+
+/// What the clients saw that did not attack.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) pings: u64,
+    pub(crate) worst_ping: Duration,
+    pub(crate) worst_set: Duration,
+    /// Clients that connected during the flood, gave the password and got an answer.
+    pub(crate) arrivals: u64,
+    pub(crate) worst_arrival: Duration,
+    pub(crate) refused: u64,
+    /// The client that was there before was cut off.
+    pub(crate) is_broken: bool,
+}
+
+/// The clients that do not attack.
+pub(crate) struct Witness {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+impl FloodedNode {
+    pub(crate) fn start(
+        program: &Path,
+        has_password: bool,
+        address_space_mib: Option<u64>,
+    ) -> io::Result<Self> {
+        let folder = TempDir::new()?;
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut command = match address_space_mib {
+            Some(mib) => {
+                let mut command = Command::new("prlimit");
+                command
+                    .arg(format!("--as={}", mib * 1024 * 1024))
+                    .arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.args(["server", "--bind", "127.0.0.1", "--first-start", "serve"]);
+        command.args(["--port", &address.port().to_string()]);
+        command.arg("--dir").arg(folder.path());
+        if has_password {
+            command.args(["--requirepass", PASSWORD]);
+        }
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let node = Self {
+            process,
+            address,
+            has_password,
+            _folder: folder,
+        };
+        let end = Instant::now() + START_MAX;
+        let mut client = loop {
+            match node.arrive() {
+                Ok(client) => break client,
+                Err(error) if Instant::now() > end => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let value = "v".repeat(1_000_000);
+        let set = format!(
+            "*5\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$1000000\r\n{value}\r\n$2\r\nPX\r\n$6\r\n900000\r\n"
+        );
+        ask(&mut client, set.as_bytes(), b"+OK\r\n")?;
+        Ok(node)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A line of the kernel's status of the process; `None` once it has ended.
+    pub(crate) fn memory_kib(&self, name: &str) -> Option<u64> {
+        let path = format!("/proc/{}/status", self.process.id());
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
+    fn arrive(&self) -> io::Result<TcpStream> {
+        arrive(self.address, self.has_password)
+    }
+}
+
+impl Drop for FloodedNode {
+    fn drop(&mut self) {
+        // It has ended already where this fails.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Witness {
+    /// Begins to ask.
+    pub(crate) fn start(node: &FloodedNode) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (told, address, has_password) = (Arc::clone(&is_over), node.address, node.has_password);
+        let thread = std::thread::spawn(move || watch(&told, address, has_password));
+        Self { is_over, thread }
+    }
+
+    pub(crate) fn end(self) -> Seen {
+        self.is_over.store(true, Ordering::Release);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn watch(is_over: &AtomicBool, address: SocketAddr, has_password: bool) -> Seen {
+    let mut seen = Seen::default();
+    let Ok(mut client) = arrive(address, has_password) else {
+        seen.is_broken = true;
+        return seen;
+    };
+    let mut next_arrival = Instant::now();
+    while !is_over.load(Ordering::Acquire) {
+        let (ping, set) = (b"PING\r\n", b"SET witness token PX 60000\r\n");
+        match (
+            timed(|| ask(&mut client, ping, b"+PONG\r\n")),
+            timed(|| ask(&mut client, set, b"+OK\r\n")),
+        ) {
+            (Ok(((), ping)), Ok(((), set))) => {
+                seen.pings += 1;
+                seen.worst_ping = seen.worst_ping.max(ping);
+                seen.worst_set = seen.worst_set.max(set);
+            }
+            _ => {
+                seen.is_broken = true;
+                return seen;
+            }
+        }
+        if Instant::now() >= next_arrival {
+            next_arrival = Instant::now() + ARRIVAL_EVERY;
+            match timed(|| arrive(address, has_password)) {
+                Ok((_, took)) => {
+                    seen.arrivals += 1;
+                    seen.worst_arrival = seen.worst_arrival.max(took);
+                }
+                Err(_) => seen.refused += 1,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    seen
+}
+
+fn timed<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Duration)> {
+    let began = Instant::now();
+    let done = work()?;
+    Ok((done, began.elapsed()))
+}
+
+/// Connects as a driver does: the password first.
+fn arrive(address: SocketAddr, has_password: bool) -> io::Result<TcpStream> {
+    let mut client = TcpStream::connect_timeout(&address, REPLY_MAX)?;
+    client.set_nodelay(true)?;
+    client.set_read_timeout(Some(REPLY_MAX))?;
+    client.set_write_timeout(Some(REPLY_MAX))?;
+    if has_password {
+        ask(
+            &mut client,
+            format!("AUTH {PASSWORD}\r\n").as_bytes(),
+            b"+OK\r\n",
+        )?;
+    }
+    ask(&mut client, b"PING\r\n", b"+PONG\r\n")?;
+    Ok(client)
+}
+
+fn ask(client: &mut TcpStream, request: &[u8], expected: &[u8]) -> io::Result<()> {
+    client.write_all(request)?;
+    let mut reply = vec![0; expected.len()];
+    client.read_exact(&mut reply)?;
+    if reply != expected {
+        let text = String::from_utf8_lossy(&reply).into_owned();
+        return Err(io::Error::other(format!("the node answered {text:?}")));
+    }
+    Ok(())
+}
+
+const PASSWORD: &str = "secret";
+const START_MAX: Duration = Duration::from_secs(20);
+const REPLY_MAX: Duration = Duration::from_secs(20);
+const ARRIVAL_EVERY: Duration = Duration::from_millis(500);

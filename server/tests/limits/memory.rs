@@ -71,6 +71,15 @@ impl SlowSync {
     }
 }
 
+/// So that a test that fails does not hang.
+struct LetGo(Arc<SlowSync>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.hold(false);
+    }
+}
+
 #[test]
 fn replies_that_wait_for_a_slow_sync_count() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -108,11 +117,19 @@ fn replies_that_wait_for_a_slow_sync_count() {
         }
         set(&mut watcher, "large", 2_000_000);
         slow.hold(true);
+        let _end = LetGo(Arc::clone(&slow));
         // What reveals a write waits for it: these replies cannot leave.
         let mut clients: Vec<Wire> = (0..3).map(|_| Wire::connect(node.address())).collect();
         for client in &mut clients {
             client.send(b"INCR n\r\nGET large\r\n");
         }
+        for _ in 0..1_000_000 {
+            if slow.has_waited.load(Ordering::Acquire) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(slow.has_waited.load(Ordering::Acquire), "a sync hangs");
         // Two of them are more than all may hold together; one is over its soft limit.
         await_info(&mut watcher, "evicted_clients", "2");
         let memory: u64 = watcher.info("mem_clients_normal").parse().unwrap();
@@ -122,6 +139,9 @@ fn replies_that_wait_for_a_slow_sync_count() {
         clock.advance(Duration::from_secs(11));
         await_info(&mut watcher, field, "1");
         assert_eq!(watcher.info("connected_clients"), "1");
+        for client in &mut clients {
+            assert_eq!(client.reply(), "<closed>", "no reply has left");
+        }
         slow.hold(false);
         assert_eq!(watcher.ask("INCR n"), ":24", "what they asked for was done");
         node.stop().await.unwrap();

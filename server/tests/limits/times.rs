@@ -181,3 +181,22 @@ fn the_soft_limit_of_output_closes_after_its_time() {
         assert_eq!(watcher.info("connected_clients"), "1");
     });
 }
+
+#[test]
+fn the_time_of_a_request_does_not_run_while_its_client_waits_for_a_reply() {
+    with_node(&[], |node, clock| {
+        let mut watcher = Wire::connect(node.address());
+        set(&mut watcher, "large", 4_000_000);
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("PING"), "+PONG");
+        client.send(b"MGET large large large large large large\r\nPI");
+        assert_eq!(watcher.ask("PING"), "+PONG");
+        clock.advance(Duration::from_secs(50));
+        assert!(client.reply().len() > 24_000_000);
+        assert_eq!(watcher.ask("PING"), "+PONG");
+        clock.advance(Duration::from_secs(50));
+        assert_eq!(watcher.ask("PING"), "+PONG");
+        client.send(b"NG\r\n");
+        assert_eq!(client.reply(), "+PONG");
+    });
+}

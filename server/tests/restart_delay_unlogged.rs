@@ -84,6 +84,7 @@ fn a_run_without_a_log_owes_nothing_for_what_it_does_not_hold() {
         node.stop().await.unwrap();
 
         // Ended before the run without a log began.
+        let machine = Machine::new();
         let node = machine.start(ALWAYS).await;
         assert_eq!(wire(&node).ask("SET lock A NX PX 5000"), "+OK");
         node.stop().await.unwrap();

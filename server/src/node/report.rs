@@ -143,8 +143,8 @@ impl StartReport {
             let left_ms = left_ns.div_ceil(1_000_000);
             tracing::warn!(
                 "node {id} has recovered keys and runs with appendonly no: without a log a crash \
-                 now costs up to {left_ms} ms of restart delay, until the last of them has ended. \
-                 A clean stop loses none of that time; start with appendonly yes to keep the keys"
+                 now costs up to {left_ms} ms of restart delay, until the last of them has ended, as a \
+                 clean stop does; start with appendonly yes to keep the keys"
             );
         }
         if without_ttl > 0 {

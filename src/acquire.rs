@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::duration::{self, show};
+use crate::duration::{self, show, whole_ms};
 use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle};
 use crate::output::Format;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         let value = json!({
             "name": arguments.name.to_string_lossy(),
             "token": lease.token().to_string(),
-            "validity_ms": u64::try_from(lease.remaining().as_millis()).unwrap_or(u64::MAX),
+            "validity_ms": whole_ms(lease.remaining()),
             "nodes": nodes,
         });
         format.result(lease.token(), &value);

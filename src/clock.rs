@@ -19,16 +19,33 @@ pub(crate) fn wall() -> Duration {
 }
 
 /// Blocks this thread; only for code that runs outside the async runtime.
+///
+/// # Panics
+/// When asked for more than 292 billion years.
 pub(crate) fn block_for(duration: Duration) {
-    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(duration.as_secs()).expect("steps are short");
     let _ended_early = nanosleep(&Timespec {
         tv_sec: seconds,
         tv_nsec: i64::from(duration.subsec_nanos()),
     });
 }
 
+/// A clock that shows a time before its zero stands at zero until that is over.
 fn as_duration(time: Timespec) -> Duration {
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos))
+    let nanos = u32::try_from(time.tv_nsec).expect("nanoseconds are below a second");
+    let seconds = u64::try_from(time.tv_sec);
+    seconds.map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_before_zero_is_zero() {
+        let at = |tv_sec, tv_nsec| as_duration(Timespec { tv_sec, tv_nsec });
+        assert_eq!(at(-1, 750_000_000), Duration::ZERO);
+        assert_eq!(at(0, 0), Duration::ZERO);
+        assert_eq!(at(1, 999_999_999), Duration::new(1, 999_999_999));
+    }
 }

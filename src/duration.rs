@@ -69,6 +69,11 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
+/// What is left of a lease, in whole milliseconds: never more than is left.
+pub(crate) fn whole_ms(left: Duration) -> u64 {
+    u64::try_from(left.as_millis()).expect("a lease lasts at most 365 days")
+}
+
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const FRACTION_DIGITS_MAX: usize = 9;
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_client::{ExtendError, Token};
 use serde_json::json;
 
-use crate::duration::{self, show};
+use crate::duration::{self, show, whole_ms};
 use crate::exit_code::{Failure, LOST, NO_QUORUM, USAGE};
 use crate::lock_options::{NodeOptions, settle};
 use crate::output::Format;
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                 let shown = arguments.name.display();
                 let value = json!({
                     "name": arguments.name.to_string_lossy(),
-                    "validity_ms": u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+                    "validity_ms": whole_ms(left),
                 });
                 format.result(
                     format_args!("'{shown}' is held for another {}", show(left)),

@@ -40,7 +40,7 @@ pub(crate) async fn acquiring<T>(
         }
     };
     let code = u8::try_from(signal.as_raw())
-        .unwrap_or(0)
+        .expect("signals end at 64")
         .saturating_add(SIGNAL_BASE);
     let shown = name.display();
     Err(Failure::new(

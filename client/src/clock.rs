@@ -28,8 +28,15 @@ pub(crate) fn slice(left: Duration) -> Duration {
     (left / 10).clamp(SLICE_MIN, SLICE_MAX).min(left)
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+/// The length of a duration in nanoseconds. One of more than 584 years is longer than a client
+/// lives: it becomes the longest that 64 bits can count, which stands for "for ever".
+fn saturated_nanos(duration: Duration) -> u64 {
+    saturated(duration.as_nanos())
+}
+
+/// A length in nanoseconds: the longest that 64 bits can count stands for anything longer.
+pub(crate) fn saturated(nanos: u128) -> u64 {
+    u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
 const SLICE_MIN: Duration = Duration::from_millis(1);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, saturated};
 use crate::outcome::BuildError;
 
 /// How much the clocks of client and nodes may differ in rate: a part of the ttl and a constant.
@@ -22,7 +22,7 @@ impl Drift {
     #[must_use]
     pub fn of(self, ttl: Duration) -> Duration {
         let millionths = ttl.as_nanos().saturating_mul(u128::from(self.rate_ppm)) / 1_000_000;
-        let part = Duration::from_nanos(u64::try_from(millionths).unwrap_or(u64::MAX));
+        let part = Duration::from_nanos(saturated(millionths));
         part.saturating_add(self.constant)
     }
 

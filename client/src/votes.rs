@@ -37,7 +37,7 @@ impl NodeSet {
     /// How many nodes are in it.
     #[must_use]
     pub fn len(self) -> usize {
-        usize::try_from(self.0.count_ones()).unwrap_or(NODES_MAX)
+        self.0.count_ones() as usize
     }
 
     /// Whether no node is in it.

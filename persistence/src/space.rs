@@ -226,7 +226,8 @@ fn fill_segment(
     let mut offset = 0;
     while offset < length {
         let left = length.saturating_sub(offset);
-        let chunk = FILL_BYTES.min(usize::try_from(left).unwrap_or(FILL_BYTES));
+        let chunk =
+            usize::try_from(left.min(FILL_BYTES as u64)).expect("no more than the zeros at hand");
         file.write_at(offset, &zeros[..chunk])
             .map_err(failed("write"))?;
         offset = offset.saturating_add(chunk as u64);

@@ -35,5 +35,17 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
+/// The length of a duration in nanoseconds. One of more than 584 years is longer than a node lives:
+/// it becomes the longest that 64 bits can count, which stands for "for ever".
+pub(crate) fn saturated_nanos(duration: Duration) -> u64 {
+    saturated(duration.as_nanos())
+}
+
+/// A length or a count that is compared with others or shown to people: the largest number of 64
+/// bits stands for anything above it.
+pub(crate) fn saturated(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
 /// What [`Clock::pause_until`] returns.
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -25,7 +25,7 @@ impl Date {
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = usize::try_from((month_from_march + 2) % 12).unwrap_or(0);
+        let month = usize::try_from((month_from_march + 2) % 12).expect("it is below 12");
         let year = era * 400 + year_of_era + u64::from(month < 2);
         let second_of_day = since_1970.as_secs() % DAY_SECONDS;
         Self {

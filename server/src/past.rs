@@ -24,7 +24,7 @@ pub(crate) use place::Place;
 #[cfg(feature = "simulation")]
 pub use place::{FileNumbers, NumberOf};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, FirstStart, RestartDelay};
 
 /// A directory as it was found: who it says it is, its log, and what surrounds that.
@@ -138,10 +138,10 @@ pub(crate) fn policy(config: &Config, is_remote: bool) -> Policy {
             RestartDelay::Auto => restart::RestartDelay::Auto,
             RestartDelay::Always => restart::RestartDelay::Always,
             RestartDelay::Off => restart::RestartDelay::Off,
-            RestartDelay::Fixed(delay) => restart::RestartDelay::Fixed(nanoseconds(delay)),
+            RestartDelay::Fixed(delay) => restart::RestartDelay::Fixed(saturated_nanos(delay)),
         },
         trusts_fsync: config.trust_fsync,
-        cap_ns: nanoseconds(config.restart_delay_max),
+        cap_ns: saturated_nanos(config.restart_delay_max),
         drift_ppm: u64::from(config.clock_drift_millionths),
         first_start_waits: match config.first_start {
             FirstStart::Auto => is_remote,
@@ -150,9 +150,4 @@ pub(crate) fn policy(config: &Config, is_remote: bool) -> Policy {
         },
         vouches_for_first_start: config.first_start == FirstStart::Serve,
     }
-}
-
-/// A configured duration in nanoseconds: 584 years stand for anything longer.
-pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -24,7 +24,7 @@ impl Ending {
             // A process can only exit with the low eight bits of its code.
             Self::Code(code) => code.to_le_bytes()[0],
             Self::Signal(signal) => u8::try_from(signal)
-                .unwrap_or(u8::MAX)
+                .expect("a wait status has seven bits for it")
                 .saturating_add(SIGNAL_BASE),
         }
     }

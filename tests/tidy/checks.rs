@@ -151,6 +151,45 @@ pub(crate) fn session_lines(source: &Source) -> Vec<String> {
     lines_with(source, "tracing", "give the line to the batch")
 }
 
+/// A number that does not fit is an error, or cannot be: it never becomes another number in silence.
+/// Where a length or a count may saturate, a function says so in its name and its comment.
+pub(crate) fn made_up_numbers(source: &Source) -> Vec<String> {
+    let path = &source.path;
+    let is_production = path.starts_with("src/") || path.contains("/src/");
+    let is_tooling = path.starts_with("tests/") || path.starts_with("benches/");
+    if !source.is_rust() || !is_production || is_tooling {
+        return Vec::new();
+    }
+    let code = scan::code_only(&source.text);
+    let functions = scan::functions(&code);
+    let lines = scan::defaulted_conversions(&code).into_iter();
+    lines
+        .filter(|line| {
+            let holds = |it: &&scan::Function| (it.line..it.line + it.lines).contains(line);
+            let function = functions.iter().rfind(holds);
+            let function = function.map_or("", |it| it.name.as_str());
+            !MAY_SATURATE.contains(&(path.as_str(), function))
+        })
+        .map(|line| {
+            format!(
+                "{path}:{line}: a conversion that ends in a default; say why it cannot fail, return an \
+                 error, or use the crate's `saturated`"
+            )
+        })
+        .collect()
+}
+
+/// The functions that saturate, one for each crate; and where a limit of the configuration goes beyond
+/// what can be counted there, which limits nothing.
+const MAY_SATURATE: [(&str, &str); 6] = [
+    ("client/src/clock.rs", "saturated"),
+    ("server/engine/src/time.rs", "saturated"),
+    ("server/src/clock.rs", "saturated"),
+    ("server/src/net/guard.rs", "memory_limit_bytes"),
+    ("server/src/net/limits.rs", "unlimited_output_bytes"),
+    ("server/src/net/listener.rs", "bind"),
+];
+
 fn lines_with(source: &Source, word: &str, advice: &str) -> Vec<String> {
     let lines = source.text.lines().enumerate();
     lines
@@ -265,6 +304,48 @@ mod tests {
             session_lines(&at("server/src/node/start.rs", writes)).len(),
             0
         );
+    }
+
+    #[test]
+    fn a_number_that_is_made_up_is_reported() {
+        let at = |path: &str, text: &str| {
+            made_up_numbers(&Source {
+                path: path.into(),
+                text: text.into(),
+            })
+        };
+        let found = |text: &str| at("persistence/src/space.rs", text).len();
+        for text in [
+            "let x = u64::try_from(f(a, (b))).unwrap_or(0);",
+            "let x: u8 = a.try_into().unwrap_or_default();",
+            "let x = u64::try_from(a)\n    // Why not.\n    .ok()\n    .unwrap_or_else(|| 0);",
+            "let x = a.and_then(|a| u8::try_from(a).ok()).unwrap_or(0);",
+            "let x = a.map(u8::try_from).unwrap_or(Ok(0));",
+            "let x = a.and_then(|a| { f(); u8::try_from(a).ok() }).unwrap_or(0);",
+        ] {
+            assert_eq!(found(text), 1, "{text}");
+        }
+        for text in [
+            "let x = u64::try_from(a).expect(\"fits\"); y.unwrap_or(0);",
+            "let x = u64::try_from(a)?; let y = b.unwrap_or(0);",
+            "f(u64::try_from(a).ok(), b.unwrap_or(0));",
+            "let x = u64::try_from(a.unwrap_or(0)).ok();",
+            "// u64::try_from(a).unwrap_or(0)",
+            "fn f() -> R { u64::try_from(a) }\nfn g() { a }\n.unwrap_or(0)",
+            "match u64::try_from(a) { Ok(a) => a, _ => b.unwrap_or(0) }",
+        ] {
+            assert_eq!(found(text), 0, "{text}");
+        }
+        let saturates =
+            "//! x\nfn saturated(n: u128) -> u64 {\n    u64::try_from(n).unwrap_or(u64::MAX)\n}\n";
+        assert!(at("server/src/clock.rs", saturates).is_empty());
+        assert!(at("tests/src/history.rs", saturates).is_empty());
+        assert_eq!(at("server/src/past.rs", saturates).len(), 1);
+        let renamed = saturates.replace("saturated", "nanos");
+        let expected = ["server/src/clock.rs:3"];
+        let problems = at("server/src/clock.rs", &renamed);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].starts_with(expected[0]), "{problems:?}");
     }
 
     #[test]

@@ -73,6 +73,11 @@ fn commands_write_no_line_while_the_engine_is_locked() {
 }
 
 #[test]
+fn no_number_is_made_up() {
+    every_file(checks::made_up_numbers);
+}
+
+#[test]
 fn arrows_between_packages_point_one_way() {
     every_file(arrows::arrows);
 }

@@ -55,6 +55,40 @@ pub(crate) fn functions(code: &str) -> Vec<Function> {
     found
 }
 
+/// The lines of conversions (`try_from`, `try_into`) whose failure becomes a default (`unwrap_or` and
+/// its kin) in the chain of calls that follows, also from inside an argument of that chain.
+pub(crate) fn defaulted_conversions(code: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    for conversion in ["try_from", "try_into"] {
+        for (at, _) in code.match_indices(conversion) {
+            if is_defaulted(code, at + conversion.len()) {
+                found.push(1 + code[..at].matches('\n').count());
+            }
+        }
+    }
+    found
+}
+
+/// Whether the expression goes on to an `unwrap_or` at its own depth or further out, before it ends.
+fn is_defaulted(code: &str, from: usize) -> bool {
+    let mut depth = 0_usize;
+    for (index, byte) in code.bytes().enumerate().skip(from) {
+        match byte {
+            b';' | b',' | b'?' | b'{' if depth == 0 => return false,
+            // Only the last expression of a block can be a value that goes on behind it.
+            b'}' if depth == 0 && !code[index + 1..].trim_start().starts_with([')', '.']) => {
+                return false;
+            }
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'.' if depth == 0 && code[index..].starts_with(".expect(") => return false,
+            b'.' if depth == 0 && code[index..].starts_with(".unwrap_or") => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// The end of the body that belongs to the signature at `at`; `None` if it has no body.
 fn body_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut brackets = 0_usize;

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::clock::nanos;
+use crate::clock::saturated_nanos;
 
 /// A moment on the client's clocks.
 ///
@@ -79,14 +79,14 @@ impl ClientInstant {
     /// This instant moved forward.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
-        let nanos = nanos(time);
+        let nanos = saturated_nanos(time);
         self.map(|clock_ns| clock_ns.saturating_add(nanos))
     }
 
     /// This instant moved back; not before the clocks' zero.
     #[must_use]
     pub fn before(self, time: Duration) -> Self {
-        let nanos = nanos(time);
+        let nanos = saturated_nanos(time);
         self.map(|clock_ns| clock_ns.saturating_sub(nanos))
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::clock::{ClientInstant, Clock, nanos};
+use crate::clock::{ClientInstant, Clock, saturated, saturated_nanos};
 
 /// A clock that moves only when told to, each of its parts on its own.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl ManualClock {
 
     /// True time goes on, and every clock at its own rate, as on a running machine.
     pub fn advance(&self, time: Duration) {
-        let nanos = nanos(time);
+        let nanos = saturated_nanos(time);
         let mut hands = self.lock();
         let steered = at_rate(nanos, hands.steered_ppm);
         hands.true_ns = hands.true_ns.saturating_add(nanos);
@@ -57,19 +57,19 @@ impl ManualClock {
     /// Only `CLOCK_BOOTTIME` goes on, as in suspend.
     pub fn advance_boot(&self, time: Duration) {
         let mut hands = self.lock();
-        hands.true_ns = hands.true_ns.saturating_add(nanos(time));
-        hands.boot_ns = hands.boot_ns.saturating_add(nanos(time));
+        hands.true_ns = hands.true_ns.saturating_add(saturated_nanos(time));
+        hands.boot_ns = hands.boot_ns.saturating_add(saturated_nanos(time));
     }
 
     /// Only `CLOCK_MONOTONIC_RAW` goes on, as when a daemon holds the steered clocks back.
     pub fn advance_raw(&self, time: Duration) {
         let mut hands = self.lock();
-        hands.true_ns = hands.true_ns.saturating_add(nanos(time));
-        hands.raw_ns = hands.raw_ns.saturating_add(nanos(time));
+        hands.true_ns = hands.true_ns.saturating_add(saturated_nanos(time));
+        hands.raw_ns = hands.raw_ns.saturating_add(saturated_nanos(time));
     }
 
     /// From here on a time daemon steers all clocks but the raw one: their rates are off by this
-    /// much.
+    /// much; no clock runs backwards (below -1000000).
     pub fn steer(&self, by_ppm: i32) {
         self.lock().steered_ppm = by_ppm;
     }
@@ -107,8 +107,9 @@ impl Clock for ManualClock {
 
 /// Cut to whole nanoseconds: a test's clock may lose one with each step.
 fn at_rate(nanos: u64, ppm: i32) -> u64 {
-    let rate = u32::try_from(i64::from(ppm) + 1_000_000).unwrap_or(0);
-    u64::try_from(u128::from(nanos) * u128::from(rate) / 1_000_000).unwrap_or(u64::MAX)
+    let rate = u32::try_from(i64::from(ppm) + 1_000_000)
+        .expect("a clock stops at worst, it does not run backwards");
+    saturated(u128::from(nanos) * u128::from(rate) / 1_000_000)
 }
 
 #[cfg(test)]

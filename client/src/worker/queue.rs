@@ -168,11 +168,11 @@ fn short<'a>(request: &Request, hash: Option<&'a ScriptHash>) -> Option<&'a Scri
 }
 
 fn decimal(digits: &mut [u8; 20], number: u128) -> &[u8] {
-    let mut rest = u64::try_from(number).unwrap_or(u64::MAX);
+    let mut rest = u64::try_from(number).expect("a ttl is at most 365 days");
     let mut at = digits.len();
     loop {
         at -= 1;
-        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        digits[at] = b'0' + u8::try_from(rest % 10).expect("a digit");
         rest /= 10;
         if rest == 0 {
             return &digits[at..];

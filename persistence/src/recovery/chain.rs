@@ -184,7 +184,7 @@ impl Assembly<'_> {
             .header()
             .expect("only segments with a header are read");
         let bytes = map(self.disk, number, segment)?;
-        let cut = next.map(|next| usize::try_from(next.previous_cut).unwrap_or(usize::MAX));
+        let cut = next.map(|next| next.previous_cut);
         Ok(Scan::read(header, bytes, cut))
     }
 

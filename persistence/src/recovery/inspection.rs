@@ -236,12 +236,10 @@ impl Inspection {
             let changed = std::io::Error::other("it has no header any more");
             return Err(failed(changed));
         };
-        let end = part
-            .end
-            .map(|end| usize::try_from(end).unwrap_or(usize::MAX));
-        let begin = usize::try_from(part.begin).unwrap_or(usize::MAX);
+        let begin = usize::try_from(part.begin)
+            .map_err(|_| failed(std::io::Error::other("it begins beyond what can be mapped")))?;
         Ok(Content {
-            scan: Scan::read(header, bytes, end),
+            scan: Scan::read(header, bytes, part.end),
             begin,
         })
     }

@@ -333,7 +333,7 @@ impl Repair {
         let Some(header) = segment.and_then(directory::Segment::header) else {
             return Ok(None);
         };
-        let cut = next.map(|next| usize::try_from(next.previous_cut).unwrap_or(usize::MAX));
+        let cut = next.map(|next| next.previous_cut);
         Ok(Some(Scan::read(*header, self.map(number)?, cut)))
     }
 

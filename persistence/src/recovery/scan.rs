@@ -43,7 +43,7 @@ pub(super) struct Claim {
 impl Scan {
     /// Reads frames up to `cut`, where the next segment says that this one ends, or, in the last segment,
     /// up to the first thing that is not the next frame.
-    pub(super) fn read(header: Header, bytes: Mapping, cut: Option<usize>) -> Scan {
+    pub(super) fn read(header: Header, bytes: Mapping, cut: Option<u64>) -> Scan {
         let claim = Claim {
             durable: header.durable,
             segment: header.number,
@@ -59,12 +59,14 @@ impl Scan {
             marks: Vec::new(),
             flaw: None,
         };
-        let limit = cut.unwrap_or(scan.bytes.len());
+        // A cut that no address reaches is behind the file's end as well.
+        let limit = cut.map_or(Ok(scan.bytes.len()), usize::try_from);
         scan.flaw = loop {
-            if scan.end == limit {
+            if limit == Ok(scan.end) {
                 break None;
             }
-            let Some(rest) = scan.bytes.get(scan.end..limit) else {
+            let rest = limit.map(|limit| scan.bytes.get(scan.end..limit));
+            let Ok(Some(rest)) = rest else {
                 break Some("the next segment says that this one goes on");
             };
             match frame::parse(rest, scan.salt()) {
@@ -126,7 +128,7 @@ impl Scan {
             }
             end = end.saturating_add(parsed.bytes);
         }
-        Scan::read(self.header, self.bytes, Some(end))
+        Scan::read(self.header, self.bytes, Some(end as u64))
     }
 
     /// Lets go of the content. What was found out stays; no frame can be asked for any more.

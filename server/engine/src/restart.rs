@@ -10,7 +10,7 @@
 
 use crate::control::{Boot, Durability, Pending, Record, Start};
 pub use crate::stop::Stop;
-use crate::time::NodeTime;
+use crate::time::{NodeTime, saturated};
 
 /// What the recovered log says about the node's past.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -329,8 +329,7 @@ impl Policy {
     pub fn stretch(&self, ttl_ns: u64) -> u64 {
         let twice = u128::from(ttl_ns).saturating_mul(2);
         let drift = twice.saturating_mul(u128::from(self.drift_ppm)) / 1_000_000;
-        u64::try_from(drift)
-            .unwrap_or(u64::MAX)
+        saturated(drift)
             .saturating_add(ttl_ns)
             .saturating_add(DELAY_MARGIN_NS)
     }

@@ -19,9 +19,8 @@ pub(crate) fn snapshot(
 ) -> Option<SnapshotCursor> {
     out.clear();
     let end = keyspace.slots_end();
-    let places = u32::try_from(bytes / BYTES_PER_PLACE)
-        .unwrap_or(u32::MAX)
-        .max(1);
+    let places = (bytes / BYTES_PER_PLACE).clamp(1, u32::MAX as usize);
+    let places = u32::try_from(places).expect("just cut");
     let last = cursor.0.saturating_add(places).min(end);
     for slot in cursor.0..last {
         if out.len() >= bytes {

@@ -159,7 +159,8 @@ pub(crate) fn saturated_nanos(duration: Duration) -> u64 {
     saturated(duration.as_nanos())
 }
 
-fn saturated(number: u128) -> u64 {
+/// A length or a moment: the largest number of 64 bits stands for anything above it.
+pub(crate) fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quorlock_engine::control::Boot;
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Pause};
+use crate::clock::{Clock, Pause, saturated, saturated_nanos};
 
 /// A clock that tests move by hand. Clones of the `Arc` around it share one time.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl SettableClock {
 
     /// True time goes on, and every clock at its own rate.
     pub fn advance(&self, by: Duration) {
-        let nanos = nanos(by);
+        let nanos = saturated_nanos(by);
         self.change(|clocks| {
             clocks.true_ns = clocks.true_ns.saturating_add(nanos);
             clocks.raw.run(nanos);
@@ -65,7 +65,7 @@ impl SettableClock {
     }
 
     /// From here on a time daemon steers boot time and wall clock: their rates are off by this
-    /// much. The raw clock is out of its reach.
+    /// much; no clock runs backwards (below -1000000). The raw clock is out of its reach.
     pub fn steer(&self, by_ppm: i32) {
         self.change(|clocks| {
             clocks.boottime.rate_ppm = by_ppm;
@@ -96,7 +96,7 @@ impl SettableClock {
 
     /// The machine slept: boot time and wall clock went on, the raw clock did not.
     pub fn suspend(&self, by: Duration) {
-        let nanos = nanos(by);
+        let nanos = saturated_nanos(by);
         self.change(|clocks| {
             clocks.true_ns = clocks.true_ns.saturating_add(nanos);
             // What was slept is measured by the machine's hardware clock, not by the steered one.
@@ -127,7 +127,7 @@ impl SettableClock {
     /// The machine restarted: another boot, clocks that count from `uptime`. True time and wall
     /// clock go on only by [`SettableClock::advance`].
     pub fn reboot(&self, uptime: Duration) {
-        let nanos = nanos(uptime);
+        let nanos = saturated_nanos(uptime);
         self.change(|clocks| {
             clocks.raw.reading = nanos;
             clocks.boottime.reading = nanos;
@@ -222,21 +222,18 @@ impl Hand {
     }
 
     fn pass(&mut self, nanos: u64, rate_ppm: i32) {
-        let rate = u32::try_from(i64::from(rate_ppm) + 1_000_000).unwrap_or(0);
+        let rate = u32::try_from(i64::from(rate_ppm) + 1_000_000)
+            .expect("a clock stops at worst, it does not run backwards");
         let parts = u128::from(nanos) * u128::from(rate) + self.rest;
         let unit = u128::from(self.unit_ns) * 1_000_000;
         self.rest = parts % unit;
-        let moved = u64::try_from(parts / unit).unwrap_or(u64::MAX);
+        let moved = saturated(parts / unit);
         self.reading = self.reading.saturating_add(moved);
     }
 
     fn set_by(&mut self, by: i64) {
         self.reading = self.reading.saturating_add_signed(by);
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

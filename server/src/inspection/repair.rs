@@ -15,7 +15,7 @@ use quorlock_persistence::{
 
 use super::check::{is_understood, of_past};
 use super::{DataDirectory, Finding, Unreadable, options};
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, saturated_nanos};
 use crate::config::Config;
 use crate::node::StartError;
 use crate::past::{self, Directory, Log, Past};
@@ -116,7 +116,7 @@ fn plan_on(place: &DataDirectory, disk: Arc<dyn Disk>) -> Result<PlannedRepair, 
             });
         }
     };
-    let mut lost_ns = past::nanoseconds(Config::default().restart_delay_max);
+    let mut lost_ns = saturated_nanos(Config::default().restart_delay_max);
     let visited = repair.visit(|frame| lost_ns = lost_ns.max(longest_ns(frame)));
     visited.map_err(|error| RepairError::NoDamage(Box::new(Finding::of_error(&error))))?;
     Ok(PlannedRepair {

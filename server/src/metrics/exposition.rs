@@ -226,7 +226,7 @@ impl Page<'_> {
         let expiring = Family::<Labels, Gauge>::default();
         for (database, count) in counts.into_iter().enumerate() {
             let labels = vec![("db", format!("db{database}"))];
-            let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            let number = |count| i64::try_from(count).expect("slots have 32 bits");
             keys.get_or_create(&labels).set(number(count.keys));
             expiring.get_or_create(&labels).set(number(count.with_ttl));
         }

@@ -14,22 +14,13 @@ use crate::node::{Node, identity, threads};
 use crate::past::Place;
 
 /// A node that has not been started.
+#[derive(Default)]
 pub struct NodeBuilder {
     config: Config,
     problem: Option<StartError>,
     disk: Option<Arc<dyn Disk>>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Default for NodeBuilder {
-    fn default() -> Self {
-        Self {
-            config: Config::default(),
-            problem: None,
-            disk: None,
-            clock: Arc::new(SystemClock),
-        }
-    }
+    /// `None`: the machine's.
+    clock: Option<Arc<dyn Clock>>,
 }
 
 impl NodeBuilder {
@@ -87,7 +78,7 @@ impl NodeBuilder {
     /// Reads this clock instead of the machine's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.clock = Some(clock);
         self
     }
 
@@ -95,12 +86,16 @@ impl NodeBuilder {
     /// to say: [`Node::serving`] waits for it.
     ///
     /// # Errors
-    /// When a directive is wrong, the address is taken, or the directory or its log cannot be
-    /// used.
+    /// When a directive is wrong, the address is taken, the directory or its log cannot be used,
+    /// or the machine's clock shows a time before its zero.
     pub async fn start(self) -> Result<Node, StartError> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
+        let clock = match self.clock {
+            Some(clock) => clock,
+            None => machine_clock()?,
+        };
         let (disk, place): (Arc<dyn Disk>, Place) = match self.disk {
             Some(disk) => (disk, Place::named(0)),
             None => {
@@ -114,7 +109,7 @@ impl NodeBuilder {
         };
         let plan = Plan {
             config: self.config,
-            clock: self.clock,
+            clock,
             disk,
             place,
             sizes: Options::default(),
@@ -133,6 +128,13 @@ impl NodeBuilder {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(StartError::Panicked),
         }
+    }
+}
+
+fn machine_clock() -> Result<Arc<dyn Clock>, StartError> {
+    match SystemClock.before_zero() {
+        Some(clock) => Err(StartError::ClockBeforeZero(clock)),
+        None => Ok(Arc::new(SystemClock)),
     }
 }
 

@@ -15,7 +15,7 @@ use quorlock_engine::{
 };
 use quorlock_persistence::{Appender, Batch, Kind};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, saturated_nanos};
 use crate::node::durable_counts::Sample;
 use crate::node::time::Timekeeper;
 
@@ -184,9 +184,9 @@ impl Core {
         self.effects.begin(self.appender.next_position().get());
         if runs_script && self.mode.is_logged() {
             // Most scripts write little or nothing: a release has to work for as long as there
-            // is room for it.
+            // is room for it. Room for more than memory can address is no limit.
             let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
-            self.effects.room_bytes = Some(usize::try_from(room).unwrap_or(usize::MAX));
+            self.effects.room_bytes = usize::try_from(room).ok();
         }
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
         self.log(now.node, wait);
@@ -356,7 +356,7 @@ impl Core {
         durability: Durability,
         cap: Duration,
     ) -> u64 {
-        let cap_ns = u64::try_from(cap.as_nanos()).unwrap_or(u64::MAX);
+        let cap_ns = saturated_nanos(cap);
         let position = self.appender.next_position().get();
         let record = self.mode.change(durability, cap_ns, position);
         self.engine.set_restart_delay_max(cap);

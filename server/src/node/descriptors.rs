@@ -24,14 +24,15 @@ pub(crate) fn clients_max(wanted: usize) -> usize {
     } else {
         soft
     };
-    let clients = usize::try_from(available.saturating_sub(KEPT)).unwrap_or(wanted);
+    let clients = usize::try_from(available.saturating_sub(KEPT).min(wanted as u64))
+        .expect("no more than what was wanted");
     if clients < wanted {
         tracing::warn!(
             "maxclients is {clients} instead of {wanted}: the process may open {available} files; \
              raise the limit (ulimit -n) for more clients"
         );
     }
-    clients.min(wanted)
+    clients
 }
 
 /// For the log, the listeners, and what the program around the node has open.

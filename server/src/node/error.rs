@@ -18,6 +18,12 @@ pub enum StartError {
     /// A directive has a value that cannot be used.
     #[error("{0}")]
     Config(String),
+    /// The machine's clock of this name is before its zero.
+    #[error(
+        "{0} is before its zero, so no deadline would come. Nothing was started; give the time \
+         namespace a larger offset (time_namespaces(7)), or start the node outside it"
+    )]
+    ClockBeforeZero(&'static str),
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address}: {reason}. Nothing was started and no lock is affected; stop \

@@ -9,6 +9,7 @@ use std::time::Duration;
 use quorlock_engine::control::Record;
 use quorlock_engine::{NodeTime, incarnation};
 
+use crate::clock::saturated_nanos;
 use crate::node::commit::Failure;
 use crate::node::compaction::{Compaction, PART_BYTES, Step};
 use crate::node::core::Phase;
@@ -58,7 +59,7 @@ async fn live(shared: &Shared) -> Result<(), Failure> {
 }
 
 fn after(raw_ns: u64, pause: Duration) -> u64 {
-    raw_ns.saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX))
+    raw_ns.saturating_add(saturated_nanos(pause))
 }
 
 /// When maintenance has something to do again.

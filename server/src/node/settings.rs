@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use quorlock_engine::ReplyBudget;
 use quorlock_engine::control::Durability;
 
+use crate::clock::saturated;
 use crate::config::{AppendFsync, Config};
 
 /// The settings in force.
@@ -81,7 +82,7 @@ impl Settings {
     pub(crate) fn rewrite_from(&self, base_bytes: u64) -> Option<u64> {
         let percentage = self.rewrite_percentage.load(Ordering::Relaxed);
         let growth = u128::from(base_bytes) * u128::from(percentage) / 100;
-        let grown = base_bytes.saturating_add(u64::try_from(growth).unwrap_or(u64::MAX));
+        let grown = base_bytes.saturating_add(saturated(growth));
         (percentage > 0).then(|| grown.max(self.rewrite_min_bytes.load(Ordering::Relaxed)))
     }
 }

@@ -12,7 +12,7 @@ use quorlock_engine::restart::{self, Verdict};
 use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits, incarnation};
 use quorlock_persistence::{Disk, Options, Preparer, Recovery};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::metrics;
 use crate::net::listener;
@@ -247,7 +247,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         wall_us,
         boottime_ns,
         pending: past.verdict.delay,
-        cap_ns: past::nanoseconds(plan.config.restart_delay_max),
+        cap_ns: saturated_nanos(plan.config.restart_delay_max),
     })
 }
 

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use crate::clock::saturated;
+
 /// What the node counted since it started.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics {
@@ -94,7 +96,7 @@ impl Rate {
             return 0;
         }
         let grown = u128::from(count.saturating_sub(base.1));
-        u64::try_from(grown * 1_000_000_000 / u128::from(age_ns(base))).unwrap_or(u64::MAX)
+        saturated(grown * 1_000_000_000 / u128::from(age_ns(base)))
     }
 }
 

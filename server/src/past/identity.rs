@@ -128,7 +128,7 @@ impl Identity {
 fn read_whole(disk: &dyn Disk) -> io::Result<Vec<u8>> {
     let file = disk.open(FILE)?;
     let length = file.len()?.min(FILE_BYTES_MAX);
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    let mut bytes = vec![0; usize::try_from(length).expect("at most 4 KiB")];
     let filled = file.read_at(0, &mut bytes)?;
     bytes.truncate(filled);
     Ok(bytes)

@@ -16,8 +16,10 @@ pub(super) fn format(value: f64) -> String {
         return format!("{value:.0}");
     }
     let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (mantissa, exponent) = scientific
+        .split_once('e')
+        .expect("scientific notation has an exponent");
+    let exponent: i32 = exponent.parse().expect("it is below 400");
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(mantissa) => ("-", mantissa),
         None => ("", mantissa),
@@ -30,7 +32,7 @@ pub(super) fn format(value: f64) -> String {
 
 /// The first digit stands for 10^exponent. The bounds between the three notations are fpconv's.
 fn write_digits(text: &mut String, digits: &str, exponent: i32) {
-    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let count = i32::try_from(digits.len()).expect("a double has at most 17 digits");
     // The number is the digits, read as an integer, times 10^scale.
     let scale = exponent - (count - 1);
     let zeros = |text: &mut String, count: i32| text.extend((0..count).map(|_| '0'));
@@ -38,16 +40,16 @@ fn write_digits(text: &mut String, digits: &str, exponent: i32) {
         text.push_str(digits);
         zeros(text, scale);
     } else if scale < 0 && (scale > -7 || exponent.abs() < 4) {
-        match usize::try_from(count + scale).unwrap_or(0) {
-            0 => {
-                text.push_str("0.");
-                zeros(text, -(count + scale));
-                text.push_str(digits);
-            }
-            whole => {
+        match usize::try_from(count + scale) {
+            Ok(whole @ 1..) => {
                 text.push_str(&digits[..whole]);
                 text.push('.');
                 text.push_str(&digits[whole..]);
+            }
+            _ => {
+                text.push_str("0.");
+                zeros(text, -(count + scale));
+                text.push_str(digits);
             }
         }
     } else {

@@ -214,7 +214,7 @@ pub(crate) fn lastsave(
         .saturating_sub(shared.commit.last_sync_raw_ns());
     let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
     Ok(Answer::Reply(Reply::Integer(
-        i64::try_from(seconds).unwrap_or(i64::MAX),
+        i64::try_from(seconds).expect("microseconds of 64 bits are fewer seconds"),
     )))
 }
 

@@ -19,7 +19,9 @@ pub(crate) fn client(
     session.client.touch(now_raw_ns);
     let subcommand = arguments[1].to_ascii_lowercase();
     let reply = match (subcommand.as_slice(), &arguments[2..]) {
-        (b"id", []) => Reply::Integer(i64::try_from(session.client.id).unwrap_or(i64::MAX)),
+        (b"id", []) => {
+            Reply::Integer(i64::try_from(session.client.id).expect("clients are counted from 1"))
+        }
         (b"getname", []) => match session.client.introduction().name.as_str() {
             "" => Reply::Nil,
             name => Reply::bulk(name),

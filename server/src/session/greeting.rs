@@ -72,7 +72,7 @@ fn introduction(session: &Session) -> Reply {
     } else {
         2
     };
-    let id = i64::try_from(session.client.id).unwrap_or(i64::MAX);
+    let id = i64::try_from(session.client.id).expect("clients are counted from 1");
     Reply::Map(vec![
         (Reply::bulk("server"), Reply::bulk("quorlock")),
         (Reply::bulk("version"), Reply::bulk(crate::REDIS_VERSION)),

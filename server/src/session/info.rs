@@ -282,7 +282,7 @@ fn compaction(page: &mut Page<'_>) {
     let seconds = match completed {
         0 => -1,
         _ => i64::try_from(rewrites.last_ns.load(Ordering::Relaxed) / 1_000_000_000)
-            .unwrap_or(i64::MAX),
+            .expect("nanoseconds of 64 bits are 584 years"),
     };
     let status = if rewrites.has_failed.load(Ordering::Relaxed) {
         "err"

@@ -165,7 +165,9 @@ fn sector_of(offset: usize) -> u64 {
 }
 
 fn start_of(sector: u64) -> usize {
-    usize::try_from(sector).map_or(usize::MAX, |sector| sector.saturating_mul(SECTOR_BYTES))
+    usize::try_from(sector)
+        .expect("it was counted in memory")
+        .saturating_mul(SECTOR_BYTES)
 }
 
 /// What a disk writes as a whole, unless it is torn.

@@ -4,7 +4,7 @@ use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::time::{Deadline, Moment};
+use crate::time::{Deadline, Moment, saturated};
 use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[
@@ -187,7 +187,9 @@ fn remaining(
     };
     let shown = shown(deadline, turn.now);
     // What was asked for fits; it may not any more where the wall clock has been set forward.
-    Ok(Reply::Integer(i64::try_from(shown).unwrap_or(i64::MAX)))
+    Ok(Reply::Integer(
+        i64::try_from(shown.min(INTEGER_MAX)).expect("just cut"),
+    ))
 }
 
 /// To the nearest second, as Redis shows it.
@@ -204,8 +206,10 @@ fn unix_ms(deadline: Deadline, now: Moment) -> u64 {
     let unix_us = left_us
         .saturating_add(u128::from(now.wall_us))
         .saturating_add(half_us);
-    u64::try_from(unix_us / 1000).unwrap_or(u64::MAX)
+    saturated(unix_us / 1000)
 }
+
+const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 
 const PERSIST: Spec = Spec {
     name: "persist",

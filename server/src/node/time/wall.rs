@@ -6,6 +6,8 @@
 
 use quorlock_engine::control::{Record, Start};
 
+use crate::clock::saturated;
+
 /// A wall clock that is never stepped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnchoredWall {
@@ -75,7 +77,7 @@ impl AnchoredWall {
             .saturating_add(elapsed_us.saturating_mul(1_000));
         self.now_us = self.now_us.saturating_add(elapsed_us);
         let slew = u128::from(elapsed_us) * u128::from(self.drift_ppm) + self.slew_rest;
-        let slew_us = u64::try_from(slew / 1_000_000).unwrap_or(u64::MAX);
+        let slew_us = saturated(slew / 1_000_000);
         self.slew_rest = slew % 1_000_000;
         self.now_us = if real_us > self.now_us {
             self.now_us.saturating_add(slew_us).min(real_us)

@@ -101,6 +101,10 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
     report.holder = holder;
     if holder.is_some() {
         report.next_start = None;
+        // It may just be starting: its marker comes before its first record.
+        report
+            .finding
+            .take_if(|finding| finding.kind == FindingKind::Emptied);
         if let Some(finding) = report
             .finding
             .take_if(|finding| finding.kind == FindingKind::Break)
@@ -296,6 +300,13 @@ mod tests {
         assert_eq!((running.state, running.finding), (State::Whole, None));
         assert_eq!(running.moving_tail, Some(("segment".to_owned(), 7)));
         assert_eq!(judged(found, None).state, State::Broken);
+        let mut starting = report(None);
+        let what = "no start yet".to_owned();
+        let emptied = Finding::new(FindingKind::Emptied, String::new(), None, what);
+        starting.finding = Some(emptied.clone());
+        let running = judged(starting.clone(), Some(None));
+        assert_eq!((running.state, running.finding), (State::Whole, None));
+        assert_eq!(judged(starting, None).finding, Some(emptied));
         // What is lost is lost, whoever runs.
         let lost = judged(report(Some(7)), Some(None));
         assert_eq!(lost.state, State::Refused);

@@ -140,6 +140,57 @@ fn info_counts_what_its_own_pipeline_has_written() {
     });
 }
 
+/// A worker with one write behind another's slow sync waited for that in its commit.
+#[test]
+fn a_worker_with_a_write_is_not_held_by_the_sync_of_another() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, mut other) = slow.connect();
+        let (_third, mut fourth) = slow.connect();
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        other.send(b"SET b token NX PX 30000\r\n");
+        // The write is committed before one of the later ones is answered.
+        for _ in 0..50 {
+            assert_eq!(fourth.ask("PING"), "+PONG");
+        }
+        assert!(other.is_silent());
+        slow.gate.set_closed(false);
+        assert_eq!(
+            (client.reply(), other.reply()),
+            ("+OK".into(), "+OK".into())
+        );
+    });
+}
+
+/// The tick of a second writes, and the thread that ticks accepts as well.
+#[test]
+fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, _other) = slow.connect();
+        assert_eq!(client.ask("SET z token PX 3000000"), "+OK");
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        for _ in 0..10 {
+            slow.clock.advance(Duration::from_secs(2));
+            // Of two connections one is the other worker's.
+            let mut new = [slow.node.address(); 2].map(Wire::connect);
+            new.iter_mut().for_each(|wire| wire.send(b"PING\r\n"));
+            let mut tries = 0;
+            while new.iter_mut().all(Wire::is_silent) {
+                tries += 1;
+                assert!(tries < 2_000, "nobody is accepted, or nobody is answered");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+    });
+}
+
 /// The worker that syncs is held by its first slow sync, with its connections. Nobody else is.
 #[test]
 fn while_a_worker_is_held_by_a_sync_info_and_probes_answer() {

@@ -153,10 +153,11 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
         for round in 0..5 {
             gate.set_closed(true);
             client.send(set);
-            gate.await_arrival();
             if round == 0 {
+                gate.await_thread("quorlock-0");
                 clock.advance(Duration::from_millis(20));
             } else {
+                gate.await_thread("quorlock-log");
                 assert_eq!(other.ask("GET b"), "nil", "{round}");
                 other.send(set);
             }

@@ -18,7 +18,7 @@ mod strings;
 
 use std::sync::LazyLock;
 
-pub use glob::glob_matches;
+pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
 
 use crate::error::ErrorReply;
 use crate::reply::Reply;

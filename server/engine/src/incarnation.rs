@@ -61,6 +61,8 @@ pub fn at_stop(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Boot;
+    use crate::restart::History;
 
     const NOW: NodeTime = NodeTime::from_nanos(100);
     const LATER: NodeTime = NodeTime::from_nanos(170);
@@ -105,5 +107,39 @@ mod tests {
             Record::Shutdown(None)
         );
         assert_eq!(stop(Durability::No, Some(LATER)), Record::Shutdown(None));
+    }
+
+    /// The log may end between CONTROL and the OWED that belongs to it: an unfinished checkpoint is
+    /// read as any other frames.
+    #[test]
+    fn a_checkpoint_that_is_cut_off_forgets_no_debt() {
+        let start = Start {
+            incarnation: 1,
+            boot: Boot::default(),
+            place: 1,
+            durability: Durability::Volatile,
+            base: NodeTime::ZERO,
+            raw_ns: 0,
+            wall_us: 0,
+            boottime_ns: 0,
+            pending: None,
+            cap_ns: 0,
+        };
+        let control = Control {
+            start,
+            serving: true,
+            weakest: Durability::Volatile,
+            promise_ns: 0,
+        };
+        let mut history = History::default();
+        history.record(NOW, &Record::Owed(LATER));
+        history.record(NOW, &at_checkpoint(control, LATER, NOW).0);
+        assert_eq!(history.owed_until, LATER);
+        history.record(NOW, &Record::Serving);
+        assert_eq!(
+            history.owed_until,
+            NodeTime::ZERO,
+            "the next service ends it"
+        );
     }
 }

@@ -30,7 +30,10 @@ mod turn;
 mod undo_tests;
 
 pub use caller::{Caller, DATABASES, Protocol};
-pub use command::{Command, Flags, KeyPositions, Spec, all_specs, glob_matches, spec_named};
+pub use command::{
+    Command, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Spec, all_specs,
+    glob_matches, spec_named,
+};
 pub use effects::{Dependency, Effects, NO_ROOM};
 pub use engine::{
     Engine, EngineOptions, Hint, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,

@@ -99,7 +99,7 @@ impl History {
                 self.weakest = control.weakest;
                 self.cap_ns = control.start.cap_ns;
                 self.promise_ns = control.promise_ns;
-                self.owed_until = NodeTime::ZERO;
+                // What is owed goes on: the record that repeats it comes next, and may not have come.
                 if control.serving {
                     self.pending = None;
                     self.lost_ns = None;

@@ -6,7 +6,7 @@
 //! Lock order: the writer first, then the core (briefly, to take the pending batch).
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
@@ -31,6 +31,7 @@ pub(crate) struct Commit {
     /// For the metrics.
     pub(crate) syncs: SyncDurations,
     last_sync_raw_ns: AtomicU64,
+    syncs_running: AtomicUsize,
     needs_segment: AtomicBool,
     bytes_since_checkpoint: AtomicU64,
     total_bytes: AtomicU64,
@@ -69,6 +70,7 @@ impl Commit {
             sync_ns: AtomicU64::new(0),
             syncs: SyncDurations::default(),
             last_sync_raw_ns: AtomicU64::new(clock.raw_ns()),
+            syncs_running: AtomicUsize::new(0),
             needs_segment: AtomicBool::new(true),
             bytes_since_checkpoint: AtomicU64::new(writer.bytes_since_checkpoint()),
             total_bytes: AtomicU64::new(writer.total_bytes()),
@@ -128,15 +130,16 @@ impl Commit {
     /// # Errors
     /// When the log failed, now or before.
     pub(crate) fn write_and_sync(&self, core: &Mutex<Core>) -> Result<(), Failure> {
-        let mut writing = self.lock()?;
-        self.write_locked(&mut writing, core)?;
-        if self.synced.load(Ordering::Acquire) >= self.written.load(Ordering::Acquire) {
-            return Ok(());
+        self.write(core)?;
+        match self.begin_sync()? {
+            Some(syncing) => self.finish_sync(syncing),
+            None => Ok(()),
         }
-        let began = self.clock.raw_ns();
-        let synced = writing.writer.sync().map_err(|error| self.fail(&error))?;
-        self.note_sync(began, synced, &writing.newest, &writing.newest);
-        Ok(())
+    }
+
+    /// Whether a sync runs now. Who begins another one waits for its end.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncs_running.load(Ordering::Acquire) > 0
     }
 
     /// Starts a sync of what is written; `None` when all of it is synced. It runs
@@ -162,7 +165,10 @@ impl Commit {
     pub(crate) fn finish_sync(&self, syncing: Syncing) -> Result<(), Failure> {
         let Syncing { ticket, sample } = syncing;
         let began = self.clock.raw_ns();
-        let synced = ticket.run().map_err(|error| self.fail(&error))?;
+        self.syncs_running.fetch_add(1, Ordering::AcqRel);
+        let ran = ticket.run();
+        self.syncs_running.fetch_sub(1, Ordering::AcqRel);
+        let synced = ran.map_err(|error| self.fail(&error))?;
         let newest = {
             let mut writing = self.lock()?;
             writing.writer.finish_sync(synced);

@@ -243,8 +243,12 @@ impl Core {
             return false;
         }
         let arguments = command.arguments;
-        // HSET writes its key once per field.
-        let repeated = arguments.get(1).map_or(0, |key| key.len()) / 2;
+        // HDEL writes its key once per field, HSET once per field and value.
+        let key_bytes = arguments.get(1).map_or(0, |key| key.len());
+        let repeated = match command.spec.name {
+            "hset" => key_bytes / 2,
+            _ => key_bytes,
+        };
         let per_argument = MUTATION_BYTES_MAX.saturating_add(repeated);
         let bytes = arguments.iter().fold(0_usize, |bytes, argument| {
             bytes

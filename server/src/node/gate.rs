@@ -81,7 +81,9 @@ impl Gate {
         let lacks_sync = |held: &Held| shared.commit.lacks_sync(held.wait);
         let needs_sync = self.held.iter().any(lacks_sync);
         let only_write = !self.held.iter().all(lacks_sync);
-        if needs_sync && !self.is_syncing && shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX {
+        // Behind somebody else's sync this worker would be held as long as that takes.
+        let is_quick = shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX && !shared.commit.is_syncing();
+        if needs_sync && !self.is_syncing && is_quick {
             return shared.commit.write_and_sync(&shared.core);
         }
         if only_write || !self.is_syncing {

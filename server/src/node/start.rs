@@ -127,7 +127,8 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<(Arc<Shared>, Preparer, 
     let (shared, preparer, jobs) =
         assemble(plan, identity, engine, log, (start, &past, report), reach);
     put_on_record(&shared)?;
-    shared.place.settle(&*shared.disk, start.incarnation);
+    let settled = shared.place.settle(&*shared.disk, start.incarnation);
+    settled.map_err(StartError::Disk)?;
     Ok((shared, preparer, jobs))
 }
 

@@ -181,19 +181,20 @@ impl Place {
 
     /// Removes the markers of other incarnations, once START of this one is durable. That is durable itself before
     /// anybody is answered: a marker that a power loss brings back would vouch for an older log.
-    pub(crate) fn settle(&self, disk: &dyn Disk, incarnation_now: u64) {
-        let Ok(names) = disk.list() else { return };
+    ///
+    /// # Errors
+    /// When the directory cannot be read or written.
+    pub(crate) fn settle(&self, disk: &dyn Disk, incarnation_now: u64) -> io::Result<()> {
         if !self.has_files() {
-            return;
+            return Ok(());
         }
-        for entry in names {
+        for entry in disk.list()? {
             let number = incarnation(&entry.name);
             if number.is_some_and(|number| number != incarnation_now) {
-                // One that stays is removed by the next start.
-                let _ = disk.remove(&entry.name);
+                disk.remove(&entry.name)?;
             }
         }
-        let _ = disk.sync_dir();
+        disk.sync_dir()
     }
 }
 
@@ -360,7 +361,7 @@ mod tests {
         }
         home.place.rest(&*home.disk, 4);
         assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 5);
-        home.place.settle(&*home.disk, 5);
+        home.place.settle(&*home.disk, 5).unwrap();
         let mut left: Vec<String> = fs::read_dir(path)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

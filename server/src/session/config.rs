@@ -3,7 +3,9 @@
 //! CONFIG SET takes all of its pairs or none, as in Redis 7. A change of durability or of the cap
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
-use quorlock_engine::{ErrorReply, NO_ROOM, NodeTime, Reply, glob_matches};
+use quorlock_engine::{
+    ErrorReply, NO_ROOM, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Reply, glob_matches,
+};
 
 use crate::config::{Config, NoTtlDurability};
 use crate::node::commit::Failure;
@@ -37,13 +39,18 @@ pub(crate) fn config(
 }
 
 fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
-    let config = batch.shared.settings.config();
+    if patterns.iter().any(|it| it.len() > PATTERN_BYTES_MAX) {
+        return Reply::Error(PATTERN_TOO_LONG);
+    }
+    let patterns = patterns.iter().take(PATTERNS_MAX);
+    let patterns: Vec<Vec<u8>> = patterns.map(|it| it.to_ascii_lowercase()).collect();
+    // A copy: whoever changes the configuration holds the engine, and would wait for this.
+    let config = batch.shared.settings.config().clone();
     let mut pairs = Vec::new();
     for name in config.names() {
         let is_wanted = patterns
             .iter()
-            .take(PATTERNS_MAX)
-            .any(|pattern| glob_matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
+            .any(|pattern| glob_matches(pattern, name.as_bytes()));
         if is_wanted && let Some(value) = config.value_of(name) {
             // The port that was asked for as 0 is the one that was found.
             let value = if name == "port" {

@@ -34,11 +34,6 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits until a sync stands at the closed gate.
-    pub(crate) fn await_arrival(&self) {
-        self.await_thread("");
-    }
-
     /// Waits until a sync of a thread whose name begins like this stands at the closed gate.
     pub(crate) fn await_thread(&self, name: &str) {
         let arrived = |state: &mut State| state.waiting.iter().any(|it| it.starts_with(name));

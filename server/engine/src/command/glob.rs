@@ -4,11 +4,20 @@
 //! memory. A pattern with many stars can still need the product of both lengths in steps, which is
 //! why all steps beyond the plain walk are taken from a budget.
 
+use crate::error::ErrorReply;
+
 /// Whether a text matches a pattern as in KEYS. False also for a pattern so full of stars that
 /// telling would take too long.
 pub fn glob_matches(pattern: &[u8], text: &[u8]) -> bool {
     GlobBudget::new().matches(pattern, text).unwrap_or(false)
 }
+
+/// The longest pattern: each key costs as many steps, and nobody else is served meanwhile.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// The refusal of a longer one.
+pub const PATTERN_TOO_LONG: ErrorReply =
+    ErrorReply::fixed("ERR the pattern is longer than 1024 bytes");
 
 /// How many steps of going back are left.
 #[derive(Debug)]

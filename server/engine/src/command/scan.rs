@@ -4,7 +4,7 @@
 //! that is there from the first call to the last is returned exactly once.
 
 use crate::command::arguments::{integer, is_option};
-use crate::command::glob::{GlobBudget, TooManySteps};
+use crate::command::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, TooManySteps};
 use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
@@ -23,11 +23,11 @@ const KEYS: Spec = Spec {
 };
 
 fn keys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    turn.reveal_all();
     let mut filter = Filter {
-        pattern: Some(arguments[1]),
+        pattern: Some(pattern(arguments[1])?),
         ..Filter::default()
     };
+    turn.reveal_all();
     let mut found = Vec::new();
     for (_, entry) in turn.keyspace.entries_from(0) {
         if filter.admits(turn, entry)? {
@@ -86,6 +86,13 @@ fn is_visible(turn: &Turn<'_>, entry: &Entry) -> bool {
     !entry.is_vacant() && entry.database() == turn.caller.database && entry.is_live(turn.now.node)
 }
 
+fn pattern(given: &[u8]) -> Result<&[u8], ErrorReply> {
+    match given.len() <= PATTERN_BYTES_MAX {
+        true => Ok(given),
+        false => Err(PATTERN_TOO_LONG),
+    }
+}
+
 /// Which keys are wanted.
 struct Filter<'a> {
     pattern: Option<&'a [u8]>,
@@ -112,7 +119,7 @@ impl<'a> Filter<'a> {
                 return Err(ErrorReply::SYNTAX);
             };
             if is_option(name, "match") {
-                filter.pattern = Some(value);
+                filter.pattern = Some(pattern(value)?);
             } else if is_option(name, "type") {
                 filter.type_name = Some(value);
             } else if is_option(name, "count") {

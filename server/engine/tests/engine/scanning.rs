@@ -79,7 +79,7 @@ fn a_scan_sees_only_its_own_database_and_type() {
 #[test]
 fn an_expensive_pattern_is_refused_and_a_plain_one_is_not() {
     let mut node = Node::default();
-    let (text, pattern) = ("a".repeat(100_000), format!("*{}b", "a".repeat(20_000)));
+    let (text, pattern) = ("a".repeat(1_000_000), format!("*{}b", "a".repeat(1_000)));
     node.run(&format!("SET {text} v"));
     let refused = node.run(&format!("KEYS {pattern}"));
     assert!(
@@ -90,6 +90,15 @@ fn an_expensive_pattern_is_refused_and_a_plain_one_is_not() {
         node.run(&format!("SCAN 0 MATCH {pattern}"))
             .starts_with("-ERR the pattern")
     );
+    // Each key would cost as many steps as the pattern is long.
+    let (longest, longer) = ("a".repeat(1_024), "[".repeat(1_025));
+    assert_eq!(node.run(&format!("KEYS {longest}")), "[]");
+    for line in [format!("KEYS {longer}"), format!("SCAN 0 MATCH {longer}")] {
+        assert_eq!(
+            node.run(&line),
+            "-ERR the pattern is longer than 1024 bytes"
+        );
+    }
     for number in 0..2000 {
         node.run(&format!("SET key:{number} v"));
     }

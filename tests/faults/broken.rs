@@ -51,6 +51,7 @@ const KILLED: Rule = Rule {
     is_damaged: false,
     has_compacted: false,
     may_seem_moved: false,
+    may_give_time_back: false,
 };
 
 fn verdict(aged: &Aged, rule: Rule) -> Finding {

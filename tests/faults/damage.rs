@@ -148,6 +148,7 @@ fn rule(aged: &Aged) -> Rule {
         is_damaged: true,
         has_compacted: false,
         may_seem_moved: true,
+        may_give_time_back: false,
     }
 }
 

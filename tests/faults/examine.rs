@@ -31,6 +31,9 @@ pub(crate) struct Rule {
     pub(crate) has_compacted: bool,
     /// The fault may hide from the node where it is.
     pub(crate) may_seem_moved: bool,
+    /// The fault has hidden from the node which boot this is, and the node said so: its keys get the
+    /// time back that passed while it was down.
+    pub(crate) may_give_time_back: bool,
 }
 
 /// What the node did when it was started again.
@@ -115,7 +118,7 @@ fn judge(
     let mut connection = Connection::open(address)?;
     let standing = Standing::ask(&mut connection)?;
     standing.check(streams, rule, finding);
-    let sight = if standing.waits {
+    let mut sight = if standing.waits {
         finding.after = Some(After::Waits);
         if standing.remaining > A_WHILE {
             check_refusal(&mut connection, finding)?;
@@ -132,6 +135,7 @@ fn judge(
         finding.heard(&node);
         sight
     };
+    sight.may_give_time_back = rule.may_give_time_back;
     compare(streams, &sight, rule, finding);
     Ok(())
 }

@@ -357,6 +357,10 @@ fn start_once(
     if !stage.was_injected() {
         return Ok(false);
     }
+    let rule = Rule {
+        may_give_time_back: node.said().contains("counts as one after a reboot"),
+        ..rule
+    };
     let mut after = examine(&stage.launch, &stage.place, &streams, rule);
     after.join(finding);
     record.add(Some(nth), &after);

@@ -116,6 +116,7 @@ impl Stage {
             is_damaged: false,
             has_compacted: matches!(self.phase, Phase::Compact | Phase::Rewrite),
             may_seem_moved: false,
+            may_give_time_back: false,
         }
     }
 

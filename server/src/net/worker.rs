@@ -271,6 +271,9 @@ impl Worker {
             return;
         }
         let places = self.turn.run(&self.shared, &mut self.connections);
+        for &place in self.turn.postponed() {
+            self.guard.count(&mut self.connections[place]);
+        }
         for &place in &places {
             let connection = &mut self.connections[place];
             self.lull.note(&mut connection.served);
@@ -471,3 +474,7 @@ const EVENTS: usize = 1024;
 
 /// How often a stopping worker looks whether its replies have left.
 const FAREWELL_PAUSE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

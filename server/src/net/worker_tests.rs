@@ -122,3 +122,32 @@ fn requests_that_wait_for_long_replies_of_others_are_counted_and_bounded() {
         assert!((100..=bound).contains(&read), "{read} and not {bound}");
     }
 }
+
+/// Found from outside: a client was asked to make room in the step in which its worker learned of it,
+/// and was closed before what it had sent was read.
+#[test]
+fn who_sent_the_password_at_once_does_not_make_room_and_others_do() {
+    let mut node = Stepped::new(|config| {
+        config.appendonly = false;
+        config.set("requirepass", &["secret"]).unwrap();
+    });
+    let inbox = node.worker.inbox();
+    let mut clients = Vec::new();
+    for bytes in [&b"AUTH secret\r\n"[..], b"PING\r\n"] {
+        let (mut ours, handover) = node.connect();
+        ours.set_nonblocking(true).unwrap();
+        ours.write_all(bytes).unwrap();
+        let client = Arc::clone(&handover.client);
+        assert!(inbox.send(Order::Serve(handover)));
+        assert!(inbox.send(Order::MakeRoom(client)));
+        clients.push(ours);
+    }
+    for _ in 0..4 {
+        node.step();
+    }
+    let mut buffer = [0; 512];
+    let count = clients[0].read(&mut buffer).unwrap();
+    assert_eq!(&buffer[..count], b"+OK\r\n");
+    assert_eq!(node.worker.connections.len(), 1, "the other one has gone");
+    assert_ne!(node.worker.pause(), Some(Duration::ZERO), "all is done");
+}

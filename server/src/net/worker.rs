@@ -20,7 +20,6 @@ use slab::Slab;
 use tokio::runtime::Handle;
 
 use crate::net::clients::Client;
-use crate::net::closing::count_protocol_error;
 use crate::net::connection::{Connection, Received, Sent, Stage};
 use crate::net::farewell::Farewell;
 use crate::net::guard::Guard;
@@ -403,8 +402,8 @@ impl Worker {
             "a connection ends once"
         );
         if let Some(error) = connection.told() {
-            tracing::info!(client = %connection.session.client.address, "closed: {error}");
-            count_protocol_error(error, &self.shared.statistics.closed);
+            let client = &connection.session.client;
+            self.guard.note_protocol_error(&self.shared, client, error);
         }
         match connection.stage {
             Stage::Held => {

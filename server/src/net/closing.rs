@@ -28,14 +28,39 @@ impl ClosingLines {
         now_ns: u64,
     ) {
         counter(reason, closed).fetch_add(1, Ordering::Relaxed);
-        let (is_written, left_out) = self.admit(now_ns);
-        if left_out > 0 {
-            tracing::warn!("{left_out} more clients were closed because of limits");
-        }
-        if is_written {
+        if self.may_write(now_ns) {
             let (id, address) = (client.id, client.address);
             tracing::warn!("closed client id={id} addr={address}: {reason}");
         }
+    }
+
+    /// The same for a client that is closed for what it sent.
+    pub(crate) fn note_protocol_error(
+        &mut self,
+        error: &ProtocolError,
+        client: &Client,
+        closed: &ClosedClients,
+        now_ns: u64,
+    ) {
+        count_protocol_error(error, closed);
+        if self.may_write(now_ns) {
+            tracing::info!(client = %client.address, "closed: {error}");
+        }
+    }
+
+    /// Whether a line may be written now; says how many were not before it.
+    fn may_write(&mut self, now_ns: u64) -> bool {
+        let (is_written, left_out) = self.admit(now_ns);
+        if left_out > 0 {
+            tracing::warn!("{left_out} more clients were closed by this node");
+        }
+        is_written
+    }
+
+    /// How many lines were not written in this second.
+    #[cfg(test)]
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Whether a line may be written now, and how many were not before it.
@@ -57,7 +82,7 @@ impl ClosingLines {
 }
 
 /// Counts a client that is closed for what it sent, where its length is why.
-pub(crate) fn count_protocol_error(error: &ProtocolError, closed: &ClosedClients) {
+fn count_protocol_error(error: &ProtocolError, closed: &ClosedClients) {
     let is_length = matches!(
         error,
         ProtocolError::TooBigRequest

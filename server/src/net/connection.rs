@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Whether bytes that are here already have to be dealt with.
-    fn has_received(&self) -> bool {
+    pub(crate) fn has_received(&self) -> bool {
         self.may_hold_requests || !self.backlog.is_empty() || self.broken.is_some()
     }
 

@@ -13,6 +13,7 @@ use crate::net::limits::{Activity, ConnectionLimits, Reason};
 use crate::net::memory::{Account, Candidate, Held, largest, oldest};
 use crate::net::sweep::Sweep;
 use crate::node::shared::Shared;
+use crate::protocol::ProtocolError;
 
 /// What a worker knows of limits.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(crate) struct Guard {
     version: u64,
     sweep: Sweep,
     account: Account,
-    lines: ClosingLines,
+    pub(super) lines: ClosingLines,
     /// What all hold is to be compared with its limits, whether or not this worker's part has changed:
     /// a part of the connections has just been looked at, or some were closed and may not be enough.
     looks_again: bool,
@@ -192,6 +193,18 @@ impl Guard {
         let now_ns = shared.clock.raw_ns();
         let closed = &shared.statistics.closed;
         self.lines.note(reason, client, closed, now_ns);
+    }
+
+    /// The same for a client that is closed for what it sent.
+    pub(crate) fn note_protocol_error(
+        &mut self,
+        shared: &Shared,
+        client: &Client,
+        error: &ProtocolError,
+    ) {
+        let (closed, now_ns) = (&shared.statistics.closed, shared.clock.raw_ns());
+        self.lines
+            .note_protocol_error(error, client, closed, now_ns);
     }
 
     /// Takes over what CONFIG SET has changed.

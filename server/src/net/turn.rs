@@ -13,6 +13,8 @@ use crate::session::{Batch, Next};
 /// The connections of the next turn, and the room that turns share.
 pub(crate) struct Turn {
     places: Vec<usize>,
+    /// So many of the first have been read and could not be executed in the last turn.
+    postponed: usize,
     spare: Vec<usize>,
     buffer: Vec<u8>,
     requests: Vec<Request>,
@@ -24,6 +26,7 @@ impl Default for Turn {
     fn default() -> Self {
         Self {
             places: Vec::new(),
+            postponed: 0,
             spare: Vec::new(),
             buffer: vec![0; READ_BYTES],
             requests: Vec::new(),
@@ -66,13 +69,19 @@ impl Turn {
     ) -> Vec<usize> {
         let mut places = std::mem::replace(&mut self.places, std::mem::take(&mut self.spare));
         let received = self.receive(&places, shared, connections);
-        // These are still queued.
-        self.places.extend(places.drain(received..));
-        let executed = self.execute(&places, shared, connections);
-        for place in places.drain(executed..) {
-            self.queue(place, &mut connections[place]);
+        let executed = self.execute(&places[..received], shared, connections);
+        self.postponed = received - executed;
+        for &place in &places[executed..received] {
+            connections[place].is_queued = true;
         }
+        // Those that have been read come first, so that their memory is needed no longer than it must.
+        self.places.extend(places.drain(executed..));
         places
+    }
+
+    /// Those that this turn, just run, has read but could not execute.
+    pub(crate) fn postponed(&self) -> &[usize] {
+        &self.places[..self.postponed]
     }
 
     /// Takes a connection that is closed out of the next turn.
@@ -87,21 +96,26 @@ impl Turn {
     }
 
     /// Reads; returns how many of the connections took part. What many of them send at once is taken
-    /// in over several turns, so that memory can be counted between them.
+    /// in over several turns, so that memory can be counted between them. What they hold that an
+    /// earlier turn has read counts like what this one reads.
     fn receive(
         &mut self,
         places: &[usize],
         shared: &Shared,
         connections: &mut Slab<Connection>,
     ) -> usize {
-        let (mut bytes, mut count) = (0, 0);
+        let (mut bytes, mut waiting_bytes, mut count) = (0, 0, 0);
         for &place in places {
-            if bytes >= READ_BYTES_PER_TURN {
+            if bytes + waiting_bytes >= READ_BYTES_PER_TURN {
                 break;
             }
             count += 1;
             let connection = &mut connections[place];
             connection.is_queued = false;
+            if connection.has_received() {
+                waiting_bytes += connection.held().input_bytes as u64;
+                continue;
+            }
             match connection.receive(&mut self.buffer) {
                 Received::Bytes(more) => bytes += more as u64,
                 // Everything it asked for before has been answered.

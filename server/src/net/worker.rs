@@ -20,7 +20,6 @@ use slab::Slab;
 use tokio::runtime::Handle;
 
 use crate::net::clients::Client;
-use crate::net::closing::count_protocol_error;
 use crate::net::connection::{Connection, Received, Sent, Stage};
 use crate::net::farewell::Farewell;
 use crate::net::guard::Guard;
@@ -55,8 +54,10 @@ pub(crate) struct Worker {
     sent_bytes: u64,
     sent_bytes_told: u64,
     guard: Guard,
-    /// Who is to make room for others.
+    /// Who is to make room for others, and who is after one more look at the sockets: such a
+    /// connection may be so new that what it has sent was not read yet.
     in_the_way: Vec<Arc<Client>>,
+    in_the_way_next: Vec<Arc<Client>>,
     lull: Lull,
     is_stopping: bool,
 }
@@ -72,6 +73,7 @@ impl Worker {
         Ok(Self {
             guard: Guard::new(&shared),
             in_the_way: Vec::new(),
+            in_the_way_next: Vec::new(),
             lull: Lull::default(),
             shared,
             poll,
@@ -193,7 +195,7 @@ impl Worker {
 
     /// How long the next poll may take; without end where nothing is due.
     fn pause(&self) -> Option<Duration> {
-        if self.has_looked_again || !self.turn.is_empty() {
+        if self.has_looked_again || !self.turn.is_empty() || !self.in_the_way.is_empty() {
             return Some(Duration::ZERO);
         }
         self.guard.pause(|| self.shared.clock.raw_ns())
@@ -239,7 +241,7 @@ impl Worker {
                     client_id,
                     blocked,
                 } => self.answer(connection, client_id, blocked),
-                Order::MakeRoom(client) => self.in_the_way.push(client),
+                Order::MakeRoom(client) => self.in_the_way_next.push(client),
                 Order::Synced => self.gate.note_synced(),
                 Order::Stop => self.is_stopping = true,
             }
@@ -271,6 +273,9 @@ impl Worker {
             return;
         }
         let places = self.turn.run(&self.shared, &mut self.connections);
+        for &place in self.turn.postponed() {
+            self.guard.count(&mut self.connections[place]);
+        }
         for &place in &places {
             let connection = &mut self.connections[place];
             self.lull.note(&mut connection.served);
@@ -397,8 +402,8 @@ impl Worker {
             "a connection ends once"
         );
         if let Some(error) = connection.told() {
-            tracing::info!(client = %connection.session.client.address, "closed: {error}");
-            count_protocol_error(error, &self.shared.statistics.closed);
+            let client = &connection.session.client;
+            self.guard.note_protocol_error(&self.shared, client, error);
         }
         match connection.stage {
             Stage::Held => {
@@ -436,7 +441,8 @@ impl Worker {
         for (place, reason) in self.guard.excessive(&self.shared, &self.connections) {
             self.close_because(place, reason);
         }
-        for client in std::mem::take(&mut self.in_the_way) {
+        let next = std::mem::take(&mut self.in_the_way_next);
+        for client in std::mem::replace(&mut self.in_the_way, next) {
             let place = client.connection();
             let is_here = self.connections.get(place).is_some_and(|connection| {
                 connection.session.client.id == client.id
@@ -471,3 +477,7 @@ const EVENTS: usize = 1024;
 
 /// How often a stopping worker looks whether its replies have left.
 const FAREWELL_PAUSE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

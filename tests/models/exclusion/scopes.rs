@@ -339,8 +339,7 @@ fn log_dropped(size: Size) -> Scope {
     scope.ticks = 2;
     scope.sights = vec![Sight::Granted, Sight::LostGrant];
     if size == Size::Full {
-        scope.ticks = 4;
-        scope.budget.kills = 2;
+        scope.ticks = 3;
     }
     scope
 }
@@ -359,7 +358,7 @@ fn lying_disk(size: Size) -> Scope {
     scope.sights = vec![Sight::Granted, Sight::LostGrant];
     if size == Size::Full {
         scope.budget.kills = 1;
-        scope.ticks = 4;
+        scope.ticks = 3;
     }
     scope
 }

@@ -115,7 +115,7 @@ impl Sight {
         let Some(deadline) = item.deadline else {
             return (ttl_ms != -1).then(|| format!("{name} ends in {ttl_ms} ms, not never"));
         };
-        if deadline.latest < self.began {
+        if deadline.latest < self.began && !self.may_give_time_back {
             return Some(format!("{name} is there after its end"));
         }
         let least = milliseconds(deadline.earliest.saturating_sub(self.ended)) - CLOCK_SLACK_MS;

@@ -4,10 +4,8 @@
 //! serve all of it: commits are grouped by what the machine has ready, without a timer. Replies that
 //! depend on nothing leave with the same turn, and never wait for a sync that others need.
 
-use crate::net::inbox::Inbox;
 use crate::node::commit::Failure;
 use crate::node::core::Wait;
-use crate::node::log_thread::Job;
 use crate::node::shared::Shared;
 
 /// One worker's waiting replies.
@@ -76,27 +74,24 @@ impl Gate {
     }
 
     /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
-    /// log thread when they are long, so that reading and executing go on beside it.
-    pub(crate) fn commit(&mut self, shared: &Shared, inbox: &Inbox) -> Result<(), Failure> {
+    /// log thread when they are long, so that reading and executing go on beside it. Returns whether
+    /// the log thread is to be asked for a sync, whose end has to be noted here.
+    pub(crate) fn commit(&mut self, shared: &Shared) -> Result<bool, Failure> {
         let lacks_sync = |held: &Held| shared.commit.lacks_sync(held.wait);
         let needs_sync = self.held.iter().any(lacks_sync);
         let only_write = !self.held.iter().all(lacks_sync);
         // Behind somebody else's sync this worker would be held as long as that takes.
         let is_quick = shared.commit.sync_ns() <= INLINE_SYNC_NS_MAX && !shared.commit.is_syncing();
         if needs_sync && !self.is_syncing && is_quick {
-            return shared.commit.write_and_sync(&shared.core);
+            shared.commit.write_and_sync(&shared.core)?;
+            return Ok(false);
         }
         if only_write || !self.is_syncing {
             shared.commit.write(&shared.core)?;
         }
-        if needs_sync && !self.is_syncing {
-            self.is_syncing = true;
-            let ended = inbox.synced_on_drop();
-            shared
-                .log_thread
-                .send(Job::SyncNow(Box::new(move || drop(ended))));
-        }
-        Ok(())
+        let asks_for_sync = needs_sync && !self.is_syncing;
+        self.is_syncing |= asks_for_sync;
+        Ok(asks_for_sync)
     }
 }
 

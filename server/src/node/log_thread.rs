@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use quorlock_engine::control::Durability;
 use quorlock_persistence::Preparer;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
 
 use crate::node::alarm::Alarm;
 use crate::node::commit::Failure;
@@ -27,9 +25,7 @@ pub(crate) enum Job {
     /// Make the next segment, and remove those no longer needed.
     Prepare,
     /// The same, for somebody who waits for it.
-    PrepareNow(Sender<()>),
-    /// The same, for a task.
-    PrepareSoon(oneshot::Sender<()>),
+    PrepareNow(Box<dyn FnOnce() + Send>),
     /// End.
     Stop,
 }
@@ -93,7 +89,7 @@ impl LogThread {
     }
 
     /// The job begins: who asks from here on may have appended something that it misses.
-    fn begin_write_and_sync(&self) {
+    pub(crate) fn begin_write_and_sync(&self) {
         self.write_and_sync_is_due.swap(false, Ordering::AcqRel);
     }
 
@@ -179,14 +175,7 @@ impl Turn {
             Job::Prepare => self.prepare(),
             Job::PrepareNow(done) => {
                 let outcome = self.prepare();
-                // Somebody who is gone needs no answer.
-                let _ = done.send(());
-                outcome
-            }
-            Job::PrepareSoon(done) => {
-                let outcome = self.prepare();
-                // A task that is gone needs no answer.
-                let _ = done.send(());
+                done();
                 outcome
             }
             Job::Stop => Ok(()),

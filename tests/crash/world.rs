@@ -357,12 +357,11 @@ impl World {
                 session.has_ended = true;
                 return node.end(session.client);
             }
-            Leaving::Closes => {}
-            Leaving::InsideOf(request) if session.has_ended => drop(request),
-            Leaving::InsideOf(request) => {
+            Leaving::InsideOf(request) if !session.has_ended => {
                 let bytes = bytes(request);
                 node.send(session.client, &bytes[..bytes.len() / 2]);
             }
+            Leaving::Closes | Leaving::InsideOf(_) => {}
         }
         node.reset(session.client);
         self.replace(connection);

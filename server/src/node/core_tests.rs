@@ -14,7 +14,7 @@ use crate::clock::{Clock, SettableClock};
 use crate::node::core::{Core, Phase, Rules, Wait};
 use crate::node::time::Timekeeper;
 
-fn core(durability: Durability) -> (Core, SettableClock) {
+pub(super) fn core(durability: Durability) -> (Core, SettableClock) {
     let clock = SettableClock::new();
     let start = Start {
         incarnation: 1,

@@ -6,6 +6,8 @@
 pub(crate) mod alarm;
 pub(crate) mod builder;
 pub(crate) mod commit;
+#[cfg(test)]
+mod commit_tests;
 pub(crate) mod compaction;
 pub(crate) mod core;
 #[cfg(test)]

@@ -395,6 +395,26 @@ fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits()
     assert_eq!(wait, lower.stretch(10 * SECOND));
 }
 
+#[test]
+fn of_two_delays_the_one_that_ends_last_is_the_reason() {
+    let pending = |seconds, cause| Pending {
+        until: at(seconds),
+        length_ns: seconds * SECOND,
+        cause,
+    };
+    for (earlier, latest, cause) in [
+        (20, 10, Stop::Unclean),
+        (10, 20, Stop::Moved),
+        (20, 20, Stop::Moved),
+    ] {
+        let both = later(
+            Some(pending(earlier, Stop::Unclean)),
+            Some(pending(latest, Stop::Moved)),
+        );
+        assert_eq!(both, Some(pending(20, cause)));
+    }
+}
+
 /// The disk of a machine that went down may have lied about that run, its bound on TTLs included.
 #[test]
 fn another_boot_after_an_unclean_stop_covers_the_cap_unless_the_disk_is_trusted() {

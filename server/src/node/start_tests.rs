@@ -99,6 +99,37 @@ fn the_engine_obeys_the_limits_of_the_configuration() {
 }
 
 #[test]
+fn what_is_executed_follows_the_configuration() {
+    let rules = |name: &str, value: &str| {
+        let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
+        let config = config(&[(name, &[value])]);
+        let (shared, _, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+        let core = shared.lock().unwrap();
+        (core.rules.no_ttl_is_synced, core.rules.answers_loading)
+    };
+    assert_eq!(rules("no-ttl-durability", "sync"), (true, false));
+    assert_eq!(rules("no-ttl-durability", "as-mode"), (false, false));
+    assert_eq!(rules("restart-delay-reply", "loading"), (true, true));
+}
+
+#[test]
+fn the_log_of_another_node_is_refused_when_it_is_read() {
+    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+    for_tests::started(Config::default(), Arc::new(disk.clone()), clock.clone());
+    Identity::known([9; 20], None).write(&disk).unwrap();
+    let plan = Plan {
+        config: Config::default(),
+        clock,
+        disk: Arc::new(disk),
+        place: Place::named(0),
+        sizes: Options::default(),
+        random: Box::new(system_random),
+    };
+    let refused = begin(plan, reach(&[], &[])).err();
+    assert!(matches!(refused, Some(StartError::Log(_))), "{refused:?}");
+}
+
+#[test]
 fn two_nodes_and_two_runs_share_no_random_bytes() {
     let mut bytes = [[0; 20]; 2];
     for bytes in &mut bytes {

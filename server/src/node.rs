@@ -7,6 +7,8 @@ pub(crate) mod alarm;
 pub(crate) mod builder;
 pub(crate) mod commit;
 pub(crate) mod commit_queue;
+#[cfg(test)]
+mod commit_tests;
 pub(crate) mod compaction;
 pub(crate) mod core;
 #[cfg(test)]

@@ -288,7 +288,7 @@ fn assemble(
         log_thread,
         started_raw_ns: plan.clock.raw_ns(),
         clock: plan.clock,
-        workers: workers(plan.config.workers),
+        workers: workers(plan.config.workers, cores()),
         settings: Settings::new(&plan.config),
         config: plan.config,
         place: plan.place,
@@ -308,9 +308,12 @@ fn assemble(
     (Arc::new(shared), log.preparer, jobs)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// 1 up to 3 cores, then about half the cores: locks are contended, and syscalls dominate.
-fn workers(configured: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+fn workers(configured: usize, cores: usize) -> usize {
     match configured {
         0 if cores <= 3 => 1,
         0 => cores / 2,
@@ -350,3 +353,7 @@ fn tell_of_log(recovery: &Recovery) {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;

@@ -81,15 +81,18 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
 fn the_log_s_size_is_known_beside_the_writer_and_a_new_segment_is_asked_for_once() {
     let (shared, mut preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
     let commit = &shared.commit;
-    let (total, since) = (commit.total_bytes(), commit.bytes_since_checkpoint());
+    let (total, since) = (
+        commit.size().total_bytes,
+        commit.size().since_checkpoint_bytes,
+    );
     assert_eq!(total, 1 << 20, "the first segment");
     write(&shared);
-    assert!(commit.takes_segment_wish(), "none is ahead");
-    assert!(!commit.takes_segment_wish());
+    assert!(commit.take_segment_wish(), "none is ahead");
+    assert!(!commit.take_segment_wish());
     preparer.prepare().unwrap();
     write(&shared);
-    assert!(!commit.takes_segment_wish(), "one is ahead");
-    assert!(commit.bytes_since_checkpoint() > since);
+    assert!(!commit.take_segment_wish(), "one is ahead");
+    assert!(commit.size().since_checkpoint_bytes > since);
 }
 
 #[test]

@@ -228,10 +228,10 @@ fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_en
 fn the_next_key_with_a_deadline_wakes_whoever_asked_once() {
     let (mut core, clock) = core(Durability::Everysec);
     core.wish_for_activity();
-    assert!(!core.takes_idle_wish(), "there is nothing to expire");
+    assert!(!core.take_idle_wish(), "there is nothing to expire");
     ask(&mut core, &clock, "SET key value PX 1000");
-    assert!(core.takes_idle_wish());
-    assert!(!core.takes_idle_wish(), "nobody has asked again");
+    assert!(core.take_idle_wish());
+    assert!(!core.take_idle_wish(), "nobody has asked again");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::machine::slow::{OpenAtEnd, SlowDisk};
 use crate::wire::Wire;
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
@@ -24,7 +25,7 @@ fn run(test: impl Future<Output = ()>) {
         .block_on(test);
 }
 
-fn node_on(disk: &Arc<MemoryDisk>, clock: &Arc<SettableClock>) -> NodeBuilder {
+fn node_on<D: Disk + 'static>(disk: &Arc<D>, clock: &Arc<SettableClock>) -> NodeBuilder {
     Node::builder()
         .ephemeral()
         .directive("appendfsync", &["no"])
@@ -98,7 +99,9 @@ fn the_disk_stays_bounded_under_steady_lock_traffic() {
 #[test]
 fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
+        // Nothing is complete while no sync ends.
+        let (disk, gate) = SlowDisk::new();
+        let _open = OpenAtEnd(Arc::clone(&gate));
         let clock = Arc::new(SettableClock::new());
         let node = node_on(&disk, &clock).start().await.unwrap();
         let mut client = Wire::connect(node.address());
@@ -106,7 +109,7 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
         for key in 0..1_000 {
             assert_eq!(client.ask(&format!("SET {key} token PX 60000")), "+OK");
         }
-        // The second one arrives in the same turn, before maintenance could begin the first.
+        gate.set_closed(true);
         client.send(b"BGREWRITEAOF\r\nBGREWRITEAOF\r\n");
         assert_eq!(
             client.reply(),
@@ -116,6 +119,7 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
             client.reply(),
             "-ERR Background append only file rewriting already in progress"
         );
+        gate.set_closed(false);
         wait_for_rewrites(&mut client, 1);
         assert_eq!(client.info("aof_rewrite_in_progress"), "0");
         assert_eq!(client.info("aof_rewrite_scheduled"), "0");

@@ -44,7 +44,8 @@ use crate::event_loop::iteration::Iteration;
 use crate::event_loop::limits::Reason;
 use crate::event_loop::message::{Message, Task};
 use crate::event_loop::stream::Stream;
-use crate::node::gate::{Gate, Released, refusal};
+use crate::node::commit::Failure;
+use crate::node::commit_queue::{CommitQueue, Plan, Released, refusal};
 use crate::node::shared::Shared;
 use crate::session::clients::Client;
 use crate::session::{Blocked, Next, Session};
@@ -54,7 +55,7 @@ pub(crate) struct EventLoop<S> {
     shared: Arc<Shared>,
     connections: Slab<Connection<S>>,
     iteration: Iteration,
-    gate: Gate,
+    queue: CommitQueue,
     released: Vec<Released>,
     /// Connections that end with this iteration. Their slots are not used again before.
     closed: Vec<usize>,
@@ -85,7 +86,7 @@ impl<S: Stream> EventLoop<S> {
             shared,
             connections: Slab::new(),
             iteration: Iteration::default(),
-            gate: Gate::default(),
+            queue: CommitQueue::default(),
             released: Vec::new(),
             closed: Vec::new(),
             has_looked_again: false,
@@ -141,7 +142,7 @@ impl<S: Stream> EventLoop<S> {
                 blocked,
             } => self.answer(connection, client_id, blocked),
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
-            Message::Synced => self.gate.note_synced(),
+            Message::Synced => self.queue.note_synced(),
             Message::SegmentMade => self.retry_with_segment(),
             Message::Stop => {
                 let at_most = self.shared.config.shutdown_timeout;
@@ -187,7 +188,7 @@ impl<S: Stream> EventLoop<S> {
 
     /// Whether no reply waits for the log.
     pub(crate) fn is_committed(&self) -> bool {
-        self.gate.is_empty()
+        self.queue.is_empty()
     }
 
     /// Whether it was told to stop, and every reply has left that can.
@@ -218,12 +219,12 @@ impl<S: Stream> EventLoop<S> {
     /// its sync.
     fn wants_another_look(&mut self) -> bool {
         let is_wanted =
-            !self.has_looked_again && !self.gate.is_empty() && self.connections.len() > 1;
+            !self.has_looked_again && !self.queue.is_empty() && self.connections.len() > 1;
         self.has_looked_again = is_wanted;
         is_wanted
     }
 
-    /// Reads and executes, and hands the replies to the gate.
+    /// Reads and executes, and queues the replies for the commit.
     fn execute(&mut self) {
         if self.iteration.is_empty() {
             return;
@@ -241,7 +242,7 @@ impl<S: Stream> EventLoop<S> {
                     continue;
                 }
                 connection.stage = Stage::Held;
-                self.gate.hold(slot, connection.wait);
+                self.queue.push(slot, connection.wait);
                 self.unsent += 1;
             } else {
                 self.go_on(slot);
@@ -307,7 +308,7 @@ impl<S: Stream> EventLoop<S> {
         connection.answer(&blocked.reply(&self.shared));
         connection.session.client.touch(self.shared.clock.raw_ns());
         connection.stage = Stage::Held;
-        self.gate.hold(slot, connection.wait);
+        self.queue.push(slot, connection.wait);
         self.unsent += 1;
     }
 
@@ -331,21 +332,33 @@ impl<S: Stream> EventLoop<S> {
 
     /// Makes the log as durable as the replies need, and sends those that may leave.
     fn commit(&mut self) {
-        if self.gate.is_empty() {
+        if self.queue.is_empty() {
             return;
         }
-        match self.gate.commit(&self.shared) {
-            Ok(true) => self.tasks.push(Task::Sync),
-            Ok(false) => {}
-            Err(failure) => self.shared.fail(&failure),
+        if let Err(failure) = self.make_durable() {
+            self.shared.fail(&failure);
         }
         self.shared.log_thread.after_write(&self.shared);
         self.release();
     }
 
+    fn make_durable(&mut self) -> Result<(), Failure> {
+        let shared = &self.shared;
+        match self.queue.plan(&shared.commit) {
+            Plan::Nothing => Ok(()),
+            Plan::Write => shared.commit.write(&shared.core),
+            Plan::Commit => shared.commit.write_and_sync(&shared.core),
+            Plan::WriteAndHandOver => {
+                // Also where the write fails: the queue is to be told that no sync runs.
+                self.tasks.push(Task::Sync);
+                shared.commit.write(&shared.core)
+            }
+        }
+    }
+
     fn release(&mut self) {
         let mut released = std::mem::take(&mut self.released);
-        self.gate.release(&self.shared, &mut released);
+        self.queue.release(&self.shared.commit, &mut released);
         for replies in released.drain(..) {
             if let (true, Some(failure)) = (replies.is_withheld, self.shared.commit.failure()) {
                 self.connections[replies.connection].withhold(&refusal(failure));
@@ -392,7 +405,7 @@ impl<S: Stream> EventLoop<S> {
         match connection.stage {
             Stage::Held => {
                 self.unsent -= 1;
-                self.gate.forget(slot);
+                self.queue.forget(slot);
             }
             Stage::Sending => self.unsent -= 1,
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
@@ -417,7 +430,7 @@ impl<S: Stream> EventLoop<S> {
     /// Closes the connections that have been here for too long or hold too much, and counts what the
     /// others keep.
     fn enforce_limits(&mut self) {
-        for slot in self.gate.take_newly_held() {
+        for slot in self.queue.take_new() {
             self.guard.count(&mut self.connections[slot]);
         }
         for (slot, reason) in self.guard.due(&self.shared, &mut self.connections) {

@@ -16,6 +16,7 @@ use tokio::sync::futures::Notified;
 use crate::clock::Clock;
 use crate::node::core::{Core, Wait};
 use crate::node::durable_counts::{Counts, DurableCounts, Sample};
+use crate::node::rewrites::LogSize;
 use crate::node::statistics::SyncDurations;
 
 /// The writing half of the log, shared by workers and the log thread.
@@ -221,18 +222,16 @@ impl Commit {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Bytes of all segments. Kept beside the writer, because whoever asks may hold the core.
-    pub(crate) fn total_bytes(&self) -> u64 {
-        self.total_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes written since the last complete checkpoint began: decides when compaction pays.
-    pub(crate) fn bytes_since_checkpoint(&self) -> u64 {
-        self.bytes_since_checkpoint.load(Ordering::Relaxed)
+    /// How long the log is. Kept beside the writer, because whoever asks may hold the core.
+    pub(crate) fn size(&self) -> LogSize {
+        LogSize {
+            since_checkpoint_bytes: self.bytes_since_checkpoint.load(Ordering::Relaxed),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether the log thread should make the next segment; asking clears the wish.
-    pub(crate) fn takes_segment_wish(&self) -> bool {
+    pub(crate) fn take_segment_wish(&self) -> bool {
         self.needs_segment.swap(false, Ordering::AcqRel)
     }
 

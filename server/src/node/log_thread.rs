@@ -95,10 +95,10 @@ impl LogThread {
 
     /// To be called after each write: asks for the sync of this second and for segments.
     pub(crate) fn after_write(&self, shared: &Shared) {
-        if shared.commit.takes_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
+        if shared.commit.take_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
             self.send(Job::Prepare);
         }
-        if shared.needs_compaction() {
+        if shared.is_compaction_due() {
             // Without keys that expire, maintenance sleeps without a timer.
             shared.activity.notify_one();
         }

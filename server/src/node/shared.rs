@@ -97,6 +97,12 @@ impl Shared {
         }
     }
 
+    /// Whether a compaction is due.
+    pub(crate) fn is_compaction_due(&self) -> bool {
+        self.rewrites
+            .are_due(&self.settings, self.commit.size(), &*self.clock)
+    }
+
     /// This node's id and name, for people.
     pub(crate) fn shown_id(&self) -> String {
         self.identity.shown(self.config.node_name.as_deref())

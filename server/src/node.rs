@@ -20,6 +20,7 @@ pub(crate) mod error;
 pub(crate) mod for_tests;
 pub(crate) mod identity;
 pub(crate) mod log_thread;
+pub(crate) mod log_writer;
 pub(crate) mod maintenance;
 pub(crate) mod maintenance_task;
 #[cfg(test)]

@@ -18,11 +18,12 @@ use quorlock_persistence::{Disk, Options, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::node::commit::{self, Failure};
+use crate::node::commit::Failure;
 use crate::node::core;
 use crate::node::error::StartError;
 use crate::node::identity;
 use crate::node::log_thread::{Job, Jobs, Turn};
+use crate::node::log_writer;
 use crate::node::maintenance::{Maintenance, Wake, Work};
 use crate::node::shared::Shared;
 use crate::node::start::{Begun, Plan, Reach, begin};
@@ -84,7 +85,7 @@ impl Wait {
 /// A sync that was begun; it runs in [`Node::finish_sync`].
 #[derive(Debug)]
 #[must_use = "nothing is synced until it is finished"]
-pub struct Syncing(commit::Syncing);
+pub struct Syncing(log_writer::Syncing);
 
 /// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
 ///
@@ -266,7 +267,7 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn write(&mut self) -> Result<(), Failure> {
-        let written = self.shared.commit.write(&self.shared.core);
+        let written = self.shared.log_writer.write(&self.shared.core);
         self.shared.log_thread.after_write(&self.shared);
         self.noted(written)
     }
@@ -276,7 +277,7 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn commit(&mut self) -> Result<(), Failure> {
-        let synced = self.shared.commit.write_and_sync(&self.shared.core);
+        let synced = self.shared.log_writer.write_and_sync(&self.shared.core);
         self.shared.log_thread.after_write(&self.shared);
         self.noted(synced)
     }
@@ -295,7 +296,7 @@ impl Node {
     /// # Errors
     /// When the log failed before.
     pub fn begin_sync(&mut self) -> Result<Option<Syncing>, Failure> {
-        let begun = self.shared.commit.begin_sync();
+        let begun = self.shared.log_writer.begin_sync();
         self.noted(begun).map(|ticket| ticket.map(Syncing))
     }
 
@@ -304,7 +305,7 @@ impl Node {
     /// # Errors
     /// When it failed: the log is then finished.
     pub fn finish_sync(&mut self, syncing: Syncing) -> Result<(), Failure> {
-        let synced = self.shared.commit.finish_sync(syncing.0);
+        let synced = self.shared.log_writer.finish_sync(syncing.0);
         self.noted(synced)
     }
 

@@ -365,12 +365,12 @@ impl Worker {
         let shared = &self.shared;
         match self.queue.plan(&shared.commit) {
             Plan::Nothing => Ok(()),
-            Plan::Write => shared.commit.write(&shared.core),
-            Plan::Commit => shared.commit.write_and_sync(&shared.core),
+            Plan::Write => shared.log_writer.write(&shared.core),
+            Plan::Commit => shared.log_writer.write_and_sync(&shared.core),
             Plan::WriteAndHandOver => {
                 // Also where the write fails the queue is told that no sync runs.
                 let ended = self.inbox.synced_on_drop();
-                shared.commit.write(&shared.core)?;
+                shared.log_writer.write(&shared.core)?;
                 let job = Job::SyncNow(Box::new(move || drop(ended)));
                 shared.log_thread.send(job);
                 Ok(())

@@ -138,8 +138,8 @@ fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyw
         shared.commit.counts_shown(&core, owed)[0].keys
     };
     assert_eq!((keys(Wait::default()), keys(wait)), (0, 1));
-    shared.commit.write(&shared.core).unwrap();
+    shared.log_writer.write(&shared.core).unwrap();
     assert_eq!(keys(Wait::default()), 0, "the bound on TTLs is not synced");
-    shared.commit.write_and_sync(&shared.core).unwrap();
+    shared.log_writer.write_and_sync(&shared.core).unwrap();
     assert_eq!(keys(Wait::default()), 1);
 }

@@ -346,12 +346,12 @@ impl<S: Stream> EventLoop<S> {
         let shared = &self.shared;
         match self.queue.plan(&shared.commit) {
             Plan::Nothing => Ok(()),
-            Plan::Write => shared.commit.write(&shared.core),
-            Plan::Commit => shared.commit.write_and_sync(&shared.core),
+            Plan::Write => shared.log_writer.write(&shared.core),
+            Plan::Commit => shared.log_writer.write_and_sync(&shared.core),
             Plan::WriteAndHandOver => {
                 // Also where the write fails: the queue is to be told that no sync runs.
                 self.tasks.push(Task::Sync);
-                shared.commit.write(&shared.core)
+                shared.log_writer.write(&shared.core)
             }
         }
     }

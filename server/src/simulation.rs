@@ -22,10 +22,12 @@ use crate::config::Config;
 use crate::event_loop::message::Message;
 pub use crate::event_loop::pipe::Observer;
 use crate::event_loop::pipe::Pipe;
-use crate::node::commit::{Failure, Syncing};
+use crate::node::commit::Failure;
 use crate::node::error::StartError;
 use crate::node::identity;
 use crate::node::log_thread::{Job, Jobs, Turn};
+use crate::node::log_writer;
+use crate::node::log_writer::Syncing;
 use crate::node::maintenance::{Maintenance, Wake, Work};
 use crate::node::shared::Shared;
 use crate::node::start::{Begun, Plan, Reach, begin};
@@ -270,13 +272,6 @@ impl Node {
         core.is_ok_and(|core| position + 1 >= core.appender.next_position().get())
     }
 
-    /// Writes and syncs what was executed.
-    fn commit(&mut self) -> Result<(), Failure> {
-        let synced = self.shared.commit.write_and_sync(&self.shared.core);
-        self.shared.log_thread.after_write(&self.shared);
-        self.noted(synced)
-    }
-
     /// Syncs what is written, as the log thread does every second.
     ///
     /// # Errors
@@ -297,12 +292,11 @@ impl Node {
         let Some(job) = self.jobs.as_mut().and_then(|jobs| jobs.try_recv().ok()) else {
             return Ok(());
         };
-        let commit = &self.shared.commit;
         let done = match job {
             Job::SyncNow(done) => Some(done),
             Job::WriteAndSync => {
-                self.shared.log_thread.begin_write_and_sync();
-                self.noted(commit.write(&self.shared.core))?;
+                let written = self.log_work.begin_write_and_sync();
+                self.noted(written)?;
                 None
             }
             job => {
@@ -310,7 +304,7 @@ impl Node {
                 return self.noted(done);
             }
         };
-        let begun = commit.begin_sync();
+        let begun = self.shared.log_writer.begin_sync();
         let syncing = self.noted(begun)?;
         self.syncing = Some(LogSync { syncing, done });
         Ok(())
@@ -329,7 +323,7 @@ impl Node {
         let Some(LogSync { syncing, done }) = self.syncing.take() else {
             return Ok(());
         };
-        let ran = syncing.map_or(Ok(()), |syncing| self.shared.commit.finish_sync(syncing));
+        let ran = syncing.map_or(Ok(()), |syncing| self.shared.log_writer.finish_sync(syncing));
         if let Some(done) = done {
             done();
         }

@@ -14,6 +14,7 @@ use crate::config::{Config, RestartDelayReply};
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::log_thread::{Job, LogThread};
+use crate::node::log_writer::LogWriter;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
@@ -24,7 +25,8 @@ use crate::session::clients::Clients;
 /// One node's state, behind one `Arc`.
 pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
-    pub(crate) commit: Commit,
+    pub(crate) commit: Arc<Commit>,
+    pub(crate) log_writer: LogWriter,
     pub(crate) log_thread: LogThread,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,

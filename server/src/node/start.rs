@@ -15,11 +15,11 @@ use quorlock_persistence::{Disk, Options, Preparer, Recovery};
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::metrics;
-use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::node::log_thread::{Jobs, LogThread};
+use crate::node::log_writer::LogWriter;
 use crate::node::maintenance::Maintenance;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
@@ -275,6 +275,7 @@ fn assemble(
         advice: advice(&verdict),
     };
     let (log_thread, jobs) = LogThread::new();
+    let (log_writer, commit) = LogWriter::new(log.writer, Arc::clone(&plan.clock));
     let shared = Shared {
         core: Mutex::new(Core::new(
             engine,
@@ -284,7 +285,8 @@ fn assemble(
             LiveMode::new(&start),
             rules,
         )),
-        commit: Commit::new(log.writer, Arc::clone(&plan.clock)),
+        log_writer,
+        commit,
         log_thread,
         started_raw_ns: plan.clock.raw_ns(),
         clock: plan.clock,

@@ -197,6 +197,10 @@ fn a_segment_under_another_name_is_refused() {
         error.to_string().contains("it says that it is segment 2"),
         "{error}"
     );
+    assert!(
+        matches!(error, RecoveryError::Damaged { offset: 64, .. }),
+        "{error}"
+    );
 }
 
 #[test]

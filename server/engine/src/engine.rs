@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use crate::caller::{Caller, DATABASES};
-use crate::command::{Action, Command, spec_named};
+use crate::command::spec::Handler;
+use crate::command::{Command, spec_named};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
 use crate::mutation::PayloadError;
 use crate::reply::{REPLY_BYTES_MAX, Reply};
-use crate::script::{LogLine, ScriptLimits, Scripts};
+use crate::script::runner::Runner;
+use crate::script::{self, LogLine, ScriptLimits, Scripts};
 use crate::snapshot::{SnapshotCursor, snapshot};
 use crate::time::{Deadline, Moment, NodeTime};
 use crate::turn::Turn;
@@ -84,7 +86,7 @@ impl Engine {
         let clock = Box::new(|| NodeTime::ZERO);
         Engine {
             keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
-            scripts: Scripts::new(options.script_limits, clock, options.hash_seed),
+            scripts: Scripts::new(Runner::new(options.script_limits, clock, options.hash_seed)),
         }
     }
 
@@ -132,10 +134,14 @@ impl Engine {
             caller: *caller,
             effects,
         };
-        match command.spec.action {
-            Action::Data(run) => run(&mut turn, command.arguments).unwrap_or_else(Reply::Error),
-            Action::Script(run) => run(&mut self.scripts, &mut turn, command.arguments),
-        }
+        let reply = match command.spec.handler {
+            Handler::Keys(function) => function(&mut turn, command.arguments),
+            Handler::Script(which) => {
+                let runner = self.scripts.get_mut();
+                script::commands::execute(runner, which, &mut turn, command.arguments)
+            }
+        };
+        reply.unwrap_or_else(Reply::Error)
     }
 
     /// Frees keys whose deadline has come, spending at most `budget` steps. Nothing is journalled:
@@ -218,27 +224,27 @@ impl Engine {
 
     /// Sets the clock that measures how long scripts run. Keys know nothing of it.
     pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> NodeTime + Send>) {
-        self.scripts.set_clock(clock);
+        self.scripts.get_mut().set_clock(clock);
     }
 
     /// Changes what a script may use.
     pub fn set_script_limits(&mut self, limits: ScriptLimits) {
-        self.scripts.set_limits(limits);
+        self.scripts.get_mut().set_limits(limits);
     }
 
     /// How many scripts are known.
     pub fn script_count(&self) -> usize {
-        self.scripts.count()
+        self.scripts.get().scripts()
     }
 
     /// The memory of the scripts' interpreter, in bytes.
     pub fn script_memory(&self) -> usize {
-        self.scripts.used_memory()
+        self.scripts.get().used_memory()
     }
 
     /// What scripts have written with `redis.log` since the last call.
     pub fn take_script_log(&mut self) -> Vec<LogLine> {
-        self.scripts.take_log()
+        self.scripts.get_mut().take_log()
     }
 }
 

@@ -17,6 +17,7 @@ mod inspection;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
+mod number;
 mod replay;
 mod reply;
 pub mod restart;
@@ -32,7 +33,7 @@ mod undo_tests;
 pub use caller::{Caller, DATABASES, Protocol};
 pub use command::{
     Command, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Spec, all_specs,
-    glob_matches, spec_named,
+    glob_matches, is_arity, spec_named,
 };
 pub use effects::{Dependency, Effects, NO_ROOM};
 pub use engine::{
@@ -42,6 +43,7 @@ pub use error::ErrorReply;
 pub use inspection::{Change, Value, changes};
 pub use keyspace::{DatabaseCount, Statistics};
 pub use mutation::{PayloadError, PayloadErrorKind};
+pub use number::{double_text, parse_integer};
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, ScriptLimits};
 pub use snapshot::SnapshotCursor;

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use crate::caller::{Caller, Protocol};
-use crate::command::{Action, Command};
+use crate::command::Command;
+use crate::command::spec::Handler;
 use crate::effects::Effects;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules};
@@ -41,7 +42,7 @@ fn turn<'e>(keyspace: &'e mut Keyspace, effects: &'e mut Effects, now_ms: u64) -
 fn run(turn: &mut Turn<'_>, line: &str) -> Reply {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let command = Command::parse(&words).expect("a valid command");
-    let Action::Data(run) = command.spec.action else {
+    let Handler::Keys(run) = command.spec.handler else {
         panic!("a command on keys")
     };
     run(turn, command.arguments).unwrap_or_else(Reply::Error)

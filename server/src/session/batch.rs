@@ -6,7 +6,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use quorlock_engine::{Command, ErrorReply, Flags, Hint, LogLine, Moment, Reply, spec_named};
+use quorlock_engine::{
+    Command, ErrorReply, Flags, Hint, LogLine, Moment, Reply, is_arity, spec_named,
+};
 use smallvec::SmallVec;
 
 use crate::node::commit::Failure;
@@ -162,7 +164,7 @@ impl<'a> Batch<'a> {
             return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
         session.note_command(row.name);
-        if !row.takes(arguments.len()) {
+        if !is_arity(row.arity, arguments.len()) {
             return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
                 row.name,
             ))));

@@ -1,8 +1,9 @@
 //! Counters: strings that are whole numbers of 64 bits.
 
-use crate::command::arguments::{integer, strict_integer};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::arguments::integer;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
+use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::turn::Turn;
 
@@ -14,13 +15,13 @@ const INCR: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds one to a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(|turn, arguments| add(turn, arguments[1], 1)),
+    handler: Handler::Keys(|turn, arguments| add(turn, arguments[1], 1)),
 };
 
 const DECR: Spec = Spec {
     name: "decr",
     summary: "Takes one from a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(|turn, arguments| add(turn, arguments[1], -1)),
+    handler: Handler::Keys(|turn, arguments| add(turn, arguments[1], -1)),
     ..INCR
 };
 
@@ -28,7 +29,7 @@ const INCRBY: Spec = Spec {
     name: "incrby",
     arity: 3,
     summary: "Adds to a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(|turn, arguments| add(turn, arguments[1], integer(arguments[2])?)),
+    handler: Handler::Keys(|turn, arguments| add(turn, arguments[1], integer(arguments[2])?)),
     ..INCR
 };
 
@@ -36,7 +37,7 @@ const DECRBY: Spec = Spec {
     name: "decrby",
     arity: 3,
     summary: "Takes from a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(decrby),
+    handler: Handler::Keys(decrby),
     ..INCR
 };
 
@@ -53,7 +54,7 @@ fn add(turn: &mut Turn<'_>, key: &[u8], increment: i64) -> Result<Reply, ErrorRe
     turn.reveal(&place);
     let old = match turn.string(&place)? {
         None => 0,
-        Some(digits) => strict_integer(digits).ok_or(ErrorReply::NOT_AN_INTEGER)?,
+        Some(digits) => parse_integer(digits).ok_or(ErrorReply::NOT_AN_INTEGER)?,
     };
     let sum = old
         .checked_add(increment)

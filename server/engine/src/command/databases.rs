@@ -1,7 +1,7 @@
 //! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, TIME.
 
 use crate::command::arguments::is_option;
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 use crate::turn::Turn;
@@ -14,7 +14,7 @@ const DBSIZE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::NONE,
     summary: "Returns the number of keys in the database",
-    action: Action::Data(dbsize),
+    handler: Handler::Keys(dbsize),
 };
 
 /// Counts keys that have expired and are about to be reclaimed, as Redis does.
@@ -32,7 +32,7 @@ const FLUSHDB: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
     summary: "Deletes all keys of the database",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         let database = turn.caller.database;
         flush(turn, arguments, Some(database))
     }),
@@ -41,7 +41,7 @@ const FLUSHDB: Spec = Spec {
 const FLUSHALL: Spec = Spec {
     name: "flushall",
     summary: "Deletes all keys of all databases",
-    action: Action::Data(|turn, arguments| flush(turn, arguments, None)),
+    handler: Handler::Keys(|turn, arguments| flush(turn, arguments, None)),
     ..FLUSHDB
 };
 
@@ -67,7 +67,7 @@ const TIME: Spec = Spec {
     flags: Flags::FAST,
     keys: KeyPositions::NONE,
     summary: "Returns the wall clock as seconds and microseconds",
-    action: Action::Data(time),
+    handler: Handler::Keys(time),
 };
 
 fn time(turn: &mut Turn<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {

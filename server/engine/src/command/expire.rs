@@ -1,7 +1,7 @@
 //! Deadlines: setting them, reading them, taking them away.
 
 use crate::command::arguments::{TimeForm, integer, is_option};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, saturated};
@@ -25,13 +25,13 @@ const EXPIRE: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Gives a key a TTL in seconds, with conditions",
-    action: Action::Data(|turn, arguments| expire(turn, arguments, "expire", TimeForm::SECONDS)),
+    handler: Handler::Keys(|turn, arguments| expire(turn, arguments, "expire", TimeForm::SECONDS)),
 };
 
 const PEXPIRE: Spec = Spec {
     name: "pexpire",
     summary: "Gives a key a TTL in milliseconds, with conditions",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         expire(turn, arguments, "pexpire", TimeForm::MILLISECONDS)
     }),
     ..EXPIRE
@@ -40,7 +40,7 @@ const PEXPIRE: Spec = Spec {
 const EXPIREAT: Spec = Spec {
     name: "expireat",
     summary: "Gives a key a deadline in Unix seconds, with conditions",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         expire(turn, arguments, "expireat", TimeForm::UNIX_SECONDS)
     }),
     ..EXPIRE
@@ -49,7 +49,7 @@ const EXPIREAT: Spec = Spec {
 const PEXPIREAT: Spec = Spec {
     name: "pexpireat",
     summary: "Gives a key a deadline in Unix milliseconds, with conditions",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         expire(turn, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
     }),
     ..EXPIRE
@@ -137,7 +137,7 @@ const TTL: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns a key's time left in seconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         remaining(turn, arguments[1], |deadline, now| {
             to_seconds(deadline.left_ms(now.node))
         })
@@ -147,7 +147,7 @@ const TTL: Spec = Spec {
 const PTTL: Spec = Spec {
     name: "pttl",
     summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         remaining(turn, arguments[1], |deadline, now| {
             deadline.left_ms(now.node)
         })
@@ -158,7 +158,7 @@ const PTTL: Spec = Spec {
 const EXPIRETIME: Spec = Spec {
     name: "expiretime",
     summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| {
+    handler: Handler::Keys(|turn, arguments| {
         remaining(turn, arguments[1], |deadline, now| {
             to_seconds(unix_ms(deadline, now))
         })
@@ -169,7 +169,7 @@ const EXPIRETIME: Spec = Spec {
 const PEXPIRETIME: Spec = Spec {
     name: "pexpiretime",
     summary: "Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| remaining(turn, arguments[1], unix_ms)),
+    handler: Handler::Keys(|turn, arguments| remaining(turn, arguments[1], unix_ms)),
     ..TTL
 };
 
@@ -217,7 +217,7 @@ const PERSIST: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Takes a key's TTL away",
-    action: Action::Data(persist),
+    handler: Handler::Keys(persist),
 };
 
 fn persist(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

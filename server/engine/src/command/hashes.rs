@@ -1,9 +1,10 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
-use crate::command::arguments::{integer, strict_integer};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::arguments::integer;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::keyspace::fields::Fields;
+use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::time::Deadline;
 use crate::turn::Turn;
@@ -18,7 +19,7 @@ const HSET: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets fields of a hash; returns how many are new",
-    action: Action::Data(hset),
+    handler: Handler::Keys(hset),
 };
 
 fn hset(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -49,7 +50,7 @@ const HGET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns a field of a hash",
-    action: Action::Data(hget),
+    handler: Handler::Keys(hget),
 };
 
 fn hget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -67,7 +68,7 @@ fn hget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
 const HEXISTS: Spec = Spec {
     name: "hexists",
     summary: "Tells whether a hash has a field",
-    action: Action::Data(hexists),
+    handler: Handler::Keys(hexists),
     ..HGET
 };
 
@@ -85,7 +86,7 @@ const HINCRBY: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds to the number in a hash's field, which begins at 0",
-    action: Action::Data(hincrby),
+    handler: Handler::Keys(hincrby),
 };
 
 fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -97,7 +98,7 @@ fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => 0,
         Some(digits) => {
-            strict_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
+            parse_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
         }
     };
     let is_new_key = fields.is_none();
@@ -122,7 +123,7 @@ const HDEL: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Removes fields of a hash, and the key with its last field",
-    action: Action::Data(hdel),
+    handler: Handler::Keys(hdel),
 };
 
 fn hdel(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -142,7 +143,7 @@ const HLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the number of fields of a hash",
-    action: Action::Data(hlen),
+    handler: Handler::Keys(hlen),
 };
 
 fn hlen(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -156,7 +157,7 @@ const HKEYS: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns the names of the fields of a hash",
-    action: Action::Data(hkeys),
+    handler: Handler::Keys(hkeys),
 };
 
 fn hkeys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -175,7 +176,7 @@ fn hkeys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> 
 const HGETALL: Spec = Spec {
     name: "hgetall",
     summary: "Returns the fields of a hash with their values",
-    action: Action::Data(hgetall),
+    handler: Handler::Keys(hgetall),
     ..HKEYS
 };
 

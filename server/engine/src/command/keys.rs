@@ -1,6 +1,6 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TYPE.
 
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 use crate::turn::Turn;
@@ -13,7 +13,7 @@ const DEL: Spec = Spec {
     flags: Flags::WRITE_KEYS,
     keys: KeyPositions::ALL,
     summary: "Deletes keys",
-    action: Action::Data(del),
+    handler: Handler::Keys(del),
 };
 
 const UNLINK: Spec = Spec {
@@ -22,7 +22,7 @@ const UNLINK: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Deletes keys; the same as DEL",
-    action: Action::Data(del),
+    handler: Handler::Keys(del),
 };
 
 fn del(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -35,7 +35,7 @@ const EXISTS: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Counts which of the keys exist; a key named twice counts twice",
-    action: Action::Data(exists),
+    handler: Handler::Keys(exists),
 };
 
 fn exists(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -52,7 +52,7 @@ const TYPE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the name of the type of a key's value, or none",
-    action: Action::Data(type_name),
+    handler: Handler::Keys(type_name),
 };
 
 fn type_name(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

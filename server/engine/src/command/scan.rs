@@ -5,7 +5,7 @@
 
 use crate::command::arguments::{integer, is_option};
 use crate::command::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, TooManySteps};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
 use crate::reply::Reply;
@@ -19,7 +19,7 @@ const KEYS: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
     summary: "Returns all keys that match a pattern",
-    action: Action::Data(keys),
+    handler: Handler::Keys(keys),
 };
 
 fn keys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -44,7 +44,7 @@ const SCAN: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,
     summary: "Returns some keys and the cursor with which to go on, 0 at the end",
-    action: Action::Data(scan),
+    handler: Handler::Keys(scan),
 };
 
 fn scan(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -1,7 +1,7 @@
 //! Strings: SET in all its forms, GET and their kin.
 
 use crate::command::arguments::{TimeForm, integer, is_option};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment};
@@ -15,7 +15,7 @@ const SET: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string, with conditions and a TTL",
-    action: Action::Data(set),
+    handler: Handler::Keys(set),
 };
 
 fn set(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -68,7 +68,7 @@ const GET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the string of a key",
-    action: Action::Data(get),
+    handler: Handler::Keys(get),
 };
 
 fn get(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -82,7 +82,7 @@ const SETNX: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string if the key does not exist",
-    action: Action::Data(setnx),
+    handler: Handler::Keys(setnx),
 };
 
 fn setnx(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -101,7 +101,7 @@ const SETEX: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in seconds",
-    action: Action::Data(setex),
+    handler: Handler::Keys(setex),
 };
 
 fn setex(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -121,7 +121,7 @@ const PSETEX: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in milliseconds",
-    action: Action::Data(psetex),
+    handler: Handler::Keys(psetex),
 };
 
 fn psetex(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -146,7 +146,7 @@ const MGET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Returns the strings of several keys",
-    action: Action::Data(mget),
+    handler: Handler::Keys(mget),
 };
 
 fn mget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -168,7 +168,7 @@ const STRLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the length of a key's string",
-    action: Action::Data(strlen),
+    handler: Handler::Keys(strlen),
 };
 
 fn strlen(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

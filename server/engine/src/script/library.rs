@@ -8,8 +8,9 @@ use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
 use sha1_smol::Sha1;
 
 use crate::caller::Protocol;
+use crate::number::{argument_text, truncated};
 use crate::script::call::{LogLine, OnError, Shared, call};
-use crate::script::convert::{Names, number_text, truncated};
+use crate::script::convert::Names;
 use crate::script::failure::{CHUNK_NAME, Cause, Raised, cause_of, fault_text};
 use crate::script::limits::End;
 use crate::script::random::Random;
@@ -115,7 +116,7 @@ fn raise(lua: &Lua, names: &Names, value: Value, level: Option<f64>) -> Error {
     let text = match &value {
         Value::String(text) => text.as_bytes().to_vec(),
         Value::Integer(number) => number.to_string().into_bytes(),
-        Value::Number(number) => number_text(*number).into_bytes(),
+        Value::Number(number) => argument_text(*number).into_bytes(),
         Value::Table(table) => {
             let text = names.error_text(table);
             let text = text.unwrap_or_else(|| b"ERR the script raised a table".to_vec());
@@ -215,7 +216,7 @@ fn error_reply_text(text: &[u8]) -> Vec<u8> {
 fn sha1hex(arguments: &MultiValue) -> mlua::Result<String> {
     let text = match (arguments.len(), arguments.front()) {
         (1, Some(Value::String(text))) => text.as_bytes().to_vec(),
-        (1, Some(Value::Number(number))) => number_text(*number).into_bytes(),
+        (1, Some(Value::Number(number))) => argument_text(*number).into_bytes(),
         (1, Some(Value::Integer(number))) => number.to_string().into_bytes(),
         (1, Some(_)) => Vec::new(),
         _ => return Err(Raised::by_function("wrong number of arguments").into()),
@@ -244,7 +245,7 @@ fn log(shared: &Shared, arguments: &MultiValue) -> mlua::Result<()> {
         let part = match value {
             Value::String(part) => part.as_bytes().to_vec(),
             Value::Integer(number) => number.to_string().into_bytes(),
-            Value::Number(number) => number_text(*number).into_bytes(),
+            Value::Number(number) => argument_text(*number).into_bytes(),
             _ => continue,
         };
         if !text.is_empty() {

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use mlua::chunk::{Chunk, ChunkMode, Compiler};
 use mlua::{Either, Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 
+use crate::number::truncated;
 use crate::script::call::Shared;
-use crate::script::convert::{Names, truncated};
+use crate::script::convert::Names;
 use crate::script::failure::{CHUNK_NAME, SANDBOX_NAME};
 use crate::script::library;
 

@@ -141,7 +141,7 @@ impl Turn {
         while !places.is_empty() && reply_bytes < REPLY_BYTES_PER_TURN {
             self.collect(places, connections);
             let (group, rest) = places.split_at(self.counts.len());
-            self.warm(group, connections, &mut batch);
+            self.prefetch(group, connections, &mut batch);
             let mut requests = self.requests.drain(..);
             for (&place, of_this) in group.iter().zip(self.counts.drain(..)) {
                 let connection = &mut connections[place];
@@ -159,7 +159,7 @@ impl Turn {
                 if connection.is_partial() {
                     connection.note_partial(batch.raw_ns());
                 }
-                batch.breathe();
+                batch.yield_engine();
             }
             places = rest;
         }
@@ -178,18 +178,18 @@ impl Turn {
         }
     }
 
-    /// Lets memory answer for the keys of several connections at once.
-    fn warm(&self, group: &[usize], connections: &Slab<Connection>, batch: &mut Batch<'_>) {
+    /// Prefetches the keys of several connections at once.
+    fn prefetch(&self, group: &[usize], connections: &Slab<Connection>, batch: &mut Batch<'_>) {
         if group.len() < 2 {
             return;
         }
         let mut requests = self.requests.iter();
         for (&place, &count) in group.iter().zip(&self.counts) {
             for request in requests.by_ref().take(count) {
-                connections[place].hint(request, batch);
+                connections[place].note_key(request, batch);
             }
         }
-        batch.warm();
+        batch.prefetch();
     }
 }
 

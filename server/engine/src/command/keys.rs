@@ -1,9 +1,9 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TYPE.
 
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TYPE];
 
@@ -25,8 +25,8 @@ const UNLINK: Spec = Spec {
     handler: Handler::Keys(del),
 };
 
-fn del(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    Ok(Reply::count(turn.delete_all(&arguments[1..])?))
+fn del(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    Ok(Reply::count(context.delete_all(&arguments[1..])?))
 }
 
 const EXISTS: Spec = Spec {
@@ -38,10 +38,10 @@ const EXISTS: Spec = Spec {
     handler: Handler::Keys(exists),
 };
 
-fn exists(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
         .iter()
-        .filter(|key| turn.lookup(key).live.is_some())
+        .filter(|key| context.lookup(key).live.is_some())
         .count();
     Ok(Reply::count(found))
 }
@@ -55,11 +55,11 @@ const TYPE: Spec = Spec {
     handler: Handler::Keys(type_name),
 };
 
-fn type_name(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
+fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
     Ok(Reply::status(
-        place
+        found
             .live
-            .map_or("none", |slot| turn.value(slot).type_name()),
+            .map_or("none", |slot| context.value(slot).type_name()),
     ))
 }

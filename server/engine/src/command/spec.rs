@@ -1,8 +1,8 @@
 //! What is known of a command without running it: its row in the table.
 
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::turn::Turn;
 
 /// What is known of a command without running it.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Flags {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handler {
     /// A function on keys. Its arguments begin with the command's name.
-    Keys(fn(&mut Turn<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>),
+    Keys(fn(&mut CommandContext<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>),
     /// The interpreter, which is above this table.
     Script(ScriptCommand),
 }

@@ -8,11 +8,13 @@ use std::cell::{Cell, RefCell};
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
-use crate::caller::{Caller, DATABASES, Protocol};
 use crate::command::spec::{Flags, Handler};
 use crate::command::spec_named;
+use crate::context::CommandContext;
+use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
+use crate::keyspace::DATABASES;
 use crate::keyspace::Keyspace;
 use crate::number::{argument_text, parse_integer};
 use crate::reply::Reply;
@@ -21,11 +23,10 @@ use crate::script::failure::Raised;
 use crate::script::limits::{Budget, End};
 use crate::script::random::Random;
 use crate::time::Moment;
-use crate::turn::Turn;
 
 /// What the functions of `redis` share with the runner. Everything is empty between scripts.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ScriptState {
     pub(crate) budget: Budget,
     pub(crate) running: RefCell<Running>,
     pub(crate) random: Cell<Random>,
@@ -64,7 +65,7 @@ pub(crate) enum OnError {
 /// Runs one command for the script.
 pub(crate) fn call(
     lua: &Lua,
-    shared: &Shared,
+    shared: &ScriptState,
     names: &Names,
     arguments: &MultiValue,
     on_error: OnError,
@@ -95,7 +96,7 @@ pub(crate) fn call(
 
 /// The usual replies are small. Without a limit the interpreter need not guard each of its
 /// allocations, and what they have taken is counted right afterwards.
-fn small_text(lua: &Lua, shared: &Shared, bytes: &[u8]) -> mlua::Result<Value> {
+fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Value> {
     let limit = lua.set_memory_limit(0)?;
     let text = lua.create_string(bytes)?;
     lua.set_memory_limit(limit)?;
@@ -127,13 +128,13 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
     if running.is_read_only && spec.flags.contains(Flags::WRITE) {
         return Err(READ_ONLY);
     }
-    let mut turn = Turn {
+    let mut context = CommandContext {
         keyspace: &mut running.keyspace,
         now: running.now,
         caller: running.caller,
         effects: &mut running.effects,
     };
-    function(&mut turn, &arguments)
+    function(&mut context, &arguments)
 }
 
 /// Commands that are not the engine's but make sense to a script.

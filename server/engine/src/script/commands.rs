@@ -1,12 +1,12 @@
 //! EVAL and its variants, and SCRIPT: from the request to the script's runner.
 
 use crate::command::spec::ScriptCommand;
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::script::cache::sha_of_text;
 use crate::script::runner::{Invocation, NO_SCRIPT, Runner};
-use crate::turn::Turn;
 
 type Arguments<'a> = &'a [&'a [u8]];
 
@@ -14,20 +14,20 @@ type Arguments<'a> = &'a [&'a [u8]];
 pub(crate) fn execute(
     runner: &mut Runner,
     command: ScriptCommand,
-    turn: &mut Turn<'_>,
+    context: &mut CommandContext<'_>,
     arguments: Arguments<'_>,
 ) -> Result<Reply, ErrorReply> {
     match command {
         ScriptCommand::Eval { is_read_only } => {
             let call = invocation(arguments, is_read_only)?;
-            Ok(runner.eval(turn, arguments[1], call))
+            Ok(runner.eval(context, arguments[1], call))
         }
         ScriptCommand::EvalSha { is_read_only } => {
             let call = invocation(arguments, is_read_only)?;
             let sha = sha_of_text(arguments[1]).ok_or(NO_SCRIPT)?;
-            runner.evalsha(turn, &sha, call).ok_or(NO_SCRIPT)
+            runner.evalsha(context, &sha, call).ok_or(NO_SCRIPT)
         }
-        ScriptCommand::Manage => manage(runner, turn, arguments),
+        ScriptCommand::Manage => manage(runner, context, arguments),
     }
 }
 
@@ -50,7 +50,7 @@ fn invocation(arguments: Arguments<'_>, is_read_only: bool) -> Result<Invocation
 
 fn manage(
     runner: &mut Runner,
-    turn: &mut Turn<'_>,
+    context: &mut CommandContext<'_>,
     arguments: Arguments<'_>,
 ) -> Result<Reply, ErrorReply> {
     let rest = &arguments[2..];
@@ -61,7 +61,7 @@ fn manage(
             let known = |text: &[u8]| sha_of_text(text).is_some_and(|sha| runner.contains(&sha));
             let mut flags = Vec::new();
             for text in rest {
-                turn.effects.charge(0)?;
+                context.effects.charge(0)?;
                 flags.push(Reply::flag(known(text)));
             }
             Ok(Reply::Array(flags))

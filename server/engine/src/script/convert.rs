@@ -116,8 +116,8 @@ impl Names {
 
     fn list_of(&self, lua: &Lua, items: Vec<Reply>, is_resp3: bool) -> mlua::Result<Value> {
         let list = lua.create_table_with_capacity(items.len(), 0)?;
-        for (place, item) in items.into_iter().enumerate() {
-            list.raw_set(place.saturating_add(1), self.value_of(lua, item, is_resp3)?)?;
+        for (index, item) in items.into_iter().enumerate() {
+            list.raw_set(index.saturating_add(1), self.value_of(lua, item, is_resp3)?)?;
         }
         Ok(Value::Table(list))
     }
@@ -271,7 +271,7 @@ enum Source {
     /// The values 1, 2, 3 ... up to the first that is nil.
     Indexed {
         table: Table,
-        place: usize,
+        index: usize,
     },
     Listed(std::vec::IntoIter<Value>),
 }
@@ -283,7 +283,7 @@ enum Begun {
 
 impl Open {
     fn indexed(table: Table) -> Open {
-        let source = Source::Indexed { table, place: 0 };
+        let source = Source::Indexed { table, index: 0 };
         Open {
             shape: Shape::Array,
             source,
@@ -311,10 +311,10 @@ impl Open {
     fn next(&mut self) -> Option<Value> {
         match &mut self.source {
             Source::Listed(values) => values.next(),
-            Source::Indexed { table, place } => {
-                *place = place.saturating_add(1);
+            Source::Indexed { table, index } => {
+                *index = index.saturating_add(1);
                 table
-                    .raw_get::<Value>(*place)
+                    .raw_get::<Value>(*index)
                     .ok()
                     .filter(|value| !value.is_nil())
             }
@@ -380,5 +380,5 @@ impl Room<'_> {
 }
 
 const TABLE_VALUES: usize = 8;
-/// Deeper tables become an error in their place, as in Redis. Clients give up far earlier.
+/// Deeper tables are replaced by an error, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;

@@ -60,7 +60,9 @@ mod tests {
     /// 1 would be outside of the array that a script picks from.
     #[test]
     fn fractions_stay_below_one() {
-        let largest = (0..=u32::MAX).step_by(0x1_0001).map(|seed| Random::new(seed).fraction());
+        let largest = (0..=u32::MAX)
+            .step_by(0x1_0001)
+            .map(|seed| Random::new(seed).fraction());
         let largest = largest.fold(0.0, f64::max);
         assert!((0.999..1.0).contains(&largest), "{largest}");
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorlock_engine::control::Record;
+use quorlock_engine::{Caller, Command};
 use quorlock_persistence::{MemoryDisk, Preparer};
 
 use crate::clock::{Clock, SettableClock};
@@ -27,7 +28,7 @@ fn write(shared: &Shared) -> u64 {
         let now = core.time.node_now(&*shared.clock);
         core.append(now, &Record::Tick)
     };
-    shared.commit.write(&shared.core).unwrap();
+    shared.log_writer.write(&shared.core).unwrap();
     position
 }
 
@@ -44,10 +45,13 @@ fn a_wait_is_met_when_both_of_its_parts_are_and_lacks_a_sync_only_where_that_is_
     assert!(!commit.is_met(wait(position, position)));
     assert!(!commit.lacks_sync(wait(position + 1, synced)));
     assert!(commit.lacks_sync(wait(0, position)));
-    commit.write_and_sync(&shared.core).unwrap();
+    shared.log_writer.write_and_sync(&shared.core).unwrap();
     assert_eq!((commit.written(), commit.synced()), (position, position));
     assert!(!commit.lacks_sync(wait(0, position)));
-    assert!(commit.begin_sync().unwrap().is_none(), "all is synced");
+    assert!(
+        shared.log_writer.begin_sync().unwrap().is_none(),
+        "all is synced"
+    );
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
     }));
     for smoothed in [1600, 1600] {
         write(&shared);
-        shared.commit.write_and_sync(&shared.core).unwrap();
+        shared.log_writer.write_and_sync(&shared.core).unwrap();
         assert_eq!(shared.commit.sync_ns(), smoothed);
         assert_eq!(shared.commit.last_sync_raw_ns(), clock.raw_ns());
         assert!(!shared.commit.is_syncing());
@@ -72,7 +76,7 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
     let moved = clock.clone();
     disk.on_sync(Arc::new(move || moved.advance(Duration::from_nanos(800))));
     write(&shared);
-    shared.commit.write_and_sync(&shared.core).unwrap();
+    shared.log_writer.write_and_sync(&shared.core).unwrap();
     assert_eq!(shared.commit.sync_ns(), 1600 - 200 + 100);
     assert_eq!(*seen.lock().unwrap(), [true, true]);
 }
@@ -103,7 +107,39 @@ fn the_first_failure_stays_and_ends_all_writing() {
     assert_eq!(commit.fail(&"first").0, "first");
     assert_eq!(commit.fail(&"second").0, "first");
     assert_eq!(commit.failure().unwrap().0, "first");
-    assert_eq!(commit.write(&shared.core).unwrap_err().0, "first");
-    assert_eq!(commit.write_and_sync(&shared.core).unwrap_err().0, "first");
-    assert_eq!(commit.begin_sync().unwrap_err().0, "first");
+    assert_eq!(
+        shared.log_writer.write(&shared.core).unwrap_err().0,
+        "first"
+    );
+    assert_eq!(
+        shared
+            .log_writer
+            .write_and_sync(&shared.core)
+            .unwrap_err()
+            .0,
+        "first"
+    );
+    assert_eq!(shared.log_writer.begin_sync().unwrap_err().0, "first");
+}
+
+/// INFO never shows a key before its own OK may leave.
+#[test]
+fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyway() {
+    let (shared, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let mut wait = Wait::default();
+    {
+        let mut core = shared.lock().unwrap();
+        let now = core.now(&*shared.clock);
+        let set = Command::parse(&[b"SET", b"key", b"token", b"PX", b"30000"]).unwrap();
+        core.execute(now, &Caller::default(), &set, &mut wait);
+    }
+    let keys = |owed| {
+        let core = shared.lock().unwrap();
+        shared.commit.counts_shown(&core, owed)[0].keys
+    };
+    assert_eq!((keys(Wait::default()), keys(wait)), (0, 1));
+    shared.log_writer.write(&shared.core).unwrap();
+    assert_eq!(keys(Wait::default()), 0, "the bound on TTLs is not synced");
+    shared.log_writer.write_and_sync(&shared.core).unwrap();
+    assert_eq!(keys(Wait::default()), 1);
 }

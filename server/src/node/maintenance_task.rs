@@ -92,9 +92,9 @@ impl Shared {
     pub(crate) fn perform(&self, work: Work) -> Result<(), Failure> {
         match work {
             Work::None => return Ok(()),
-            Work::Write => self.commit.write(&self.core)?,
-            Work::Commit | Work::Sync => self.commit.write_and_sync(&self.core)?,
-            Work::MakeSegment => self.make_room()?,
+            Work::Write => self.log_writer.write(&self.core)?,
+            Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.core)?,
+            Work::MakeSegment => self.log_thread.send(Job::Prepare),
         }
         self.log_thread.after_write(self);
         Ok(())

@@ -15,12 +15,11 @@ use quorlock_persistence::{Disk, Options, Preparer, Recovery};
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::metrics;
-use crate::net::listener;
-use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::node::log_thread::{Jobs, LogThread};
+use crate::node::log_writer::LogWriter;
 use crate::node::maintenance::Maintenance;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
@@ -30,6 +29,7 @@ use crate::node::statistics::Statistics;
 use crate::node::time::{self, Timekeeper};
 use crate::past::place::is_own;
 use crate::past::{self, Directory, Identity, Log, Past, Place};
+use crate::runtime::listener;
 
 /// What a node starts from.
 pub(crate) struct Plan {
@@ -275,6 +275,7 @@ fn assemble(
         advice: advice(&verdict),
     };
     let (log_thread, jobs) = LogThread::new();
+    let (log_writer, commit) = LogWriter::new(log.writer, Arc::clone(&plan.clock));
     let shared = Shared {
         core: Mutex::new(Core::new(
             engine,
@@ -284,7 +285,8 @@ fn assemble(
             LiveMode::new(&start),
             rules,
         )),
-        commit: Commit::new(log.writer, Arc::clone(&plan.clock)),
+        log_writer,
+        commit,
         log_thread,
         started_raw_ns: plan.clock.raw_ns(),
         clock: plan.clock,
@@ -299,7 +301,7 @@ fn assemble(
         report,
         port: reach.port,
         metrics_address: reach.metrics,
-        clients: crate::net::clients::Clients::default(),
+        clients: crate::session::clients::Clients::default(),
         statistics: Statistics::default(),
         rewrites: Rewrites::default(),
         activity: tokio::sync::Notify::new(),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use quorlock_server::{Disk, MemoryDisk, Node};
 
+use crate::machine::gate::{Gate, OpenAtEnd};
 use crate::machine::waiting::await_info;
 use crate::machine::{Directives, Machine, run, wire};
 use crate::wire::Wire;
@@ -78,13 +79,16 @@ fn the_disk_stays_bounded_under_steady_lock_traffic() {
 fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
     run(async {
         let machine = Machine::new();
+        let gate = Gate::before_syncs_of(&machine.disk());
+        let _open = OpenAtEnd(Arc::clone(&gate));
         let node = machine.start(NO).await;
         let mut client = wire(&node);
         assert_eq!(client.info("aof_last_rewrite_time_sec"), "-1");
         for key in 0..1_000 {
             assert_eq!(client.ask(&format!("SET {key} token PX 60000")), "+OK");
         }
-        // The second one arrives in the same turn, before maintenance could begin the first.
+        // Nothing is complete while no sync ends.
+        gate.set_closed(true);
         client.send(b"BGREWRITEAOF\r\nBGREWRITEAOF\r\n");
         assert_eq!(
             client.reply(),
@@ -94,6 +98,7 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
             client.reply(),
             "-ERR Background append only file rewriting already in progress"
         );
+        gate.set_closed(false);
         await_rewrites(&mut client, 1);
         assert_eq!(client.info("aof_rewrite_in_progress"), "0");
         assert_eq!(client.info("aof_rewrite_scheduled"), "0");

@@ -12,6 +12,7 @@ compile_error!(
 pub mod clock;
 pub mod config;
 mod date;
+mod fnv;
 pub mod inspection;
 mod metrics;
 mod net;
@@ -22,7 +23,7 @@ mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 
-pub use date::Date;
+pub use date::{Date, show_duration};
 pub use node::{Failure, Node, NodeBuilder, StartError, init};
 pub use past::NodeId;
 pub use quorlock_persistence::{Disk, MemoryDisk};

@@ -28,7 +28,7 @@ use crate::node::maintenance::{self, Ticks};
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin};
 pub use crate::past::{FileNumbers, NumberOf};
-use crate::past::{Identity, Place};
+use crate::past::{Fingerprint, Identity};
 use crate::protocol::{Output, reply};
 use crate::session::{Batch, Blocked, Next, Session};
 
@@ -116,7 +116,7 @@ impl Node {
             config: setup.config.clone(),
             clock,
             disk,
-            place: Place::simulated(setup.place, setup.files.clone()),
+            fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
             sizes: setup.sizes,
             random: Box::new(move |bytes| {
                 bytes.fill_with(|| next_byte(&random));
@@ -152,7 +152,7 @@ impl Node {
         self.shared.start.incarnation
     }
 
-    /// Whether it takes part.
+    /// Whether it serves locks.
     pub fn is_serving(&self) -> bool {
         *self.shared.signals.serving.borrow()
     }
@@ -387,7 +387,9 @@ impl Node {
     pub fn stop(&mut self) -> Result<(), Failure> {
         maintenance::shut_down(&self.shared)?;
         let shared = &self.shared;
-        shared.place.rest(&*shared.disk, shared.start.incarnation);
+        shared
+            .fingerprint
+            .mark_stopped(&*shared.disk, shared.start.incarnation);
         Ok(())
     }
 

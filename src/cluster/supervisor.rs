@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use quorlock_server::show_duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -18,7 +19,6 @@ use super::info::{self, Answer as State};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
-use crate::duration::show;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -244,12 +244,12 @@ impl Supervisor {
         match (&before, &state) {
             (State::RestartDelay { .. }, State::RestartDelay { .. }) => self.count_down(),
             (_, State::RestartDelay { remaining_ms }) => {
-                let left = show(Duration::from_millis(*remaining_ms));
+                let left = show_duration(Duration::from_millis(*remaining_ms));
                 self.reporter.node(
                     number,
                     format_args!(
-                        "takes no part for another {left}: restart delay, until every lock it may \
-                     have forgotten has expired"
+                        "is in its restart delay and serves no locks for another {left}, until every \
+                         lock it may have forgotten has expired"
                     ),
                 );
             }
@@ -271,7 +271,7 @@ impl Supervisor {
         });
         let (count, longest) =
             delays.fold((0, 0), |(count, longest), ms| (count + 1, ms.max(longest)));
-        let left = show(Duration::from_millis(longest));
+        let left = show_duration(Duration::from_millis(longest));
         let nodes = if count == 1 {
             "1 node"
         } else {

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{self, Finding, NextStart, Report, State, Unreadable};
+use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
-use crate::duration::show;
 use crate::exit_code::{Failure, NO_INPUT};
 use crate::output::Format;
 
@@ -105,7 +105,7 @@ pub(crate) fn process(holder: Option<u32>) -> String {
 /// What the next start would do.
 pub(crate) fn intention(next: &NextStart) -> String {
     match next.delay {
-        Some((delay, reason)) => format!("takes no part for {} ({reason})", show(delay)),
+        Some((delay, reason)) => format!("serves no locks for {} ({reason})", show_duration(delay)),
         None => "serves at once".to_owned(),
     }
 }

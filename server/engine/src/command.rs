@@ -179,12 +179,18 @@ impl Spec {
 
     /// Whether the command may have that many arguments, its name included.
     pub fn accepts(&self, arguments: usize) -> bool {
-        let needed = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 {
-            arguments >= needed
-        } else {
-            arguments == needed
-        }
+        fits_arity(self.arity, arguments)
+    }
+}
+
+/// Whether a request may have that many words: as in Redis an arity is the exact count, or the least
+/// where it is negative.
+pub fn fits_arity(arity: i8, words: usize) -> bool {
+    let needed = usize::from(arity.unsigned_abs());
+    if arity < 0 {
+        words >= needed
+    } else {
+        words == needed
     }
 }
 

@@ -14,6 +14,7 @@ mod engine;
 mod error;
 pub mod incarnation;
 mod inspection;
+mod integer;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
@@ -31,7 +32,7 @@ mod undo_tests;
 
 pub use caller::{Caller, DATABASES, Protocol};
 pub use command::{
-    Command, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Spec, all_specs,
+    Command, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Spec, all_specs, fits_arity,
     glob_matches, spec_named,
 };
 pub use effects::{Dependency, Effects, NO_ROOM};
@@ -40,6 +41,7 @@ pub use engine::{
 };
 pub use error::ErrorReply;
 pub use inspection::{Change, Value, changes};
+pub use integer::parse_integer;
 pub use keyspace::{DatabaseCount, Statistics};
 pub use mutation::{PayloadError, PayloadErrorKind};
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::{Read, Take};
 use std::path::{Path, PathBuf};
 
-use super::directive::{INCLUDE, named};
+use super::catalogue::named;
+use super::directive::INCLUDE;
 use super::error::{ConfigError, Place, Problem};
 use super::{Config, value};
 use crate::protocol::words;

@@ -85,11 +85,11 @@ pub fn dump(
     range: Range,
     mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), Unreadable> {
-    let place = DataDirectory::open(directory)?;
-    let inspection = place.inspection()?;
+    let data_directory = DataDirectory::open(directory)?;
+    let inspection = data_directory.inspection()?;
     if inspection.segments().is_empty() {
         return Err(Unreadable::NoLog {
-            directory: place.name(),
+            directory: data_directory.name(),
         });
     }
     let parts = inspection.stream();

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::node::log_thread::Jobs;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin, system_random};
-use crate::past::Place;
+use crate::past::Fingerprint;
 use crate::session::Session;
 
 /// A node that serves; its log thread is whoever does the jobs.
@@ -25,7 +25,7 @@ pub(crate) fn started(
         config,
         clock,
         disk,
-        place: Place::named(0),
+        fingerprint: Fingerprint::named(0),
         sizes: Options::default(),
         random: Box::new(system_random),
     };

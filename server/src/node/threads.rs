@@ -120,7 +120,9 @@ fn last_words(shared: &Shared) -> Result<(), Failure> {
         return Ok(());
     }
     maintenance::shut_down(shared)?;
-    shared.place.rest(&*shared.disk, shared.start.incarnation);
+    shared
+        .fingerprint
+        .mark_stopped(&*shared.disk, shared.start.incarnation);
     Ok(())
 }
 

@@ -4,7 +4,6 @@ mod double;
 mod error;
 mod inline;
 mod limits;
-pub(crate) mod number;
 mod output;
 pub mod reply;
 #[cfg(test)]

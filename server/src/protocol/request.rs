@@ -5,12 +5,12 @@
 //! request reads the same whether it arrives whole or byte by byte.
 //! It does not know commands, and it does not own the buffer.
 
+use quorlock_engine::parse_integer;
 use smallvec::SmallVec;
 
 use super::error::ProtocolError;
 use super::inline;
 use super::limits::Limits;
-use super::number::parse_integer;
 
 /// The arguments of one request, the command's name first.
 pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;

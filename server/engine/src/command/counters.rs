@@ -1,8 +1,9 @@
 //! Counters: strings that are whole numbers of 64 bits.
 
-use crate::command::arguments::{integer, strict_integer};
+use crate::command::arguments::integer;
 use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
+use crate::integer::parse_integer;
 use crate::reply::Reply;
 use crate::turn::Turn;
 
@@ -53,7 +54,7 @@ fn add(turn: &mut Turn<'_>, key: &[u8], increment: i64) -> Result<Reply, ErrorRe
     turn.reveal(&place);
     let old = match turn.string(&place)? {
         None => 0,
-        Some(digits) => strict_integer(digits).ok_or(ErrorReply::NOT_AN_INTEGER)?,
+        Some(digits) => parse_integer(digits).ok_or(ErrorReply::NOT_AN_INTEGER)?,
     };
     let sum = old
         .checked_add(increment)

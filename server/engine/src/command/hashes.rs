@@ -1,8 +1,9 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
-use crate::command::arguments::{integer, strict_integer};
+use crate::command::arguments::integer;
 use crate::command::{Action, Family, Flags, KeyPositions, Spec};
 use crate::error::ErrorReply;
+use crate::integer::parse_integer;
 use crate::keyspace::fields::Fields;
 use crate::reply::Reply;
 use crate::time::Deadline;
@@ -97,7 +98,7 @@ fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => 0,
         Some(digits) => {
-            strict_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
+            parse_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
         }
     };
     let is_new_key = fields.is_none();

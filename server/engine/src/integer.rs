@@ -1,13 +1,14 @@
-//! Integers as Redis reads them in protocol headers (`string2ll`): strict, one spelling per number.
+//! Integers as Redis reads them in commands and in protocol headers (`string2ll`): strict, one
+//! spelling per number.
 
 /// Reads a decimal integer: no sign `+`, no leading zeros, no spaces, nothing but digits.
-pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
     match text {
         [b'0'] => Some(0),
         [b'1'..=b'9', rest @ ..] if rest.len() < DIGITS_SAFE => {
-            let first = i64::from(text[0] - b'0');
+            let first = i64::from(text[0] & 15);
             rest.iter().try_fold(first, |value, digit| match digit {
-                b'0'..=b'9' => Some(value * 10 + i64::from(digit - b'0')),
+                b'0'..=b'9' => Some(value.wrapping_mul(10).wrapping_add(i64::from(*digit & 15))),
                 _ => None,
             })
         }

@@ -24,7 +24,6 @@ use crate::config::Config;
 use crate::net;
 use crate::node::error::StartError;
 use crate::node::shared::Shared;
-use listener::Bounded;
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
 ///
@@ -73,13 +72,11 @@ fn serve(listeners: Vec<std::net::TcpListener>, shared: &Arc<Shared>) -> JoinSet
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                let bounded = Bounded::new(listener, Arc::clone(&permits));
-                let router = router.clone();
-                serving.spawn(async move {
-                    if let Err(error) = axum::serve(bounded, router).await {
-                        tracing::warn!("the metrics endpoint ended: {error}");
-                    }
-                });
+                serving.spawn(listener::serve(
+                    listener,
+                    Arc::clone(&permits),
+                    router.clone(),
+                ));
             }
             Err(error) => tracing::warn!("the metrics endpoint cannot serve: {error}"),
         }

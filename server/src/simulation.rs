@@ -18,15 +18,15 @@ use quorlock_persistence::{Disk, Options, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::node::commit::{self, Failure};
-use crate::node::compaction::{Compaction, Step};
+use crate::node::commit::Failure;
 use crate::node::core;
 use crate::node::error::StartError;
 use crate::node::identity;
 use crate::node::log_thread::{Job, Jobs, Turn};
-use crate::node::maintenance::{self, Ticks};
+use crate::node::log_writer;
+use crate::node::maintenance::{Maintenance, Wake, Work};
 use crate::node::shared::Shared;
-use crate::node::start::{Plan, Reach, begin};
+use crate::node::start::{Begun, Plan, Reach, begin};
 pub use crate::past::{FileNumbers, NumberOf};
 use crate::past::{Fingerprint, Identity};
 use crate::protocol::{Output, reply};
@@ -57,9 +57,7 @@ pub struct Node {
     /// What the log thread would do; `None` once the log has failed.
     jobs: Option<Jobs>,
     log_work: Turn,
-    ticks: Ticks,
-    compaction: Option<Compaction>,
-    part_bytes: usize,
+    maintenance: Maintenance,
     /// The client that [`Node::execute`] speaks for.
     session: Session,
     connections: Vec<Connection>,
@@ -87,7 +85,7 @@ impl Wait {
 /// A sync that was begun; it runs in [`Node::finish_sync`].
 #[derive(Debug)]
 #[must_use = "nothing is synced until it is finished"]
-pub struct Syncing(commit::Syncing);
+pub struct Syncing(log_writer::Syncing);
 
 /// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
 ///
@@ -118,6 +116,7 @@ impl Node {
             disk,
             fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
             sizes: setup.sizes,
+            part_bytes: setup.part_bytes,
             random: Box::new(move |bytes| {
                 bytes.fill_with(|| next_byte(&random));
                 Ok(())
@@ -128,16 +127,19 @@ impl Node {
             is_remote: setup.is_remote,
             metrics: None,
         };
-        let (shared, preparer, jobs) = begin(plan, reach)?;
+        let Begun {
+            shared,
+            maintenance,
+            preparer,
+            jobs,
+        } = begin(plan, reach)?;
         let session = new_session(&shared);
         Ok(Node {
             connections: Vec::new(),
             log_work: Turn::new(Arc::clone(&shared), preparer),
             shared,
             jobs: Some(jobs),
-            ticks: Ticks::default(),
-            compaction: None,
-            part_bytes: setup.part_bytes,
+            maintenance,
             session,
         })
     }
@@ -265,7 +267,7 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn write(&mut self) -> Result<(), Failure> {
-        let written = self.shared.commit.write(&self.shared.core);
+        let written = self.shared.log_writer.write(&self.shared.core);
         self.shared.log_thread.after_write(&self.shared);
         self.noted(written)
     }
@@ -275,7 +277,7 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn commit(&mut self) -> Result<(), Failure> {
-        let synced = self.shared.commit.write_and_sync(&self.shared.core);
+        let synced = self.shared.log_writer.write_and_sync(&self.shared.core);
         self.shared.log_thread.after_write(&self.shared);
         self.noted(synced)
     }
@@ -294,7 +296,7 @@ impl Node {
     /// # Errors
     /// When the log failed before.
     pub fn begin_sync(&mut self) -> Result<Option<Syncing>, Failure> {
-        let begun = self.shared.commit.begin_sync();
+        let begun = self.shared.log_writer.begin_sync();
         self.noted(begun).map(|ticket| ticket.map(Syncing))
     }
 
@@ -303,7 +305,7 @@ impl Node {
     /// # Errors
     /// When it failed: the log is then finished.
     pub fn finish_sync(&mut self, syncing: Syncing) -> Result<(), Failure> {
-        let synced = self.shared.commit.finish_sync(syncing.0);
+        let synced = self.shared.log_writer.finish_sync(syncing.0);
         self.noted(synced)
     }
 
@@ -320,14 +322,34 @@ impl Node {
         Ok(())
     }
 
-    /// One turn of maintenance: frees expired keys, keeps time on record, asks for space. Returns when the real
-    /// node would come again.
+    /// One step of maintenance, a step of the checkpoint if one is under way. Returns after how long the real node
+    /// would come again; none where only a write can make work.
     ///
     /// # Errors
     /// When the log failed.
     pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
-        let next = maintenance::turn(&self.shared, &mut self.ticks);
-        self.noted(next).map(maintenance::Next::pause)
+        let step = self.shared.next_step(&mut self.maintenance);
+        let step = self.noted(step)?;
+        match step.work {
+            // There is no thread to wait for: the segment is made here.
+            Work::MakeSegment => {
+                let made = self.log_work.handle(Job::Prepare);
+                self.noted(made)?;
+            }
+            work => {
+                let done = self.shared.perform(work);
+                self.noted(done)?;
+            }
+        }
+        self.shared.conclude(&step);
+        Ok(match step.wake {
+            Wake::Soon => Some(Duration::ZERO),
+            Wake::After(pause) => Some(pause),
+            Wake::At { raw_ns, .. } => {
+                let left_ns = raw_ns.saturating_sub(self.shared.clock.raw_ns());
+                Some(Duration::from_nanos(left_ns))
+            }
+        })
     }
 
     /// What is left of the restart delay; `None` where the node does not wait.
@@ -335,7 +357,9 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn delay_left(&self) -> Result<Option<Duration>, Failure> {
-        maintenance::delay_left(&self.shared)
+        let mut core = self.shared.lock()?;
+        let now = core.time.node_now(&*self.shared.clock);
+        Ok(core.delay_left(now))
     }
 
     /// Begins to serve if the delay is over; returns whether it did.
@@ -346,8 +370,10 @@ impl Node {
         if self.delay_left()? != Some(Duration::ZERO) {
             return Ok(false);
         }
-        let served = maintenance::begin_serving(&self.shared);
-        self.noted(served).map(|()| true)
+        // SERVING goes on record, and once that is durable the node serves.
+        self.maintain()?;
+        self.maintain()?;
+        Ok(self.is_serving())
     }
 
     /// One step of a checkpoint, the first if none is under way. Returns whether there are more.
@@ -355,29 +381,12 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn compact(&mut self) -> Result<bool, Failure> {
-        let part_bytes = self.part_bytes;
-        let compaction = self
-            .compaction
-            .get_or_insert_with(|| Compaction::new(part_bytes));
-        let step = compaction.step(&self.shared);
-        if step.is_err() {
-            self.compaction = None;
+        let rewrites = &self.shared.rewrites;
+        if !rewrites.is_running.load(Ordering::Acquire) {
+            rewrites.is_asked.store(true, Ordering::Release);
         }
-        let step = self.noted(step)?;
-        match step {
-            Step::More => {}
-            Step::LacksSync => self.commit()?,
-            // There is no thread to wait for: the segment is made here.
-            Step::LacksSegment => {
-                let made = self.log_work.handle(Job::Prepare);
-                self.noted(made)?;
-            }
-            Step::Complete | Step::GivenUp => {
-                self.compaction = None;
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.maintain()?;
+        Ok(self.shared.rewrites.is_running.load(Ordering::Acquire))
     }
 
     /// The orderly stop: SHUTDOWN is synced last, and what is asked after it is refused.
@@ -385,7 +394,7 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn stop(&mut self) -> Result<(), Failure> {
-        maintenance::shut_down(&self.shared)?;
+        self.shared.shut_down(&mut self.maintenance)?;
         let shared = &self.shared;
         shared
             .fingerprint

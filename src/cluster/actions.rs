@@ -40,7 +40,7 @@ pub(super) fn run(
     if *request == Request::Down {
         await_end(&home);
     }
-    format.result(&text, &json!({ "done": text, "nodes": cluster.nodes }));
+    format.result(&text, &json!({ "done": text, "nodes": view.nodes }));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -30,7 +30,6 @@ const KNOWN: &[(&str, &str)] = &[
         "server/src/node/core.rs",
     ),
     ("server/src/node/shared.rs", "server/src/node/log_thread.rs"),
-    ("server/src/node/shared.rs", "server/src/node/rewrites.rs"),
     ("server/src/session/about.rs", "server/src/session/table.rs"),
     (
         "server/src/session/batch.rs",

@@ -31,7 +31,7 @@ pub use catalogue::directives;
 pub use clients::{ClientMemory, OutputLimit, OutputLimits};
 pub use command_line::{Invocation, USAGE, parse_command_line};
 pub use directive::Directive;
-pub use error::{ConfigError, Place, Problem};
+pub use error::{ConfigError, Origin, Problem};
 pub use settings::{
     AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
     Supervised,

@@ -28,7 +28,9 @@ use crate::net::limits::Reason;
 use crate::net::lull::{Lull, REST};
 use crate::net::turn::Turn;
 use crate::node::alarm::Alarm;
-use crate::node::gate::{Gate, Released, refusal};
+use crate::node::commit::Failure;
+use crate::node::commit_queue::{CommitQueue, Plan, Released, refusal};
+use crate::node::log_thread::Job;
 use crate::node::shared::Shared;
 use crate::session::{Blocked, Next, Session};
 
@@ -43,7 +45,7 @@ pub(crate) struct Worker {
     runtime: Handle,
     connections: Slab<Connection>,
     turn: Turn,
-    gate: Gate,
+    queue: CommitQueue,
     released: Vec<Released>,
     /// Connections that end with this turn. Their places are not used again before.
     closed: Vec<usize>,
@@ -83,7 +85,7 @@ impl Worker {
             runtime,
             connections: Slab::new(),
             turn: Turn::default(),
-            gate: Gate::default(),
+            queue: CommitQueue::default(),
             released: Vec::new(),
             closed: Vec::new(),
             has_looked_again: false,
@@ -162,7 +164,7 @@ impl Worker {
 
     /// Waits for events, in a crowd after a rest; not while replies wait for the log.
     fn wait(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
-        let may_rest = pause != Some(Duration::ZERO) && self.gate.is_empty();
+        let may_rest = pause != Some(Duration::ZERO) && self.queue.is_empty();
         if may_rest && self.lull.is_crowded() {
             self.poll(events, Some(Duration::ZERO))?;
             if events.is_empty() {
@@ -205,7 +207,7 @@ impl Worker {
     /// its sync.
     fn wants_another_look(&mut self) -> bool {
         let is_wanted =
-            !self.has_looked_again && !self.gate.is_empty() && self.connections.len() > 1;
+            !self.has_looked_again && !self.queue.is_empty() && self.connections.len() > 1;
         self.has_looked_again = is_wanted;
         is_wanted
     }
@@ -242,7 +244,7 @@ impl Worker {
                     blocked,
                 } => self.answer(connection, client_id, blocked),
                 Order::MakeRoom(client) => self.in_the_way_next.push(client),
-                Order::Synced => self.gate.note_synced(),
+                Order::Synced => self.queue.note_synced(),
                 Order::Stop => self.is_stopping = true,
             }
         }
@@ -285,7 +287,7 @@ impl Worker {
                     continue;
                 }
                 connection.stage = Stage::Held;
-                self.gate.hold(place, connection.wait);
+                self.queue.push(place, connection.wait);
                 self.unsent += 1;
             } else {
                 self.go_on(place);
@@ -343,25 +345,42 @@ impl Worker {
         connection.answer(&blocked.reply(&self.shared));
         connection.session.client.touch(self.shared.clock.raw_ns());
         connection.stage = Stage::Held;
-        self.gate.hold(place, connection.wait);
+        self.queue.push(place, connection.wait);
         self.unsent += 1;
     }
 
     /// Makes the log as durable as the replies need, and sends those that may leave.
     fn commit(&mut self) {
-        if self.gate.is_empty() {
+        if self.queue.is_empty() {
             return;
         }
-        if let Err(failure) = self.gate.commit(&self.shared, &self.inbox) {
+        if let Err(failure) = self.make_durable() {
             self.shared.fail(&failure);
         }
         self.shared.log_thread.after_write(&self.shared);
         self.release();
     }
 
+    fn make_durable(&mut self) -> Result<(), Failure> {
+        let shared = &self.shared;
+        match self.queue.plan(&shared.commit) {
+            Plan::Nothing => Ok(()),
+            Plan::Write => shared.log_writer.write(&shared.core),
+            Plan::Commit => shared.log_writer.write_and_sync(&shared.core),
+            Plan::WriteAndHandOver => {
+                // Also where the write fails the queue is told that no sync runs.
+                let ended = self.inbox.synced_on_drop();
+                shared.log_writer.write(&shared.core)?;
+                let job = Job::SyncNow(Box::new(move || drop(ended)));
+                shared.log_thread.send(job);
+                Ok(())
+            }
+        }
+    }
+
     fn release(&mut self) {
         let mut released = std::mem::take(&mut self.released);
-        self.gate.release(&self.shared, &mut released);
+        self.queue.release(&self.shared.commit, &mut released);
         for replies in released.drain(..) {
             if let (true, Some(failure)) = (replies.is_withheld, self.shared.commit.failure()) {
                 self.connections[replies.connection].withhold(&refusal(failure));
@@ -408,7 +427,7 @@ impl Worker {
         match connection.stage {
             Stage::Held => {
                 self.unsent -= 1;
-                self.gate.forget(place);
+                self.queue.forget(place);
             }
             Stage::Sending => self.unsent -= 1,
             Stage::Reading | Stage::Waiting(_) | Stage::Closed => {}
@@ -432,7 +451,7 @@ impl Worker {
     /// Closes the connections that have been here for too long or hold too much, and counts what the
     /// others keep.
     fn enforce_limits(&mut self) {
-        for place in self.gate.take_newly_held() {
+        for place in self.queue.take_new() {
             self.guard.count(&mut self.connections[place]);
         }
         for (place, reason) in self.guard.due(&self.shared, &mut self.connections) {

@@ -99,10 +99,10 @@ impl LogThread {
 
     /// To be called after each write: asks for the sync of this second and for segments.
     pub(crate) fn after_write(&self, shared: &Shared) {
-        if shared.commit.takes_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
+        if shared.commit.take_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
             self.send(Job::Prepare);
         }
-        if shared.needs_compaction() {
+        if shared.is_compaction_due() {
             // Without keys that expire, maintenance sleeps without a timer.
             shared.activity.notify_one();
         }
@@ -169,7 +169,7 @@ impl Turn {
             }
             Job::WriteAndSync => {
                 self.shared.log_thread.begin_write_and_sync();
-                let written = self.shared.commit.write(&self.shared.core);
+                let written = self.shared.log_writer.write(&self.shared.core);
                 written.and_then(|()| self.sync())
             }
             Job::SyncSoon => {
@@ -204,8 +204,8 @@ impl Turn {
     fn sync(&self) -> Result<(), Failure> {
         // Before anybody is told that a job has ended: else they ask for the next one.
         let _alarm = Alarm::new(&self.shared, THREAD);
-        match self.shared.commit.begin_sync()? {
-            Some(ticket) => self.shared.commit.finish_sync(ticket),
+        match self.shared.log_writer.begin_sync()? {
+            Some(ticket) => self.shared.log_writer.finish_sync(ticket),
             None => Ok(()),
         }
     }
@@ -273,7 +273,7 @@ mod tests {
         let (told, hears) = channel();
         let seen = Arc::clone(&shared);
         let done = move || told.send(seen.commit.synced()).unwrap();
-        shared.commit.write(&shared.core).unwrap();
+        shared.log_writer.write(&shared.core).unwrap();
         turn.handle(Job::SyncNow(Box::new(done))).unwrap();
         assert_eq!(hears.recv(), Ok(position));
     }
@@ -287,7 +287,7 @@ mod tests {
         while jobs.try_recv().is_ok() {}
         let runtime = Builder::new_current_thread().build().unwrap();
         let position = append(&shared);
-        shared.commit.write(&shared.core).unwrap();
+        shared.log_writer.write(&shared.core).unwrap();
         shared.log_thread.send(Job::SyncSoon);
         let turn = Turn::new(Arc::clone(&shared), preparer);
         runtime.block_on(async {

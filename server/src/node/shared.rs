@@ -15,6 +15,7 @@ use crate::net::clients::Clients;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::log_thread::{Job, LogThread};
+use crate::node::log_writer::LogWriter;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
@@ -24,7 +25,8 @@ use crate::past::{Fingerprint, Identity};
 /// One node's state, behind one `Arc`.
 pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
-    pub(crate) commit: Commit,
+    pub(crate) commit: Arc<Commit>,
+    pub(crate) log_writer: LogWriter,
     pub(crate) log_thread: LogThread,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
@@ -111,6 +113,12 @@ impl Shared {
             }
             self.commit.fail(&"the log thread ended")
         })
+    }
+
+    /// Whether a compaction is due.
+    pub(crate) fn is_compaction_due(&self) -> bool {
+        self.rewrites
+            .are_due(&self.settings, self.commit.size(), &*self.clock)
     }
 
     /// This node's id and name, for people.

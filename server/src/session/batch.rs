@@ -239,7 +239,7 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut core, _)) = self.core.take() {
-            let wakes_maintenance = core.takes_idle_wish();
+            let wakes_maintenance = core.take_idle_wish();
             drop(core);
             if wakes_maintenance {
                 self.shared.activity.notify_one();

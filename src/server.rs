@@ -76,7 +76,7 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         .map(|path| in_data_directory(&config, path));
     let has_log_file = config.logfile.is_some();
     runtime::block_on(async {
-        // Before the node starts: it answers before `start` returns, and whoever saw it answer
+        // Before the node starts: it answers before `start` returns, and who saw it answer
         // may ask it to stop.
         let signals = Signals::listen()?;
         let node = Node::builder()

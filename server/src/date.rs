@@ -1,4 +1,4 @@
-//! Moments and durations as people read them. No rule rests on them.
+//! Moments and durations as people read them. No rule depends on them.
 
 use std::fmt;
 use std::time::Duration;

@@ -21,9 +21,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::net;
 use crate::node::error::StartError;
 use crate::node::shared::Shared;
+use crate::runtime;
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartE
     let Some(port) = config.metrics_port else {
         return Ok(Vec::new());
     };
-    net::listener::bind_all(&config.metrics_bind, port, BACKLOG)
+    runtime::listener::bind_all(&config.metrics_bind, port, BACKLOG)
         .map_err(|(address, reason)| StartError::BindMetrics { address, reason })
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;
 pub(crate) mod identity;
+mod log_duties;
 pub(crate) mod log_thread;
 pub(crate) mod log_writer;
 pub(crate) mod maintenance;

@@ -99,7 +99,7 @@ impl Past {
             is_same_boot,
             is_whole: summary.only_zeros_follow,
             is_same_place,
-            // A marker without a log says as much as an identity without one: somebody lived here.
+            // A marker without a log says as much as an identity without one: a node ran here.
             has_identity: directory.identity.is_some() || has_marker,
             has_marker,
         };

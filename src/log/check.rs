@@ -171,7 +171,7 @@ pub(crate) fn next_value(next: &NextStart) -> Value {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0   whole: everything that was written is there
-  1   it breaks off, or is gone, in a way that a start copes with: it cuts there and waits
+  1   it is interrupted, or gone, in a way that a start copes with: it cuts there and waits
   2   a start refuses: durable data is lost, another node's log, a newer version ...
   66  the directory cannot be read, or holds no log
   64  wrong usage

@@ -33,7 +33,7 @@ enum Treatment {
     InertFamily,
     /// Only the default is what a node does; anything else is accepted with a notice.
     FixedWithNotice,
-    /// Only the default is what a node does; anything else would be unsafe or a lie.
+    /// Only the default is what a node does; anything else would be unsafe or untrue.
     FixedOrRefused,
     /// Always refused: there is no value of it that a node could honour.
     Refused,

@@ -3,7 +3,7 @@
 //! A redis.conf that sets one of `INERT` starts, and the operator reads one line about it; a name that
 //! ends with `*` stands for all that begin so. `FIXED` are those where a node does exactly one of the
 //! possible things: anything else gets a notice, or is refused where accepting it would be unsafe (a
-//! password nobody checks) or a lie (a replica). CONFIG GET shows for each single name what a node
+//! password nobody checks) or untrue (a replica). CONFIG GET shows for each single name what a node
 //! really does. The lists cover Redis 7.2.
 
 use super::directive::Directive;

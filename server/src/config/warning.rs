@@ -46,7 +46,7 @@ pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
                 .any(|it| !it.address.is_loopback()) =>
         {
             Some(
-                "whoever can reach the endpoint can read this node's counters and states; it has no \
+                "everybody who can reach the endpoint can read this node's counters and states; it has no \
              password",
             )
         }

@@ -22,7 +22,7 @@ use crate::past::{self, Directory, Fingerprint, Identity, Log, Past, PastError};
 pub enum State {
     /// Everything that was written is there.
     Whole,
-    /// It breaks off, or is gone, in a way that a start copes with.
+    /// It is interrupted, or gone, in a way that a start copes with.
     Broken,
     /// A start refuses.
     Refused,
@@ -314,7 +314,7 @@ mod tests {
         let running = judged(starting.clone(), Some(None));
         assert_eq!((running.state, running.finding), (State::Whole, None));
         assert_eq!(judged(starting, None).finding, Some(emptied));
-        // What is lost is lost, whoever runs.
+        // What is lost is lost, no matter which process runs.
         let lost = judged(report(Some(7)), Some(None));
         assert_eq!(lost.state, State::Refused);
     }

@@ -76,7 +76,7 @@ pub enum Body<'a> {
     NotUnderstood(String),
 }
 
-/// Hands the frames of a directory's log to `take`, in order, until it breaks off.
+/// Hands the frames of a directory's log to `take`, in order, until it is interrupted.
 ///
 /// # Errors
 /// When the directory cannot be looked at, or holds no log.

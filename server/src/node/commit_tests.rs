@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorlock_engine::control::Record;
+use quorlock_engine::{Caller, Command};
 use quorlock_persistence::{MemoryDisk, Preparer};
 
 use crate::clock::{Clock, SettableClock};
@@ -119,4 +120,26 @@ fn the_first_failure_stays_and_ends_all_writing() {
         "first"
     );
     assert_eq!(shared.log_writer.begin_sync().unwrap_err().0, "first");
+}
+
+/// INFO never shows a key before its own OK may leave.
+#[test]
+fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyway() {
+    let (shared, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let mut wait = Wait::default();
+    {
+        let mut core = shared.lock().unwrap();
+        let now = core.now(&*shared.clock);
+        let set = Command::parse(&[b"SET", b"key", b"token", b"PX", b"30000"]).unwrap();
+        core.execute(now, &Caller::default(), &set, &mut wait);
+    }
+    let keys = |owed| {
+        let core = shared.lock().unwrap();
+        shared.commit.counts_shown(&core, owed)[0].keys
+    };
+    assert_eq!((keys(Wait::default()), keys(wait)), (0, 1));
+    shared.log_writer.write(&shared.core).unwrap();
+    assert_eq!(keys(Wait::default()), 0, "the bound on TTLs is not synced");
+    shared.log_writer.write_and_sync(&shared.core).unwrap();
+    assert_eq!(keys(Wait::default()), 1);
 }

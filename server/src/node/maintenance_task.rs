@@ -94,7 +94,7 @@ impl Shared {
             Work::None => return Ok(()),
             Work::Write => self.log_writer.write(&self.core)?,
             Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.core)?,
-            Work::MakeSegment => self.make_room()?,
+            Work::MakeSegment => self.log_thread.send(Job::Prepare),
         }
         self.log_thread.after_write(self);
         Ok(())

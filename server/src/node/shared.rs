@@ -11,7 +11,6 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
-use crate::net::clients::Clients;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::log_thread::{Job, LogThread};
@@ -21,6 +20,7 @@ use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
 use crate::node::statistics::Statistics;
 use crate::past::{Fingerprint, Identity};
+use crate::session::clients::Clients;
 
 /// One node's state, behind one `Arc`.
 pub(crate) struct Shared {
@@ -99,22 +99,6 @@ impl Shared {
         }
     }
 
-    /// Waits until the log thread has made the next segment, or found that it cannot.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) fn make_room(&self) -> Result<(), Failure> {
-        let (done, finished) = std::sync::mpsc::channel();
-        self.log_thread.send(Job::PrepareNow(done));
-        finished.recv().map_err(|_| {
-            if *self.signals.stop.borrow() {
-                // A late write met an orderly stop: nothing is wrong with the log.
-                return Failure("the node is stopping".to_owned());
-            }
-            self.commit.fail(&"the log thread ended")
-        })
-    }
-
     /// Whether a compaction is due.
     pub(crate) fn is_compaction_due(&self) -> bool {
         self.rewrites
@@ -167,7 +151,11 @@ impl Shared {
     /// When the log failed.
     pub(crate) async fn segment_made(&self) -> Result<(), Failure> {
         let (done, finished) = oneshot::channel();
-        self.log_thread.send(Job::PrepareSoon(done));
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_thread.send(Job::PrepareNow(Box::new(done)));
         self.done(finished).await
     }
 

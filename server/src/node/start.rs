@@ -15,7 +15,6 @@ use quorlock_persistence::{Disk, Options, Preparer, Recovery};
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::metrics;
-use crate::net::listener;
 use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
@@ -30,6 +29,7 @@ use crate::node::statistics::Statistics;
 use crate::node::time::{self, Timekeeper};
 use crate::past::fingerprint::is_own;
 use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
+use crate::runtime::listener;
 
 /// What a node starts from.
 pub(crate) struct Plan {
@@ -286,7 +286,7 @@ fn assemble(
         report,
         port: reach.port,
         metrics_address: reach.metrics,
-        clients: crate::net::clients::Clients::default(),
+        clients: crate::session::clients::Clients::default(),
         statistics: Statistics::default(),
         rewrites: Rewrites::default(),
         activity: tokio::sync::Notify::new(),

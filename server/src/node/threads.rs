@@ -9,9 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::net::inbox::{Inbox, Order};
-use crate::net::listener;
-use crate::net::worker::Worker;
+use crate::event_loop::message::Message;
 use crate::node::commit::Failure;
 use crate::node::error::StartError;
 use crate::node::log_thread::{Job, LogThread};
@@ -19,6 +17,9 @@ use crate::node::maintenance::Maintenance;
 use crate::node::shared::Shared;
 use crate::node::start::{Begun, Plan, Started, start};
 use crate::node::{Outcome, maintenance_task};
+use crate::runtime::inbox::{Inbox, Incoming};
+use crate::runtime::listener;
+use crate::runtime::worker::Worker;
 
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<(Arc<Shared>, std::net::SocketAddr), StartError>>;
@@ -163,7 +164,7 @@ impl Threads {
     /// Lets the workers send the replies that waited for the log, and end.
     fn stop_workers(&self) {
         for inbox in &self.inboxes {
-            inbox.send(Order::Stop);
+            inbox.send(Incoming::Message(Message::Stop));
         }
     }
 

@@ -178,7 +178,7 @@ impl Fingerprint {
     }
 
     /// Removes the markers of other incarnations, once START of this one is durable. That is durable itself before
-    /// anybody is answered: a marker that a power loss brings back would vouch for an older log.
+    /// anybody is answered: a marker that a power loss brings back would make an older log look like this one.
     ///
     /// # Errors
     /// When the directory cannot be read or written.

@@ -1,60 +1,57 @@
-//! One client: its socket, the bytes of requests that have not been executed, and the replies that
+//! One client: its stream, the bytes of requests that have not been executed, and the replies that
 //! have not left.
 //!
-//! Invariant: a connection executes nothing while replies of its earlier turn are still here, so
-//! that replies keep their order and a client that does not read costs one turn's replies.
+//! Invariant: a connection executes nothing while replies of its earlier iteration are still here, so
+//! that replies keep their order and a client that does not read costs one iteration's replies.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::net::TcpStream;
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use smallvec::SmallVec;
-use tokio::task::AbortHandle;
 
-use crate::net::clients::CLIENT_BYTES;
-use crate::net::limits::{Activity, Facts, OverSoftLimit};
-use crate::net::lull::Served;
-use crate::net::memory::Held;
+use crate::event_loop::coalescing::Served;
+use crate::event_loop::limits::{Activity, Facts, OverSoftLimit};
+use crate::event_loop::memory::Held;
+use crate::event_loop::stream::{Stream, StreamError};
 use crate::node::core::Wait;
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
-use crate::session::{Batch, Blocked, Next, Session};
+use crate::session::clients::CLIENT_BYTES;
+use crate::session::{Batch, Next, Session};
 
 /// One client's connection.
-pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Connection<S> {
+    stream: S,
     pub(crate) session: Session,
     pub(crate) stage: Stage,
     /// What comes once the replies have left.
     pub(crate) then: Next,
-    /// What the replies of this turn depend on.
+    /// What the replies of this iteration depend on.
     pub(crate) wait: Wait,
-    /// It is among those that take part in the next turn.
+    /// It is among those that take part in the next iteration.
     pub(crate) is_queued: bool,
-    /// When it last took part in a turn.
+    /// When it last took part in an iteration.
     pub(crate) served: Served,
     parser: RequestParser,
     /// Bytes of requests that have not been executed or not arrived whole.
     received: Vec<u8>,
-    /// Requests of `received` that an earlier turn left behind.
+    /// Requests of `received` that an earlier iteration left behind.
     backlog: VecDeque<Request>,
     /// What is wrong with the bytes behind the backlog.
     broken: Option<ProtocolError>,
     /// The same once the client has been told.
-    told: Option<ProtocolError>,
+    told_error: Option<ProtocolError>,
     /// `received` may hold complete requests that have not been looked at.
     may_hold_requests: bool,
     /// Bytes have come since this was last asked.
     was_heard: bool,
-    /// The socket may hold bytes.
+    /// The stream may hold bytes.
     is_readable: bool,
-    /// The client sends no more: what the socket holds is to be read to its end.
+    /// The client sends no more: what the stream holds is to be read to its end.
     is_ending: bool,
     replies: Output,
     /// When the first byte of the request came that is not complete.
     request_began_ns: Option<u64>,
-    /// When the socket last took a byte of replies that it did not take whole.
+    /// When the stream last took a byte of replies that it did not take whole.
     sending_since_ns: u64,
     pub(crate) over_soft_limit: OverSoftLimit,
     /// What its worker has counted it with.
@@ -70,9 +67,11 @@ pub(crate) enum Stage {
     Held,
     /// Its replies wait for the client to read.
     Sending,
-    /// It waits with the client; the task says when that is over.
-    Waiting(AbortHandle),
-    /// It goes at the end of this turn.
+    /// It waits with the client until that is over.
+    Blocked,
+    /// Its next request waits for a segment of the log.
+    LacksSegment,
+    /// It goes at the end of this iteration.
     Closed,
 }
 
@@ -96,8 +95,8 @@ pub(crate) enum Sent {
     Broken,
 }
 
-impl Connection {
-    pub(crate) fn new(stream: TcpStream, session: Session) -> Self {
+impl<S: Stream> Connection<S> {
+    pub(crate) fn new(stream: S, session: Session) -> Self {
         Self {
             stream,
             parser: RequestParser::new(session.limits()),
@@ -110,7 +109,7 @@ impl Connection {
             received: Vec::new(),
             backlog: VecDeque::new(),
             broken: None,
-            told: None,
+            told_error: None,
             may_hold_requests: false,
             was_heard: false,
             is_readable: false,
@@ -123,13 +122,13 @@ impl Connection {
         }
     }
 
-    /// Notes that the socket has something to read.
+    /// Notes that the stream has something to read.
     pub(crate) fn note_readable(&mut self, is_ending: bool) {
         self.is_readable = true;
         self.is_ending |= is_ending;
     }
 
-    /// Whether the next turn has something to do for it.
+    /// Whether the next iteration has something to do for it.
     pub(crate) fn has_work(&self) -> bool {
         self.is_readable || self.has_received()
     }
@@ -171,12 +170,11 @@ impl Connection {
         Received::Bytes(count)
     }
 
-    /// One system call. A read that does not fill the buffer has emptied the socket; if more comes,
-    /// the poll says so.
+    /// A read that does not fill the buffer has emptied the stream; if more comes, a new event says so.
     fn read(&mut self, buffer: &mut [u8]) -> Received {
-        match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
-            Ok((0, _)) => Received::End,
-            Ok((count, _)) => {
+        match self.stream.receive(buffer) {
+            Ok(0) | Err(StreamError::Broken) => Received::End,
+            Ok(count) => {
                 self.is_readable = self.is_ending || count == buffer.len();
                 if !self.session.is_trusted() {
                     // A buffer that doubles would take more than such a client may cost.
@@ -186,21 +184,19 @@ impl Connection {
                 (self.may_hold_requests, self.was_heard) = (true, true);
                 Received::Bytes(count)
             }
-            Err(Errno::AGAIN) => {
+            Err(StreamError::WouldBlock) => {
                 self.is_readable = false;
                 Received::Bytes(0)
             }
-            Err(Errno::INTR) => Received::Bytes(0),
-            Err(_) => Received::End,
         }
     }
 
     /// Whether the client has sent anything since the last call.
-    pub(crate) fn takes_heard(&mut self) -> bool {
+    pub(crate) fn take_heard(&mut self) -> bool {
         std::mem::take(&mut self.was_heard)
     }
 
-    /// Finds complete requests, up to the bound of one turn. None is looked for while others are left.
+    /// Finds complete requests, up to the bound of one iteration. None is looked for while others are left.
     pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) {
         if !self.backlog.is_empty() {
             requests.extend(std::mem::take(&mut self.backlog));
@@ -211,7 +207,7 @@ impl Connection {
         }
         // AUTH changes the limits of what follows it.
         let limit = if self.session.is_trusted() {
-            REQUESTS_PER_TURN
+            REQUESTS_PER_ITERATION
         } else {
             1
         };
@@ -240,7 +236,7 @@ impl Connection {
             && self.parser.partial_bytes(&self.received) >= UNAUTHENTICATED_BYTES_MAX
     }
 
-    /// Leaves requests that were collected, and that its worker cannot execute now, for the next turn.
+    /// Leaves requests that were collected, and that its worker cannot execute now, for the next iteration.
     pub(crate) fn postpone(&mut self, requests: impl Iterator<Item = Request>) {
         self.backlog.extend(requests);
         // The end of what the client sends is found again.
@@ -258,20 +254,27 @@ impl Connection {
     }
 
     /// Executes requests in order, until one says that nothing may follow it. What is left waits for
-    /// the next turn.
+    /// the next iteration.
     pub(crate) fn execute(
         &mut self,
         requests: impl Iterator<Item = Request>,
         batch: &mut Batch<'_>,
     ) {
         for request in requests {
-            if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_TURN {
+            if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_ITERATION {
                 self.backlog.push_back(request);
                 continue;
             }
             let arguments = request.arguments(&self.received);
             let (session, wait) = (&mut self.session, &mut self.wait);
+            let start = self.replies.len();
             self.then = batch.execute(session, &arguments, wait, &mut self.replies);
+            if self.then == Next::LacksSegment {
+                drop(arguments);
+                self.backlog.push_back(request);
+                continue;
+            }
+            self.stream.note_executed(&arguments, &self.replies, start);
             if self.session.take_limits_changed() {
                 self.parser.set_limits(self.session.limits());
             }
@@ -283,7 +286,7 @@ impl Connection {
             && let Some(error) = self.broken.take()
         {
             error.write_reply(self.replies.owned());
-            self.told = Some(error);
+            self.told_error = Some(error);
             self.then = Next::Close;
         }
         self.forget_consumed();
@@ -323,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the socket did not take all there is, and whether it took anything.
+    /// Notes that the stream did not take all there is, and whether it took anything.
     pub(crate) fn note_unsent(&mut self, has_taken: bool, now_ns: impl FnOnce() -> u64) {
         if has_taken || !matches!(self.stage, Stage::Sending) {
             self.sending_since_ns = now_ns();
@@ -341,7 +344,9 @@ impl Connection {
                 Stage::Sending => Activity::Sending {
                     since_ns: self.sending_since_ns,
                 },
-                Stage::Held | Stage::Waiting(_) | Stage::Closed => Activity::Busy,
+                Stage::Held | Stage::Blocked | Stage::LacksSegment | Stage::Closed => {
+                    Activity::Busy
+                }
             },
             unauthenticated_since_ns: self.session.unauthenticated_since_ns(),
             active_ns: self.session.client.active_raw_ns(),
@@ -380,8 +385,8 @@ impl Connection {
     }
 
     /// Why the node closes it, if bytes that are no request are why.
-    pub(crate) fn told(&self) -> Option<&ProtocolError> {
-        self.told.as_ref()
+    pub(crate) fn told_error(&self) -> Option<&ProtocolError> {
+        self.told_error.as_ref()
     }
 
     /// Answers what the client waited for.
@@ -402,17 +407,16 @@ impl Connection {
         self.then = Next::Close;
     }
 
-    /// Sends as many of the replies as the socket takes; adds their bytes to `sent`.
+    /// Sends as many of the replies as the stream takes; adds their bytes to `sent`.
     pub(crate) fn send(&mut self, sent: &mut u64) -> Sent {
         while !self.replies.is_empty() {
-            match send_once(&self.stream, &self.replies) {
+            match send_once(&mut self.stream, &self.replies) {
                 Ok(count) => {
                     self.replies.advance(count);
                     *sent += count as u64;
                 }
-                Err(Errno::AGAIN) => return Sent::Partly,
-                Err(Errno::INTR) => {}
-                Err(_) => return Sent::Broken,
+                Err(StreamError::WouldBlock) => return Sent::Partly,
+                Err(StreamError::Broken) => return Sent::Broken,
             }
         }
         self.replies.clear(IDLE_BYTES_MAX);
@@ -420,30 +424,24 @@ impl Connection {
         Sent::All
     }
 
-    /// What the client waits for from now on, if anything.
-    pub(crate) fn take_blocked(&mut self) -> Option<Blocked> {
-        match self.then {
-            Next::Wait(blocked) => {
-                self.then = Next::Read;
-                Some(blocked)
-            }
-            Next::Read | Next::Close => None,
-        }
+    /// What comes after an iteration of which no reply is left; the connection goes on reading
+    /// afterwards, unless it is closed.
+    pub(crate) fn take_next(&mut self) -> Next {
+        std::mem::replace(&mut self.then, Next::Read)
     }
 }
 
-/// One system call.
-fn send_once(stream: &TcpStream, output: &Output) -> Result<usize, Errno> {
+/// One call for as much as the stream takes at once.
+fn send_once<S: Stream>(stream: &mut S, output: &Output) -> Result<usize, StreamError> {
     if let Some(bytes) = output.single_run() {
-        return send(stream, bytes, SendFlags::NOSIGNAL);
+        return stream.send(bytes);
     }
     let runs: SmallVec<[IoSlice<'_>; RUNS_PER_SEND]> = output
         .runs()
         .take(RUNS_PER_SEND)
         .map(IoSlice::new)
         .collect();
-    let mut no_descriptors = SendAncillaryBuffer::default();
-    sendmsg(stream, &runs, &mut no_descriptors, SendFlags::NOSIGNAL)
+    stream.send_vectored(&runs)
 }
 
 /// A client that waits is not read further than this; the rest stays with its kernel.
@@ -457,11 +455,11 @@ const UNAUTHENTICATED_BYTES_MAX: usize = 11 * 1024;
 /// read at once.
 const KEPT_BYTES_MAX: usize = 128 * 1024;
 
-/// A turn ends here, so that one deep pipeline does not starve its neighbours.
-const REQUESTS_PER_TURN: usize = 1024;
-const REPLY_BYTES_PER_TURN: usize = 256 * 1024;
+/// An iteration ends here, so that one deep pipeline does not starve its neighbours.
+const REQUESTS_PER_ITERATION: usize = 1024;
+const REPLY_BYTES_PER_ITERATION: usize = 256 * 1024;
 
-/// What a connection may keep between turns.
+/// What a connection may keep between iterations.
 const IDLE_BYTES_MAX: usize = 1024;
 
 /// Long values are sent without being copied together, so many runs of bytes in one system call.

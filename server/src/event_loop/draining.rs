@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 /// The end of a worker's life.
-pub(crate) struct Farewell {
+pub(crate) struct Draining {
     began_raw_ns: u64,
     at_most: Duration,
     sent_bytes: u64,
     sent_raw_ns: u64,
 }
 
-impl Farewell {
+impl Draining {
     /// Begins now; `sent_bytes` is what the worker has sent so far.
     pub(crate) fn new(at_most: Duration, sent_bytes: u64, now_raw_ns: u64) -> Self {
         Self {
@@ -45,16 +45,16 @@ mod tests {
 
     #[test]
     fn it_lasts_while_bytes_leave_and_no_longer_than_it_may() {
-        let mut farewell = Farewell::new(Duration::from_secs(10), 5, 0);
-        assert!(!farewell.is_over(5, 2 * SECOND_NS - 1));
+        let mut draining = Draining::new(Duration::from_secs(10), 5, 0);
+        assert!(!draining.is_over(5, 2 * SECOND_NS - 1));
         for second in 2..10 {
             assert!(
-                !farewell.is_over(5 + second, second * SECOND_NS),
+                !draining.is_over(5 + second, second * SECOND_NS),
                 "{second}"
             );
         }
-        assert!(farewell.is_over(100, 10 * SECOND_NS), "that is all");
-        let mut silent = Farewell::new(Duration::from_secs(10), 5, 0);
+        assert!(draining.is_over(100, 10 * SECOND_NS), "that is all");
+        let mut silent = Draining::new(Duration::from_secs(10), 5, 0);
         assert!(silent.is_over(5, 2 * SECOND_NS), "nobody took a byte");
     }
 }

@@ -1,9 +1,7 @@
-//! In which order a turn reads what has come and the clock.
+//! In which order an iteration reads what has come and the clock.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use quorlock_engine::control::Boot;
@@ -12,21 +10,22 @@ use slab::Slab;
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
-use crate::net::connection::Connection;
-use crate::net::turn::Turn;
+use crate::event_loop::connection::Connection;
+use crate::event_loop::iteration::Iteration;
+use crate::event_loop::pipe::{Pipe, PipeStream};
 use crate::node::for_tests;
 
 /// A clock that lets a client send its request when it is read.
 #[derive(Default)]
 struct SendingClock {
     inner: SettableClock,
-    client: Mutex<Option<TcpStream>>,
+    client: Mutex<Option<Pipe>>,
 }
 
 impl Clock for SendingClock {
     fn raw_ns(&self) -> u64 {
-        if let Some(mut client) = self.client.lock().unwrap().take() {
-            client.write_all(b"SET a token PX 1000\r\n").unwrap();
+        if let Some(client) = self.client.lock().unwrap().take() {
+            client.send(b"SET a token PX 1000\r\n");
         }
         self.inner.raw_ns()
     }
@@ -41,14 +40,6 @@ impl Clock for SendingClock {
     }
 }
 
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (server, _) = listener.accept().unwrap();
-    server.set_nonblocking(true).unwrap();
-    (client, server)
-}
-
 /// Planted: the clock is read before the bytes. A request may then be executed at a moment before it
 /// was sent, and a deadline that the client waits for has come already.
 #[test]
@@ -56,21 +47,22 @@ fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
     let clock = Arc::new(SendingClock::default());
     let disk = Arc::new(MemoryDisk::new());
     let (shared, _, _jobs) = for_tests::started(Config::default(), disk, clock.clone());
-    let (client, server) = pair();
+    let client = Pipe::new(usize::MAX, None);
     let mut connections = Slab::new();
-    let place = connections.insert(Connection::new(server, for_tests::session(&shared)));
-    let mut turn = Turn::default();
-    let mut run = |connections: &mut Slab<Connection>| {
-        connections[place].note_readable(false);
-        turn.queue(place, &mut connections[place]);
-        let places = turn.run(&shared, connections);
-        turn.give_back(places);
-        connections[place].has_replies()
+    let session = for_tests::session(&shared);
+    let slot = connections.insert(Connection::new(client.stream(), session));
+    let mut iteration = Iteration::default();
+    let mut run = |connections: &mut Slab<Connection<PipeStream>>| {
+        connections[slot].note_readable(false);
+        iteration.queue(slot, &mut connections[slot]);
+        let slots = iteration.run(&shared, connections);
+        iteration.give_back(slots);
+        connections[slot].has_replies()
     };
     *clock.client.lock().unwrap() = Some(client);
     assert!(
         !run(&mut connections),
-        "what is sent at the moment of a turn belongs to the next one"
+        "what is sent at the moment of an iteration belongs to the next one"
     );
     clock.raw_ns();
     assert!(run(&mut connections));

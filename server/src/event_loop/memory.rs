@@ -102,7 +102,7 @@ pub(crate) fn oldest(
     candidates.sort_unstable();
     candidates.truncate(CLOSED_MAX);
     let enough = enough(candidates, excess, |(_, _, bytes)| *bytes);
-    enough.into_iter().map(|(_, place, _)| place).collect()
+    enough.into_iter().map(|(_, slot, _)| slot).collect()
 }
 
 fn enough<T>(mut sorted: Vec<T>, excess: usize, bytes: impl Fn(&T) -> usize) -> Vec<T> {

@@ -11,8 +11,9 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
 use crate::config::Bind;
-use crate::net::inbox::{Handover, Inbox, Order};
+use crate::event_loop::message::Message;
 use crate::node::shared::Shared;
+use crate::runtime::inbox::{Handover, Inbox, Incoming};
 
 /// Binds one address; port 0 takes a free one.
 ///
@@ -73,7 +74,7 @@ pub(crate) async fn accept(
     workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let mut turn = 0_usize;
+    let mut next = 0_usize;
     loop {
         let stream = match listener.accept().await {
             Ok((stream, peer)) => {
@@ -97,15 +98,15 @@ pub(crate) async fn accept(
             refuse(&stream, &shared, FULL);
             continue;
         }
-        turn = turn.wrapping_add(1) % workers.len();
-        let handover = match admit(stream, &shared, turn) {
+        next = next.wrapping_add(1) % workers.len();
+        let handover = match admit(stream, &shared, next) {
             Ok(handover) => handover,
             Err(error) => {
                 tracing::info!("a client left before it was served: {error}");
                 continue;
             }
         };
-        if !workers[turn].send(Order::Serve(handover)) {
+        if !workers[next].send(Incoming::Connection(handover)) {
             return Ok(());
         }
     }
@@ -121,7 +122,7 @@ async fn has_room(shared: &Shared, workers: &[Inbox]) -> bool {
             return false;
         };
         let worker = oldest.worker;
-        if !workers[worker].send(Order::MakeRoom(oldest)) {
+        if !workers[worker].send(Incoming::Message(Message::MakeRoom(oldest))) {
             return false;
         }
         clients.room.notified().await;

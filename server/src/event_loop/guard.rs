@@ -6,14 +6,15 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::config::{ClientMemory, Config};
-use crate::net::clients::Client;
-use crate::net::closing::ClosingLines;
-use crate::net::connection::{Connection, Stage};
-use crate::net::limits::{Activity, ConnectionLimits, Reason};
-use crate::net::memory::{Account, Candidate, Held, largest, oldest};
-use crate::net::sweep::Sweep;
+use crate::event_loop::closing::ClosingLines;
+use crate::event_loop::connection::{Connection, Stage};
+use crate::event_loop::idle_reaper::IdleReaper;
+use crate::event_loop::limits::{Activity, ConnectionLimits, Reason};
+use crate::event_loop::memory::{Account, Candidate, Held, largest, oldest};
+use crate::event_loop::stream::Stream;
 use crate::node::shared::Shared;
 use crate::protocol::ProtocolError;
+use crate::session::clients::Client;
 
 /// What a worker knows of limits.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Guard {
     memory_limit_bytes: usize,
     /// Of the settings these were taken from.
     version: u64,
-    sweep: Sweep,
+    idle_reaper: IdleReaper,
     account: Account,
     pub(super) lines: ClosingLines,
     /// What all hold is to be compared with its limits, whether or not this worker's part has changed:
@@ -42,7 +43,7 @@ impl Guard {
             unlimited_output_bytes: limits.unlimited_output_bytes(),
             memory_limit_bytes: memory_limit_bytes(&config),
             version,
-            sweep: Sweep::default(),
+            idle_reaper: IdleReaper::default(),
             account: Account::default(),
             lines: ClosingLines::default(),
             looks_again: false,
@@ -54,12 +55,12 @@ impl Guard {
         if self.looks_again {
             return Some(Duration::ZERO);
         }
-        self.sweep.pause(now_ns)
+        self.idle_reaper.pause(now_ns)
     }
 
     /// Counts what a connection keeps now. For one that keeps nothing, as after an ordinary request,
     /// these are a few comparisons.
-    pub(crate) fn count(&mut self, connection: &mut Connection) {
+    pub(crate) fn count<S: Stream>(&mut self, connection: &mut Connection<S>) {
         let held = connection.held();
         if held != connection.counted {
             self.account.count(connection.counted, held);
@@ -68,21 +69,21 @@ impl Guard {
             client.note_buffers(held.input_bytes, held.output_bytes);
         }
         if held != Held::default() || self.limits.has_idle_timeout() {
-            self.sweep.want();
+            self.idle_reaper.request_round();
         }
     }
 
     /// Takes a connection that is closed out of the count.
-    pub(crate) fn discount(&mut self, connection: &mut Connection) {
+    pub(crate) fn discount<S: Stream>(&mut self, connection: &mut Connection<S>) {
         self.account.count(connection.counted, Held::default());
         connection.counted = Held::default();
     }
 
     /// Why a connection whose replies have just been made has to go, if it has to.
-    pub(crate) fn judge_output(
+    pub(crate) fn judge_output<S: Stream>(
         &self,
         shared: &Shared,
-        connection: &mut Connection,
+        connection: &mut Connection<S>,
     ) -> Option<Reason> {
         let output_bytes = connection.output_bytes();
         if output_bytes <= self.unlimited_output_bytes {
@@ -94,23 +95,23 @@ impl Guard {
     }
 
     /// Those whose time is up, among the connections that are to be looked at now.
-    pub(crate) fn due(
+    pub(crate) fn due<S: Stream>(
         &mut self,
         shared: &Shared,
-        connections: &mut Slab<Connection>,
+        connections: &mut Slab<Connection<S>>,
     ) -> Vec<(usize, Reason)> {
         self.follow_settings(shared);
-        if !self.sweep.is_running() {
+        if !self.idle_reaper.is_running() {
             return Vec::new();
         }
         let now_ns = shared.clock.raw_ns();
-        let Some(part) = self.sweep.take_due(now_ns, connections.capacity()) else {
+        let Some(part) = self.idle_reaper.take_due(now_ns, connections.capacity()) else {
             return Vec::new();
         };
         self.looks_again = true;
         let mut due = Vec::new();
-        for place in part {
-            let Some(connection) = connections.get_mut(place) else {
+        for slot in part {
+            let Some(connection) = connections.get_mut(slot) else {
                 continue;
             };
             if matches!(connection.stage, Stage::Closed) {
@@ -119,26 +120,26 @@ impl Guard {
             let facts = connection.facts();
             let over = &mut connection.over_soft_limit;
             match self.limits.verdict(now_ns, &facts, over) {
-                Some(reason) => due.push((place, reason)),
+                Some(reason) => due.push((slot, reason)),
                 None if connection.counted != Held::default()
                     || facts.activity != Activity::Reading
                     || self.limits.has_idle_timeout() =>
                 {
-                    self.sweep.want();
+                    self.idle_reaper.request_round();
                 }
                 None => {}
             }
         }
-        self.sweep.arm(now_ns);
+        self.idle_reaper.arm(now_ns);
         due
     }
 
     /// Those that have to go because all connections together, or those that have not authenticated,
     /// hold too much.
-    pub(crate) fn excessive(
+    pub(crate) fn excessive<S: Stream>(
         &mut self,
         shared: &Shared,
-        connections: &Slab<Connection>,
+        connections: &Slab<Connection<S>>,
     ) -> Vec<(usize, Reason)> {
         let has_changed = self.account.publish(&shared.clients.buffer_bytes);
         if !has_changed && !self.looks_again {
@@ -149,21 +150,25 @@ impl Guard {
         chosen
     }
 
-    fn choose(&self, shared: &Shared, connections: &Slab<Connection>) -> Vec<(usize, Reason)> {
+    fn choose<S: Stream>(
+        &self,
+        shared: &Shared,
+        connections: &Slab<Connection<S>>,
+    ) -> Vec<(usize, Reason)> {
         let open = || {
             let all = connections.iter();
             all.filter(|(_, connection)| !matches!(connection.stage, Stage::Closed))
         };
         let excess = self.account.unauthenticated_excess(shared.workers);
         if excess > 0 {
-            let strangers = open().filter(|(_, one)| one.counted.unauthenticated_bytes > 0);
-            let candidates = strangers.map(|(place, connection)| {
+            let unauthenticated = open().filter(|(_, one)| one.counted.unauthenticated_bytes > 0);
+            let candidates = unauthenticated.map(|(slot, connection)| {
                 let bytes = connection.counted.unauthenticated_bytes;
-                (connection.session.client.id, place, bytes)
+                (connection.session.client.id, slot, bytes)
             });
             let chosen = oldest(candidates, excess).into_iter();
             return chosen
-                .map(|place| (place, Reason::UnauthenticatedMemory))
+                .map(|slot| (slot, Reason::UnauthenticatedMemory))
                 .collect();
         }
         let sum_bytes = shared.clients.buffer_bytes.load(Ordering::Relaxed);
@@ -172,8 +177,8 @@ impl Guard {
         }
         let limit_bytes = self.memory_limit_bytes;
         let excess = self.account.excess(sum_bytes, limit_bytes, shared.workers);
-        let candidates = open().map(|(place, connection)| Candidate {
-            connection: place,
+        let candidates = open().map(|(slot, connection)| Candidate {
+            connection: slot,
             bytes: connection.counted.bytes(),
             is_spared: connection.session.client.is_spared(),
         });
@@ -219,7 +224,7 @@ impl Guard {
         self.unlimited_output_bytes = self.limits.unlimited_output_bytes();
         self.memory_limit_bytes = memory_limit_bytes(&config);
         // A shorter time may be up for those that are here, and a lower limit exceeded.
-        self.sweep.want();
+        self.idle_reaper.request_round();
         self.looks_again = true;
     }
 }

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 /// The rounds of one worker. Times are readings of the raw clock in nanoseconds.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep {
+pub(crate) struct IdleReaper {
     /// There is something to look after.
-    is_wanted: bool,
+    is_round_wanted: bool,
     due_ns: Option<u64>,
     /// Where the round goes on that has begun.
     next: usize,
 }
 
-impl Sweep {
+impl IdleReaper {
     /// Asks for another round.
-    pub(crate) fn want(&mut self) {
-        self.is_wanted = true;
+    pub(crate) fn request_round(&mut self) {
+        self.is_round_wanted = true;
     }
 
-    /// Whether the clock matters to [`Sweep::take_due`].
+    /// Whether the clock matters to [`IdleReaper::take_due`].
     pub(crate) fn is_running(&self) -> bool {
-        self.is_wanted || self.due_ns.is_some()
+        self.is_round_wanted || self.due_ns.is_some()
     }
 
     /// How long until the next look; without end where none is wanted.
@@ -35,7 +35,7 @@ impl Sweep {
 
     /// Sets the timer of a round that was asked for, unless one is under way.
     pub(crate) fn arm(&mut self, now_ns: u64) {
-        if self.due_ns.is_none() && std::mem::take(&mut self.is_wanted) {
+        if self.due_ns.is_none() && std::mem::take(&mut self.is_round_wanted) {
             self.due_ns = Some(now_ns.saturating_add(EVERY_NS));
         }
     }
@@ -68,34 +68,34 @@ mod tests {
 
     #[test]
     fn nothing_to_look_after_needs_no_timer() {
-        let mut sweep = Sweep::default();
-        assert_eq!(sweep.take_due(u64::MAX, 10), None);
-        assert_eq!(sweep.pause(|| 0), None);
-        assert!(!sweep.is_running());
+        let mut idle_reaper = IdleReaper::default();
+        assert_eq!(idle_reaper.take_due(u64::MAX, 10), None);
+        assert_eq!(idle_reaper.pause(|| 0), None);
+        assert!(!idle_reaper.is_running());
     }
 
     #[test]
     fn a_round_comes_in_time_and_only_once() {
-        let mut sweep = Sweep::default();
-        sweep.want();
-        assert!(sweep.is_running());
-        assert_eq!(sweep.take_due(7, 10), None);
-        assert_eq!(sweep.pause(|| 7), Some(Duration::from_millis(500)));
-        assert_eq!(sweep.take_due(6 + EVERY_NS, 10), None);
-        assert_eq!(sweep.take_due(7 + EVERY_NS, 10), Some(0..10));
-        assert_eq!(sweep.take_due(u64::MAX, 10), None);
-        assert_eq!(sweep.pause(|| 0), None);
+        let mut idle_reaper = IdleReaper::default();
+        idle_reaper.request_round();
+        assert!(idle_reaper.is_running());
+        assert_eq!(idle_reaper.take_due(7, 10), None);
+        assert_eq!(idle_reaper.pause(|| 7), Some(Duration::from_millis(500)));
+        assert_eq!(idle_reaper.take_due(6 + EVERY_NS, 10), None);
+        assert_eq!(idle_reaper.take_due(7 + EVERY_NS, 10), Some(0..10));
+        assert_eq!(idle_reaper.take_due(u64::MAX, 10), None);
+        assert_eq!(idle_reaper.pause(|| 0), None);
     }
 
     #[test]
     fn many_connections_are_looked_at_part_by_part() {
-        let mut sweep = Sweep::default();
-        sweep.want();
-        assert_eq!(sweep.take_due(0, 2 * PART + 1), None);
+        let mut idle_reaper = IdleReaper::default();
+        idle_reaper.request_round();
+        assert_eq!(idle_reaper.take_due(0, 2 * PART + 1), None);
         let now_ns = EVERY_NS;
         let mut part = |count| {
-            let part = sweep.take_due(now_ns, count);
-            (part, sweep.pause(|| now_ns))
+            let part = idle_reaper.take_due(now_ns, count);
+            (part, idle_reaper.pause(|| now_ns))
         };
         let at_once = Some(Duration::ZERO);
         assert_eq!(part(2 * PART + 1), (Some(0..PART), at_once));
@@ -106,31 +106,31 @@ mod tests {
 
     #[test]
     fn connections_may_become_fewer_during_a_round() {
-        let mut sweep = Sweep::default();
-        sweep.want();
-        sweep.take_due(0, 3 * PART);
-        sweep.take_due(EVERY_NS, 3 * PART);
-        sweep.take_due(EVERY_NS, 3 * PART);
-        assert_eq!(sweep.take_due(EVERY_NS, 10), Some(10..10));
-        assert_eq!(sweep.take_due(EVERY_NS, 10), None);
+        let mut idle_reaper = IdleReaper::default();
+        idle_reaper.request_round();
+        idle_reaper.take_due(0, 3 * PART);
+        idle_reaper.take_due(EVERY_NS, 3 * PART);
+        idle_reaper.take_due(EVERY_NS, 3 * PART);
+        assert_eq!(idle_reaper.take_due(EVERY_NS, 10), Some(10..10));
+        assert_eq!(idle_reaper.take_due(EVERY_NS, 10), None);
     }
 
     #[test]
     fn what_is_wanted_during_a_round_gets_the_next() {
-        let mut sweep = Sweep::default();
-        sweep.want();
-        sweep.take_due(0, 1);
-        sweep.want();
-        assert_eq!(sweep.take_due(EVERY_NS, 1), Some(0..1));
-        assert_eq!(sweep.pause(|| EVERY_NS), None);
-        sweep.arm(EVERY_NS);
-        let pause = sweep.pause(|| EVERY_NS);
+        let mut idle_reaper = IdleReaper::default();
+        idle_reaper.request_round();
+        idle_reaper.take_due(0, 1);
+        idle_reaper.request_round();
+        assert_eq!(idle_reaper.take_due(EVERY_NS, 1), Some(0..1));
+        assert_eq!(idle_reaper.pause(|| EVERY_NS), None);
+        idle_reaper.arm(EVERY_NS);
+        let pause = idle_reaper.pause(|| EVERY_NS);
         assert_eq!(
             pause,
             Some(Duration::from_millis(500)),
             "an idle worker wakes up for it"
         );
-        assert_eq!(sweep.take_due(EVERY_NS, 1), None);
-        assert_eq!(sweep.take_due(2 * EVERY_NS, 1), Some(0..1));
+        assert_eq!(idle_reaper.take_due(EVERY_NS, 1), None);
+        assert_eq!(idle_reaper.take_due(2 * EVERY_NS, 1), Some(0..1));
     }
 }

@@ -17,7 +17,7 @@ pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
 
 /// Finds the requests in a buffer that grows at the end.
 ///
-/// One turn of a connection: append what was received, call [`RequestParser::next_request`] until it
+/// One round of a connection: append what was received, call [`RequestParser::next_request`] until it
 /// gives `None`, execute, then remove [`RequestParser::take_consumed`] bytes from the front.
 ///
 /// A client that is not authenticated must be served request by request, since AUTH changes the

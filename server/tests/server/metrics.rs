@@ -201,7 +201,7 @@ fn readiness_follows_the_restart_delay() {
         assert!(answer.head.contains("retry-after: 11"), "{}", answer.head);
         assert_eq!(
             answer.body,
-            "restart delay: takes no part for another 10210 ms (unclean stop)\n"
+            "in its restart delay, serves no locks for another 10.2 s (unclean stop)\n"
         );
         assert_eq!(
             get(at(&node), "/healthz").status,

@@ -69,9 +69,7 @@ pub(crate) fn said(node: &Node) -> Said {
 
 /// The time a refusal names.
 pub(crate) fn milliseconds_left(reply: &str) -> u64 {
-    let rest = reply
-        .split("for another ")
-        .nth(1)
-        .unwrap_or_else(|| panic!("no delay: {reply}"));
-    rest.split(' ').next().unwrap().parse().unwrap()
+    let field = reply.split(' ').nth(1);
+    let left = field.and_then(|field| field.parse().ok());
+    left.unwrap_or_else(|| panic!("no delay: {reply}"))
 }

@@ -69,7 +69,7 @@ pub(crate) fn time_us(client: &mut Wire) -> i128 {
 /// The time left that a node in its restart delay names; 0 if it serves.
 pub(crate) fn delay_left_ms(client: &mut Wire) -> u64 {
     let reply = client.ask("EXISTS any");
-    let Some(rest) = reply.split("takes no part for another ").nth(1) else {
+    let Some(rest) = reply.strip_prefix("-RESTARTDELAY ") else {
         assert!(reply.starts_with(':'), "{reply}");
         return 0;
     };

@@ -222,7 +222,7 @@ impl Run {
         }
     }
 
-    /// What the node says of every key, if it takes part.
+    /// What the node says of every key, if it serves locks.
     fn look(&mut self) -> Result<(), String> {
         let mut client = self.client();
         let clock = &self.machine.clock;

@@ -9,7 +9,9 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
-use crate::place::{Place, await_end, free_port, send, wait_until};
+use crate::place::{Place, await_end, send};
+use quorlock_tests::node_process::free_port;
+use quorlock_tests::waiting::eventually;
 
 /// A node as a process: its directory, and what it has written since it was started.
 struct Node {
@@ -55,7 +57,7 @@ impl Node {
     }
 
     fn await_line(&mut self, place: &Place, part: &str) -> String {
-        wait_until(part, || {
+        eventually(part, || {
             let ended = self.process.try_wait().unwrap();
             let output = self.output(place);
             assert!(

@@ -106,13 +106,4 @@ pub(crate) fn missing() -> Option<&'static str> {
     }
 }
 
-/// Another process: its time cannot be moved.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "another process: its time cannot be moved"
-)]
-pub(crate) fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
 const AHEAD: u32 = 100_000_000;

@@ -2,7 +2,6 @@
 
 mod double;
 mod error;
-mod inline;
 mod limits;
 mod output;
 pub mod reply;

@@ -1,6 +1,5 @@
 //! The protocol edge: bytes to arguments, replies to bytes. It knows neither commands nor sockets.
 
-mod double;
 mod error;
 mod limits;
 mod output;

@@ -21,13 +21,6 @@ pub(crate) struct Row {
 
 pub(crate) type Run = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
 
-impl Row {
-    /// Whether a request of this many words fits.
-    pub(crate) fn takes(&self, words: usize) -> bool {
-        quorlock_engine::fits_arity(self.arity, words)
-    }
-}
-
 /// The row for a name in any case.
 pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
     ROWS.iter()

@@ -5,12 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::machine::{Directives, Machine, run, wire};
+use crate::machine::{Directives, EIO, Machine, run, wire};
 use quorlock_server::Node;
 
 const METRICS: Directives<'static> = &[("metrics-port", "0"), ("appendfsync", "everysec")];
-
-const EIO: i32 = 5;
 
 struct Answer {
     status: u16,

@@ -1,67 +1,14 @@
 //! Nodes that stop and start again, on a memory disk and a clock that tests move: what they keep,
 //! what they wait for, and what they say about it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::Wire;
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{MemoryDisk, Node};
+use crate::machine::said::milliseconds_left;
+use crate::machine::{Directives, Machine, run, wire};
 
-/// One node's disk and clock, over its restarts.
-struct Machine {
-    disk: Arc<MemoryDisk>,
-    clock: Arc<SettableClock>,
-}
-
-impl Machine {
-    fn new() -> Self {
-        Self {
-            disk: Arc::new(MemoryDisk::default()),
-            clock: Arc::new(SettableClock::new()),
-        }
-    }
-
-    async fn start(&self, directives: &[(&str, &str)]) -> Node {
-        let mut builder = Node::builder().ephemeral();
-        for (name, value) in directives {
-            builder = builder.directive(name, &[value]);
-        }
-        builder
-            .disk(self.disk.clone())
-            .clock(self.clock.clone())
-            .start()
-            .await
-            .unwrap()
-    }
-
-    fn advance_ms(&self, milliseconds: u64) {
-        self.clock.advance(Duration::from_millis(milliseconds));
-    }
-}
-
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
-}
-
-fn wire(node: &Node) -> Wire {
-    Wire::connect(node.address())
-}
-
-fn milliseconds_left(reply: &str) -> u64 {
-    let field = reply.split(' ').nth(1);
-    let left = field.and_then(|field| field.parse().ok());
-    left.unwrap_or_else(|| panic!("no delay: {reply}"))
-}
-
-const EVERYSEC: &[(&str, &str)] = &[("appendfsync", "everysec")];
-const ALWAYS: &[(&str, &str)] = &[("appendfsync", "always")];
-const NO_LOG: &[(&str, &str)] = &[("appendonly", "no")];
+const EVERYSEC: Directives<'static> = &[("appendfsync", "everysec")];
+const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
+const NO_LOG: Directives<'static> = &[("appendonly", "no")];
 
 #[test]
 fn a_lock_survives_shutdown_and_restart_with_its_remaining_time() {

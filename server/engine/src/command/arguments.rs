@@ -1,7 +1,7 @@
 //! Arguments that are numbers or times, read as strictly as Redis reads them.
 
 use crate::error::ErrorReply;
-use crate::integer::parse_integer;
+use crate::number::parse_integer;
 use crate::time::{Deadline, Moment};
 
 /// Whether an argument is this option, in upper or lower case.

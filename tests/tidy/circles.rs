@@ -37,7 +37,6 @@ const KNOWN: &[(&str, &str)] = &[
         "server/src/session/blocked.rs",
     ),
     ("server/src/session/batch.rs", "server/src/session/table.rs"),
-    ("server/engine/src/command/", "server/engine/src/script/"),
     (
         "persistence/src/disk/memory/content.rs",
         "persistence/src/disk/memory/loss.rs",

@@ -349,7 +349,9 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
         while core.appender.rotations() < rotation {
             promises.push(core.promise.on_record_ns);
             let value = "x".repeat(4096);
-            ask(&mut core, &clock, &format!("SET b {value} PX 5000"));
+            let set = format!("SET b {value} PX 5000");
+            let (reply, _) = ask(&mut core, &clock, &set);
+            assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
         }
         promises.dedup();
     }
@@ -359,4 +361,16 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
         "nothing falls between rotations"
     );
     assert_eq!(core.promise.on_record_ns, 5_000_000_000);
+}
+
+#[test]
+fn node_time_goes_with_the_clock_and_a_reply_has_taken_its_length() {
+    let (mut core, clock) = core(Durability::Everysec);
+    let before = core.now(&clock).node;
+    clock.advance(Duration::from_secs(1));
+    let second = core.now(&clock).node.as_nanos() - before.as_nanos();
+    assert_eq!(second, 1_000_000_000);
+    ask(&mut core, &clock, &format!("SET key {}", "x".repeat(100)));
+    ask(&mut core, &clock, "GET key");
+    assert!(core.reply_bytes() >= 100, "{}", core.reply_bytes());
 }

@@ -231,6 +231,16 @@ fn what_is_no_damage_is_not_repaired() {
 }
 
 #[test]
+fn a_segment_of_zeros_goes_away_with_what_came_after_it() {
+    let (disk, all) = synced_log();
+    disk.edit(SECOND, |bytes| bytes.fill(0));
+    assert!(try_read(&disk).is_err());
+    let kept = repaired(&disk, &all);
+    assert!(kept > 0 && !names(&disk).contains(&SECOND.to_owned()));
+    assert_goes_on(&disk, kept);
+}
+
+#[test]
 fn what_only_has_the_name_of_a_segment_is_set_aside() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join(SECOND)).unwrap();
@@ -247,6 +257,9 @@ fn a_plan_changes_nothing() {
     disk.end_after(0);
     let plan = plan(&disk).unwrap();
     assert!(plan.cut().is_some() && !plan.set_aside().is_empty());
+    assert_eq!(plan.newest_node_time_ns(), 10, "also behind the gap");
+    assert_eq!(plan.newest_identity(), Some(identity(1)));
+    assert_eq!(plan.describe(), disk.describe(""));
     let mut seen = 0;
     plan.visit(|_| seen += 1).unwrap();
     assert_eq!(seen, 8, "also what lies behind the gap is looked at");

@@ -374,3 +374,23 @@ fn node_time_goes_with_the_clock_and_a_reply_has_taken_its_length() {
     ask(&mut core, &clock, "GET key");
     assert!(core.reply_bytes() >= 100, "{}", core.reply_bytes());
 }
+
+#[test]
+fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
+    for durability in [Durability::Volatile, Durability::Everysec] {
+        let (mut core, clock) = core(durability);
+        let now = core.now(&clock).node;
+        assert_eq!(core.latest_unlogged(), None);
+        ask(&mut core, &clock, "SET forever token");
+        ask(&mut core, &clock, "SET lock token PX 20000");
+        let owed = core.append_serving(now);
+        if durability == Durability::Volatile {
+            let latest = now.saturating_add(Duration::from_secs(20));
+            assert_eq!(core.latest_unlogged(), Some(latest));
+            assert_eq!(core.owed_until, latest);
+            assert_eq!(owed, (20_000_000_000, 1), "and one key without TTL");
+        } else {
+            assert_eq!((core.latest_unlogged(), owed), (None, (0, 0)));
+        }
+    }
+}

@@ -8,6 +8,7 @@ use quorlock_persistence::{
 };
 use std::sync::Arc;
 
+const THIRD: &str = "segment-0000000003.log";
 const LOST: Kind = Kind::new(13);
 
 /// Ten frames in four segments, each synced on its own.
@@ -228,6 +229,39 @@ fn what_is_no_damage_is_not_repaired() {
         matches!(error, RecoveryError::ForeignNode { .. }),
         "{error}"
     );
+}
+
+/// A start cuts the segment before its own: what nobody vouches for counts only in the newest one.
+#[test]
+fn the_last_frame_is_kept_only_where_nothing_can_have_cut_it_off() {
+    let whole = MemoryDisk::new();
+    commit(&mut open(&whole), b"first start");
+    let mut log = open(&whole);
+    log.appender.append(Kind::checkpoint_begin(9), 2, b"begin");
+    log.appender.append(Kind::checkpoint_end(11), 3, b"end");
+    commit(&mut log, b"durable");
+    commit(&mut log, b"last");
+    let older = whole.after_process_end();
+    assert!(log.preparer.prepare().unwrap());
+    drop(log);
+    let keeps_last_of = |disk: MemoryDisk, change: fn(&MemoryDisk)| {
+        change(&disk);
+        try_repair(&disk).unwrap();
+        let found = payloads(&read(&disk));
+        assert!(found.contains(&b"durable".to_vec()));
+        found.contains(&b"last".to_vec())
+    };
+    let older_is_damaged = |disk: &MemoryDisk| disk.edit(FIRST, |bytes| bytes.truncate(100));
+    assert!(keeps_last_of(older, older_is_damaged));
+    let keeps_last = |change| keeps_last_of(whole.after_process_end(), change);
+    assert!(keeps_last(|_| {}), "zeros were made ahead");
+    assert!(keeps_last(|disk| disk.remove(THIRD).unwrap()));
+    let used = |disk: &MemoryDisk| disk.edit(THIRD, |bytes| bytes[BLOCK] = 1);
+    assert!(!keeps_last(used));
+    let cut_short = |disk: &MemoryDisk| disk.edit(THIRD, |bytes| bytes.truncate(100));
+    assert!(!keeps_last(cut_short), "it may have been used");
+    let missing = |disk: &MemoryDisk| disk.rename(THIRD, "segment-0000000004.log").unwrap();
+    assert!(!keeps_last(missing), "the one before it is missing");
 }
 
 #[test]

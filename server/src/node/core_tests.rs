@@ -346,7 +346,10 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
     ask(&mut core, &clock, "SET a token PX 30000");
     for rotation in 1..=2 {
         preparer.prepare().unwrap();
-        while core.appender.rotations() < rotation {
+        for _ in 0..1_000 {
+            if core.appender.rotations() == rotation {
+                break;
+            }
             promises.push(core.promise.on_record_ns);
             let value = "x".repeat(4096);
             let set = format!("SET b {value} PX 5000");

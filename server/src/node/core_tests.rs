@@ -346,7 +346,7 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
     ask(&mut core, &clock, "SET a token PX 30000");
     for rotation in 1..=2 {
         preparer.prepare().unwrap();
-        for _ in 0..1_000 {
+        for _ in 0..10_000 {
             if core.appender.rotations() == rotation {
                 break;
             }

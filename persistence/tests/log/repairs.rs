@@ -39,6 +39,7 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
         .into_iter()
         .map(|name| (name.clone(), content(disk, &name)))
         .collect();
+    let cut = plan(disk).unwrap().cut();
     let done = try_repair(disk).unwrap();
     let recovery = read(disk);
     let mut found = payloads(&recovery);
@@ -57,6 +58,11 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
     // Whatever is not in the log any more, or was cut, lies in the folder as it was.
     let folder = done.folder.trim_start_matches("memory:").to_owned();
     let now = names(disk);
+    if let Some((_, file, _)) = cut {
+        let name = file.trim_start_matches("memory:");
+        let (_, bytes) = before.iter().find(|(it, _)| it == name).unwrap();
+        assert_eq!(content(disk, &format!("{folder}/{name}")), *bytes, "{name}");
+    }
     let cut = recovery.frames().count();
     for (name, bytes) in before {
         let copy = format!("{folder}/{name}");

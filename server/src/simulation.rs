@@ -26,7 +26,6 @@ use crate::node::commit::Failure;
 use crate::node::error::StartError;
 use crate::node::identity;
 use crate::node::log_thread::{Job, Jobs, Turn};
-use crate::node::log_writer;
 use crate::node::log_writer::Syncing;
 use crate::node::maintenance::{Maintenance, Wake, Work};
 use crate::node::shared::Shared;

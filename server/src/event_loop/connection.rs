@@ -91,6 +91,8 @@ pub(crate) enum Sent {
     All,
     /// The rest goes when the client has read.
     Partly,
+    /// The rest is left for the next iteration, so that one client's replies do not hold up others.
+    Enough,
     /// The client has gone.
     Broken,
 }
@@ -409,7 +411,11 @@ impl<S: Stream> Connection<S> {
 
     /// Sends as many of the replies as the stream takes; adds their bytes to `sent`.
     pub(crate) fn send(&mut self, sent: &mut u64) -> Sent {
+        let enough = *sent + SEND_BYTES_PER_ITERATION;
         while !self.replies.is_empty() {
+            if *sent >= enough {
+                return Sent::Enough;
+            }
             match send_once(&mut self.stream, &self.replies) {
                 Ok(count) => {
                     self.replies.advance(count);
@@ -458,6 +464,9 @@ const KEPT_BYTES_MAX: usize = 128 * 1024;
 /// An iteration ends here, so that one deep pipeline does not starve its neighbours.
 const REQUESTS_PER_ITERATION: usize = 1024;
 const REPLY_BYTES_PER_ITERATION: usize = 256 * 1024;
+
+/// One iteration sends about so much to one client.
+const SEND_BYTES_PER_ITERATION: u64 = 1024 * 1024;
 
 /// What a connection may keep between iterations.
 const IDLE_BYTES_MAX: usize = 1024;

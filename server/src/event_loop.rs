@@ -23,7 +23,11 @@ pub(crate) mod message;
 #[cfg(any(test, feature = "simulation"))]
 #[cfg_attr(
     not(feature = "simulation"),
-    allow(dead_code, unreachable_pub, reason = "only a simulation uses all of it")
+    allow(
+        dead_code,
+        unreachable_pub,
+        reason = "only a simulation uses all of it"
+    )
 )]
 pub(crate) mod pipe;
 pub(crate) mod stream;

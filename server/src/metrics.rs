@@ -8,7 +8,6 @@ mod exposition;
 mod listener;
 mod state;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -25,35 +24,17 @@ use crate::config::Config;
 use crate::node::error::StartError;
 use crate::node::shared::Shared;
 use crate::runtime;
-use listener::Bounded;
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
 ///
 /// # Errors
 /// When an address that must exist cannot be listened on.
 pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartError> {
-    let Some(mut port) = config.metrics_port else {
+    let Some(port) = config.metrics_port else {
         return Ok(Vec::new());
     };
-    let mut listeners: Vec<std::net::TcpListener> = Vec::new();
-    for address in &config.metrics_bind {
-        let wanted = SocketAddr::new(address.address, port);
-        match runtime::listener::bind(wanted, BACKLOG) {
-            Ok(bound) => {
-                // Port 0: the first address finds a free one, the others take the same.
-                port = bound.local_addr().map_or(port, |address| address.port());
-                listeners.push(bound);
-            }
-            Err(error) if address.is_optional && error.kind() != std::io::ErrorKind::AddrInUse => {}
-            Err(error) => {
-                return Err(StartError::BindMetrics {
-                    address: wanted,
-                    reason: error.to_string(),
-                });
-            }
-        }
-    }
-    Ok(listeners)
+    runtime::listener::bind_all(&config.metrics_bind, port, BACKLOG)
+        .map_err(|(address, reason)| StartError::BindMetrics { address, reason })
 }
 
 /// Serves until the node has stopped, on a thread of its own.
@@ -91,13 +72,11 @@ fn serve(listeners: Vec<std::net::TcpListener>, shared: &Arc<Shared>) -> JoinSet
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                let bounded = Bounded::new(listener, Arc::clone(&permits));
-                let router = router.clone();
-                serving.spawn(async move {
-                    if let Err(error) = axum::serve(bounded, router).await {
-                        tracing::warn!("the metrics endpoint ended: {error}");
-                    }
-                });
+                serving.spawn(listener::serve(
+                    listener,
+                    Arc::clone(&permits),
+                    router.clone(),
+                ));
             }
             Err(error) => tracing::warn!("the metrics endpoint cannot serve: {error}"),
         }
@@ -115,7 +94,7 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Whether the node takes part: what a load balancer or an orchestrator asks.
+/// Whether the node serves locks: what a load balancer or an orchestrator asks.
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let state = state::of(&shared);
     let mut response = plain(

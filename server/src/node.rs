@@ -109,12 +109,12 @@ impl Node {
         self.shared.verdict.stop.reason()
     }
 
-    /// Whether it takes part, or still waits out its restart delay.
+    /// Whether it serves locks, or still waits out its restart delay.
     pub fn is_serving(&self) -> bool {
         *self.shared.signals.serving.borrow()
     }
 
-    /// Resolves when the node takes part; at once if it does. Never, if it stops before.
+    /// Resolves when the node serves locks; at once if it does. Never, if it stops before.
     pub async fn serving(&self) {
         let mut serving = self.shared.signals.serving.subscribe();
         if serving.wait_for(|is_serving| *is_serving).await.is_err() {

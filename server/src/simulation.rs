@@ -31,7 +31,7 @@ use crate::node::maintenance::{Maintenance, Wake, Work};
 use crate::node::shared::Shared;
 use crate::node::start::{Begun, Plan, Reach, begin};
 pub use crate::past::{FileNumbers, NumberOf};
-use crate::past::{Identity, Place};
+use crate::past::{Fingerprint, Identity};
 use crate::simulation::worker::Worker;
 
 /// What a simulated node starts from.
@@ -109,7 +109,7 @@ impl Node {
             config,
             clock,
             disk,
-            place: Place::simulated(setup.place, setup.files.clone()),
+            fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
             random: Box::new(move |bytes| {
@@ -151,7 +151,7 @@ impl Node {
         self.shared.start.incarnation
     }
 
-    /// Whether it takes part.
+    /// Whether it serves locks.
     pub fn is_serving(&self) -> bool {
         *self.shared.signals.serving.borrow()
     }
@@ -322,7 +322,9 @@ impl Node {
         let Some(LogSync { syncing, done }) = self.syncing.take() else {
             return Ok(());
         };
-        let ran = syncing.map_or(Ok(()), |syncing| self.shared.log_writer.finish_sync(syncing));
+        let ran = syncing.map_or(Ok(()), |syncing| {
+            self.shared.log_writer.finish_sync(syncing)
+        });
         if let Some(done) = done {
             done();
         }
@@ -417,7 +419,9 @@ impl Node {
     pub fn stop(&mut self) -> Result<(), Failure> {
         self.shared.shut_down(&mut self.maintenance)?;
         let shared = &self.shared;
-        shared.place.rest(&*shared.disk, shared.start.incarnation);
+        shared
+            .fingerprint
+            .mark_stopped(&*shared.disk, shared.start.incarnation);
         Ok(())
     }
 

@@ -136,7 +136,7 @@ async fn sits_out_its_delay(node: &NodeProcess, killed: Duration) {
             break;
         }
         assert!(
-            reply.starts_with("-RESTARTDELAY node "),
+            reply.starts_with("-RESTARTDELAY "),
             "the answer was {reply:?}"
         );
         refusals += 1;

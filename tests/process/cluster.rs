@@ -101,7 +101,7 @@ fn with_always_a_killed_node_serves_again_at_once() {
     let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
     place.succeed(&["cluster", "kill", "1"]);
     let restarted = place.succeed(&["cluster", "restart", "1"]);
-    assert!(restarted.ends_with("it serves\n"), "{restarted}");
+    assert!(restarted.ends_with("it serves locks\n"), "{restarted}");
     place.succeed(&["release", "a", token.trim()]);
 }
 

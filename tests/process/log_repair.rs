@@ -46,7 +46,7 @@ fn without_the_operators_flag_it_explains_and_changes_nothing() {
     for part in [
         &format!("segment-0000000001.log at offset {begin}"),
         "kept would be everything up to position 5",
-        "takes no part for at least 60.0 s",
+        "serves no locks for at least 60 s",
         "Locks without TTL",
         "Nothing was changed",
         "--accept-lost-locks",

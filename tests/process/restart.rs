@@ -126,15 +126,16 @@ fn is_there(program: &str) -> bool {
 }
 
 #[test]
-fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
+fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     let place = Place::new();
     let mut node = start(&place, "data", &[]);
     let line = node.await_line(&place, "incarnation 1:");
-    assert!(line.contains(" # node "), "a warning: {line}");
-    assert!(line.contains(
-        "last stop unknown (empty data directory, unknown past), clean: unknown; no restart delay."
-    ));
-    node.await_line(&place, "takes part (incarnation 1)");
+    assert!(line.contains(" * node "), "no warning: {line}");
+    assert!(
+        line.ends_with("incarnation 1: new node; no restart delay"),
+        "{line}"
+    );
+    node.await_line(&place, "serves locks (incarnation 1)");
     assert!(node.ask("SET a t NX PX 300").starts_with("+OK"));
     node.kill();
 
@@ -142,16 +143,17 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
     let line = node.await_line(&place, "incarnation 2:");
     for part in [
         " # node ",
-        "last stop unclean (unclean stop), clean: no; it takes no part for 316 ms of a restart delay of 316 ms",
+        "last stop unclean (unclean stop), clean: no; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
         "because of: unclean stop. That is until about ",
         " UTC, if nobody sets this machine's clock. [cause unclean, weakest mode everysec, promise 300 ms, \
          cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same place yes, log whole yes, ",
     ] {
         assert!(line.contains(part), "{part}\n{line}");
     }
-    let line = node.await_line(&place, "took part again after ");
-    let waited = line.split("after ").nth(1).unwrap();
-    let waited: u64 = waited.split(' ').next().unwrap().parse().unwrap();
+    let line = node.await_line(&place, "serves locks again after ");
+    let info = node.ask("INFO restart");
+    let field = |line: &str| line.strip_prefix("restart_waited_ms:")?.parse().ok();
+    let waited: u64 = info.lines().find_map(field).unwrap();
     assert!((316..5_000).contains(&waited), "{line}");
     assert!(line.contains("(incarnation 2, restart delay because of: unclean stop)"));
     node.stop();

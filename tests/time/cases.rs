@@ -119,7 +119,7 @@ impl Stage {
         digits.parse().expect("an integer reply")
     }
 
-    /// What the node says is left of its restart delay; 0 if it takes part.
+    /// What the node says is left of its restart delay; 0 if it serves locks.
     fn delay_ms(&self) -> i64 {
         let reply = self.ask("EXISTS a");
         let Some(rest) = reply.split("for another ").nth(1) else {

@@ -245,12 +245,12 @@ impl<S: Stream> Connection<S> {
         self.then = Next::Read;
     }
 
-    /// Tells the batch which key one of its requests will touch.
-    pub(crate) fn hint(&self, request: &Request, batch: &mut Batch<'_>) {
+    /// Tells the batch the first key of one of its requests, to be prefetched.
+    pub(crate) fn note_key(&self, request: &Request, batch: &mut Batch<'_>) {
         if !self.session.is_trusted() {
             return;
         }
-        batch.hint(&self.session, |index| {
+        batch.note_key(&self.session, |index| {
             request.argument(index, &self.received)
         });
     }

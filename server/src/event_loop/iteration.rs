@@ -142,7 +142,7 @@ impl Iteration {
         while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
             self.collect(slots, connections);
             let (group, rest) = slots.split_at(self.counts.len());
-            self.warm(group, connections, &mut batch);
+            self.prefetch(group, connections, &mut batch);
             let mut requests = self.requests.drain(..);
             for (&slot, of_this) in group.iter().zip(self.counts.drain(..)) {
                 let connection = &mut connections[slot];
@@ -160,7 +160,7 @@ impl Iteration {
                 if connection.is_partial() {
                     connection.note_partial(batch.raw_ns());
                 }
-                batch.breathe();
+                batch.yield_engine();
             }
             slots = rest;
         }
@@ -179,8 +179,8 @@ impl Iteration {
         }
     }
 
-    /// Lets memory answer for the keys of several connections at once.
-    fn warm<S: Stream>(
+    /// Prefetches the keys of several connections at once.
+    fn prefetch<S: Stream>(
         &self,
         group: &[usize],
         connections: &Slab<Connection<S>>,
@@ -192,10 +192,10 @@ impl Iteration {
         let mut requests = self.requests.iter();
         for (&slot, &count) in group.iter().zip(&self.counts) {
             for request in requests.by_ref().take(count) {
-                connections[slot].hint(request, batch);
+                connections[slot].note_key(request, batch);
             }
         }
-        batch.warm();
+        batch.prefetch();
     }
 }
 

@@ -193,7 +193,11 @@ impl Page<'_> {
             statistics.misses,
         );
         let is_serving = f64::from(u8::from(state.is_serving()));
-        self.gauge("quorlock_serving", "1 when the node takes part", is_serving);
+        self.gauge(
+            "quorlock_serving",
+            "1 when the node serves locks",
+            is_serving,
+        );
         let left = state.left_ms() as f64 / 1_000.0;
         self.gauge(
             "quorlock_restart_delay_remaining_seconds",
@@ -256,7 +260,7 @@ impl Page<'_> {
         let waited = seconds(report.waited_ns().unwrap_or(0));
         self.gauge(
             "quorlock_restart_waited_seconds",
-            "Waited before taking part",
+            "Waited before it served locks",
             waited,
         );
         let labels = vec![

@@ -1,7 +1,9 @@
 //! What the node is doing, in one word and for people.
 
 use std::fmt;
+use std::time::Duration;
 
+use crate::date::show_duration;
 use crate::node::core::Phase;
 use crate::node::shared::Shared;
 
@@ -67,7 +69,8 @@ impl fmt::Display for State {
             Self::Serving => formatter.write_str("serving"),
             Self::Waiting(left_ms, reason) => write!(
                 formatter,
-                "restart delay: takes no part for another {left_ms} ms ({reason})"
+                "in its restart delay, serves no locks for another {} ({reason})",
+                show_duration(Duration::from_millis(*left_ms))
             ),
             Self::Stopping => formatter.write_str("stopping"),
             Self::Failed(why) => write!(formatter, "failed: {why}"),

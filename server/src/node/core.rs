@@ -16,6 +16,7 @@ use quorlock_engine::{
 use quorlock_persistence::{Appender, Batch, Kind};
 
 use crate::clock::{Clock, saturated_nanos};
+use crate::date::show_duration;
 use crate::node::durable_counts::Sample;
 use crate::node::time::Timekeeper;
 
@@ -45,7 +46,7 @@ pub(crate) struct Core {
     is_idle: bool,
 }
 
-/// Whether the node takes part.
+/// Whether the node serves locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// In its restart delay, until this node time, for this reason.
@@ -387,7 +388,8 @@ impl Core {
         self.append(now, &Record::Mode(record))
     }
 
-    /// Why the node takes no part right now.
+    /// Why the node serves no locks right now: the code, the milliseconds left and the node's id as
+    /// fields, and a sentence.
     fn refusal(&self, now: NodeTime) -> Reply {
         let text = match &self.phase {
             Phase::Serving => "ERR serving".to_owned(),
@@ -395,6 +397,7 @@ impl Core {
             Phase::Waiting(until, reason) => {
                 let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
                 let left_ms = left_ns.div_ceil(1_000_000);
+                let left = show_duration(Duration::from_millis(left_ms));
                 let code = if self.rules.answers_loading {
                     "LOADING"
                 } else {
@@ -403,7 +406,8 @@ impl Core {
                 let id = &self.rules.node_id;
                 let advice = self.rules.advice;
                 format!(
-                    "{code} node {id} takes no part for another {left_ms} ms ({reason}{advice})"
+                    "{code} {left_ms} {id} this node is in its restart delay and serves no locks for \
+                     another {left} ({reason}{advice})"
                 )
             }
         };

@@ -13,7 +13,7 @@ use crate::node::compaction::PART_BYTES;
 use crate::node::log_thread::Jobs;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin, system_random};
-use crate::past::Place;
+use crate::past::Fingerprint;
 use crate::session::Session;
 
 /// A node that serves; its log thread is whoever does the jobs.
@@ -26,7 +26,7 @@ pub(crate) fn started(
         config,
         clock,
         disk,
-        place: Place::named(0),
+        fingerprint: Fingerprint::named(0),
         sizes: Options::default(),
         part_bytes: PART_BYTES,
         random: Box::new(system_random),

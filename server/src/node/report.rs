@@ -11,7 +11,7 @@ use quorlock_engine::control::{Durability, Pending};
 use quorlock_engine::restart::Stop;
 
 use crate::config::Config;
-use crate::date::Date;
+use crate::date::{Date, show_duration};
 use crate::past::Past;
 
 /// One start of a node.
@@ -38,7 +38,7 @@ pub(crate) struct StartReport {
     pub(crate) trusts_fsync: bool,
     cap_ms: u128,
     frames: u64,
-    /// Nanoseconds from `began` until the node took part.
+    /// Nanoseconds from `began` until the node served locks.
     waited_ns: OnceLock<u64>,
 }
 
@@ -107,7 +107,7 @@ impl StartReport {
         })
     }
 
-    /// How long the node waited before it took part, in nanoseconds; none while it waits.
+    /// How long the node waited before it served locks, in nanoseconds; none while it waits.
     pub(crate) fn waited_ns(&self) -> Option<u64> {
         self.waited_ns.get().copied()
     }
@@ -140,10 +140,10 @@ impl StartReport {
     /// have to be waited out, and how many keys no delay covers.
     pub(crate) fn tell_of_unlogged(id: &str, left_ns: u64, without_ttl: u64) {
         if left_ns > 0 {
-            let left_ms = left_ns.div_ceil(1_000_000);
+            let left = show_nanos(left_ns);
             tracing::warn!(
                 "node {id} has recovered keys and runs with appendonly no: without a log a crash \
-                 now costs up to {left_ms} ms of restart delay, until the last of them has ended, as a \
+                 now costs up to {left} of restart delay, until the last of them has ended, as a \
                  clean stop does; start with appendonly yes to keep the keys"
             );
         }
@@ -156,7 +156,7 @@ impl StartReport {
         }
     }
 
-    /// Notes, once, that the node takes part; says after how long.
+    /// Notes, once, that the node serves locks; says after how long.
     pub(crate) fn served(&self, id: &str, now: NodeTime) {
         let waited_ns = now.as_nanos().saturating_sub(self.began.as_nanos());
         if self.waited_ns.set(waited_ns).is_err() {
@@ -165,36 +165,45 @@ impl StartReport {
         let incarnation = self.incarnation;
         if self.pending.is_some() {
             tracing::info!(
-                "node {id} took part again after {} ms (incarnation {incarnation}, restart delay \
-                 because of: {})",
-                waited_ns / 1_000_000,
+                "node {id} serves locks again after {} (incarnation {incarnation}, restart delay because \
+                 of: {})",
+                show_nanos(waited_ns),
                 self.reason()
             );
         } else {
-            tracing::info!("node {id} takes part (incarnation {incarnation})");
+            tracing::info!("node {id} serves locks (incarnation {incarnation})");
         }
     }
 
     /// A start that needs nobody's attention.
     fn is_harmless(&self) -> bool {
-        matches!(
-            self.stop,
-            Stop::Clean | Stop::NeverRan | Stop::NeverServed | Stop::Complete
-        )
+        self.is_new() || matches!(self.stop, Stop::Clean | Stop::NeverServed | Stop::Complete)
+    }
+
+    /// The first start of a node, as far as anybody knows. Where the past is unknown and counts,
+    /// the start waits.
+    fn is_new(&self) -> bool {
+        matches!(self.stop, Stop::NeverRan | Stop::Unknown) && self.pending.is_none()
     }
 
     fn line(&self, id: &str, wall_us: u64, advice: &str) -> String {
         let yes_or_no = |is_so| if is_so { "yes" } else { "no" };
         let decision = match self.end_estimate(self.began, wall_us) {
             Some(end) => format!(
-                "it takes no part for {} ms of a restart delay of {} ms, because of: {}. That is \
-                 until about {end} UTC, if nobody sets this machine's clock{advice}",
-                self.at_start_ns().div_ceil(1_000_000),
-                self.length_ns().div_ceil(1_000_000),
+                "it is in its restart delay of {} and serves no locks for another {}, because of: {}. \
+                 That is until about {end} UTC, if nobody sets this machine's clock{advice}",
+                show_nanos(self.length_ns()),
+                show_nanos(self.at_start_ns()),
                 self.reason(),
             ),
             None => "no restart delay".to_owned(),
         };
+        if self.is_new() {
+            return format!(
+                "node {id}, incarnation {}: new node; {decision}",
+                self.incarnation
+            );
+        }
         format!(
             "node {id}, incarnation {}: last stop {} ({}), clean: {}; {decision}. [cause {}, \
              weakest mode {}, promise {} ms, cap {} ms, restart-delay {}, trust-fsync {}, same boot \
@@ -215,6 +224,11 @@ impl StartReport {
             self.frames,
         )
     }
+}
+
+/// Nanoseconds for people, never less than they are by a millisecond.
+fn show_nanos(ns: u64) -> String {
+    show_duration(Duration::from_millis(ns.div_ceil(1_000_000)))
 }
 
 #[cfg(test)]
@@ -263,10 +277,10 @@ mod tests {
         );
         assert_eq!(
             report.line("ab", 1_795_194_000_000_000, "; do this"),
-            "node ab, incarnation 3: last stop clean (clean stop), clean: yes; it takes no part for \
-             4210 ms of a restart delay of 10210 ms, because of: unclean stop. That is until about \
-             20 Nov 2026 17:00:04.210 UTC, if nobody sets this machine's clock; do this. [cause \
-             unclean, weakest mode none, promise 10000 ms, cap 60000 ms, restart-delay auto, \
+            "node ab, incarnation 3: last stop clean (clean stop), clean: yes; it is in its \
+             restart delay of 10.2 s and serves no locks for another 4.2 s, because of: unclean stop. \
+             That is until about 20 Nov 2026 17:00:04.210 UTC, if nobody sets this machine's clock; do \
+             this. [cause unclean, weakest mode none, promise 10000 ms, cap 60000 ms, restart-delay auto, \
              trust-fsync no, same boot yes, same place yes, log whole no, 7 frames read]"
         );
         assert_eq!(report.waited_ns(), None);
@@ -288,5 +302,16 @@ mod tests {
         );
         assert!(!report(None, Stop::PowerLoss).is_harmless());
         assert!(report(None, Stop::Clean).is_harmless());
+    }
+
+    #[test]
+    fn the_first_start_of_a_node_is_no_warning() {
+        for stop in [Stop::NeverRan, Stop::Unknown] {
+            let report = report(None, stop);
+            let line = report.line("ab", 0, "");
+            assert_eq!(line, "node ab, incarnation 3: new node; no restart delay");
+            assert!(report.is_harmless());
+        }
+        assert!(!report(None, Stop::Emptied).is_harmless());
     }
 }

@@ -19,7 +19,7 @@ use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
 use crate::node::statistics::Statistics;
-use crate::past::{Identity, Place};
+use crate::past::{Fingerprint, Identity};
 use crate::session::clients::Clients;
 
 /// One node's state, behind one `Arc`.
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) identity: Identity,
-    pub(crate) place: Place,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) start: Start,
     pub(crate) verdict: Verdict,

@@ -27,8 +27,8 @@ use crate::node::settings::{Settings, durability};
 use crate::node::shared::{Shared, Signals};
 use crate::node::statistics::Statistics;
 use crate::node::time::{self, Timekeeper};
-use crate::past::place::is_own;
-use crate::past::{self, Directory, Identity, Log, Past, Place};
+use crate::past::fingerprint::is_own;
+use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener;
 
 /// What a node starts from.
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
     /// Tells machine and directory from others.
-    pub(crate) place: Place,
+    pub(crate) fingerprint: Fingerprint,
     /// The sizes of the log.
     pub(crate) sizes: Options,
     /// Bytes of one part of a checkpoint at most.
@@ -105,7 +105,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let mut engine = new_engine(&plan)?;
     let directory = Directory {
         disk: &*plan.disk,
-        place: &plan.place,
+        fingerprint: &plan.fingerprint,
         identity: known.as_ref(),
         log: Log::Recovered(&recovery),
     };
@@ -135,7 +135,9 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         assemble(plan, identity, engine, log, (start, &past, report), reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
     shared.begin(&mut maintenance)?;
-    let settled = shared.place.settle(&*shared.disk, start.incarnation);
+    let settled = shared
+        .fingerprint
+        .remove_older(&*shared.disk, start.incarnation);
     settled.map_err(StartError::Disk)?;
     Ok(Begun {
         shared,
@@ -159,25 +161,8 @@ fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
 }
 
 fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
-    let mut listeners: Vec<TcpListener> = Vec::new();
-    let mut port = config.port;
-    for address in &config.bind {
-        let wanted = SocketAddr::new(address.address, port);
-        match listener::bind(wanted, config.tcp_backlog) {
-            Ok(bound) => {
-                // Port 0: the first address finds a free one, the others take the same.
-                port = bound.local_addr().map_or(port, |address| address.port());
-                listeners.push(bound);
-            }
-            Err(error) if address.is_optional && error.kind() != std::io::ErrorKind::AddrInUse => {}
-            Err(error) => {
-                return Err(StartError::Bind {
-                    address: wanted,
-                    reason: error.to_string(),
-                });
-            }
-        }
-    }
+    let listeners = listener::bind_all(&config.bind, config.port, config.tcp_backlog)
+        .map_err(|(address, reason)| StartError::Bind { address, reason })?;
     if listeners.is_empty() {
         Err(StartError::NoAddress)
     } else {
@@ -233,7 +218,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         plan.clock.wall_us(),
         plan.clock.boottime_ns(),
     );
-    let place = plan.place.mark(&*plan.disk, incarnation);
+    let place = plan.fingerprint.mark(&*plan.disk, incarnation);
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),
@@ -293,7 +278,7 @@ fn assemble(
         workers: workers(plan.config.workers, cores()),
         settings: Settings::new(&plan.config),
         config: plan.config,
-        place: plan.place,
+        fingerprint: plan.fingerprint,
         disk: plan.disk,
         identity,
         start,

@@ -126,7 +126,9 @@ fn last_words(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), Fail
         return Ok(());
     }
     shared.shut_down(maintenance)?;
-    shared.place.rest(&*shared.disk, shared.start.incarnation);
+    shared
+        .fingerprint
+        .mark_stopped(&*shared.disk, shared.start.incarnation);
     Ok(())
 }
 

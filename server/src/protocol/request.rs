@@ -5,19 +5,19 @@
 //! request reads the same whether it arrives whole or byte by byte.
 //! It does not know commands, and it does not own the buffer.
 
+use quorlock_engine::parse_integer;
 use smallvec::SmallVec;
 
 use super::error::ProtocolError;
 use super::inline;
 use super::limits::Limits;
-use super::number::parse_integer;
 
 /// The arguments of one request, the command's name first.
 pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
 
 /// Finds the requests in a buffer that grows at the end.
 ///
-/// One turn of a connection: append what was received, call [`RequestParser::next_request`] until it
+/// One round of a connection: append what was received, call [`RequestParser::next_request`] until it
 /// gives `None`, execute, then remove [`RequestParser::take_consumed`] bytes from the front.
 ///
 /// A client that is not authenticated must be served request by request, since AUTH changes the

@@ -10,6 +10,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
+use crate::config::Bind;
 use crate::event_loop::message::Message;
 use crate::node::shared::Shared;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
@@ -18,7 +19,7 @@ use crate::runtime::inbox::{Handover, Inbox, Incoming};
 ///
 /// # Errors
 /// When the address is taken or not this machine's.
-pub(crate) fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
+fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -34,6 +35,31 @@ pub(crate) fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::Tc
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+/// Binds all addresses to one port; where it is 0 the first one finds a free one and the others take
+/// the same. An optional address that this machine does not have is left out.
+///
+/// # Errors
+/// The first address that cannot be listened on, and why.
+pub(crate) fn bind_all(
+    addresses: &[Bind],
+    mut port: u16,
+    backlog: u32,
+) -> Result<Vec<std::net::TcpListener>, (SocketAddr, String)> {
+    let mut listeners: Vec<std::net::TcpListener> = Vec::new();
+    for address in addresses {
+        let wanted = SocketAddr::new(address.address, port);
+        match bind(wanted, backlog) {
+            Ok(bound) => {
+                port = bound.local_addr().map_or(port, |address| address.port());
+                listeners.push(bound);
+            }
+            Err(error) if address.is_optional && error.kind() != io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err((wanted, error.to_string())),
+        }
+    }
+    Ok(listeners)
 }
 
 /// Whether clients on other machines cannot reach this address.

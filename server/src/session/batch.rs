@@ -6,7 +6,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use quorlock_engine::{Command, ErrorReply, Flags, Hint, LogLine, Moment, Reply, spec_named};
+use quorlock_engine::{
+    Command, ErrorReply, Flags, KeyHash, LogLine, Moment, Reply, is_arity, spec_named,
+};
 use smallvec::SmallVec;
 
 use crate::node::commit::Failure;
@@ -41,8 +43,8 @@ pub(crate) struct Batch<'a> {
     owed: Wait,
     /// For the node's log, once the engine is released.
     lines: Vec<Line>,
-    /// Where the keys of this batch are.
-    hints: SmallVec<[Hint; HINTS_INLINE]>,
+    /// The keys to prefetch.
+    keys: SmallVec<[KeyHash; KEYS_INLINE]>,
     /// Commands under the present lock, and whether a script was among them.
     under_lock: usize,
     has_run_script: bool,
@@ -81,7 +83,7 @@ impl<'a> Batch<'a> {
             raw_ns: None,
             owed: Wait::default(),
             lines: Vec::new(),
-            hints: SmallVec::new(),
+            keys: SmallVec::new(),
             under_lock: 0,
             has_run_script: false,
             commands: 0,
@@ -171,7 +173,7 @@ impl<'a> Batch<'a> {
             return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
         session.note_command(row.name);
-        if !row.takes(arguments.len()) {
+        if !is_arity(row.arity, arguments.len()) {
             return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
                 row.name,
             ))));
@@ -215,31 +217,31 @@ impl<'a> Batch<'a> {
             .get_or_insert_with(|| self.shared.clock.raw_ns())
     }
 
-    /// Notes which key a request will touch, for [`Batch::warm`].
-    pub(crate) fn hint<'b>(
+    /// Notes the first key of a request, for [`Batch::prefetch`].
+    pub(crate) fn note_key<'b>(
         &mut self,
         session: &Session,
         argument: impl Fn(usize) -> Option<&'b [u8]>,
     ) {
         // A poisoned lock is reported by the commands.
         let Ok((core, _)) = self.core() else { return };
-        if let Some(hint) = core.engine.hint(session.caller.database, argument) {
-            self.hints.push(hint);
+        let database = session.caller.database;
+        if let Some(key) = core.engine.first_key_hash(database, argument) {
+            self.keys.push(key);
         }
     }
 
-    /// Fetches the places of all noted keys into the processor's caches at once: one after the other,
-    /// each would be waited for.
-    pub(crate) fn warm(&mut self) {
+    /// Prefetches all noted keys.
+    pub(crate) fn prefetch(&mut self) {
         if let Some((core, _)) = &self.core {
-            core.engine.warm(&self.hints);
+            core.engine.prefetch(&self.keys);
         }
-        self.hints.clear();
+        self.keys.clear();
     }
 
     /// Between two connections: lets others have the engine after many commands, and takes a new
     /// moment after a script, which may have run for long.
-    pub(crate) fn breathe(&mut self) {
+    pub(crate) fn yield_engine(&mut self) {
         if self.has_run_script || self.under_lock >= COMMANDS_PER_LOCK {
             self.release();
         }
@@ -319,7 +321,7 @@ impl Line {
 
 /// The engine is released between connections after so many commands.
 const COMMANDS_PER_LOCK: usize = 256;
-const HINTS_INLINE: usize = 64;
+const KEYS_INLINE: usize = 64;
 /// The engine is released before a reply of this size is rendered, which takes about as long as
 /// releasing and locking it.
 const LONG_REPLY_BYTES: usize = 64 * 1024;

@@ -5,11 +5,10 @@
 //! cannot happen would only end with the timeout.
 
 use quorlock_engine::control::Durability;
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
 use crate::node::commit::Failure;
 use crate::node::shared::Shared;
-use crate::protocol::number::parse_integer as integer;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -106,7 +105,7 @@ pub(crate) fn wait(
     _: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let parsed = integer(arguments[1])
+    let parsed = parse_integer(arguments[1])
         .ok_or(ErrorReply::NOT_AN_INTEGER)
         .and_then(|_| timeout(arguments[2]));
     Ok(Answer::Reply(match parsed {
@@ -117,11 +116,11 @@ pub(crate) fn wait(
 
 /// Whether the local sync is wanted, and the timeout in milliseconds.
 fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
-    let local = integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let local = parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     if !(0..=1).contains(&local) {
         return Err(LOCAL_RANGE);
     }
-    let replicas = integer(arguments[2]).ok_or(NOT_POSITIVE)?;
+    let replicas = parse_integer(arguments[2]).ok_or(NOT_POSITIVE)?;
     if replicas < 0 {
         return Err(NOT_POSITIVE);
     }
@@ -129,7 +128,7 @@ fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
 }
 
 fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
-    let timeout_ms = integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
+    let timeout_ms = parse_integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
     u64::try_from(timeout_ms).map_err(|_| TIMEOUT_NEGATIVE)
 }
 

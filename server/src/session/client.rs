@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
 use crate::node::commit::Failure;
 use crate::session::Session;
@@ -90,7 +90,7 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
             let ids: Option<BTreeSet<u64>> = ids
                 .iter()
-                .map(|id| std::str::from_utf8(id).ok()?.parse().ok())
+                .map(|id| u64::try_from(parse_integer(id)?).ok())
                 .collect();
             match ids {
                 Some(ids) => clients.with_ids(&ids),

@@ -168,7 +168,7 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<(Config, Vec<String>), Er
         names.any(|name| name.eq_ignore_ascii_case(directive))
     };
     let notices = after.notices().iter();
-    let named = notices.filter(|notice| is_named(notice.directive));
+    let named = notices.filter(|notice| is_named(&notice.directive));
     let lines = named.map(ToString::to_string).collect();
     Ok((after, lines))
 }

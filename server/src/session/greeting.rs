@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use quorlock_engine::{ErrorReply, Protocol, Reply};
+use quorlock_engine::{ErrorReply, Protocol, Reply, parse_integer};
 
 use crate::node::commit::Failure;
 use crate::node::shared::Shared;
@@ -155,17 +155,16 @@ pub(crate) fn select(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let number = std::str::from_utf8(arguments[1])
-        .ok()
-        .and_then(|text| text.parse::<i64>().ok());
-    Ok(Answer::Reply(match number.map(u8::try_from) {
-        None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
-        Some(Ok(database)) if database < batch.shared.config.databases => {
-            session.select(database);
-            Reply::Ok
-        }
-        Some(_) => Reply::Error(ErrorReply::fixed("ERR DB index is out of range")),
-    }))
+    Ok(Answer::Reply(
+        match parse_integer(arguments[1]).map(u8::try_from) {
+            None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
+            Some(Ok(database)) if database < batch.shared.config.databases => {
+                session.select(database);
+                Reply::Ok
+            }
+            Some(_) => Reply::Error(ErrorReply::fixed("ERR DB index is out of range")),
+        },
+    ))
 }
 
 pub(crate) fn reset(

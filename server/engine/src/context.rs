@@ -1,69 +1,84 @@
-//! One command's turn: what a command function may see and do.
+//! One command's context: what a command function may see and do.
 //!
 //! Every change goes through here, so that no change can miss the journal, the reply's dependency
 //! or the rules on keys without a TTL. A change is either made and journalled, or refused and
 //! nothing has happened.
 
+mod undo;
+
 use std::sync::Arc;
 
-use crate::caller::{Caller, DATABASES};
-use crate::effects::{Effects, NO_ROOM};
+use crate::effects::{Dependency, Effects, NO_ROOM};
 use crate::error::ErrorReply;
-use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
+use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
-use crate::keyspace::{Keyspace, Place};
+use crate::keyspace::{DATABASES, KeySlot, Keyspace};
 use crate::mutation;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, NodeTime};
 
+/// The dialect in which a connection reads its replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The protocol every Redis client speaks.
+    #[default]
+    Resp2,
+    /// The protocol chosen with `HELLO 3`.
+    Resp3,
+}
+
+/// The connection on whose behalf a command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The selected database, below [`DATABASES`].
+    pub database: u8,
+    /// The connection's number.
+    pub client_id: u64,
+    /// The dialect of its replies.
+    pub protocol: Protocol,
+}
+
 /// What a command works on. A script makes one for each command it calls.
 #[derive(Debug)]
-pub(crate) struct Turn<'e> {
+pub(crate) struct CommandContext<'e> {
     pub(crate) keyspace: &'e mut Keyspace,
     pub(crate) now: Moment,
     pub(crate) caller: Caller,
     pub(crate) effects: &'e mut Effects,
 }
 
-/// How the effects were when a script began.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UndoMark {
-    journal_bytes: usize,
-    longest_deadline: Option<NodeTime>,
-    uncovered: bool,
-}
-
-impl Turn<'_> {
-    /// Finds a key without telling anybody: the reply must not depend on the result, or
-    /// [`Turn::reveal`] must follow.
-    pub(crate) fn peek(&self, key: &[u8]) -> Place {
+impl CommandContext<'_> {
+    /// Finds a key and notes nothing: the reply must not depend on the result, or
+    /// [`CommandContext::reveal`] must follow.
+    pub(crate) fn peek(&self, key: &[u8]) -> KeySlot {
         self.keyspace
             .locate(self.now.node, self.caller.database, key)
     }
 
     /// Makes the reply depend on the writes that made this key what it is, or made it absent.
-    pub(crate) fn reveal(&mut self, place: &Place) {
-        let (any, synced) = self.keyspace.dependency(place);
-        self.effects.depends.raise(any, synced);
+    pub(crate) fn reveal(&mut self, found: &KeySlot) {
+        self.effects.depends.raise(self.keyspace.dependency(found));
     }
 
     /// Finds a key for a reply that tells of it.
-    pub(crate) fn lookup(&mut self, key: &[u8]) -> Place {
-        let place = self.peek(key);
-        self.reveal(&place);
+    pub(crate) fn lookup(&mut self, key: &[u8]) -> KeySlot {
+        let found = self.peek(key);
+        self.reveal(&found);
         let statistics = &mut self.keyspace.statistics;
-        let counter = match place.live {
+        let counter = match found.live {
             Some(_) => &mut statistics.hits,
             None => &mut statistics.misses,
         };
         *counter = counter.saturating_add(1);
-        place
+        found
     }
 
     /// Makes the reply depend on everything logged so far: it tells of all keys.
     pub(crate) fn reveal_all(&mut self) {
-        let (any, synced) = (self.keyspace.last_position, self.keyspace.last_uncovered);
-        self.effects.depends.raise(any, synced);
+        self.effects.depends.raise(Dependency {
+            any: self.keyspace.last_position,
+            synced: self.keyspace.last_uncovered,
+        });
     }
 
     pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {
@@ -71,8 +86,8 @@ impl Turn<'_> {
     }
 
     /// The string a key holds; `None` if there is no such key.
-    pub(crate) fn string(&self, place: &Place) -> Result<Option<&[u8]>, ErrorReply> {
-        match place.live.map(|slot| self.value(slot)) {
+    pub(crate) fn string(&self, found: &KeySlot) -> Result<Option<&[u8]>, ErrorReply> {
+        match found.live.map(|slot| self.value(slot)) {
             None => Ok(None),
             Some(ValueRef::String(bytes)) => Ok(Some(bytes)),
             Some(_) => Err(ErrorReply::WRONG_TYPE),
@@ -80,8 +95,8 @@ impl Turn<'_> {
     }
 
     /// The string a key holds as a reply, charged before it is made.
-    pub(crate) fn string_reply(&mut self, place: &Place) -> Result<Reply, ErrorReply> {
-        let Some(slot) = place.live else {
+    pub(crate) fn string_reply(&mut self, found: &KeySlot) -> Result<Reply, ErrorReply> {
+        let Some(slot) = found.live else {
             self.effects.charge(0)?;
             return Ok(Reply::Nil);
         };
@@ -97,8 +112,8 @@ impl Turn<'_> {
     }
 
     /// The hash a key holds; `None` if there is no such key.
-    pub(crate) fn fields(&self, place: &Place) -> Result<Option<&Fields>, ErrorReply> {
-        match place.live.map(|slot| self.value(slot)) {
+    pub(crate) fn fields(&self, found: &KeySlot) -> Result<Option<&Fields>, ErrorReply> {
+        match found.live.map(|slot| self.value(slot)) {
             None => Ok(None),
             Some(ValueRef::Hash(fields)) => Ok(Some(fields)),
             Some(_) => Err(ErrorReply::WRONG_TYPE),
@@ -108,9 +123,9 @@ impl Turn<'_> {
     /// The same beside the effects, for a reply that is charged while the hash is read.
     pub(crate) fn fields_and_effects(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
     ) -> Result<Option<(&Fields, &mut Effects)>, ErrorReply> {
-        match place.live.map(|slot| self.keyspace.value(slot)) {
+        match found.live.map(|slot| self.keyspace.value(slot)) {
             None => Ok(None),
             Some(ValueRef::Hash(fields)) => Ok(Some((fields, self.effects))),
             Some(_) => Err(ErrorReply::WRONG_TYPE),
@@ -118,8 +133,8 @@ impl Turn<'_> {
     }
 
     /// The deadline of a key, [`Deadline::NEVER`] without a TTL or without a key.
-    pub(crate) fn deadline(&self, place: &Place) -> Deadline {
-        place
+    pub(crate) fn deadline(&self, found: &KeySlot) -> Deadline {
+        found
             .live
             .map_or(Deadline::NEVER, |slot| self.keyspace.entry(slot).deadline)
     }
@@ -127,88 +142,88 @@ impl Turn<'_> {
     /// Writes a string, whatever was there before.
     pub(crate) fn put_string(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         key: &[u8],
         value: &[u8],
         deadline: Deadline,
     ) -> Result<(), ErrorReply> {
-        self.admit_key(place, key, value.len())?;
+        self.admit_key(found, key, value.len())?;
         self.admit_value(value.len())?;
         self.admit_deadline(deadline)?;
         let journal = &mut self.effects.journal;
         mutation::encode_replace(
             journal,
-            place.database,
+            found.database,
             key,
             ValueRef::String(value),
             deadline,
         );
-        self.store(place, Body::string(key, value), deadline)
+        self.store(found, Body::string(key, value), deadline)
     }
 
     /// Writes a hash, whatever was there before.
     pub(crate) fn put_hash(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         key: &[u8],
         fields: Fields,
         deadline: Deadline,
     ) -> Result<(), ErrorReply> {
-        self.admit_key(place, key, fields.bytes())?;
+        self.admit_key(found, key, fields.bytes())?;
         self.admit_value(fields.bytes())?;
         self.admit_deadline(deadline)?;
         let journal = &mut self.effects.journal;
         mutation::encode_replace(
             journal,
-            place.database,
+            found.database,
             key,
             ValueRef::Hash(&fields),
             deadline,
         );
-        self.store(place, Body::hash(key, fields), deadline)
+        self.store(found, Body::hash(key, fields), deadline)
     }
 
-    fn store(&mut self, place: &Place, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
-        self.note_before(place);
+    fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
+        self.note_before(found);
         let is_stored = self
             .keyspace
-            .put(place, body, deadline, self.effects.position);
+            .put(found, body, deadline, self.effects.position);
         debug_assert!(is_stored, "admission has found room");
         self.note_deadline(deadline);
-        self.note_after(place, deadline);
+        self.note_after(found, deadline);
         Ok(())
     }
 
     /// Gives a key that exists another deadline, or none with [`Deadline::NEVER`].
     pub(crate) fn set_deadline(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         key: &[u8],
         deadline: Deadline,
     ) -> Result<(), ErrorReply> {
-        let Some(slot) = place.live else {
+        let Some(slot) = found.live else {
             return Ok(());
         };
         self.admit_bytes(key.len())?;
         self.admit_deadline(deadline)?;
-        mutation::encode_set_deadline(&mut self.effects.journal, place.database, key, deadline);
-        self.note_before(place);
+        mutation::encode_set_deadline(&mut self.effects.journal, found.database, key, deadline);
+        self.note_before(found);
         self.keyspace
             .set_deadline(slot, deadline, self.effects.position);
         self.note_deadline(deadline);
-        self.note_after(place, deadline);
+        self.note_after(found, deadline);
         Ok(())
     }
 
-    /// Sets fields of a hash that exists: field and value by turns. All of them or, with an error,
+    /// Sets fields of a hash that exists: fields and values alternate. All of them or, with an error,
     /// none.
     pub(crate) fn set_fields(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         key: &[u8],
         pairs: &[&[u8]],
     ) -> Result<(), ErrorReply> {
-        let (Some(slot), Some(fields)) = (place.live, self.fields(place)?) else {
+        let (Some(slot), Some(fields)) = (found.live, self.fields(found)?) else {
             return Ok(());
         };
         let limit = self.keyspace.rules.value_bytes_max;
@@ -216,17 +231,17 @@ impl Turn<'_> {
         let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         let parts = pairs.clone().map(|(field, value)| [key, field, value]);
         self.admit_bytes(parts.map(|parts| mutation::bytes_of(&parts)).sum())?;
-        let deadline = self.deadline(place);
+        let deadline = self.deadline(found);
         self.admit_deadline(deadline)?;
-        self.note_before(place);
+        self.note_before(found);
         for (field, value) in pairs {
-            mutation::encode_hash_set(&mut self.effects.journal, place.database, key, field, value);
+            mutation::encode_hash_set(&mut self.effects.journal, found.database, key, field, value);
             self.keyspace
                 .set_field(slot, field, value, self.effects.position);
         }
         // A re-entered lock is granted anew for the time it has left.
         self.note_deadline(deadline);
-        self.note_after(place, deadline);
+        self.note_after(found, deadline);
         Ok(())
     }
 
@@ -234,11 +249,11 @@ impl Turn<'_> {
     /// Returns how many there were.
     pub(crate) fn remove_fields(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         key: &[u8],
         names: &[&[u8]],
     ) -> Result<usize, ErrorReply> {
-        let Some(fields) = self.fields(place)? else {
+        let Some(fields) = self.fields(found)? else {
             return Ok(0);
         };
         let held = fields.len();
@@ -249,11 +264,11 @@ impl Turn<'_> {
         }
         let mut removed: usize = 0;
         for name in names {
-            // With its last field the key is gone, and with it the place.
+            // With its last field the key is gone, and with it the found.
             if removed == held {
                 break;
             }
-            if self.remove_field(place, key, name)? {
+            if self.remove_field(found, key, name)? {
                 removed = removed.saturating_add(1);
             }
         }
@@ -262,27 +277,27 @@ impl Turn<'_> {
 
     fn remove_field(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         key: &[u8],
         field: &[u8],
     ) -> Result<bool, ErrorReply> {
-        let Some(fields) = self.fields(place)? else {
+        let Some(fields) = self.fields(found)? else {
             return Ok(false);
         };
         let (is_present, count) = (fields.get(field).is_some(), fields.len());
-        let Some(slot) = place.live.filter(|_| is_present) else {
+        let Some(slot) = found.live.filter(|_| is_present) else {
             return Ok(false);
         };
         if count == 1 {
-            return self.delete(place, key);
+            return self.delete(found, key);
         }
         self.admit_bytes(key.len().saturating_add(field.len()))?;
-        mutation::encode_hash_delete(&mut self.effects.journal, place.database, key, field);
-        self.note_before(place);
-        let deadline = self.deadline(place);
+        mutation::encode_hash_delete(&mut self.effects.journal, found.database, key, field);
+        self.note_before(found);
+        let deadline = self.deadline(found);
         self.keyspace
             .remove_field(slot, field, self.effects.position);
-        self.note_after(place, deadline);
+        self.note_after(found, deadline);
         Ok(true)
     }
 
@@ -296,23 +311,23 @@ impl Turn<'_> {
         }
         let mut deleted: usize = 0;
         for key in keys {
-            let place = self.peek(key);
-            self.reveal(&place);
-            deleted = deleted.saturating_add(usize::from(self.delete(&place, key)?));
+            let found = self.peek(key);
+            self.reveal(&found);
+            deleted = deleted.saturating_add(usize::from(self.delete(&found, key)?));
         }
         Ok(deleted)
     }
 
     /// Deletes a key. False if it does not exist.
-    pub(crate) fn delete(&mut self, place: &Place, key: &[u8]) -> Result<bool, ErrorReply> {
-        let Some(slot) = place.live else {
+    pub(crate) fn delete(&mut self, found: &KeySlot, key: &[u8]) -> Result<bool, ErrorReply> {
+        let Some(slot) = found.live else {
             return Ok(false);
         };
         self.admit_bytes(key.len())?;
-        mutation::encode_delete(&mut self.effects.journal, place.database, key);
-        self.note_before(place);
+        mutation::encode_delete(&mut self.effects.journal, found.database, key);
+        self.note_before(found);
         self.keyspace
-            .remove(place.hash, slot, self.effects.position);
+            .remove(found.hash, slot, self.effects.position);
         Ok(true)
     }
 
@@ -341,56 +356,6 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Starts to record the way back, when a script starts.
-    pub(crate) fn begin_undo(&mut self) -> UndoMark {
-        self.keyspace.begin_undo();
-        UndoMark {
-            journal_bytes: self.effects.journal.len(),
-            longest_deadline: self.effects.longest_deadline,
-            uncovered: self.effects.uncovered,
-        }
-    }
-
-    /// Keeps what the script did. With `require-ttl` a script that leaves a key without a
-    /// sufficient deadline is undone instead, and refused; only the state after its end counts.
-    pub(crate) fn commit_undo(&mut self, mark: UndoMark) -> Result<(), ErrorReply> {
-        let (limit, position) = (self.covered_until(), self.effects.position);
-        let is_uncovered = |entry: &&Entry| {
-            !entry.is_vacant() && entry.position() == position && !is_covered(entry.deadline, limit)
-        };
-        let found: Vec<u64> = self
-            .keyspace
-            .written_entries()
-            .filter(is_uncovered)
-            .map(|entry| self.keyspace.hash_of(entry))
-            .collect();
-        if !found.is_empty() {
-            if self.keyspace.rules.require_ttl {
-                self.rollback(mark);
-                return Err(REQUIRE_TTL);
-            }
-            self.effects.uncovered = true;
-            for hash in found {
-                self.keyspace.mark_uncovered(hash, position);
-            }
-        }
-        self.keyspace.commit_undo();
-        Ok(())
-    }
-
-    /// Takes back what the script did, as if it had never been called. What it has read stays in
-    /// the reply's dependency.
-    pub(crate) fn rollback(&mut self, mark: UndoMark) {
-        let position = self.effects.position;
-        self.keyspace.rollback(position);
-        self.effects.journal.truncate(mark.journal_bytes);
-        self.effects.longest_deadline = mark.longest_deadline;
-        self.effects.uncovered = mark.uncovered;
-        let depends = &mut self.effects.depends;
-        depends.any = depends.any.min(position.saturating_sub(1));
-        depends.synced = depends.synced.min(position.saturating_sub(1));
-    }
-
     /// The last instant at which a restart delay still makes up for the loss of a key.
     fn covered_until(&self) -> NodeTime {
         self.now
@@ -399,27 +364,27 @@ impl Turn<'_> {
     }
 
     /// A change of a key that was uncovered before this group began makes the group uncovered.
-    fn note_before(&mut self, place: &Place) {
-        let Some(slot) = place.live else { return };
+    fn note_before(&mut self, found: &KeySlot) {
+        let Some(slot) = found.live else { return };
         let entry = self.keyspace.entry(slot);
         if entry.position() != self.effects.position
             && !is_covered(entry.deadline, self.covered_until())
         {
-            self.note_uncovered(place);
+            self.note_uncovered(found);
         }
     }
 
     /// Leaving a key uncovered does so too. Of a script only the outcome counts.
-    fn note_after(&mut self, place: &Place, deadline: Deadline) {
+    fn note_after(&mut self, found: &KeySlot, deadline: Deadline) {
         if !self.keyspace.is_recording() && !is_covered(deadline, self.covered_until()) {
-            self.note_uncovered(place);
+            self.note_uncovered(found);
         }
     }
 
-    fn note_uncovered(&mut self, place: &Place) {
+    fn note_uncovered(&mut self, found: &KeySlot) {
         self.effects.uncovered = true;
         self.keyspace
-            .mark_uncovered(place.hash, self.effects.position);
+            .mark_uncovered(found.hash, self.effects.position);
     }
 
     fn note_deadline(&mut self, deadline: Deadline) {
@@ -430,14 +395,14 @@ impl Turn<'_> {
         }
     }
 
-    fn admit_key(&mut self, place: &Place, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
+    fn admit_key(&mut self, found: &KeySlot, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
         if key.len() > self.keyspace.rules.key_bytes_max {
             let limit = self.keyspace.rules.key_bytes_max;
             return Err(ErrorReply::new(format!(
                 "ERR key is longer than {limit} bytes"
             )));
         }
-        if place.stored.is_none() && self.keyspace.is_full() {
+        if found.stored.is_none() && self.keyspace.is_full() {
             return Err(TOO_MANY_KEYS);
         }
         self.admit_bytes(key.len().saturating_add(bytes))

@@ -1,4 +1,4 @@
-//! Where a node lives: what tells its directory from a copy, a restored backup, or another
+//! The fingerprint of a node's directory: what tells it from a copy, a restored backup, or another
 //! machine's.
 //!
 //! A backup brings back the bytes of files, never the files themselves. So each start makes a new,
@@ -22,14 +22,15 @@ use std::time::UNIX_EPOCH;
 
 use quorlock_persistence::Disk;
 
+use crate::fnv::fnv;
 use crate::past::identity;
 
-/// The directory a node lives in; a disk in memory has a name instead.
+/// Takes the fingerprint of a node's directory; a disk in memory has a name instead.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Fingerprint {
     directory: Option<PathBuf>,
     machine_file: PathBuf,
-    /// Stands for the place of a disk in memory.
+    /// The fingerprint of a disk in memory.
     name: u64,
     /// Tells the files of a disk in memory from copies of them, where it can.
     #[cfg(feature = "simulation")]
@@ -52,8 +53,8 @@ impl std::fmt::Debug for FileNumbers {
     }
 }
 
-impl Place {
-    /// The place of a disk in memory: the same as long as its name is.
+impl Fingerprint {
+    /// That of a disk in memory: the same as long as its name is.
     pub(crate) fn named(name: u64) -> Self {
         Self {
             directory: None,
@@ -64,7 +65,7 @@ impl Place {
         }
     }
 
-    /// The place of a disk in memory whose files can be told from copies: it has markers, as a directory has.
+    /// That of a disk in memory whose files can be told from copies: it has markers, as a directory has.
     #[cfg(feature = "simulation")]
     pub(crate) fn simulated(name: u64, files: Option<FileNumbers>) -> Self {
         Self {
@@ -135,7 +136,7 @@ impl Place {
 
     /// The fingerprint that START of this incarnation has if it was written here, and if its run
     /// ended as its log says: with a complete SHUTDOWN, or without.
-    pub(crate) fn fingerprint(&self, incarnation: u64, is_shut_down: bool) -> u64 {
+    pub(crate) fn value(&self, incarnation: u64, is_shut_down: bool) -> u64 {
         if !self.has_files() {
             return self.name;
         }
@@ -148,10 +149,7 @@ impl Place {
         let bytes = machine
             .into_iter()
             .chain(parts.iter().flatten().flat_map(|part| part.to_le_bytes()));
-        // FNV-1a: a fingerprint on disk needs a hash that never changes.
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        fnv(bytes)
     }
 
     /// Makes this incarnation's marker, durable before START can name it; gives the fingerprint.
@@ -164,12 +162,12 @@ impl Place {
             file.write_at(0, MARKER_TEXT)?;
             disk.sync_dir()?;
         }
-        Ok(self.fingerprint(incarnation, false))
+        Ok(self.value(incarnation, false))
     }
 
     /// Gives the marker its other name, once SHUTDOWN is durable. A marker that keeps its name only
-    /// fails to betray an older log that is put back.
-    pub(crate) fn rest(&self, disk: &dyn Disk, incarnation: u64) {
+    /// does not show that an older log was put back.
+    pub(crate) fn mark_stopped(&self, disk: &dyn Disk, incarnation: u64) {
         if !self.has_files() {
             return;
         }
@@ -180,11 +178,11 @@ impl Place {
     }
 
     /// Removes the markers of other incarnations, once START of this one is durable. That is durable itself before
-    /// anybody is answered: a marker that a power loss brings back would vouch for an older log.
+    /// anybody is answered: a marker that a power loss brings back would make an older log look like this one.
     ///
     /// # Errors
     /// When the directory cannot be read or written.
-    pub(crate) fn settle(&self, disk: &dyn Disk, incarnation_now: u64) -> io::Result<()> {
+    pub(crate) fn remove_older(&self, disk: &dyn Disk, incarnation_now: u64) -> io::Result<()> {
         if !self.has_files() {
             return Ok(());
         }
@@ -255,19 +253,19 @@ mod tests {
     struct Home {
         directory: tempfile::TempDir,
         disk: Arc<RealDisk>,
-        place: Place,
+        fingerprint: Fingerprint,
     }
 
     fn home() -> Home {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(identity::FILE), "id").unwrap();
         fs::write(directory.path().join("machine"), "one").unwrap();
-        let mut place = Place::of(directory.path());
-        place.machine_file = directory.path().join("machine");
+        let mut fingerprint = Fingerprint::of(directory.path());
+        fingerprint.machine_file = directory.path().join("machine");
         Home {
             disk: RealDisk::open(directory.path()).unwrap(),
             directory,
-            place,
+            fingerprint,
         }
     }
 
@@ -275,28 +273,28 @@ mod tests {
     fn the_fingerprint_stays_until_something_is_replaced() {
         let home = home();
         let path = home.directory.path();
-        let here = home.place.mark(&*home.disk, 7).unwrap();
-        assert_eq!(home.place.fingerprint(7, true), here);
-        assert_eq!(home.place.fingerprint(7, false), here);
-        assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
-        home.place.rest(&*home.disk, 7);
-        assert_eq!(home.place.fingerprint(7, true), here, "it is the same file");
+        let here = home.fingerprint.mark(&*home.disk, 7).unwrap();
+        assert_eq!(home.fingerprint.value(7, true), here);
+        assert_eq!(home.fingerprint.value(7, false), here);
+        assert_eq!(home.fingerprint.newest_incarnation(&*home.disk).unwrap(), 7);
+        home.fingerprint.mark_stopped(&*home.disk, 7);
+        assert_eq!(home.fingerprint.value(7, true), here, "it is the same file");
         assert_ne!(
-            home.place.fingerprint(7, false),
+            home.fingerprint.value(7, false),
             here,
             "the log says that it still ran"
         );
-        assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 7);
+        assert_eq!(home.fingerprint.newest_incarnation(&*home.disk).unwrap(), 7);
         fs::write(path.join("incarnation-0000000007"), MARKER_TEXT).unwrap();
         assert_ne!(
-            home.place.fingerprint(7, true),
+            home.fingerprint.value(7, true),
             here,
             "a name from before the stop"
         );
         fs::remove_file(path.join("incarnation-0000000007")).unwrap();
         fs::write(path.join("other"), "x").unwrap();
         assert_eq!(
-            home.place.fingerprint(7, true),
+            home.fingerprint.value(7, true),
             here,
             "other files do not matter"
         );
@@ -311,14 +309,14 @@ mod tests {
             drop(old);
         };
         for name in ["incarnation-0000000007.stopped", identity::FILE] {
-            let before = home.place.fingerprint(7, true);
+            let before = home.fingerprint.value(7, true);
             replace(name);
-            assert_ne!(home.place.fingerprint(7, true), before, "{name}");
+            assert_ne!(home.fingerprint.value(7, true), before, "{name}");
         }
-        let before = home.place.fingerprint(7, true);
+        let before = home.fingerprint.value(7, true);
         fs::write(path.join("machine"), "two").unwrap();
-        assert_ne!(home.place.fingerprint(7, true), before, "another machine");
-        assert_eq!(Place::named(5).fingerprint(7, true), 5);
+        assert_ne!(home.fingerprint.value(7, true), before, "another machine");
+        assert_eq!(Fingerprint::named(5).value(7, true), 5);
     }
 
     #[test]
@@ -330,14 +328,14 @@ mod tests {
             eprintln!("skipped: this file system does not say when a file was made");
             return;
         }
-        home.place.mark(&*home.disk, 1).unwrap();
+        home.fingerprint.mark(&*home.disk, 1).unwrap();
         let inode = fs::metadata(&path).unwrap().ino();
-        let before = home.place.fingerprint(1, true);
+        let before = home.fingerprint.value(1, true);
         for _ in 0..100 {
             fs::remove_file(&path).unwrap();
             fs::write(&path, MARKER_TEXT).unwrap();
             if fs::metadata(&path).unwrap().ino() == inode {
-                assert_ne!(home.place.fingerprint(1, true), before);
+                assert_ne!(home.fingerprint.value(1, true), before);
                 return;
             }
         }
@@ -357,11 +355,11 @@ mod tests {
             fs::write(path.join(name), "").unwrap();
         }
         for number in [3, 4, 5] {
-            home.place.mark(&*home.disk, number).unwrap();
+            home.fingerprint.mark(&*home.disk, number).unwrap();
         }
-        home.place.rest(&*home.disk, 4);
-        assert_eq!(home.place.newest_incarnation(&*home.disk).unwrap(), 5);
-        home.place.settle(&*home.disk, 5).unwrap();
+        home.fingerprint.mark_stopped(&*home.disk, 4);
+        assert_eq!(home.fingerprint.newest_incarnation(&*home.disk).unwrap(), 5);
+        home.fingerprint.remove_older(&*home.disk, 5).unwrap();
         let mut left: Vec<String> = fs::read_dir(path)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -407,7 +405,7 @@ mod tests {
     #[test]
     fn the_fingerprint_of_the_same_files_never_changes() {
         let number = |name: &str| (name == identity::FILE).then_some(41);
-        let place = Place::simulated(6, Some(FileNumbers(Arc::new(number))));
+        let fingerprint = Fingerprint::simulated(6, Some(FileNumbers(Arc::new(number))));
         let bytes = [7_u128, 0, 42, 0, 0, 0].map(u128::to_le_bytes);
         let expected = bytes
             .iter()
@@ -415,7 +413,7 @@ mod tests {
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        assert_eq!(place.fingerprint(1, true), expected);
-        assert_eq!(format!("{:?}", place.files.unwrap()), "FileNumbers");
+        assert_eq!(fingerprint.value(1, true), expected);
+        assert_eq!(format!("{:?}", fingerprint.files.unwrap()), "FileNumbers");
     }
 }

@@ -171,7 +171,8 @@ impl<S: Stream> EventLoop<S> {
     pub(crate) fn iterate(&mut self) {
         for slot in std::mem::take(&mut self.sending) {
             // The stream may have taken the rest since.
-            let is_sending = |connection: &Connection<S>| matches!(connection.stage, Stage::Sending);
+            let is_sending =
+                |connection: &Connection<S>| matches!(connection.stage, Stage::Sending);
             if self.connections.get(slot).is_some_and(is_sending) {
                 self.send(slot);
             }

@@ -33,6 +33,7 @@ pub(crate) mod pipe;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,14 +46,15 @@ use crate::core::commit::Failure;
 use crate::core::commit_queue::{CommitQueue, Plan, Released, refusal};
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
-use crate::event_loop::connection::{Connection, Received, Sent, Stage};
+use crate::event_loop::connection::{Connection, Sent, Stage};
 use crate::event_loop::draining::Draining;
 use crate::event_loop::guard::Guard;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::limits::Reason;
 use crate::event_loop::message::{Message, Task};
 use crate::event_loop::stream::Stream;
-use crate::session::{Blocked, Next, Session};
+use crate::event_loop::waits::leave;
+use crate::session::{Next, Session};
 
 /// The connections of one worker.
 pub(crate) struct EventLoop<S> {
@@ -67,6 +69,11 @@ pub(crate) struct EventLoop<S> {
     has_looked_again: bool,
     /// Connections whose replies have not left.
     unsent: usize,
+    /// Connections whose streams may take more of their replies than one iteration sends.
+    sending: Vec<usize>,
+    /// A connection was closed while its replies waited for the log: what it has executed is to be
+    /// written all the same, since others may read it.
+    has_abandoned: bool,
     sent_bytes: u64,
     counted_sent_bytes: u64,
     guard: Guard,
@@ -95,6 +102,8 @@ impl<S: Stream> EventLoop<S> {
             closed: Vec::new(),
             has_looked_again: false,
             unsent: 0,
+            sending: Vec::new(),
+            has_abandoned: false,
             sent_bytes: 0,
             counted_sent_bytes: 0,
             asked_to_leave: Vec::new(),
@@ -131,6 +140,7 @@ impl<S: Stream> EventLoop<S> {
         }
         match connection.stage {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
+            Stage::Sending if self.sending.contains(&slot) => {}
             Stage::Sending => self.send(slot),
             Stage::Blocked => self.receive_blocked(slot),
             Stage::Reading | Stage::Held | Stage::LacksSegment | Stage::Closed => {}
@@ -159,6 +169,14 @@ impl<S: Stream> EventLoop<S> {
 
     /// Does all that has come since the last time.
     pub(crate) fn iterate(&mut self) {
+        for slot in std::mem::take(&mut self.sending) {
+            // The stream may have taken the rest since.
+            let is_sending =
+                |connection: &Connection<S>| matches!(connection.stage, Stage::Sending);
+            if self.connections.get(slot).is_some_and(is_sending) {
+                self.send(slot);
+            }
+        }
         self.execute();
         self.release();
         if self.wants_another_look() {
@@ -182,7 +200,12 @@ impl<S: Stream> EventLoop<S> {
 
     /// How long nothing is to be done unless something comes; without end where nothing is due.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        if self.has_looked_again || !self.iteration.is_empty() || !self.asked_to_leave.is_empty() {
+        let is_more = self.has_looked_again
+            || !self.iteration.is_empty()
+            || !self.sending.is_empty()
+            || self.has_abandoned
+            || !self.asked_to_leave.is_empty();
+        if is_more {
             return Some(Duration::ZERO);
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
@@ -242,6 +265,7 @@ impl<S: Stream> EventLoop<S> {
             self.coalescing.note(&mut connection.served);
             if connection.has_replies() {
                 if let Some(reason) = self.guard.judge_output(&self.node, connection) {
+                    self.has_abandoned = true;
                     self.close_because(slot, reason);
                     continue;
                 }
@@ -273,70 +297,9 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    fn block(&mut self, slot: usize, blocked: Blocked) {
-        let connection = &mut self.connections[slot];
-        self.tasks.push(Task::Wait {
-            connection: slot,
-            client_id: connection.session.client.id,
-            blocked,
-        });
-        let counter = &self.node.statistics.blocked;
-        counter.fetch_add(1, Ordering::Relaxed);
-        connection.stage = Stage::Blocked;
-        if connection.has_work() {
-            self.receive_blocked(slot);
-        } else {
-            self.guard.count(connection);
-        }
-    }
-
-    fn receive_blocked(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        let received = self.iteration.receive_waiting(&self.node, connection);
-        self.guard.count(connection);
-        if received == Received::End {
-            self.close(slot);
-        }
-    }
-
-    fn answer(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let is_waiting = matches!(connection.stage, Stage::Blocked);
-        if !is_waiting || connection.session.client.id != client_id {
-            return;
-        }
-        let counter = &self.node.statistics.blocked;
-        counter.fetch_sub(1, Ordering::Relaxed);
-        connection.answer(&blocked.reply(&self.node));
-        connection.session.client.touch(self.node.clock.raw_ns());
-        connection.stage = Stage::Held;
-        self.queue.push(slot, connection.wait);
-        self.unsent += 1;
-    }
-
-    fn wait_for_segment(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::LacksSegment;
-        self.guard.count(connection);
-        if self.lacking_segment.is_empty() {
-            self.tasks.push(Task::MakeSegment);
-        }
-        self.lacking_segment.push(slot);
-    }
-
-    fn retry_with_segment(&mut self) {
-        for slot in self.lacking_segment.drain(..) {
-            let connection = &mut self.connections[slot];
-            connection.stage = Stage::Reading;
-            self.iteration.queue(slot, connection);
-        }
-    }
-
     /// Makes the log as durable as the replies need, and sends those that may leave.
     fn commit(&mut self) {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && !self.has_abandoned {
             return;
         }
         if let Err(failure) = self.make_durable() {
@@ -348,7 +311,9 @@ impl<S: Stream> EventLoop<S> {
 
     fn make_durable(&mut self) -> Result<(), Failure> {
         let node = &self.node;
+        let has_abandoned = std::mem::take(&mut self.has_abandoned);
         match self.queue.plan(&node.commit) {
+            Plan::Nothing if has_abandoned => node.log_writer.write(&node.executor),
             Plan::Nothing => Ok(()),
             Plan::Write => node.log_writer.write(&node.executor),
             Plan::Commit => node.log_writer.write_and_sync(&node.executor),
@@ -387,7 +352,10 @@ impl<S: Stream> EventLoop<S> {
                 connection.stage = Stage::Reading;
                 self.go_on(slot);
             }
-            Sent::Partly => {
+            sent @ (Sent::Partly | Sent::Enough) => {
+                if sent == Sent::Enough {
+                    self.sending.push(slot);
+                }
                 let has_taken = self.sent_bytes > sent_before;
                 connection.note_unsent(has_taken, || self.node.clock.raw_ns());
                 self.guard.count(connection);
@@ -409,9 +377,13 @@ impl<S: Stream> EventLoop<S> {
         match connection.stage {
             Stage::Held => {
                 self.unsent -= 1;
+                self.has_abandoned = true;
                 self.queue.forget(slot);
             }
-            Stage::Sending => self.unsent -= 1,
+            Stage::Sending => {
+                self.unsent -= 1;
+                self.sending.retain(|sending| *sending != slot);
+            }
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
             Stage::Reading | Stage::Blocked | Stage::Closed => {}
         }
@@ -458,16 +430,6 @@ impl<S: Stream> EventLoop<S> {
         }
         self.guard.publish(&self.node);
     }
-}
-
-/// Takes a client off the node's list and ends what waits for it.
-fn leave<S>(node: &NodeState, tasks: &mut Vec<Task>, connection: &Connection<S>) {
-    let client_id = connection.session.client.id;
-    if matches!(connection.stage, Stage::Blocked) {
-        node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
-        tasks.push(Task::StopWaiting { client_id });
-    }
-    node.clients.remove(client_id);
 }
 
 /// How often an event loop that was told to stop looks whether its replies have left.

@@ -163,3 +163,49 @@ fn clients_that_send_no_requests_write_few_lines() {
     assert_eq!(node.event_loop.connections.len(), 0);
     assert_eq!(node.event_loop.guard.lines.left_out(), 20);
 }
+
+/// What it has executed is visible to others, and WAITAOF of anybody must cover it.
+#[test]
+fn what_a_client_that_is_closed_for_its_output_has_executed_is_written() {
+    let mut node = Stepped::new(|config| {
+        config
+            .set("client-output-buffer-limit", &["normal", "1000", "0", "0"])
+            .unwrap();
+    });
+    let client = node.client();
+    let value = "v".repeat(2_000);
+    let set = request(&["SET", "a", &value, "PX", "90000"]);
+    client.send((set + &request(&["GET", "a"])).as_bytes());
+    node.iterate();
+    assert!(client.is_closed());
+    let node = &node.event_loop.node;
+    let appended = node.lock().unwrap().appender.next_position().get() - 1;
+    assert_eq!(node.commit.written(), appended);
+}
+
+/// Such a client would be sent to for as long as it reads, while others wait.
+#[test]
+fn one_iteration_sends_a_bounded_part_of_long_replies() {
+    let mut node = Stepped::new(|config| config.appendonly = false);
+    let client = node.client();
+    let value = "v".repeat(1_000_000);
+    let set = request(&["SET", "long", &value, "PX", "90000"]);
+    node.ask(&client, set.as_bytes(), b"+OK\r\n");
+    client.send(request(&[&["MGET"][..], &["long"; 5]].concat()).as_bytes());
+    let mut longest = 0;
+    let mut received = 0;
+    for _ in 0..8 {
+        node.iterate();
+        let sent = client.take_received().len();
+        longest = longest.max(sent);
+        received += sent;
+        let is_done = received > 5 * value.len();
+        assert_eq!(node.event_loop.pause() == Some(Duration::ZERO), !is_done);
+        if is_done {
+            break;
+        }
+    }
+    let overhead = b"*5\r\n".len() + 5 * b"$1000000\r\n\r\n".len();
+    assert_eq!(received, 5 * value.len() + overhead);
+    assert_eq!(longest, 1024 * 1024);
+}

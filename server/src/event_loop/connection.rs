@@ -9,13 +9,13 @@ use std::io::IoSlice;
 
 use smallvec::SmallVec;
 
+use crate::core::clients::CLIENT_BYTES;
+use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::{Activity, Facts, OverSoftLimit};
 use crate::event_loop::memory::Held;
 use crate::event_loop::stream::{Stream, StreamError};
-use crate::node::core::Wait;
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
-use crate::session::clients::CLIENT_BYTES;
 use crate::session::{Batch, Next, Session};
 
 /// One client's connection.

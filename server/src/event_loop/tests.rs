@@ -10,8 +10,8 @@ use super::pipe::{Pipe, PipeStream};
 use super::*;
 use crate::clock::SettableClock;
 use crate::config::{ClientMemory, Config};
+use crate::core::log_queue::Jobs;
 use crate::node::for_tests;
-use crate::node::log_thread::Jobs;
 
 /// An event loop whose iterations a test takes.
 struct Stepped {
@@ -25,9 +25,9 @@ impl Stepped {
         let mut config = Config::default();
         change(&mut config);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
-        let (shared, preparer, jobs) = for_tests::started(config, disk, clock);
+        let (node, preparer, jobs) = for_tests::started(config, disk, clock);
         Self {
-            event_loop: EventLoop::new(shared),
+            event_loop: EventLoop::new(node),
             pipes: Vec::new(),
             _kept: (preparer, jobs),
         }
@@ -36,10 +36,10 @@ impl Stepped {
     /// A client that the event loop has just learned of.
     fn connect(&mut self) -> (Pipe, Arc<Client>) {
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let shared = &self.event_loop.shared;
-        let client = shared.clients.add((nobody, nobody), 0, 0);
-        if shared.config.requirepass.is_some() {
-            shared.clients.note_unauthenticated(&client);
+        let node = &self.event_loop.node;
+        let client = node.clients.add((nobody, nobody), 0, 0);
+        if node.config.requirepass.is_some() {
+            node.clients.note_unauthenticated(&client);
         }
         let pipe = Pipe::new(usize::MAX, None);
         let slot = self.event_loop.next_slot();
@@ -111,7 +111,7 @@ fn requests_that_wait_for_long_replies_of_others_are_counted_and_bounded() {
         let connections = node.event_loop.connections.iter();
         let held: Vec<_> = connections.map(|(_, one)| one.held()).collect();
         let sum: usize = held.iter().map(|one| one.bytes()).sum();
-        let counted = &node.event_loop.shared.clients.buffer_bytes;
+        let counted = &node.event_loop.node.clients.buffer_bytes;
         assert_eq!(counted.load(Ordering::Relaxed), sum);
         let read = held.iter().filter(|one| one.input_bytes > 0).count();
         let bound = read_before.replace(read).unwrap_or(160);
@@ -178,9 +178,9 @@ fn what_a_client_that_is_closed_for_its_output_has_executed_is_written() {
     client.send((set + &request(&["GET", "a"])).as_bytes());
     node.iterate();
     assert!(client.is_closed());
-    let shared = &node.event_loop.shared;
-    let appended = shared.lock().unwrap().appender.next_position().get() - 1;
-    assert_eq!(shared.commit.written(), appended);
+    let state = &node.event_loop.node;
+    let appended = state.lock().unwrap().appender.next_position().get() - 1;
+    assert_eq!(state.commit.written(), appended);
 }
 
 /// Such a client would be sent to for as long as it reads, while others wait.

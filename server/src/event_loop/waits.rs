@@ -4,11 +4,11 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::message::Task;
 use crate::event_loop::stream::Stream;
-use crate::node::shared::Shared;
 use crate::session::Blocked;
 
 impl<S: Stream> EventLoop<S> {
@@ -19,7 +19,7 @@ impl<S: Stream> EventLoop<S> {
             client_id: connection.session.client.id,
             blocked,
         });
-        let counter = &self.shared.statistics.blocked;
+        let counter = &self.node.statistics.blocked;
         counter.fetch_add(1, Ordering::Relaxed);
         connection.stage = Stage::Blocked;
         if connection.has_work() {
@@ -31,7 +31,7 @@ impl<S: Stream> EventLoop<S> {
 
     pub(super) fn receive_blocked(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        let received = self.iteration.receive_waiting(&self.shared, connection);
+        let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
         if received == Received::End {
             self.close(slot);
@@ -46,10 +46,10 @@ impl<S: Stream> EventLoop<S> {
         if !is_waiting || connection.session.client.id != client_id {
             return;
         }
-        let counter = &self.shared.statistics.blocked;
+        let counter = &self.node.statistics.blocked;
         counter.fetch_sub(1, Ordering::Relaxed);
-        connection.answer(&blocked.reply(&self.shared));
-        connection.session.client.touch(self.shared.clock.raw_ns());
+        connection.answer(&blocked.reply(&self.node));
+        connection.session.client.touch(self.node.clock.raw_ns());
         connection.stage = Stage::Held;
         self.queue.push(slot, connection.wait);
         self.unsent += 1;
@@ -75,11 +75,11 @@ impl<S: Stream> EventLoop<S> {
 }
 
 /// Takes a client off the node's list and ends what waits for it.
-pub(super) fn leave<S: Stream>(shared: &Shared, tasks: &mut Vec<Task>, connection: &Connection<S>) {
+pub(super) fn leave<S: Stream>(node: &NodeState, tasks: &mut Vec<Task>, connection: &Connection<S>) {
     let client_id = connection.session.client.id;
     if matches!(connection.stage, Stage::Blocked) {
-        shared.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
+        node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
         tasks.push(Task::StopWaiting { client_id });
     }
-    shared.clients.remove(client_id);
+    node.clients.remove(client_id);
 }

@@ -75,7 +75,11 @@ impl<S: Stream> EventLoop<S> {
 }
 
 /// Takes a client off the node's list and ends what waits for it.
-pub(super) fn leave<S: Stream>(node: &NodeState, tasks: &mut Vec<Task>, connection: &Connection<S>) {
+pub(super) fn leave<S: Stream>(
+    node: &NodeState,
+    tasks: &mut Vec<Task>,
+    connection: &Connection<S>,
+) {
     let client_id = connection.session.client.id;
     if matches!(connection.stage, Stage::Blocked) {
         node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{Identity, MemoryDisk, Options, Preparer, Recovery};
 
 use crate::clock::{Clock, SettableClock};
-use crate::core::executor::{Executor, Phase, Rules};
+use crate::core::executor::{Executor, Phase, Rules, Unlogged};
 use crate::core::time::Timekeeper;
 use crate::core::wait::Wait;
 
@@ -354,10 +354,15 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
     ask(&mut executor, &clock, "SET a token PX 30000");
     for rotation in 1..=2 {
         preparer.prepare().unwrap();
-        while executor.appender.rotations() < rotation {
+        for _ in 0..10_000 {
+            if executor.appender.rotations() == rotation {
+                break;
+            }
             promises.push(executor.promise.on_record_ns);
             let value = "x".repeat(4096);
-            ask(&mut executor, &clock, &format!("SET b {value} PX 5000"));
+            let set = format!("SET b {value} PX 5000");
+            let (reply, _) = ask(&mut executor, &clock, &set);
+            assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
         }
         promises.dedup();
     }
@@ -367,4 +372,47 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
         "nothing falls between rotations"
     );
     assert_eq!(executor.promise.on_record_ns, 5_000_000_000);
+}
+
+#[test]
+fn node_time_goes_with_the_clock_and_a_reply_has_taken_its_length() {
+    let (mut executor, clock) = executor(Durability::Everysec);
+    let before = executor.now(&clock).node;
+    clock.advance(Duration::from_secs(1));
+    let second = executor.now(&clock).node.as_nanos() - before.as_nanos();
+    assert_eq!(second, 1_000_000_000);
+    ask(
+        &mut executor,
+        &clock,
+        &format!("SET key {}", "x".repeat(100)),
+    );
+    ask(&mut executor, &clock, "GET key");
+    assert!(executor.reply_bytes() >= 100, "{}", executor.reply_bytes());
+}
+
+#[test]
+fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
+    for durability in [Durability::Volatile, Durability::Everysec] {
+        let (mut executor, clock) = executor(durability);
+        let now = executor.now(&clock).node;
+        assert_eq!(executor.latest_unlogged(), None);
+        ask(&mut executor, &clock, "SET forever token");
+        ask(&mut executor, &clock, "SET lock token PX 20000");
+        let owed = executor.append_serving(now);
+        if durability == Durability::Volatile {
+            let latest = now.saturating_add(Duration::from_secs(20));
+            assert_eq!(executor.latest_unlogged(), Some(latest));
+            assert_eq!(executor.owed_until, latest);
+            let expected = Unlogged {
+                left_ns: 20_000_000_000,
+                without_ttl: 1,
+            };
+            assert_eq!(owed, expected);
+        } else {
+            assert_eq!(
+                (executor.latest_unlogged(), owed),
+                (None, Unlogged::default())
+            );
+        }
+    }
 }

@@ -80,8 +80,8 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
     run(async {
         let machine = Machine::new();
         let gate = Gate::before_syncs_of(&machine.disk());
-        let _open = OpenAtEnd(Arc::clone(&gate));
         let node = machine.start(NO).await;
+        let _open = OpenAtEnd(Arc::clone(&gate));
         let mut client = wire(&node);
         assert_eq!(client.info("aof_last_rewrite_time_sec"), "-1");
         for key in 0..1_000 {

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let mut signals = Signals::that_break_off()?;
+        let mut signals = Signals::that_interrupt()?;
         let request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)

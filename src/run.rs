@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Fai
     let program = Program::find(&arguments.command)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let mut signals = Signals::that_break_off()?;
+        let mut signals = Signals::that_interrupt()?;
         let request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)

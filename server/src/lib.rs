@@ -11,6 +11,7 @@ compile_error!(
 
 pub mod clock;
 pub mod config;
+mod core;
 mod date;
 mod event_loop;
 mod fnv;

@@ -206,9 +206,9 @@ mod tests {
         let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
         for (incarnation, stop) in [(1, Stop::Unknown), (2, Stop::Complete), (3, Stop::Complete)] {
             let config = with("appendfsync", "always");
-            let (shared, _, _) = for_tests::started(config, Arc::new(disk.clone()), clock.clone());
-            assert_eq!(shared.start.incarnation, incarnation);
-            assert_eq!(shared.verdict.stop, stop, "start {incarnation}");
+            let (node, _, _) = for_tests::started(config, Arc::new(disk.clone()), clock.clone());
+            assert_eq!(node.facts.start.incarnation, incarnation);
+            assert_eq!(node.facts.verdict.stop, stop, "start {incarnation}");
         }
     }
 

@@ -145,9 +145,9 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     let line = node.await_line(&place, "incarnation 2:");
     for part in [
         " # node ",
-        "last stop unclean (unclean stop), clean: no; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
+        "last stop: unclean stop; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
         "because of: unclean stop. That is until about ",
-        " UTC, if nobody sets this machine's clock. [cause unclean, weakest mode everysec, promise 300 ms, \
+        " UTC, if nobody sets this machine's clock. [stop unclean, clean no, cause unclean, weakest mode everysec, TTL bound 300 ms, \
          cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same place yes, log whole yes, ",
     ] {
         assert!(line.contains(part), "{part}\n{line}");
@@ -163,7 +163,7 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     let mut node = start(&place, "data", &["--metrics-port", "0"]);
     let line = node.await_line(&place, "incarnation 3:");
     assert!(line.contains(" * node "), "no warning: {line}");
-    assert!(line.contains("last stop clean (clean stop), clean: yes; no restart delay."));
+    assert!(line.contains("last stop: clean stop; no restart delay. [stop clean, clean yes,"));
     let line = node.await_line(&place, "metrics at http://127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap();
     let port: u16 = port.split('/').next().unwrap().parse().unwrap();
@@ -210,7 +210,7 @@ fn what_real_tools_put_back_is_noticed() {
         }
         let mut node = start(&place, "data", &[]);
         let line = node.await_line(&place, "incarnation 2:");
-        for part in ["last stop moved", "for 61210 ms", "same place no"] {
+        for part in ["[stop moved,", "for another 61.", "same place no"] {
             assert!(line.contains(part), "{steps:?}: {part}\n{line}");
         }
         assert!(node.ask("GET a").starts_with("-RESTARTDELAY"), "{steps:?}");
@@ -239,7 +239,7 @@ fn another_machine_id_is_another_machine() {
     }
     let mut node = start_in(&place, "data", &[], &inside);
     let line = node.await_line(&place, "incarnation 3:");
-    assert!(line.contains("last stop moved"), "{line}");
+    assert!(line.contains("[stop moved,"), "{line}");
     node.stop();
 }
 
@@ -279,7 +279,7 @@ fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
     let mut node = start(&place, "data", &[]);
     let line = node.await_line(&place, "incarnation 3:");
     assert!(
-        line.contains("last stop clean"),
+        line.contains("[stop clean,"),
         "the same file, at home again: {line}"
     );
     node.stop();

@@ -283,7 +283,7 @@ mod tests {
             text: text.into(),
         };
         let reads = "let now = SystemClock.raw_ns();";
-        assert_eq!(clock_seam(&at("server/src/node/commit.rs", reads)).len(), 1);
+        assert_eq!(clock_seam(&at("server/src/core/commit.rs", reads)).len(), 1);
         for path in [
             "server/src/clock/system.rs",
             "server/tests/x.rs",

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// What the kernel shows a process. Offsets are those of a time namespace of its own; without
 /// any, and without a boot id, it is the machine's own world.

@@ -133,7 +133,7 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert(
         "enable-protected-configs",
         "no",
-        "CONFIG SET changes only directives that are marked as changeable",
+        "CONFIG SET changes what is safe to change while the node runs, and nothing else",
     ),
     Directive::inert("gopher-enabled", "no", "there is no Gopher"),
     Directive::inert_family("hash-max-*", ENCODING),

@@ -145,6 +145,17 @@ fn the_book_lists_every_directive() {
 }
 
 #[test]
+fn the_book_lists_what_can_be_changed_while_a_node_runs() {
+    let book = include_str!("../../../docs/book/configuration.md");
+    let (_, rest) = book.split_once("`CONFIG SET` changes ").unwrap();
+    let (list, _) = rest.split_once(". ").unwrap();
+    for directive in directives() {
+        let is_listed = list.contains(&format!("`{}`", directive.name));
+        assert_eq!(is_listed, directive.is_live(), "{}", directive.name);
+    }
+}
+
+#[test]
 fn refusals_have_redis_s_shape() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(

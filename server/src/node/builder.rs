@@ -8,7 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::node::compaction::PART_BYTES;
+use crate::core::compaction::PART_BYTES;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
@@ -121,8 +121,8 @@ impl NodeBuilder {
         let (sender, outcome) = watch::channel(None);
         let supervisor = threads::spawn(plan, ready, sender).map_err(StartError::Thread)?;
         match started.await {
-            Ok(Ok((shared, address))) => Ok(Node {
-                shared,
+            Ok(Ok((node, address))) => Ok(Node {
+                node,
                 address,
                 outcome,
                 supervisor: Some(supervisor),

@@ -1,6 +1,6 @@
 //! The table of commands about the connection and the node. One row is one command.
 
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{Session, about, blocked, client, config, greeting, info};
 

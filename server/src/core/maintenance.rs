@@ -13,10 +13,10 @@ use quorlock_engine::control::{Pending, Record, Start};
 use quorlock_engine::{NodeTime, incarnation};
 
 use crate::clock::{Clock, saturated_nanos};
-use crate::node::compaction::{self, Compaction};
-use crate::node::core::{Core, Phase, Unlogged};
-use crate::node::rewrites::{LogSize, Rewrites};
-use crate::node::settings::Settings;
+use crate::core::compaction::{self, Compaction};
+use crate::core::executor::{Executor, Phase, Unlogged};
+use crate::core::rewrites::{LogSize, Rewrites};
+use crate::core::settings::Settings;
 
 /// Decides what the node does next beside its clients.
 #[derive(Debug)]
@@ -147,14 +147,14 @@ impl Maintenance {
     }
 
     /// Puts START on record, and SERVING with it where there is nothing to wait for: one sync for both.
-    pub(crate) fn start(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
-        let now = core.time.node_now(clock);
+    pub(crate) fn start(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
         for record in incarnation::at_start(self.start) {
-            core.append(now, &record);
+            executor.append(now, &record);
         }
         match self.pending {
             Some(_) => Step::work(Work::Commit),
-            None => self.begin_serving(core, now),
+            None => self.begin_serving(executor, now),
         }
     }
 
@@ -164,55 +164,55 @@ impl Maintenance {
     }
 
     /// The next step, now that the work of the last one is done.
-    pub(crate) fn next(&mut self, core: &mut Core, view: View<'_>) -> Step {
+    pub(crate) fn next(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
         match self.stage {
-            Stage::Delay => self.wait_out_delay(core, view.clock),
-            Stage::Serving(unlogged) => self.serve(core, view, unlogged),
-            Stage::Served => self.live(core, view),
+            Stage::Delay => self.wait_out_delay(executor, view.clock),
+            Stage::Serving(unlogged) => self.serve(executor, view, unlogged),
+            Stage::Served => self.live(executor, view),
         }
     }
 
     /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
-    pub(crate) fn stop(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
-        let now = core.time.node_now(clock);
-        let waiting = match &core.phase {
+    pub(crate) fn stop(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
+        let waiting = match &executor.phase {
             Phase::Waiting(..) => self.pending,
             Phase::Serving | Phase::Stopped(_) => None,
         };
-        let latest = core.latest_unlogged();
-        let shutdown = incarnation::at_stop(waiting, core.mode.durability(), latest, now);
-        core.phase = Phase::Stopped("it is stopping");
-        if let Some(record) = core.time.wall_off_record(clock) {
-            core.append(now, &record);
+        let latest = executor.latest_unlogged();
+        let shutdown = incarnation::at_stop(waiting, executor.mode.durability(), latest, now);
+        executor.phase = Phase::Stopped("it is stopping");
+        if let Some(record) = executor.time.wall_off_record(clock) {
+            executor.append(now, &record);
         }
-        core.append(now, &shutdown);
+        executor.append(now, &shutdown);
         Step::work(Work::Commit)
     }
 
-    fn wait_out_delay(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
-        let now = core.time.node_now(clock);
-        match core.delay_left(now) {
-            Some(Duration::ZERO) => self.begin_serving(core, now),
+    fn wait_out_delay(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
+        match executor.delay_left(now) {
+            Some(Duration::ZERO) => self.begin_serving(executor, now),
             // In slices: node time is not the timer's time, which is steered.
-            Some(left) => Step::wait(at(core.time.raw_ns, left.min(DELAY_SLICE))),
-            None => Step::wait(at(core.time.raw_ns, IDLE_PAUSE)),
+            Some(left) => Step::wait(at(executor.time.raw_ns, left.min(DELAY_SLICE))),
+            None => Step::wait(at(executor.time.raw_ns, IDLE_PAUSE)),
         }
     }
 
     /// Puts SERVING on record; once that is durable the node grants.
-    fn begin_serving(&mut self, core: &mut Core, now: NodeTime) -> Step {
-        self.stage = Stage::Serving(core.append_serving(now));
+    fn begin_serving(&mut self, executor: &mut Executor, now: NodeTime) -> Step {
+        self.stage = Stage::Serving(executor.append_serving(now));
         Step::work(Work::Commit)
     }
 
-    fn serve(&mut self, core: &mut Core, view: View<'_>, unlogged: Unlogged) -> Step {
-        let now = core.time.node_now(view.clock);
+    fn serve(&mut self, executor: &mut Executor, view: View<'_>, unlogged: Unlogged) -> Step {
+        let now = executor.time.node_now(view.clock);
         self.stage = Stage::Served;
-        if matches!(core.phase, Phase::Stopped(_)) {
-            return Step::wait(at(core.time.raw_ns, IDLE_PAUSE));
+        if matches!(executor.phase, Phase::Stopped(_)) {
+            return Step::wait(at(executor.time.raw_ns, IDLE_PAUSE));
         }
-        core.phase = Phase::Serving;
-        if !core.mode.is_logged() {
+        executor.phase = Phase::Serving;
+        if !executor.mode.is_logged() {
             // Drops the keys that an earlier run has logged.
             self.begin_compaction(view);
         }
@@ -222,15 +222,15 @@ impl Maintenance {
         }
     }
 
-    fn live(&mut self, core: &mut Core, view: View<'_>) -> Step {
-        let now = core.time.node_now(view.clock);
-        let raw_ns = core.time.raw_ns;
+    fn live(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
+        let now = executor.time.node_now(view.clock);
+        let raw_ns = executor.time.raw_ns;
         let is_due = raw_ns.saturating_sub(self.kept_up_raw_ns) >= TICK_NS;
         if self.compaction.is_some() && !is_due {
-            return self.compact(core, view);
+            return self.compact(executor, view);
         }
         self.kept_up_raw_ns = raw_ns;
-        let mut step = self.keep_up(core, view, now);
+        let mut step = self.keep_up(executor, view, now);
         if self.compaction.is_none() && view.is_compaction_due() {
             self.begin_compaction(view);
         }
@@ -241,26 +241,26 @@ impl Maintenance {
     }
 
     /// Frees what has expired, completes a change of the mode, keeps time on record, asks for space.
-    fn keep_up(&mut self, core: &mut Core, view: View<'_>, now: NodeTime) -> Step {
-        let raw_ns = core.time.raw_ns;
-        let mut pause = reclaim(core, now);
+    fn keep_up(&mut self, executor: &mut Executor, view: View<'_>, now: NodeTime) -> Step {
+        let raw_ns = executor.time.raw_ns;
+        let mut pause = reclaim(executor, now);
         let mut has_appended = false;
         let (mut news, mut prepares) = (None, false);
-        if core.appender.is_full() {
+        if executor.appender.is_full() {
             // The last bytes are for SHUTDOWN. A missing tick only gives time back.
             prepares = self.ticks.is_space_due(now);
         } else {
-            has_appended |= complete_mode(core, view.synced, now);
-            has_appended |= self.ticks.keep(core, now);
-            let wall = core.time.wall_off_record(view.clock);
+            has_appended |= complete_mode(executor, view.synced, now);
+            has_appended |= self.ticks.keep(executor, now);
+            let wall = executor.time.wall_off_record(view.clock);
             if let Some(record) = wall {
-                core.append(now, &record);
+                executor.append(now, &record);
                 has_appended = true;
             }
-            if core.time.is_slewing() {
+            if executor.time.is_slewing() {
                 pause = pause.min(TICK);
             }
-            news = core.time.wall_news();
+            news = executor.time.wall_news();
         }
         Step {
             work: if has_appended {
@@ -275,7 +275,7 @@ impl Maintenance {
             } else {
                 Wake::At {
                     raw_ns: after(raw_ns, pause),
-                    after_sync: core.mode.is_incomplete(),
+                    after_sync: executor.mode.is_incomplete(),
                 }
             },
         }
@@ -291,11 +291,11 @@ impl Maintenance {
     }
 
     /// One step of the checkpoint that is being written.
-    fn compact(&mut self, core: &mut Core, view: View<'_>) -> Step {
+    fn compact(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
         let Some(running) = &mut self.compaction else {
             return Step::wait(Wake::Soon);
         };
-        let now_raw_ns = core.time.raw_ns;
+        let now_raw_ns = executor.time.raw_ns;
         if let Some(asked_raw_ns) = running.sync_asked_raw_ns.take() {
             // As long as it took, the disk belongs to requests.
             let took = Duration::from_nanos(now_raw_ns.saturating_sub(asked_raw_ns));
@@ -305,7 +305,7 @@ impl Maintenance {
         }
         let step = running
             .compaction
-            .step(core, view.clock, &self.start, view.synced);
+            .step(executor, view.clock, &self.start, view.synced);
         view.rewrites
             .note_part(running.compaction.longest_part_ns());
         let began_raw_ns = running.began_raw_ns;
@@ -345,32 +345,32 @@ impl View<'_> {
 }
 
 /// Frees expired keys, a bounded number at a time; returns for how long there is nothing to free.
-fn reclaim(core: &mut Core, now: NodeTime) -> Duration {
-    if core.engine.reclaim(now, KEYS_PER_STEP).more {
+fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
+    if executor.engine.reclaim(now, KEYS_PER_STEP).more {
         return BUSY_PAUSE;
     }
-    match core.engine.next_deadline() {
+    match executor.engine.next_deadline() {
         Some(deadline) => {
             let left_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
             Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK)
         }
         None => {
             // Nothing with a deadline lives: the next write rings.
-            core.wish_for_activity();
+            executor.wish_for_activity();
             IDLE_PAUSE
         }
     }
 }
 
 /// Puts on record that all a weaker mode has revealed is synced, once it is.
-fn complete_mode(core: &mut Core, synced: u64, now: NodeTime) -> bool {
-    if !core.mode.is_incomplete() {
+fn complete_mode(executor: &mut Executor, synced: u64, now: NodeTime) -> bool {
+    if !executor.mode.is_incomplete() {
         return false;
     }
-    let Some(mode) = core.mode.complete(synced) else {
+    let Some(mode) = executor.mode.complete(synced) else {
         return false;
     };
-    core.append(now, &Record::Mode(mode));
+    executor.append(now, &Record::Mode(mode));
     true
 }
 
@@ -387,12 +387,12 @@ struct Ticks {
 
 impl Ticks {
     /// Puts one on record if it is due.
-    fn keep(&mut self, core: &mut Core, now: NodeTime) -> bool {
-        if !core.mode.is_logged() {
+    fn keep(&mut self, executor: &mut Executor, now: NodeTime) -> bool {
+        if !executor.mode.is_logged() {
             return false;
         }
-        let has_deadlines = core.engine.next_deadline().is_some();
-        let expired = core.engine.statistics().expired;
+        let has_deadlines = executor.engine.next_deadline().is_some();
+        let expired = executor.engine.statistics().expired;
         let is_last = (self.had_deadlines || expired != self.expired) && !has_deadlines;
         let is_due = now.saturating_since(self.last) >= TICK;
         if !(has_deadlines && is_due || is_last) {
@@ -400,7 +400,7 @@ impl Ticks {
         }
         (self.had_deadlines, self.expired) = (has_deadlines, expired);
         self.last = now;
-        core.append(now, &Record::Tick);
+        executor.append(now, &Record::Tick);
         true
     }
 

@@ -8,7 +8,7 @@
 
 use quorlock_engine::{DATABASES, DatabaseCount};
 
-use crate::node::core::Wait;
+use crate::core::wait::Wait;
 
 /// The sizes of all databases.
 pub(crate) type Counts = [DatabaseCount; DATABASES as usize];

@@ -205,12 +205,12 @@ impl StartReport {
             );
         }
         format!(
-            "node {id}, incarnation {}: last stop {} ({}), clean: {}; {decision}. [cause {}, \
-             weakest mode {}, promise {} ms, cap {} ms, restart-delay {}, trust-fsync {}, same boot \
-             {}, same place {}, log whole {}, {} frames read]",
+            "node {id}, incarnation {}: last stop: {}; {decision}. [stop {}, clean {}, cause {}, \
+             weakest mode {}, TTL bound {} ms, cap {} ms, restart-delay {}, trust-fsync {}, same \
+             boot {}, same place {}, log whole {}, {} frames read]",
             self.incarnation,
-            self.stop.word(),
             self.stop.reason(),
+            self.stop.word(),
             self.cleanness(),
             self.cause(),
             self.weakest_word(),
@@ -277,10 +277,10 @@ mod tests {
         );
         assert_eq!(
             report.line("ab", 1_795_194_000_000_000, "; do this"),
-            "node ab, incarnation 3: last stop clean (clean stop), clean: yes; it is in its \
-             restart delay of 10.2 s and serves no locks for another 4.2 s, because of: unclean stop. \
+            "node ab, incarnation 3: last stop: clean stop; it is in its restart \
+             delay of 10.2 s and serves no locks for another 4.2 s, because of: unclean stop. \
              That is until about 20 Nov 2026 17:00:04.210 UTC, if nobody sets this machine's clock; do \
-             this. [cause unclean, weakest mode none, promise 10000 ms, cap 60000 ms, restart-delay auto, \
+             this. [stop clean, clean yes, cause unclean, weakest mode none, TTL bound 10000 ms, cap 60000 ms, restart-delay auto, \
              trust-fsync no, same boot yes, same place yes, log whole no, 7 frames read]"
         );
         assert_eq!(report.waited_ns(), None);
@@ -293,11 +293,11 @@ mod tests {
     fn a_start_that_does_not_wait_says_so() {
         let line = report(None, Stop::PowerLoss).line("ab", 0, "");
         assert!(
-            line.starts_with("node ab, incarnation 3: last stop power-loss (machine went down"),
+            line.starts_with("node ab, incarnation 3: last stop: machine went down,"),
             "{line}"
         );
         assert!(
-            line.contains("clean: no; no restart delay. [cause none,"),
+            line.contains("; no restart delay. [stop power-loss, clean no, cause none,"),
             "{line}"
         );
         assert!(!report(None, Stop::PowerLoss).is_harmless());

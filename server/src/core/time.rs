@@ -9,8 +9,8 @@ use quorlock_engine::control::{Record, Start};
 use quorlock_engine::{Moment, NodeTime, restart};
 
 use crate::clock::Clock;
-use crate::node::time::wall::AnchoredWall;
-pub(crate) use crate::node::time::wall::anchor;
+use crate::core::time::wall::AnchoredWall;
+pub(crate) use crate::core::time::wall::anchor;
 
 /// Turns clock readings into moments. Lives under the engine's lock.
 #[derive(Debug)]

@@ -14,10 +14,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::node::core::{Core, Wait};
-use crate::node::durable_counts::{Counts, DurableCounts, Sample};
-use crate::node::rewrites::LogSize;
-use crate::node::statistics::SyncDurations;
+use crate::core::durable_counts::{Counts, DurableCounts, Sample};
+use crate::core::executor::Executor;
+use crate::core::rewrites::LogSize;
+use crate::core::statistics::SyncDurations;
+use crate::core::wait::Wait;
 
 /// The state of the log's commits, as everybody sees it.
 pub(crate) struct Commit {
@@ -83,14 +84,14 @@ impl Commit {
 
     /// How many keys each database holds, as far as it may be revealed now, by a reply that waits
     /// for `owed` anyway. It waits for no write and no sync.
-    pub(crate) fn counts_shown(&self, core: &Core, owed: Wait) -> Counts {
-        let live = core.sample();
+    pub(crate) fn counts_shown(&self, executor: &Executor, owed: Wait) -> Counts {
+        let live = executor.sample();
         if self.is_met(live.wait.beyond(owed)) {
             return live.counts;
         }
         *self.counts().shown(|released| {
             let mut wait = released.wait;
-            wait.raise(core.mode.reach(released.position));
+            wait.raise(executor.mode.reach(released.position));
             self.is_met(wait)
         })
     }
@@ -201,7 +202,7 @@ impl Commit {
         self.written.load(Ordering::Acquire)
     }
 
-    /// How long the log is. Kept beside the writer, because whoever asks may hold the core.
+    /// How long the log is. Kept beside the writer, because whoever asks may hold the executor.
     pub(crate) fn size(&self) -> LogSize {
         LogSize {
             since_checkpoint_bytes: self.bytes_since_checkpoint.load(Ordering::Relaxed),

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::Clock;
-use crate::node::settings::Settings;
+use crate::core::settings::Settings;
 
 /// Compactions so far.
 #[derive(Debug, Default)]

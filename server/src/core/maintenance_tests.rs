@@ -12,14 +12,15 @@ use quorlock_engine::{Caller, Command, NodeTime};
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
-use crate::node::core::{Core, Phase, Wait};
-use crate::node::core_tests::core;
-use crate::node::maintenance::{Maintenance, News, Step, View, Wake, Work};
-use crate::node::rewrites::{LogSize, Rewrites};
-use crate::node::settings::Settings;
+use crate::core::executor::{Executor, Phase};
+use crate::core::executor_tests::executor;
+use crate::core::maintenance::{Maintenance, News, Step, View, Wake, Work};
+use crate::core::rewrites::{LogSize, Rewrites};
+use crate::core::settings::Settings;
+use crate::core::wait::Wait;
 
 struct Node {
-    core: Core,
+    executor: Executor,
     clock: SettableClock,
     settings: Settings,
     rewrites: Rewrites,
@@ -31,14 +32,14 @@ struct Node {
 impl Node {
     /// Started, and waiting for this if anything.
     fn new(durability: Durability, delay: Option<Duration>) -> Node {
-        let (mut core, clock) = core(durability);
-        let now = core.time.node_now(&clock);
+        let (mut executor, clock) = executor(durability);
+        let now = executor.time.node_now(&clock);
         let pending = delay.map(|delay| Pending {
             until: now.saturating_add(delay),
             length_ns: u64::try_from(delay.as_nanos()).unwrap(),
             cause: Stop::Unclean,
         });
-        core.phase = Phase::Waiting(pending.map_or(NodeTime::ZERO, |delay| delay.until), "");
+        executor.phase = Phase::Waiting(pending.map_or(NodeTime::ZERO, |delay| delay.until), "");
         let start = Start {
             incarnation: 1,
             boot: clock.boot(),
@@ -52,7 +53,7 @@ impl Node {
             cap_ns: 60_000_000_000,
         };
         Node {
-            core,
+            executor,
             clock,
             settings: Settings::new(&Config::default()),
             rewrites: Rewrites::default(),
@@ -64,16 +65,16 @@ impl Node {
     /// One that serves.
     fn serving(durability: Durability) -> Node {
         let mut node = Node::new(durability, None);
-        let step = node.maintenance.start(&mut node.core, &node.clock);
+        let step = node.maintenance.start(&mut node.executor, &node.clock);
         assert_eq!(step.work, Work::Commit, "START and SERVING in one sync");
         assert_ne!(
-            node.core.phase,
+            node.executor.phase,
             Phase::Serving,
             "not before that is durable"
         );
         assert!(node.maintenance.is_about_to_serve());
         assert!(matches!(node.next().news, Some(News::Serves { .. })));
-        assert_eq!(node.core.phase, Phase::Serving);
+        assert_eq!(node.executor.phase, Phase::Serving);
         node
     }
 
@@ -85,21 +86,21 @@ impl Node {
             log: LogSize::default(),
             synced: self.synced,
         };
-        self.maintenance.next(&mut self.core, view)
+        self.maintenance.next(&mut self.executor, view)
     }
 
     fn position(&self) -> u64 {
-        self.core.appender.next_position().get()
+        self.executor.appender.next_position().get()
     }
 
     fn execute(&mut self, words: &[&[u8]]) {
-        let now = self.core.now(&self.clock);
+        let now = self.executor.now(&self.clock);
         let command = Command::parse(words).unwrap();
         let mut wait = Wait::default();
         let caller = Caller::default();
         assert!(
             !self
-                .core
+                .executor
                 .execute(now, &caller, &command, &mut wait)
                 .is_error()
         );
@@ -119,7 +120,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
     let mut node = Node::new(Durability::Everysec, Some(Duration::from_millis(150)));
-    let step = node.maintenance.start(&mut node.core, &node.clock);
+    let step = node.maintenance.start(&mut node.executor, &node.clock);
     assert_eq!(step.work, Work::Commit, "START");
     assert!(!node.maintenance.is_about_to_serve());
     let step = node.next();
@@ -136,23 +137,23 @@ fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
     assert_eq!(node.pause(&step), Duration::from_nanos(1));
     node.clock.advance(Duration::from_nanos(1));
     assert_eq!(node.next().work, Work::Commit, "SERVING");
-    assert!(matches!(node.core.phase, Phase::Waiting(..)));
+    assert!(matches!(node.executor.phase, Phase::Waiting(..)));
     assert!(matches!(node.next().news, Some(News::Serves { .. })));
-    assert_eq!(node.core.phase, Phase::Serving);
+    assert_eq!(node.executor.phase, Phase::Serving);
 }
 
 #[test]
 fn a_node_that_is_stopped_inside_its_delay_never_serves() {
     let mut node = Node::new(Durability::Everysec, Some(SECOND));
-    node.maintenance.start(&mut node.core, &node.clock);
+    node.maintenance.start(&mut node.executor, &node.clock);
     node.clock.advance(SECOND);
     assert_eq!(node.next().work, Work::Commit, "SERVING is on its way");
     assert_eq!(
-        node.maintenance.stop(&mut node.core, &node.clock).work,
+        node.maintenance.stop(&mut node.executor, &node.clock).work,
         Work::Commit
     );
     assert_eq!(node.next().news, None);
-    assert!(matches!(node.core.phase, Phase::Stopped(_)));
+    assert!(matches!(node.executor.phase, Phase::Stopped(_)));
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn time_is_on_record_each_second_while_a_key_with_a_ttl_lives_and_once_after() {
     );
     node.execute(&[b"SET", b"a", b"1", b"PX", b"2500"]);
     assert!(
-        node.core.take_idle_wish(),
+        node.executor.take_idle_wish(),
         "the write ends the sleep without a timer"
     );
     let mut written = Vec::new();
@@ -272,9 +273,9 @@ fn a_mode_that_became_stronger_is_complete_once_what_the_weaker_revealed_is_sync
     node.next();
     node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
     node.next();
-    let now = node.core.time.node_now(&node.clock);
+    let now = node.executor.time.node_now(&node.clock);
     let changed = node
-        .core
+        .executor
         .change_mode(now, Durability::Always, Duration::from_secs(60));
     let step = node.next();
     assert_eq!(step.work, Work::None, "nothing is synced yet");

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use quorlock_engine::control::{Durability, Record, kind};
-use quorlock_engine::live_mode::{LiveMode, Reach};
+use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::Promise;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
@@ -16,12 +16,13 @@ use quorlock_engine::{
 use quorlock_persistence::{Appender, Batch, Kind};
 
 use crate::clock::{Clock, saturated_nanos};
+use crate::core::durable_counts::Sample;
+use crate::core::time::Timekeeper;
+use crate::core::wait::Wait;
 use crate::date::show_duration;
-use crate::node::durable_counts::Sample;
-use crate::node::time::Timekeeper;
 
 /// Everything a command touches.
-pub(crate) struct Core {
+pub(crate) struct Executor {
     pub(crate) engine: Engine,
     pub(crate) appender: Appender,
     pub(crate) time: Timekeeper,
@@ -79,36 +80,7 @@ pub(crate) struct Rules {
     pub(crate) advice: &'static str,
 }
 
-/// How far the log must have come before a reply may leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wait {
-    pub(crate) written: u64,
-    pub(crate) synced: u64,
-}
-
-impl Wait {
-    /// Waits for this as well.
-    pub(crate) fn raise(&mut self, reach: Reach) {
-        self.written = self.written.max(reach.written);
-        self.synced = self.synced.max(reach.synced);
-    }
-
-    /// What of this a reply has to wait for that waits for `owed` anyway.
-    pub(crate) fn beyond(self, owed: Wait) -> Wait {
-        let beyond = |position: u64, owed: u64| if position > owed { position } else { 0 };
-        Wait {
-            written: beyond(self.written, owed.written),
-            synced: beyond(self.synced, owed.synced),
-        }
-    }
-
-    /// The last position that a reply with this wait reveals or has written.
-    pub(crate) fn position(&self) -> u64 {
-        self.written.max(self.synced)
-    }
-}
-
-impl Core {
+impl Executor {
     pub(crate) fn new(
         engine: Engine,
         appender: Appender,

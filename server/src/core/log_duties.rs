@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_engine::control::Durability;
 
-use crate::node::commit::Commit;
+use crate::core::commit::Commit;
 
 /// What is asked for and has not begun.
 #[derive(Debug, Default)]
@@ -69,8 +69,8 @@ impl LogDuties {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::durable_counts::Sample;
-    use crate::node::rewrites::LogSize;
+    use crate::core::durable_counts::Sample;
+    use crate::core::rewrites::LogSize;
 
     /// A log that is written up to this position and synced up to 1.
     fn commit(written: u64) -> Commit {

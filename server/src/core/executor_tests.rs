@@ -11,15 +11,16 @@ use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{Identity, MemoryDisk, Options, Preparer, Recovery};
 
 use crate::clock::{Clock, SettableClock};
-use crate::node::core::{Core, Phase, Rules, Wait};
-use crate::node::time::Timekeeper;
+use crate::core::executor::{Executor, Phase, Rules, Unlogged};
+use crate::core::time::Timekeeper;
+use crate::core::wait::Wait;
 
-pub(super) fn core(durability: Durability) -> (Core, SettableClock) {
-    let (core, clock, _) = core_with_log(durability, &Options::default());
-    (core, clock)
+pub(super) fn executor(durability: Durability) -> (Executor, SettableClock) {
+    let (executor, clock, _) = core_with_log(durability, &Options::default());
+    (executor, clock)
 }
 
-fn core_with_log(durability: Durability, sizes: &Options) -> (Core, SettableClock, Preparer) {
+fn core_with_log(durability: Durability, sizes: &Options) -> (Executor, SettableClock, Preparer) {
     let clock = SettableClock::new();
     let start = Start {
         incarnation: 1,
@@ -50,7 +51,7 @@ fn core_with_log(durability: Durability, sizes: &Options) -> (Core, SettableCloc
     let engine = Engine::new(EngineOptions::default());
     let time = Timekeeper::new(&start, 10_000);
     (
-        Core::new(
+        Executor::new(
             engine,
             log.appender,
             time,
@@ -72,35 +73,35 @@ const SMALL: Options = Options {
     expected_node: None,
 };
 
-fn ask(core: &mut Core, clock: &SettableClock, words: &str) -> (Reply, Wait) {
+fn ask(executor: &mut Executor, clock: &SettableClock, words: &str) -> (Reply, Wait) {
     let arguments: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
     let command = Command::parse(&arguments).unwrap();
     let mut wait = Wait::default();
-    let now = core.now(clock);
-    let reply = core.execute(now, &Caller::default(), &command, &mut wait);
+    let now = executor.now(clock);
+    let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     (reply, wait)
 }
 
 #[test]
 fn a_grant_under_a_raise_that_is_not_synced_waits_for_it_also_if_another_made_it() {
     for durability in [Durability::Everysec, Durability::No, Durability::Volatile] {
-        let (mut core, clock) = core(durability);
-        let (_, first) = ask(&mut core, &clock, "SET a token NX PX 30000");
+        let (mut executor, clock) = executor(durability);
+        let (_, first) = ask(&mut executor, &clock, "SET a token NX PX 30000");
         assert!(first.synced > 0, "the raise is synced before the grant");
-        let (_, second) = ask(&mut core, &clock, "SET b token NX PX 20000");
+        let (_, second) = ask(&mut executor, &clock, "SET b token NX PX 20000");
         assert_eq!(second.synced, first.synced, "{durability:?}");
-        let (_, reader) = ask(&mut core, &clock, "GET a");
+        let (_, reader) = ask(&mut executor, &clock, "GET a");
         assert_eq!(reader.synced, first.synced, "{durability:?}");
     }
 }
 
 #[test]
 fn what_was_granted_under_an_older_raise_is_revealed_only_after_that_one() {
-    let (mut core, clock) = core(Durability::Everysec);
-    let (_, first) = ask(&mut core, &clock, "SET a token NX PX 10000");
-    let (_, second) = ask(&mut core, &clock, "SET b token NX PX 30000");
+    let (mut executor, clock) = executor(Durability::Everysec);
+    let (_, first) = ask(&mut executor, &clock, "SET a token NX PX 10000");
+    let (_, second) = ask(&mut executor, &clock, "SET b token NX PX 30000");
     assert!(second.synced > first.synced);
-    let (_, reader) = ask(&mut core, &clock, "GET a");
+    let (_, reader) = ask(&mut executor, &clock, "GET a");
     assert!(reader.synced >= first.synced);
     assert!(
         reader.synced < second.synced,
@@ -110,67 +111,67 @@ fn what_was_granted_under_an_older_raise_is_revealed_only_after_that_one() {
 
 #[test]
 fn a_reentered_lock_is_covered_for_the_time_it_has_left() {
-    let (mut core, clock) = core(Durability::Everysec);
-    ask(&mut core, &clock, "HSET lock owner 1");
-    ask(&mut core, &clock, "PEXPIRE lock 50000");
-    core.promise.sink();
-    core.promise.sink();
-    assert_eq!(core.promise.on_record_ns, 0);
-    let (_, wait) = ask(&mut core, &clock, "HINCRBY lock owner 1");
-    assert_eq!(core.promise.on_record_ns, 50_000_000_000);
+    let (mut executor, clock) = executor(Durability::Everysec);
+    ask(&mut executor, &clock, "HSET lock owner 1");
+    ask(&mut executor, &clock, "PEXPIRE lock 50000");
+    executor.promise.sink();
+    executor.promise.sink();
+    assert_eq!(executor.promise.on_record_ns, 0);
+    let (_, wait) = ask(&mut executor, &clock, "HINCRBY lock owner 1");
+    assert_eq!(executor.promise.on_record_ns, 50_000_000_000);
     assert!(wait.synced > 0);
 }
 
 #[test]
 fn a_script_with_a_deadline_beyond_the_cap_promises_its_shorter_ones_too() {
-    let (mut core, clock) = core(Durability::Everysec);
+    let (mut executor, clock) = executor(Durability::Everysec);
     let script = "redis.call('set',KEYS[1],'t','px',30000)\
                   redis.call('set',KEYS[2],'t','px',3600000)";
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"2", b"short", b"long"];
     let command = Command::parse(&arguments).unwrap();
     let mut wait = Wait::default();
-    let now = core.now(&clock);
-    let reply = core.execute(now, &Caller::default(), &command, &mut wait);
+    let now = executor.now(&clock);
+    let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     assert_eq!(reply, Reply::Nil);
-    assert_eq!(core.promise.on_record_ns, 30_000_000_000);
+    assert_eq!(executor.promise.on_record_ns, 30_000_000_000);
 }
 
 #[test]
 fn a_weaker_reply_waits_for_the_record_of_its_mode_and_a_stronger_one_for_itself() {
     let cap = Duration::from_secs(60);
-    let (mut core, clock) = core(Durability::Always);
-    ask(&mut core, &clock, "SET raises token NX PX 20000");
-    let (_, strong) = ask(&mut core, &clock, "SET a token NX PX 20000");
-    let now = core.now(&clock).node;
-    let record = core.change_mode(now, Durability::No, cap);
-    let (_, weak) = ask(&mut core, &clock, "SET b token NX PX 10000");
+    let (mut executor, clock) = executor(Durability::Always);
+    ask(&mut executor, &clock, "SET raises token NX PX 20000");
+    let (_, strong) = ask(&mut executor, &clock, "SET a token NX PX 20000");
+    let now = executor.now(&clock).node;
+    let record = executor.change_mode(now, Durability::No, cap);
+    let (_, weak) = ask(&mut executor, &clock, "SET b token NX PX 10000");
     assert_eq!(
         weak.synced, record,
         "its own write may be lost, the mode not"
     );
     assert!(weak.written > record);
     // Also a connection that only looks, at what the stronger mode has not synced yet.
-    let (_, reader) = ask(&mut core, &clock, "GET a");
+    let (_, reader) = ask(&mut executor, &clock, "GET a");
     assert_eq!(reader.synced, strong.synced);
-    let (_, reader) = ask(&mut core, &clock, "GET b");
+    let (_, reader) = ask(&mut executor, &clock, "GET b");
     assert_eq!(reader.synced, record);
     // Back again: everything from here on is synced, and so is what is revealed of before.
-    core.change_mode(now, Durability::Always, cap);
-    let (_, strong) = ask(&mut core, &clock, "SET c token NX PX 10000");
+    executor.change_mode(now, Durability::Always, cap);
+    let (_, strong) = ask(&mut executor, &clock, "SET c token NX PX 10000");
     assert!(strong.synced > weak.written);
-    let (_, reader) = ask(&mut core, &clock, "GET b");
+    let (_, reader) = ask(&mut executor, &clock, "GET b");
     assert_eq!(reader.synced, weak.written);
 }
 
 #[test]
 fn a_raised_cap_is_on_record_before_a_grant_that_rests_on_it() {
-    let (mut core, clock) = core(Durability::Everysec);
-    let now = core.now(&clock).node;
-    let record = core.change_mode(now, Durability::Everysec, Duration::from_secs(600));
-    let (_, wait) = ask(&mut core, &clock, "SET a token NX PX 500000");
+    let (mut executor, clock) = executor(Durability::Everysec);
+    let now = executor.now(&clock).node;
+    let record = executor.change_mode(now, Durability::Everysec, Duration::from_secs(600));
+    let (_, wait) = ask(&mut executor, &clock, "SET a token NX PX 500000");
     assert!(wait.synced > record, "the promise follows the cap");
-    assert_eq!(core.promise.on_record_ns, 500_000_000_000);
-    let (_, wait) = ask(&mut core, &clock, "SET b token");
+    assert_eq!(executor.promise.on_record_ns, 500_000_000_000);
+    let (_, wait) = ask(&mut executor, &clock, "SET b token");
     assert_eq!(wait.synced, wait.position(), "no delay covers it");
 }
 
@@ -182,8 +183,8 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
         Durability::No,
         Durability::Volatile,
     ] {
-        let (mut core, clock) = core(durability);
-        assert_eq!(core.sample().wait, Wait::default(), "{durability:?}");
+        let (mut executor, clock) = executor(durability);
+        assert_eq!(executor.sample().wait, Wait::default(), "{durability:?}");
         let mut keys = 0;
         for words in [
             "SET raises token NX PX 20000",
@@ -192,8 +193,8 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
             "SET covered-too token NX PX 10000",
         ] {
             keys += 1;
-            let (_, wait) = ask(&mut core, &clock, words);
-            let sample = core.sample();
+            let (_, wait) = ask(&mut executor, &clock, words);
+            let sample = executor.sample();
             assert_eq!(sample.counts[0].keys, keys, "{words}");
             assert!(
                 sample.wait.written >= wait.written,
@@ -202,11 +203,11 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
             assert!(sample.wait.synced >= wait.synced, "{durability:?} {words}");
         }
         // A tick and a look change nothing that a count reveals.
-        let before = core.sample();
-        let now = core.now(&clock).node;
-        core.append(now, &Record::Tick);
-        ask(&mut core, &clock, "GET covered");
-        assert_eq!(core.sample(), before, "{durability:?}");
+        let before = executor.sample();
+        let now = executor.now(&clock).node;
+        executor.append(now, &Record::Tick);
+        ask(&mut executor, &clock, "GET covered");
+        assert_eq!(executor.sample(), before, "{durability:?}");
     }
 }
 
@@ -226,18 +227,18 @@ fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_en
 
 #[test]
 fn the_next_key_with_a_deadline_wakes_whoever_asked_once() {
-    let (mut core, clock) = core(Durability::Everysec);
-    core.wish_for_activity();
-    assert!(!core.take_idle_wish(), "there is nothing to expire");
-    ask(&mut core, &clock, "SET key value PX 1000");
-    assert!(core.take_idle_wish());
-    assert!(!core.take_idle_wish(), "nobody has asked again");
+    let (mut executor, clock) = executor(Durability::Everysec);
+    executor.wish_for_activity();
+    assert!(!executor.take_idle_wish(), "there is nothing to expire");
+    ask(&mut executor, &clock, "SET key value PX 1000");
+    assert!(executor.take_idle_wish());
+    assert!(!executor.take_idle_wish(), "nobody has asked again");
 }
 
 #[test]
 fn a_node_outside_its_service_refuses_keys_and_scripts_and_nothing_else() {
-    let (mut core, clock) = core(Durability::Everysec);
-    let now = core.now(&clock).node;
+    let (mut executor, clock) = executor(Durability::Everysec);
+    let now = executor.now(&clock).node;
     let until = NodeTime::from_nanos(now.as_nanos() + 1_000_000);
     for (phase, text) in [
         (
@@ -250,15 +251,15 @@ fn a_node_outside_its_service_refuses_keys_and_scripts_and_nothing_else() {
             "ERR node ab grants no more: reason",
         ),
     ] {
-        core.phase = phase;
+        executor.phase = phase;
         for words in ["GET key", "SET key value", "EVAL return 0"] {
-            let (reply, _) = ask(&mut core, &clock, words);
+            let (reply, _) = ask(&mut executor, &clock, words);
             let Reply::Error(error) = reply else {
                 panic!("{words}: {reply:?}");
             };
             assert_eq!(error.to_string(), text, "{words}");
         }
-        let (reply, _) = ask(&mut core, &clock, "TIME");
+        let (reply, _) = ask(&mut executor, &clock, "TIME");
         assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
     }
 }
@@ -266,37 +267,37 @@ fn a_node_outside_its_service_refuses_keys_and_scripts_and_nothing_else() {
 #[test]
 fn keys_that_no_delay_covers_are_synced_only_where_they_are_logged_and_that_is_asked_for() {
     let hour = "SET hour token PX 3600000";
-    let (mut core, clock) = core(Durability::Everysec);
-    let (_, wait) = ask(&mut core, &clock, hour);
+    let (mut executor, clock) = executor(Durability::Everysec);
+    let (_, wait) = ask(&mut executor, &clock, hour);
     assert_eq!(wait.synced, wait.position());
-    assert_eq!(core.promise.on_record_ns, 0, "it is synced itself");
+    assert_eq!(executor.promise.on_record_ns, 0, "it is synced itself");
 
-    let (mut core, clock) = self::core(Durability::Everysec);
-    core.rules.no_ttl_is_synced = false;
-    let (_, wait) = ask(&mut core, &clock, "SET forever token");
+    let (mut executor, clock) = self::executor(Durability::Everysec);
+    executor.rules.no_ttl_is_synced = false;
+    let (_, wait) = ask(&mut executor, &clock, "SET forever token");
     assert_eq!(wait.synced, 0);
-    let (_, wait) = ask(&mut core, &clock, "GET forever");
+    let (_, wait) = ask(&mut executor, &clock, "GET forever");
     assert_eq!(wait.synced, 0);
-    ask(&mut core, &clock, hour);
+    ask(&mut executor, &clock, hour);
     assert_eq!(
-        core.promise.on_record_ns, 60_000_000_000,
+        executor.promise.on_record_ns, 60_000_000_000,
         "at least the cap"
     );
 
-    let (mut core, clock) = self::core(Durability::Volatile);
-    let (_, wait) = ask(&mut core, &clock, "SET forever token");
+    let (mut executor, clock) = self::executor(Durability::Volatile);
+    let (_, wait) = ask(&mut executor, &clock, "SET forever token");
     assert_eq!(wait, Wait::default(), "nothing of it is logged");
-    ask(&mut core, &clock, "SET lock token PX 20000");
-    assert_eq!(core.promise.on_record_ns, 20_000_000_000);
+    ask(&mut executor, &clock, "SET lock token PX 20000");
+    assert_eq!(executor.promise.on_record_ns, 20_000_000_000);
 }
 
 /// The longest value of SET that a log of this room takes, and HSET's.
 #[test]
 fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
-    let (core, _, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
-    let room = usize::try_from(core.appender.room()).unwrap();
+    let (executor, _, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let room = usize::try_from(executor.appender.room()).unwrap();
     assert!(room < SMALL.first_segment_bytes as usize);
-    let lacks = |words: &[&[u8]]| core.lacks_room_for(&Command::parse(words).unwrap());
+    let lacks = |words: &[&[u8]]| executor.lacks_room_for(&Command::parse(words).unwrap());
     let value = vec![b'x'; room];
     // Each argument counts 32 bytes and the key, the whole 1,024.
     let longest = room - 1024 - 3 * (32 + 4) - b"SETkeyx".len();
@@ -311,52 +312,57 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     let words: [&[u8]; 3] = [b"SET", b"key", &value];
     let long = Command::parse(&words).unwrap();
     let short = Command::parse(&[b"SET", b"key", b"x"]).unwrap();
-    assert!(core.waits_for_segment(&long));
-    assert!(!core.waits_for_segment(&short));
+    assert!(executor.waits_for_segment(&long));
+    assert!(!executor.waits_for_segment(&short));
     preparer.prepare().unwrap();
-    assert!(!core.lacks_room_for(&long) && !core.waits_for_segment(&long));
+    assert!(!executor.lacks_room_for(&long) && !executor.waits_for_segment(&long));
 
-    let (core, _, _) = core_with_log(Durability::Volatile, &SMALL);
-    assert!(!core.lacks_room_for(&long), "it is not logged");
+    let (executor, _, _) = core_with_log(Durability::Volatile, &SMALL);
+    assert!(!executor.lacks_room_for(&long), "it is not logged");
 }
 
 #[test]
 fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
-    let (mut core, clock, _) = core_with_log(Durability::Volatile, &SMALL);
-    let now = core.now(&clock).node;
-    ask(&mut core, &clock, "SET a token PX 20000");
-    while core.appender.room() >= 1024 {
-        assert_eq!(core.promise.on_record_ns, 20_000_000_000);
-        ask(&mut core, &clock, "SET a token PX 20000");
-        core.append(now, &Record::Tick);
+    let (mut executor, clock, _) = core_with_log(Durability::Volatile, &SMALL);
+    let now = executor.now(&clock).node;
+    ask(&mut executor, &clock, "SET a token PX 20000");
+    while executor.appender.room() >= 1024 {
+        assert_eq!(executor.promise.on_record_ns, 20_000_000_000);
+        ask(&mut executor, &clock, "SET a token PX 20000");
+        executor.append(now, &Record::Tick);
     }
-    ask(&mut core, &clock, "SET a token PX 20000");
+    ask(&mut executor, &clock, "SET a token PX 20000");
     assert_eq!(
-        core.promise.on_record_ns, 20_000_000_000,
+        executor.promise.on_record_ns, 20_000_000_000,
         "no raise is needed"
     );
-    ask(&mut core, &clock, "SET a token PX 21000");
-    assert_eq!(core.promise.on_record_ns, 60_000_000_000);
+    ask(&mut executor, &clock, "SET a token PX 21000");
+    assert_eq!(executor.promise.on_record_ns, 60_000_000_000);
     // A script may change more than the log has room for: none of it is logged.
     let script = "for i = 1, 100 do redis.call('set', KEYS[1] .. i, ('x'):rep(1000)) end return 0";
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"1", b"key"];
     let command = Command::parse(&arguments).unwrap();
-    let moment = core.now(&clock);
-    let reply = core.execute(moment, &Caller::default(), &command, &mut Wait::default());
+    let moment = executor.now(&clock);
+    let reply = executor.execute(moment, &Caller::default(), &command, &mut Wait::default());
     assert_eq!(reply, Reply::Integer(0));
 }
 
 #[test]
 fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
-    let (mut core, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
     let mut promises = Vec::new();
-    ask(&mut core, &clock, "SET a token PX 30000");
+    ask(&mut executor, &clock, "SET a token PX 30000");
     for rotation in 1..=2 {
         preparer.prepare().unwrap();
-        while core.appender.rotations() < rotation {
-            promises.push(core.promise.on_record_ns);
+        for _ in 0..10_000 {
+            if executor.appender.rotations() == rotation {
+                break;
+            }
+            promises.push(executor.promise.on_record_ns);
             let value = "x".repeat(4096);
-            ask(&mut core, &clock, &format!("SET b {value} PX 5000"));
+            let set = format!("SET b {value} PX 5000");
+            let (reply, _) = ask(&mut executor, &clock, &set);
+            assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
         }
         promises.dedup();
     }
@@ -365,5 +371,48 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
         [30_000_000_000],
         "nothing falls between rotations"
     );
-    assert_eq!(core.promise.on_record_ns, 5_000_000_000);
+    assert_eq!(executor.promise.on_record_ns, 5_000_000_000);
+}
+
+#[test]
+fn node_time_goes_with_the_clock_and_a_reply_has_taken_its_length() {
+    let (mut executor, clock) = executor(Durability::Everysec);
+    let before = executor.now(&clock).node;
+    clock.advance(Duration::from_secs(1));
+    let second = executor.now(&clock).node.as_nanos() - before.as_nanos();
+    assert_eq!(second, 1_000_000_000);
+    ask(
+        &mut executor,
+        &clock,
+        &format!("SET key {}", "x".repeat(100)),
+    );
+    ask(&mut executor, &clock, "GET key");
+    assert!(executor.reply_bytes() >= 100, "{}", executor.reply_bytes());
+}
+
+#[test]
+fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
+    for durability in [Durability::Volatile, Durability::Everysec] {
+        let (mut executor, clock) = executor(durability);
+        let now = executor.now(&clock).node;
+        assert_eq!(executor.latest_unlogged(), None);
+        ask(&mut executor, &clock, "SET forever token");
+        ask(&mut executor, &clock, "SET lock token PX 20000");
+        let owed = executor.append_serving(now);
+        if durability == Durability::Volatile {
+            let latest = now.saturating_add(Duration::from_secs(20));
+            assert_eq!(executor.latest_unlogged(), Some(latest));
+            assert_eq!(executor.owed_until, latest);
+            let expected = Unlogged {
+                left_ns: 20_000_000_000,
+                without_ttl: 1,
+            };
+            assert_eq!(owed, expected);
+        } else {
+            assert_eq!(
+                (executor.latest_unlogged(), owed),
+                (None, Unlogged::default())
+            );
+        }
+    }
 }

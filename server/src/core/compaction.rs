@@ -14,7 +14,7 @@ use quorlock_engine::{SnapshotCursor, incarnation};
 use quorlock_persistence::Kind;
 
 use crate::clock::Clock;
-use crate::node::core::{Core, Phase};
+use crate::core::executor::{Executor, Phase};
 
 /// A checkpoint that is being written.
 #[derive(Debug)]
@@ -83,29 +83,31 @@ impl Compaction {
     /// Does the next step; `start` is how the incarnation began, and the log is synced up to `synced`.
     pub(crate) fn step(
         &mut self,
-        core: &mut Core,
+        executor: &mut Executor,
         clock: &dyn Clock,
         start: &Start,
         synced: u64,
     ) -> Step {
         match self.stage {
-            Stage::Measure(from, bytes) => self.measure(core, from, bytes),
-            Stage::Open => self.open(core, clock, start),
-            Stage::Write(from) => self.write(core, clock, from),
-            Stage::Close => self.close(core, clock),
+            Stage::Measure(from, bytes) => self.measure(executor, from, bytes),
+            Stage::Open => self.open(executor, clock, start),
+            Stage::Write(from) => self.write(executor, clock, from),
+            Stage::Close => self.close(executor, clock),
             Stage::Settle(end) if synced < end => Step::LacksSync,
             Stage::Settle(_) => Step::Complete(self.bytes),
         }
     }
 
-    fn measure(&mut self, core: &Core, from: SnapshotCursor, bytes: u64) -> Step {
-        if !core.mode.is_logged() || !core.appender.is_full() {
+    fn measure(&mut self, executor: &Executor, from: SnapshotCursor, bytes: u64) -> Step {
+        if !executor.mode.is_logged() || !executor.appender.is_full() {
             self.stage = Stage::Open;
             return Step::More;
         }
-        let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
+        let next = executor
+            .engine
+            .snapshot(from, self.part_bytes, &mut self.part);
         let bytes = bytes.saturating_add(self.part.len() as u64 + FRAME_BYTES);
-        if bytes > core.appender.room() {
+        if bytes > executor.appender.room() {
             return Step::GivenUp { has_begun: false };
         }
         self.stage = next.map_or(Stage::Open, |next| Stage::Measure(next, bytes));
@@ -113,32 +115,35 @@ impl Compaction {
     }
 
     /// The opening frame says everything that earlier control records say.
-    fn open(&mut self, core: &mut Core, clock: &dyn Clock, start: &Start) -> Step {
-        if core.appender.room() < ENDS_BYTES {
+    fn open(&mut self, executor: &mut Executor, clock: &dyn Clock, start: &Start) -> Step {
+        if executor.appender.room() < ENDS_BYTES {
             // What is left is for the records of an orderly stop.
-            return if core.appender.is_full() {
+            return if executor.appender.is_full() {
                 Step::GivenUp { has_begun: false }
             } else {
                 Step::LacksSegment
             };
         }
-        let now = core.time.node_now(clock);
-        let is_logged = core.mode.is_logged();
+        let now = executor.time.node_now(clock);
+        let is_logged = executor.mode.is_logged();
         let promise_ns = if is_logged {
-            core.promise.sink().unwrap_or(core.promise.on_record_ns)
+            executor
+                .promise
+                .sink()
+                .unwrap_or(executor.promise.on_record_ns)
         } else {
-            core.promise.on_record_ns
+            executor.promise.on_record_ns
         };
-        let is_serving = core.phase == Phase::Serving;
-        let start = core.time.with_wall_now(*start);
-        let control = core.mode.control(&start, is_serving, promise_ns);
-        let (control, owed) = incarnation::at_checkpoint(control, core.owed_until, now);
+        let is_serving = executor.phase == Phase::Serving;
+        let start = executor.time.with_wall_now(*start);
+        let control = executor.mode.control(&start, is_serving, promise_ns);
+        let (control, owed) = incarnation::at_checkpoint(control, executor.owed_until, now);
         let mut payload = Vec::new();
         control.encode(&mut payload);
         let opening = Kind::checkpoint_begin(kind::CONTROL);
-        core.appender.append(opening, now.as_nanos(), &payload);
+        executor.appender.append(opening, now.as_nanos(), &payload);
         if let Some(owed) = owed {
-            core.append(now, &owed);
+            executor.append(now, &owed);
         }
         // Without a log of keys, a checkpoint is what drops the keys logged by an earlier run.
         self.stage = match is_logged {
@@ -148,21 +153,23 @@ impl Compaction {
         Step::More
     }
 
-    fn write(&mut self, core: &mut Core, clock: &dyn Clock, from: SnapshotCursor) -> Step {
-        if !core.appender.has_spare() && !core.appender.is_full() {
+    fn write(&mut self, executor: &mut Executor, clock: &dyn Clock, from: SnapshotCursor) -> Step {
+        if !executor.appender.has_spare() && !executor.appender.is_full() {
             // Whoever writes on into a log without one has it made under the writer's lock, and every
             // reply waits. What is left of the active segment is for requests.
             return Step::LacksSegment;
         }
         let began_raw_ns = clock.raw_ns();
-        let now = core.time.node_now(clock);
-        let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
-        if core.appender.room() < (self.part.len() + self.part_bytes) as u64 {
+        let now = executor.time.node_now(clock);
+        let next = executor
+            .engine
+            .snapshot(from, self.part_bytes, &mut self.part);
+        if executor.appender.room() < (self.part.len() + self.part_bytes) as u64 {
             return Step::GivenUp { has_begun: true };
         }
         if !self.part.is_empty() {
             let kind = Kind::new(kind::SNAPSHOT);
-            core.appender.append(kind, now.as_nanos(), &self.part);
+            executor.appender.append(kind, now.as_nanos(), &self.part);
             self.bytes = self.bytes.saturating_add(self.part.len() as u64);
         }
         self.stage = next.map_or(Stage::Close, Stage::Write);
@@ -186,10 +193,10 @@ impl Compaction {
         }
     }
 
-    fn close(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
-        let now = core.time.node_now(clock);
+    fn close(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
         let end = Kind::checkpoint_end(kind::END);
-        let position = core.appender.append(end, now.as_nanos(), &[]);
+        let position = executor.appender.append(end, now.as_nanos(), &[]);
         self.stage = Stage::Settle(position.get());
         Step::LacksSync
     }

@@ -1,6 +1,6 @@
 //! The writing half of the log, carried out: writes and syncs, and tells [`Commit`] how far it came.
 //!
-//! Shared by the workers and the log thread. Lock order: the writer first, then the core (briefly, to
+//! Shared by the workers and the log thread. Lock order: the writer first, then the executor (briefly, to
 //! take what was appended). A sync runs without either, so that writing goes on beside it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use quorlock_persistence::{Batch, SyncTicket, Writer};
 
 use crate::clock::Clock;
-use crate::node::commit::{Commit, Failure, Synced};
-use crate::node::core::Core;
-use crate::node::durable_counts::Sample;
-use crate::node::rewrites::LogSize;
+use crate::core::commit::{Commit, Failure, Synced};
+use crate::core::durable_counts::Sample;
+use crate::core::executor::Executor;
+use crate::core::rewrites::LogSize;
 
 /// Writes and syncs one node's log.
 pub(crate) struct LogWriter {
@@ -61,11 +61,11 @@ impl LogWriter {
     ///
     /// # Errors
     /// When the log failed, now or before.
-    pub(crate) fn write(&self, core: &Mutex<Core>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
         let mut writing = self.lock()?;
         let spare = std::mem::take(&mut writing.spare);
-        let (mut batch, sample) = match core.lock() {
-            Ok(mut core) => core.take(spare),
+        let (mut batch, sample) = match executor.lock() {
+            Ok(mut executor) => executor.take(spare),
             Err(_) => {
                 let why = "a thread panicked while it held the engine";
                 return Err(self.commit.fail(&why));
@@ -87,8 +87,8 @@ impl LogWriter {
     ///
     /// # Errors
     /// When the log failed, now or before.
-    pub(crate) fn write_and_sync(&self, core: &Mutex<Core>) -> Result<(), Failure> {
-        self.write(core)?;
+    pub(crate) fn write_and_sync(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
+        self.write(executor)?;
         match self.begin_sync()? {
             Some(syncing) => self.finish_sync(syncing),
             None => Ok(()),

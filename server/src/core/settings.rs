@@ -2,7 +2,7 @@
 //! engine: CONFIG GET, the log thread, the compaction.
 //!
 //! Invariant: changed only while the engine is locked, so that two changes cannot mix. What
-//! commands depend on is in the core; this is its copy.
+//! commands depend on is in the executor; this is its copy.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};

@@ -1,50 +1,52 @@
 //! Carries out what the maintenance asks for: on the node's thread, with timers and the log thread.
 
-use crate::node::commit::Failure;
-use crate::node::log_thread::Job;
-use crate::node::maintenance::{Maintenance, News, Step, View, Wake, Work};
-use crate::node::report::StartReport;
-use crate::node::shared::Shared;
+use tokio::sync::oneshot;
+
+use crate::core::commit::Failure;
+use crate::core::log_queue::Job;
+use crate::core::maintenance::{Maintenance, News, Step, View, Wake, Work};
+use crate::core::report::StartReport;
+use crate::core::state::NodeState;
 
 /// Runs until the node is asked to stop.
 ///
 /// # Errors
 /// When the log failed.
-pub(crate) async fn run(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), Failure> {
-    let mut stop = shared.signals.stop.subscribe();
+pub(crate) async fn run(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
+    let mut stop = node.signals.stop.subscribe();
     tokio::select! {
         biased;
         _ = stop.wait_for(|is_asked| *is_asked) => Ok(()),
-        outcome = live(shared, maintenance) => outcome,
+        outcome = live(node, maintenance) => outcome,
     }
 }
 
-async fn live(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), Failure> {
+async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
     loop {
-        let progress = shared.commit.progress();
-        let step = shared.next_step(maintenance)?;
+        let progress = node.commit.progress();
+        let step = node.next_step(maintenance)?;
         match step.work {
             Work::Sync => {
-                shared.perform(Work::Write)?;
-                shared.synced().await?;
+                node.perform(Work::Write)?;
+                node.synced().await?;
             }
-            Work::MakeSegment => shared.segment_made().await?,
-            work @ (Work::None | Work::Write | Work::Commit) => shared.perform(work)?,
+            Work::MakeSegment => node.segment_made().await?,
+            work @ (Work::None | Work::Write | Work::Commit) => node.perform(work)?,
         }
-        shared.conclude(&step);
+        node.conclude(&step);
         match step.wake {
             Wake::Soon => tokio::task::yield_now().await,
             Wake::After(pause) => tokio::time::sleep(pause).await,
             Wake::At { raw_ns, after_sync } => tokio::select! {
-                () = shared.clock.pause_until(raw_ns) => {}
-                () = shared.activity.notified() => {}
+                () = node.clock.pause_until(raw_ns) => {}
+                () = node.signals.activity.notified() => {}
                 () = progress, if after_sync => {}
             },
         }
     }
 }
 
-impl Shared {
+impl NodeState {
     /// Takes the next step of the maintenance.
     ///
     /// # Errors
@@ -85,6 +87,43 @@ impl Shared {
         self.perform(step.work)
     }
 
+    /// Waits until everything written so far is synced, without holding up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) async fn synced(&self) -> Result<(), Failure> {
+        let (done, finished) = oneshot::channel();
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_queue.send(Job::SyncNow(Box::new(done)));
+        self.done(finished).await
+    }
+
+    /// Waits until the log thread has made the segment ahead, or found that it cannot, without
+    /// holding up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) async fn segment_made(&self) -> Result<(), Failure> {
+        let (done, finished) = oneshot::channel();
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_queue.send(Job::PrepareNow(Box::new(done)));
+        self.done(finished).await
+    }
+
+    async fn done(&self, finished: oneshot::Receiver<()>) -> Result<(), Failure> {
+        match (finished.await, self.commit.failure()) {
+            (Ok(()), None) => Ok(()),
+            (_, Some(failure)) => Err(failure.clone()),
+            (Err(_), None) => Err(self.commit.fail(&"the log thread ended")),
+        }
+    }
+
     /// Does work on the log that holds up this thread.
     ///
     /// # Errors
@@ -92,18 +131,18 @@ impl Shared {
     pub(crate) fn perform(&self, work: Work) -> Result<(), Failure> {
         match work {
             Work::None => return Ok(()),
-            Work::Write => self.log_writer.write(&self.core)?,
-            Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.core)?,
-            Work::MakeSegment => self.log_thread.send(Job::Prepare),
+            Work::Write => self.log_writer.write(&self.executor)?,
+            Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
+            Work::MakeSegment => self.log_queue.send(Job::Prepare),
         }
-        self.log_thread.after_write(self);
+        self.after_write();
         Ok(())
     }
 
     /// What is left of a step once its work is done.
     pub(crate) fn conclude(&self, step: &Step) {
         if step.prepares {
-            self.log_thread.send(Job::Prepare);
+            self.log_queue.send(Job::Prepare);
         }
         if let Some(news) = step.news {
             self.tell(news);
@@ -115,7 +154,7 @@ impl Shared {
             News::Serves { now, unlogged } => {
                 let id = self.shown_id();
                 StartReport::tell_of_unlogged(&id, unlogged.left_ns, unlogged.without_ttl);
-                self.report.served(&id, now);
+                self.facts.report.served(&id, now);
                 self.signals.serving.send_replace(true);
             }
             News::WallClockSet { off_by_us } => {

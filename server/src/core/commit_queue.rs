@@ -7,8 +7,8 @@
 //!
 //! Nothing here writes, syncs or wakes anybody: a [`Plan`] says what to do.
 
-use crate::node::commit::{Commit, Failure};
-use crate::node::core::Wait;
+use crate::core::commit::{Commit, Failure};
+use crate::core::wait::Wait;
 
 /// One worker's waiting replies.
 #[derive(Debug, Default)]

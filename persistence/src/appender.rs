@@ -73,7 +73,13 @@ impl Appender {
         }
         self.remaining = self.remaining.saturating_sub(frame_bytes);
         let position = self.next;
-        frame::encode(&mut self.pending.bytes, position, kind, node_time_ns, payload);
+        frame::encode(
+            &mut self.pending.bytes,
+            position,
+            kind,
+            node_time_ns,
+            payload,
+        );
         self.next = position.next();
         position
     }
@@ -81,11 +87,6 @@ impl Appender {
     /// The position the next frame will get.
     pub fn next_position(&self) -> Position {
         self.next
-    }
-
-    /// The bytes of the frames that were not taken yet.
-    pub fn pending_bytes(&self) -> usize {
-        self.pending.bytes.len()
     }
 
     /// The largest payload that the next frame may have and certainly finds prepared space, with the

@@ -68,8 +68,6 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Cuts or extends (with zeros) the file.
-    fn truncate(&self, length: u64) -> io::Result<()>;
     /// The whole content, to be read while the directory's lock is held and the file is left alone.
     fn map(&self) -> io::Result<Mapping>;
 }

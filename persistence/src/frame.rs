@@ -95,7 +95,8 @@ pub(crate) fn encode(
 /// What `encode` wrote at the start of `bytes`: the frame's length in the file, position and kind.
 pub(crate) fn peek(bytes: &[u8]) -> (usize, Position, FrameKind) {
     let payload_bytes = u32_at(bytes, 8) as usize;
-    let kind = FrameKind::from_bytes(bytes[12], bytes[13]).expect("encode stores a kind that exists");
+    let kind =
+        FrameKind::from_bytes(bytes[12], bytes[13]).expect("encode stores a kind that exists");
     let length = HEADER_BYTES
         .saturating_add(payload_bytes)
         .next_multiple_of(ALIGNMENT);
@@ -205,7 +206,11 @@ mod tests {
             assert!(parsed.kind.completes_checkpoint());
             assert_eq!(
                 peek(&bytes),
-                (bytes.len(), Position::from_raw(7), FrameKind::checkpoint_end(9))
+                (
+                    bytes.len(),
+                    Position::from_raw(7),
+                    FrameKind::checkpoint_end(9)
+                )
             );
         }
     }

@@ -22,8 +22,9 @@ mod scan;
 mod summary;
 
 pub use chain::{Break, Frames};
+pub use directory::SegmentState;
 pub use inspection::{
-    InspectedFrame, Inspection, Judgement, SegmentContent, SegmentFile, SegmentPart, SegmentState,
+    InspectedFrame, Inspection, Judgement, SegmentContent, SegmentFile, SegmentPart,
 };
 pub use repair::{Repair, RepairCut, Repaired};
 pub use summary::LogSummary;

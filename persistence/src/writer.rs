@@ -286,7 +286,8 @@ impl Writer {
         let is_obsolete = |segment: &OlderSegment| segment.number < checkpoint.segment;
         let obsolete = self.older.partition_point(is_obsolete);
         let obsolete = self.older.drain(..obsolete);
-        self.space.add_obsolete(obsolete.map(|segment| segment.number));
+        self.space
+            .add_obsolete(obsolete.map(|segment| segment.number));
     }
 }
 

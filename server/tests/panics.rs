@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorlock_engine::control::Boot;
-use quorlock_persistence::{Entry, File, Mapping};
+use quorlock_persistence::{DirectoryEntry, File, Mapping};
 use quorlock_server::clock::{Clock, Pause, SettableClock};
 use quorlock_server::{Disk, MemoryDisk, Node};
 use wire::Wire;
@@ -81,7 +81,7 @@ impl Disk for TrapDisk {
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.inner.open(name)
     }
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         self.inner.list()
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -115,9 +115,6 @@ impl File for TrapFile {
     }
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
-    }
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.inner.truncate(length)
     }
     fn map(&self) -> io::Result<Mapping> {
         self.inner.map()

@@ -141,11 +141,6 @@ impl MemoryDisk {
         self.state().faults.take_done()
     }
 
-    /// Lets the write after the next `writes` ones fail with this error number, once.
-    pub fn fail_write_after(&self, writes: u64, error_number: i32) {
-        self.plan_fault(&[Operation::Write], writes, Fault::Error(error_number));
-    }
-
     /// Lets the sync after the next `syncs` ones (of a file or the directory) fail with this error number,
     /// once. As on Linux the unsynced data counts as clean from then on, and is lost in a power loss.
     pub fn fail_sync_after(&self, syncs: u64, error_number: i32) {
@@ -156,11 +151,6 @@ impl MemoryDisk {
     /// From now on every sync answers Ok and makes nothing durable, or no longer does so.
     pub fn lie_about_syncs(&self, lies: bool) {
         self.state().faults.all_syncs_lie = lies;
-    }
-
-    /// Whether syncs lie now.
-    pub fn lies_about_syncs(&self) -> bool {
-        self.state().faults.all_syncs_lie
     }
 
     /// Whether a failed sync has given up data that nothing has written since.

@@ -216,10 +216,6 @@ impl File for RealFile {
         Ok(self.0.metadata()?.len())
     }
 
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
-    }
-
     fn map(&self) -> io::Result<Mapping> {
         Mapping::of(&self.0)
     }

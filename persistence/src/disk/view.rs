@@ -55,9 +55,7 @@ impl DirectoryView {
         };
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(DirectoryUse::Free),
-            Err(Errno::WOULDBLOCK) => {
-                Ok(DirectoryUse::Taken(holder_of(&lock)))
-            }
+            Err(Errno::WOULDBLOCK) => Ok(DirectoryUse::Taken(holder_of(&lock))),
             Err(cause) => Err(cause.into()),
         }
     }
@@ -123,10 +121,6 @@ impl File for ViewedFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
-    }
-
-    fn truncate(&self, _: u64) -> io::Result<()> {
-        Err(for_reading_only())
     }
 
     fn map(&self) -> io::Result<Mapping> {

@@ -66,18 +66,19 @@ impl Chain {
 
     /// How many frames there are to replay. A repair may have left out positions between two segments.
     pub(super) fn frame_count(&self) -> u64 {
-        let all: u64 = self.run.iter().map(Scan::frames).sum();
-        all.saturating_sub(self.before_checkpoint(|first, mark| {
-            let (first, mark) = (first.header.first_position, mark.position);
-            mark.get().saturating_sub(first.get())
-        }))
+        let start = self.checkpoint.map_or(Position::ZERO, |mark| mark.position);
+        let count = |scan: &Scan| {
+            let first = scan.header.first_position.max(start);
+            scan.next().get().saturating_sub(first.get())
+        };
+        self.run.iter().map(count).sum()
     }
 
     /// The bytes of the frames to replay.
     pub(super) fn frame_bytes(&self) -> u64 {
         let all: usize = self.run.iter().map(Scan::frame_bytes).sum();
-        let skipped = |first: &Scan, mark: Mark| mark.offset.saturating_sub(first.begin()) as u64;
-        (all as u64).saturating_sub(self.before_checkpoint(skipped))
+        let begin = self.run.first().map_or(0, Scan::begin);
+        all.saturating_sub(self.start_offset().saturating_sub(begin)) as u64
     }
 
     /// Where in the first segment the replay starts.
@@ -97,13 +98,6 @@ impl Chain {
             segment: scan.header.number,
             offset: scan.end() as u64,
         })
-    }
-
-    fn before_checkpoint(&self, amount: impl Fn(&Scan, Mark) -> u64) -> u64 {
-        match (self.run.first(), self.checkpoint) {
-            (Some(first), Some(mark)) => amount(first, mark),
-            _ => 0,
-        }
     }
 }
 

@@ -29,12 +29,12 @@ pub(super) struct LogDirectory {
 pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     pub(super) length: u64,
-    pub(super) content: FirstBlock,
+    pub(super) state: SegmentState,
 }
 
 /// What a segment's first block says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FirstBlock {
+pub enum SegmentState {
     /// It was in use.
     Used(SegmentHeader),
     /// No header: made ahead and not used, or used and the header never reached the disk.
@@ -136,7 +136,9 @@ impl LogDirectory {
             if bytes.len() as u64 == segment.length {
                 Ok(bytes)
             } else {
-                Err(std::io::Error::other("its length changed while it was read"))
+                Err(std::io::Error::other(
+                    "its length changed while it was read",
+                ))
             }
         });
         mapped.map_err(DiskError::at_segment(disk, "read", number))
@@ -149,12 +151,12 @@ impl LogDirectory {
         };
         let length = opened.length;
         match opened.first_block(disk, number, &mut self.remarks) {
-            Ok(content) => {
+            Ok(state) => {
                 let file = opened.file;
                 let segment = Segment {
                     file,
                     length,
-                    content,
+                    state,
                 };
                 self.segments.insert(number, segment);
             }
@@ -216,9 +218,29 @@ impl LogDirectory {
 
 impl Segment {
     pub(super) fn header(&self) -> Option<&SegmentHeader> {
-        match &self.content {
-            FirstBlock::Used(header) => Some(header),
-            FirstBlock::Blank | FirstBlock::Interrupted => None,
+        self.state.header()
+    }
+}
+
+impl SegmentState {
+    pub(super) fn header(&self) -> Option<&SegmentHeader> {
+        match self {
+            SegmentState::Used(header) => Some(header),
+            SegmentState::Blank | SegmentState::Interrupted => None,
+        }
+    }
+}
+
+impl Unusable {
+    /// Why it cannot be used, without the name of the file.
+    pub(super) fn meaning(&self) -> String {
+        match &self.error {
+            RecoveryError::Damaged { meaning, .. } => meaning.clone(),
+            RecoveryError::UnknownVersion { version, .. } => {
+                format!("version {version} of the format is not known")
+            }
+            RecoveryError::Disk(error) => error.cause.to_string(),
+            error => error.to_string(),
         }
     }
 }
@@ -252,7 +274,7 @@ impl OpenedFile {
         disk: &dyn Disk,
         number: u64,
         remarks: &mut Vec<String>,
-    ) -> Result<FirstBlock, RecoveryError> {
+    ) -> Result<SegmentState, RecoveryError> {
         let length = self.length;
         if length > SEGMENT_BYTES_LIMIT {
             let meaning =
@@ -282,10 +304,10 @@ impl OpenedFile {
                         file()
                     ));
                 }
-                Ok(FirstBlock::Used(header))
+                Ok(SegmentState::Used(header))
             }
-            Found::Nothing => Ok(FirstBlock::Blank),
-            Found::Interrupted => Ok(FirstBlock::Interrupted),
+            Found::Nothing => Ok(SegmentState::Blank),
+            Found::Interrupted => Ok(SegmentState::Interrupted),
             Found::Damaged => {
                 let meaning = "both copies of its header are unreadable".to_owned();
                 Err(damaged(disk, number, 0, meaning))
@@ -299,12 +321,7 @@ impl OpenedFile {
     }
 }
 
-pub(super) fn damaged(
-    disk: &dyn Disk,
-    number: u64,
-    offset: u64,
-    meaning: String,
-) -> RecoveryError {
+pub(super) fn damaged(disk: &dyn Disk, number: u64, offset: u64, meaning: String) -> RecoveryError {
     RecoveryError::Damaged {
         file: disk.describe(&segment_name::segment(number)),
         offset,

@@ -5,7 +5,7 @@
 //! unfavourable finding counts only if a second look finds the same.
 
 use super::assembly::{self, Keep};
-use super::directory::{FirstBlock, LogDirectory, Unusable};
+use super::directory::{LogDirectory, SegmentState};
 use super::scan::Scan;
 use super::summary::LogSummary;
 use crate::disk::Disk;
@@ -13,8 +13,9 @@ use crate::error::{DiskError, RecoveryError};
 use crate::frame::Frame;
 use crate::header::{self, Found, LogIdentity, SegmentHeader};
 use crate::options::LogOptions;
-use crate::position::{FrameKind, Position};
+use crate::position::Position;
 use crate::segment_name;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The files of a log, and what their headers say.
@@ -22,8 +23,6 @@ use std::sync::Arc;
 pub struct Inspection {
     disk: Arc<dyn Disk>,
     segments: Vec<SegmentFile>,
-    unfinished: Vec<String>,
-    foreign: Vec<String>,
 }
 
 /// A file with the name of a segment.
@@ -35,21 +34,8 @@ pub struct SegmentFile {
     pub file: String,
     /// Its length.
     pub bytes: u64,
-    /// What its first block says.
-    pub state: SegmentState,
-}
-
-/// What a segment's first block says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SegmentState {
-    /// It was in use.
-    Used(SegmentHeader),
-    /// No header: it was made ahead, or its header never reached the disk.
-    Blank,
-    /// Half a header: the write of the first block was cut off.
-    Interrupted,
-    /// It cannot be a segment, for this reason.
-    Unusable(String),
+    /// What its first block says, or why the file cannot be a segment.
+    pub state: Result<SegmentState, String>,
 }
 
 /// A stretch of one segment that belongs to the stream.
@@ -84,8 +70,6 @@ pub struct SegmentContent {
 pub struct InspectedFrame<'a> {
     /// What the caller stored, and where in the stream.
     pub frame: Frame<'a>,
-    /// Whether it opens or completes a checkpoint.
-    pub kind: FrameKind,
     /// Everything up to here was durable when it was written.
     pub durable: Position,
     /// Where in the file it begins.
@@ -99,18 +83,10 @@ impl Inspection {
     /// what is wrong with it; only a directory that cannot be listed is an error.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Inspection, DiskError> {
         let directory = LogDirectory::list(&*disk)?;
-        let unfinished = directory.unfinished.iter();
-        let unfinished = unfinished.map(|number| segment_name::unfinished(*number));
-        let usable = directory.segments.iter().map(|(&number, segment)| {
-            let state = match segment.content {
-                FirstBlock::Used(header) => SegmentState::Used(header),
-                FirstBlock::Blank => SegmentState::Blank,
-                FirstBlock::Interrupted => SegmentState::Interrupted,
-            };
-            (number, segment.length, state)
-        });
+        let usable = directory.segments.iter();
+        let usable = usable.map(|(&number, file)| (number, file.length, Ok(file.state)));
         let unusable = directory.unusable.iter();
-        let unusable = unusable.map(|file| (file.number, file.length, SegmentState::of(file)));
+        let unusable = unusable.map(|file| (file.number, file.length, Err(file.meaning())));
         let files = usable.chain(unusable);
         let files = files.map(|(number, bytes, state)| SegmentFile {
             number,
@@ -120,27 +96,12 @@ impl Inspection {
         });
         let mut segments: Vec<_> = files.collect();
         segments.sort_by_key(|segment| segment.number);
-        Ok(Inspection {
-            segments,
-            unfinished: unfinished.collect(),
-            foreign: directory.foreign,
-            disk,
-        })
+        Ok(Inspection { disk, segments })
     }
 
     /// The segments by number.
     pub fn segments(&self) -> &[SegmentFile] {
         &self.segments
-    }
-
-    /// Segments that are being made, or were when the process ended.
-    pub fn unfinished(&self) -> &[String] {
-        &self.unfinished
-    }
-
-    /// Names that are not the log's.
-    pub fn foreign(&self) -> &[String] {
-        &self.foreign
     }
 
     /// The file of the segment with this number, for people.
@@ -151,7 +112,7 @@ impl Inspection {
     /// What the newest header that can be read says of whose log it is.
     pub fn newest_identity(&self) -> Option<LogIdentity> {
         let newest = self.segments.iter().rev().find_map(SegmentFile::header);
-        newest.map(|(_, header)| header.identity)
+        newest.map(|header| header.identity)
     }
 
     /// Lists and reads the log again, all of it, as a start would.
@@ -178,22 +139,21 @@ impl Inspection {
     /// The stream as the headers tell it, oldest segment first: from the newest header back along the names
     /// of the segments before, as far as these are there. It may reach back behind the last checkpoint.
     pub fn stream(&self) -> Vec<SegmentPart> {
+        let headers = self.segments.iter().filter_map(SegmentFile::header);
+        let headers: BTreeMap<u64, &SegmentHeader> =
+            headers.map(|header| (header.number, header)).collect();
         let mut parts = Vec::new();
-        let newest = self.segments.iter().rev().find_map(SegmentFile::header);
-        let mut next = newest.map(|(number, _)| (number, None));
-        while let Some((number, end)) = next {
-            let Some(header) = self.header(number) else {
-                break;
-            };
+        let mut next = headers.keys().next_back().map(|newest| (*newest, None));
+        while let Some((number, end)) = next
+            && let Some(header) = headers.get(&number)
+        {
             parts.push(SegmentPart {
                 number,
                 begin: header::BLOCK_BYTES,
                 end,
             });
-            // Names lead back only, so this ends.
-            let previous = header.previous;
-            let is_earlier = previous.segment < number && previous.segment > 0;
-            next = is_earlier.then_some((previous.segment, Some(previous.offset)));
+            // Headers name earlier segments only, so this ends.
+            next = Some((header.previous.segment, Some(header.previous.offset)));
         }
         parts.reverse();
         parts
@@ -220,33 +180,12 @@ impl Inspection {
             begin,
         })
     }
-
-    fn header(&self, number: u64) -> Option<SegmentHeader> {
-        let at = |segment: &SegmentFile| segment.number.cmp(&number);
-        let index = self.segments.binary_search_by(at).ok()?;
-        self.segments[index].header().map(|(_, header)| header)
-    }
-}
-
-impl SegmentState {
-    fn of(file: &Unusable) -> SegmentState {
-        SegmentState::Unusable(match &file.error {
-            RecoveryError::Damaged { meaning, .. } => meaning.clone(),
-            RecoveryError::UnknownVersion { version, .. } => {
-                format!("version {version} of the format is not known")
-            }
-            RecoveryError::Disk(error) => error.cause.to_string(),
-            error => error.to_string(),
-        })
-    }
 }
 
 impl SegmentFile {
-    fn header(&self) -> Option<(u64, SegmentHeader)> {
-        match self.state {
-            SegmentState::Used(header) => Some((self.number, header)),
-            _ => None,
-        }
+    /// Its header, if it was in use.
+    pub fn header(&self) -> Option<&SegmentHeader> {
+        self.state.as_ref().ok()?.header()
     }
 }
 
@@ -263,7 +202,6 @@ impl SegmentContent {
             offset = offset.saturating_add(parsed.bytes);
             Some(InspectedFrame {
                 frame: parsed.frame,
-                kind: parsed.kind,
                 durable: parsed.durable,
                 offset: begin as u64,
                 bytes: parsed.bytes as u64,

@@ -5,7 +5,7 @@
 //! again as it was.
 
 use super::chain::Chain;
-use super::directory::{FirstBlock, LogDirectory};
+use super::directory::{LogDirectory, SegmentState};
 use super::rewrite;
 use super::scan::is_zero;
 use crate::appender::Appender;
@@ -149,7 +149,9 @@ pub(super) fn clear_unused(
     directory: &mut LogDirectory,
 ) -> Result<(), WriteError> {
     let remove = |name: &str| {
-        let removed = disk.remove(name).map_err(DiskError::at(disk, "remove", name));
+        let removed = disk
+            .remove(name)
+            .map_err(DiskError::at(disk, "remove", name));
         removed.map_err(WriteError::Segment)
     };
     for number in directory.unfinished.drain(..) {
@@ -157,7 +159,7 @@ pub(super) fn clear_unused(
     }
     let newest_used = directory.newest_used().unwrap_or(0);
     while let Some((&number, segment)) = directory.segments.last_key_value() {
-        if number <= newest_used || segment.content != FirstBlock::Blank {
+        if number <= newest_used || segment.state != SegmentState::Blank {
             break;
         }
         let content = directory.map(disk, number).map_err(WriteError::Segment)?;

@@ -6,7 +6,7 @@
 //! loss, and before it nothing of the log was changed.
 
 use super::chain::{Chain, Frames, continues};
-use super::directory::{FirstBlock, LogDirectory, Segment};
+use super::directory::{LogDirectory, Segment, SegmentState};
 use super::reopen::{clear_unused, make_durable};
 use super::scan::{Scan, is_zero};
 use crate::disk::Disk;
@@ -138,7 +138,7 @@ impl Repair {
         let kept = self.kept.end().segment;
         let segments = self.directory.segments.iter();
         let left_out = segments
-            .filter(|(number, segment)| **number > kept && segment.content != FirstBlock::Blank);
+            .filter(|(number, segment)| **number > kept && segment.state != SegmentState::Blank);
         let left_out = left_out.map(|(number, _)| segment_name::segment(*number));
         let unusable = self.directory.unusable.iter().map(|file| file.name.clone());
         let mut names: Vec<_> = unusable.chain(left_out).collect();
@@ -286,7 +286,7 @@ impl Repair {
         let mut next = number;
         for (&newer, segment) in self.directory.segments.range(number.saturating_add(1)..) {
             next = next.saturating_add(1);
-            let is_ahead = newer == next && segment.content == FirstBlock::Blank;
+            let is_ahead = newer == next && segment.state == SegmentState::Blank;
             if !is_ahead || !is_zero(&self.directory.map(&*self.disk, newer)?) {
                 return Ok(false);
             }
@@ -296,7 +296,11 @@ impl Repair {
     }
 
     /// Reads a segment that has a header; `None` if it has none or is not there.
-    fn scan(&self, number: u64, next: Option<&SegmentHeader>) -> Result<Option<Scan>, RecoveryError> {
+    fn scan(
+        &self,
+        number: u64,
+        next: Option<&SegmentHeader>,
+    ) -> Result<Option<Scan>, RecoveryError> {
         let segment = self.directory.segments.get(&number);
         let Some(header) = segment.and_then(Segment::header) else {
             return Ok(None);

@@ -156,13 +156,6 @@ impl Scan {
         self.end.saturating_sub(self.begin())
     }
 
-    /// How many frames there are here.
-    pub(super) fn frames(&self) -> u64 {
-        self.next
-            .get()
-            .saturating_sub(self.header.first_position.get())
-    }
-
     /// The position of the last frame here or before.
     pub(super) fn last(&self) -> Position {
         self.next.previous()

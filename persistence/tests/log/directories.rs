@@ -2,7 +2,8 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Disk, Kind, MemoryDisk, OpenError, Options, RealDisk, Recovery, RecoveryError, WriteError,
+    Disk, FrameKind, LogOptions, MemoryDisk, OpenError, RealDisk, Recovery, RecoveryError,
+    WriteError,
 };
 use std::fs;
 use std::process::Command;
@@ -161,7 +162,7 @@ fn a_segment_under_another_name_is_refused() {
 #[test]
 fn the_log_of_another_node_is_refused() {
     let disk = three_segments();
-    let expected = Options {
+    let expected = LogOptions {
         expected_node: Some([9; 20]),
         ..options()
     };
@@ -171,7 +172,7 @@ fn the_log_of_another_node_is_refused() {
         "{error}"
     );
     assert!(error.to_string().contains(&"01".repeat(20)), "{error}");
-    let other = quorlock_persistence::Identity {
+    let other = quorlock_persistence::LogIdentity {
         node_id: [9; 20],
         ..identity(1)
     };
@@ -262,8 +263,8 @@ fn a_segment_that_the_log_itself_has_removed_is_no_loss() {
     }
     write(&mut log);
     let ticket = log.writer.begin_sync();
-    log.appender.append(Kind::checkpoint_begin(9), 7, b"");
-    log.appender.append(Kind::checkpoint_end(11), 8, b"");
+    log.appender.append(FrameKind::checkpoint_begin(9), 7, b"");
+    log.appender.append(FrameKind::checkpoint_end(11), 8, b"");
     write(&mut log);
     log.writer.sync().unwrap();
     log.preparer.prepare().unwrap();

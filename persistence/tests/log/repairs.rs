@@ -4,11 +4,11 @@
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Disk, Kind, MemoryDisk, Options, RecoveryError, Repair, Repaired, WriteError,
+    Disk, FrameKind, LogOptions, MemoryDisk, RecoveryError, Repair, Repaired, WriteError,
 };
 use std::sync::Arc;
 
-const LOST: Kind = Kind::new(13);
+const LOST: FrameKind = FrameKind::new(13);
 
 /// Ten frames in four segments, each synced on its own.
 fn synced_log() -> (MemoryDisk, Vec<Vec<u8>>) {
@@ -153,9 +153,10 @@ fn without_its_checkpoint_nothing_of_a_log_is_kept() {
     for number in 0..6 {
         commit(&mut log, &payload(number, 1500));
     }
-    log.appender.append(Kind::checkpoint_begin(9), 7, b"");
-    log.appender.append(Kind::new(10), 8, &payload(9, 1900));
-    log.appender.append(Kind::checkpoint_end(11), 9, b"");
+    log.appender.append(FrameKind::checkpoint_begin(9), 7, b"");
+    log.appender
+        .append(FrameKind::new(10), 8, &payload(9, 1900));
+    log.appender.append(FrameKind::checkpoint_end(11), 9, b"");
     for number in 0..4 {
         commit(&mut log, &payload(number, 1500));
     }
@@ -219,7 +220,7 @@ fn what_is_no_damage_is_not_repaired() {
         Err(RecoveryError::UnknownVersion { .. })
     ));
     let (disk, _) = synced_log();
-    let expected = Options {
+    let expected = LogOptions {
         expected_node: Some([9; 20]),
         ..options()
     };

@@ -1,17 +1,18 @@
 //! A log with small segments, so that a test can touch every byte of it.
 
 use quorlock_persistence::{
-    Batch, Disk, Identity, Kind, Log, MemoryDisk, Options, Position, Recovery, RecoveryError,
+    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, Recovery,
+    RecoveryError,
 };
 use std::sync::Arc;
 
-pub(crate) const GROUP: Kind = Kind::new(1);
+pub(crate) const GROUP: FrameKind = FrameKind::new(1);
 pub(crate) const FIRST: &str = "segment-0000000001.log";
 pub(crate) const SECOND: &str = "segment-0000000002.log";
 pub(crate) const BLOCK: usize = 4096;
 
-pub(crate) fn options() -> Options {
-    Options {
+pub(crate) fn options() -> LogOptions {
+    LogOptions {
         first_segment_bytes: 12 << 10,
         segment_bytes: 8 << 10,
         frame_bytes_max: 2000,
@@ -20,8 +21,8 @@ pub(crate) fn options() -> Options {
     }
 }
 
-pub(crate) fn identity(incarnation: u64) -> Identity {
-    Identity {
+pub(crate) fn identity(incarnation: u64) -> LogIdentity {
+    LogIdentity {
         node_id: [1; 20],
         boot_id: [2; 16],
         incarnation,

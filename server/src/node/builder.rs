@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, MemoryDisk, Options};
+use quorlock_persistence::{Disk, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
@@ -112,7 +112,7 @@ impl NodeBuilder {
             clock,
             disk,
             place,
-            sizes: Options::default(),
+            sizes: LogOptions::default(),
             random: Box::new(system_random),
         };
         let (ready, started) = oneshot::channel();

@@ -131,7 +131,7 @@ impl Compaction {
         let (control, owed) = incarnation::at_checkpoint(control, core.owed_until, now);
         let mut payload = Vec::new();
         control.encode(&mut payload);
-        let opening = Kind::checkpoint_begin(kind::CONTROL);
+        let opening = FrameKind::checkpoint_begin(kind::CONTROL);
         core.appender.append(opening, now.as_nanos(), &payload);
         if let Some(owed) = owed {
             core.append(now, &owed);
@@ -161,7 +161,7 @@ impl Compaction {
                 return Ok(Step::GivenUp);
             }
             if !self.part.is_empty() {
-                let kind = Kind::new(kind::SNAPSHOT);
+                let kind = FrameKind::new(kind::SNAPSHOT);
                 core.appender.append(kind, now.as_nanos(), &self.part);
                 self.bytes = self.bytes.saturating_add(self.part.len() as u64);
             }
@@ -196,7 +196,7 @@ impl Compaction {
         let position = {
             let mut core = shared.lock()?;
             let now = core.time.node_now(&*shared.clock);
-            let end = Kind::checkpoint_end(kind::END);
+            let end = FrameKind::checkpoint_end(kind::END);
             core.appender.append(end, now.as_nanos(), &[])
         };
         shared.commit.write(&shared.core)?;

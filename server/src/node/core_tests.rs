@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Boot, Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
-use quorlock_persistence::{Identity, MemoryDisk, Options, Recovery};
+use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Recovery};
 
 use crate::clock::{Clock, SettableClock};
 use crate::node::core::{Core, Phase, Rules, Wait};
@@ -35,12 +35,12 @@ fn core(durability: Durability) -> (Core, SettableClock) {
         advice: "",
     };
     let disk = Arc::new(MemoryDisk::new());
-    let identity = Identity {
+    let identity = LogIdentity {
         node_id: [1; 20],
         boot_id: [0; 16],
         incarnation: 1,
     };
-    let recovery = Recovery::read(disk, &Options::default()).unwrap();
+    let recovery = Recovery::read(disk, &LogOptions::default()).unwrap();
     let log = recovery.into_log(identity).unwrap();
     let engine = Engine::new(EngineOptions::default());
     let time = Timekeeper::new(&start, 10_000);

@@ -10,7 +10,7 @@ use quorlock_engine::control::Start;
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{self, Verdict};
 use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits, incarnation};
-use quorlock_persistence::{Disk, Options, Preparer, Recovery};
+use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     /// Tells machine and directory from others.
     pub(crate) place: Place,
     /// The sizes of the log.
-    pub(crate) sizes: Options,
+    pub(crate) sizes: LogOptions,
     /// Fills with bytes that nobody can guess.
     pub(crate) random: Random,
 }
@@ -91,7 +91,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
 /// network nor a thread.
 pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<(Arc<Shared>, Preparer, Jobs), StartError> {
     let known = Identity::read(&*plan.disk)?;
-    let options = Options {
+    let options = LogOptions {
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
         ..plan.sizes
     };
@@ -118,7 +118,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<(Arc<Shared>, Preparer, 
     let wall_us = plan.clock.wall_us();
     report.announce(&id, wall_us, advice(&past.verdict));
 
-    let log_identity = quorlock_persistence::Identity {
+    let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
         boot_id: start.boot.0,
         incarnation: start.incarnation,

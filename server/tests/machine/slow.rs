@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use quorlock_persistence::{Entry, File, Mapping};
+use quorlock_persistence::{DirectoryEntry, File, Mapping};
 use quorlock_server::{Disk, MemoryDisk};
 
 /// A disk in memory whose syncs pass a gate.
@@ -101,7 +101,7 @@ impl Disk for SlowDisk {
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.inner.open(name).map(|file| self.slow(file))
     }
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         self.inner.list()
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -134,9 +134,6 @@ impl File for SlowFile {
     }
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
-    }
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.inner.truncate(length)
     }
     fn map(&self) -> io::Result<Mapping> {
         self.inner.map()

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorlock_persistence::{Options, Recovery};
+use quorlock_persistence::{LogOptions, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node};
 
@@ -85,7 +85,7 @@ impl Machine {
     /// Kind and node time of the frames on the disk.
     pub(crate) fn frames(&self) -> Vec<(u8, u64)> {
         let disk = Arc::new(self.disk.lock().unwrap().after_process_end());
-        let recovery = Recovery::read(disk, &Options::default()).unwrap();
+        let recovery = Recovery::read(disk, &LogOptions::default()).unwrap();
         recovery
             .frames()
             .map(|frame| (frame.kind, frame.node_time_ns))

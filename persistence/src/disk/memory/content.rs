@@ -40,14 +40,6 @@ impl FileContent {
         self.bytes[offset..end].copy_from_slice(bytes);
     }
 
-    pub(super) fn truncate(&mut self, length: usize, remembers: bool) {
-        let (from, to) = (length.min(self.bytes.len()), length.max(self.bytes.len()));
-        if remembers && from < to {
-            self.remember(from, to);
-        }
-        self.bytes.resize(length, 0);
-    }
-
     /// Everything is durable, except what a failed sync has abandoned.
     pub(super) fn sync(&mut self) {
         self.unsynced.retain(|_, old| old.is_abandoned);
@@ -109,13 +101,12 @@ impl FileContent {
             true => self.bytes.len(),
             false => self.synced_length,
         };
-        left.resize(length.max(self.bytes.len()), 0);
         for (&sector, old) in &self.unsynced {
             let from = start_of(sector).min(left.len());
             let to = start_of(sector + 1).min(left.len());
             let fate = fate(self, sector);
             if fate != Fate::Lost && self.differs(sector, old) {
-                length = length.max(to.min(self.bytes.len()));
+                length = length.max(to);
             }
             for (index, byte) in left[from..to].iter_mut().enumerate() {
                 let old = old.byte(index);
@@ -144,9 +135,8 @@ impl FileContent {
     fn differs(&self, sector: u64, old: &SyncedSector) -> bool {
         let from = start_of(sector).min(self.bytes.len());
         let to = start_of(sector + 1).min(self.bytes.len());
-        let is_cut = old.bytes.as_ref().map_or(0, |bytes| bytes.len()) > to - from;
         let mut bytes = self.bytes[from..to].iter().enumerate();
-        is_cut || bytes.any(|(index, byte)| *byte != old.byte(index))
+        bytes.any(|(index, byte)| *byte != old.byte(index))
     }
 }
 

@@ -23,8 +23,6 @@ pub enum Operation {
     Sync,
     /// Asking for its length.
     Length,
-    /// Cutting or extending it.
-    Truncate,
     /// Giving it another name.
     Rename,
     /// Removing it.
@@ -35,11 +33,10 @@ pub enum Operation {
 
 impl Operation {
     /// Those that change what is on the disk.
-    pub const CHANGES: [Operation; 7] = [
+    pub const CHANGES: [Operation; 6] = [
         Operation::Create,
         Operation::Write,
         Operation::Sync,
-        Operation::Truncate,
         Operation::Rename,
         Operation::Remove,
         Operation::SyncDirectory,

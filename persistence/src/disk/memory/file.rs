@@ -65,18 +65,6 @@ impl File for MemoryFile {
         Ok(state.content(self.id)?.bytes().len() as u64)
     }
 
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        let mut state = self.disk.lock();
-        state.begin(Operation::Truncate)?;
-        state.make_room(self.id, index(length))?;
-        let remembers_sync = state.remembers_sync;
-        let content = state.content_mut(self.id)?;
-        content.truncate(index(length), remembers_sync);
-        let name = state.name_of(self.id);
-        state.done(Operation::Truncate, &name);
-        Ok(())
-    }
-
     fn map(&self) -> io::Result<Mapping> {
         let mut state = self.disk.lock();
         state.begin(Operation::Read)?;

@@ -30,7 +30,13 @@ fn names(disk: &MemoryDisk) -> Vec<String> {
 #[test]
 fn a_sector_is_lost_kept_torn_or_garbage_and_its_synced_bytes_stay() {
     let disk = disk();
-    assert_eq!(disk.unsynced().sectors, [Sector { file: "a".to_owned(), number: 1 }]);
+    assert_eq!(
+        disk.unsynced().sectors,
+        [Sector {
+            file: "a".to_owned(),
+            number: 1
+        }]
+    );
     for (fate, first, last) in [
         (Fate::Lost, 1, 1),
         (Fate::Kept, 2, 2),
@@ -84,21 +90,6 @@ fn a_length_survives_without_data_and_data_brings_its_length() {
 }
 
 #[test]
-fn a_cut_that_does_not_survive_brings_the_bytes_back() {
-    let disk = disk();
-    disk.open("a").unwrap().truncate(700).unwrap();
-    disk.open("a").unwrap().sync().unwrap();
-    disk.open("a").unwrap().truncate(100).unwrap();
-    assert_eq!(content(&disk, "a").len(), 100);
-    assert_eq!(content(&disk.after_loss(&PowerLoss::default()), "a").len(), 700);
-    let kept = PowerLoss {
-        lengths: vec![true],
-        ..PowerLoss::default()
-    };
-    assert_eq!(content(&disk.after_loss(&kept), "a"), [1; 100]);
-}
-
-#[test]
 fn any_subset_of_unsynced_names_survives() {
     let disk = disk();
     disk.create("b").unwrap();
@@ -124,13 +115,19 @@ fn a_failed_sync_gives_its_data_up_and_the_next_one_says_nothing() {
     assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(5));
     file.sync().unwrap();
     assert_eq!(content(&disk, "a")[600], 2, "the cache still has it");
-    assert_eq!(content(&disk.after_loss(&PowerLoss::default()), "a")[600], 1);
+    assert_eq!(
+        content(&disk.after_loss(&PowerLoss::default()), "a")[600],
+        1
+    );
     assert_eq!(content(&disk.after_eviction(), "a")[600], 1);
     assert_eq!(content(&disk.after_process_end(), "a")[600], 2);
     // Written again, the page is dirty again, and a sync is a sync.
     file.write_at(600, &[2; 1]).unwrap();
     file.sync().unwrap();
-    assert_eq!(content(&disk.after_loss(&PowerLoss::default()), "a")[600], 2);
+    assert_eq!(
+        content(&disk.after_loss(&PowerLoss::default()), "a")[600],
+        2
+    );
     assert_eq!(disk.take_faults(), [(Operation::Sync, Fault::Error(5))]);
 }
 

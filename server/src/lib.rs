@@ -12,12 +12,13 @@ compile_error!(
 pub mod clock;
 pub mod config;
 mod date;
+mod event_loop;
 pub mod inspection;
 mod metrics;
-mod net;
 mod node;
 mod past;
 pub mod protocol;
+mod runtime;
 mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;

@@ -22,9 +22,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::net;
 use crate::node::error::StartError;
 use crate::node::shared::Shared;
+use crate::runtime;
 use listener::Bounded;
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
@@ -38,7 +38,7 @@ pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartE
     let mut listeners: Vec<std::net::TcpListener> = Vec::new();
     for address in &config.metrics_bind {
         let wanted = SocketAddr::new(address.address, port);
-        match net::listener::bind(wanted, BACKLOG) {
+        match runtime::listener::bind(wanted, BACKLOG) {
             Ok(bound) => {
                 // Port 0: the first address finds a free one, the others take the same.
                 port = bound.local_addr().map_or(port, |address| address.port());

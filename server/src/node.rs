@@ -6,6 +6,9 @@
 pub(crate) mod alarm;
 pub(crate) mod builder;
 pub(crate) mod commit;
+pub(crate) mod commit_queue;
+#[cfg(test)]
+mod commit_tests;
 pub(crate) mod compaction;
 pub(crate) mod core;
 #[cfg(test)]
@@ -15,10 +18,14 @@ pub(crate) mod durable_counts;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;
-pub(crate) mod gate;
 pub(crate) mod identity;
+mod log_duties;
 pub(crate) mod log_thread;
+pub(crate) mod log_writer;
 pub(crate) mod maintenance;
+pub(crate) mod maintenance_task;
+#[cfg(test)]
+mod maintenance_tests;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;

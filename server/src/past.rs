@@ -151,3 +151,76 @@ pub(crate) fn policy(config: &Config, is_remote: bool) -> Policy {
         vouches_for_first_start: config.first_start == FirstStart::Serve,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::sync::Arc;
+
+    use quorlock_engine::restart::Stop;
+    use quorlock_persistence::{LogOptions, MemoryDisk, RealDisk, Recovery};
+
+    use super::*;
+    use crate::clock::SettableClock;
+    use crate::node::for_tests;
+
+    fn with(name: &str, value: &str) -> Config {
+        let mut config = Config::default();
+        config.set(name, &[value]).unwrap();
+        config
+    }
+
+    #[test]
+    fn an_identity_or_the_trace_of_a_run_without_a_log_is_an_emptied_directory() {
+        let identity = Identity::known([1; 20], None);
+        for (has_identity, has_marker, expected) in [
+            (false, false, Stop::Unknown),
+            (true, false, Stop::Emptied),
+            (false, true, Stop::Emptied),
+            (true, true, Stop::Emptied),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let disk = RealDisk::open(home.path()).unwrap();
+            let place = Place::of(home.path());
+            if has_marker {
+                place.mark(&*disk, 7).unwrap();
+            }
+            let recovery = Recovery::read(disk.clone(), &LogOptions::default()).unwrap();
+            let directory = Directory {
+                disk: &*disk,
+                place: &place,
+                identity: has_identity.then_some(&identity),
+                log: Log::Recovered(&recovery),
+            };
+            let policy = policy(&Config::default(), true);
+            let clock = SettableClock::new();
+            let past = Past::read(&directory, &clock, &policy, |_, _| Ok(())).unwrap();
+            assert_eq!(past.verdict.stop, expected, "{has_identity} {has_marker}");
+            assert_eq!(past.newest_incarnation, if has_marker { 7 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn each_start_counts_on_from_the_last_in_the_same_place() {
+        let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+        for (incarnation, stop) in [(1, Stop::Unknown), (2, Stop::Complete), (3, Stop::Complete)] {
+            let config = with("appendfsync", "always");
+            let (shared, _, _) = for_tests::started(config, Arc::new(disk.clone()), clock.clone());
+            assert_eq!(shared.start.incarnation, incarnation);
+            assert_eq!(shared.verdict.stop, stop, "start {incarnation}");
+        }
+    }
+
+    #[test]
+    fn a_first_start_waits_where_others_can_reach_it_or_as_its_operator_says() {
+        let of = |value, is_remote| {
+            let policy = policy(&with("first-start", value), is_remote);
+            (policy.first_start_waits, policy.vouches_for_first_start)
+        };
+        assert_eq!(of("auto", true), (true, false));
+        assert_eq!(of("auto", false), (false, false));
+        assert_eq!(of("serve", true), (false, true));
+        assert_eq!(of("wait", false), (true, false));
+    }
+}

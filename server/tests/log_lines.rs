@@ -1,5 +1,7 @@
 //! A line of the node's log is written while nobody holds the engine: where standard output is a
 //! full pipe, the thread that has something to say waits, and the others go on.
+//!
+//! A program of its own: every thread of a process sends its lines to one subscriber.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![allow(
@@ -7,7 +9,9 @@
     reason = "that a line was written is only seen by looking again"
 )]
 
+#[path = "server/machine/mod.rs"]
 mod machine;
+#[path = "server/wire.rs"]
 mod wire;
 
 use std::fmt::Write as _;

@@ -81,7 +81,7 @@ fn a_key_that_comes_and_expires_between_two_turns_leaves_a_tick() {
         frames.filter(|frame| frame.kind == kind::TICK).count()
     };
     node.maintain().expect("a disk without faults");
-    let (reply, _) = node.execute(&[b"SET", b"a", b"token", b"PX", b"1000"]);
+    let reply = node.execute(&[b"SET", b"a", b"token", b"PX", b"1000"]);
     assert_eq!(reply, b"+OK\r\n");
     clock.advance(Duration::from_secs(10));
     assert_eq!(ticks(), 0);
@@ -101,7 +101,7 @@ fn a_second_checkpoint_that_is_cut_off_forgets_no_recovered_lock() {
         let clock = Arc::new(SettableClock::new());
         let start = |directives| Node::start(disk.clone(), clock.clone(), &setup(directives));
         let mut node = start(&[("appendfsync", "always")]).expect("an empty disk");
-        let (reply, _) = node.execute(&[b"SET", b"lock", b"A", b"NX", b"PX", b"50000"]);
+        let reply = node.execute(&[b"SET", b"lock", b"A", b"NX", b"PX", b"50000"]);
         assert_eq!(reply, b"+OK\r\n");
         node.stop().expect("a disk without faults");
         let unlogged = [("appendonly", "no"), ("restart-delay-max", "5s")];

@@ -3,7 +3,7 @@
 //! Only what the kernel can do to the clocks of one process is here: it can shift the monotonic
 //! clocks and show another boot id. It cannot step the wall clock for one process, and stepping
 //! the machine's own would hit everybody on it; wall steps, steering and suspend are tested with
-//! the settable clock (`server/tests/time/`).
+//! the settable clock (`server/tests/server/time/`).
 
 mod cases;
 mod world;

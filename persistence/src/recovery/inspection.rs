@@ -152,7 +152,7 @@ impl Inspection {
                 begin: header::BLOCK_BYTES,
                 end,
             });
-            // Headers name earlier segments only, so this ends.
+            // A header that names no earlier segment is not used, so this ends at one that is not there.
             next = Some((header.previous.segment, Some(header.previous.offset)));
         }
         parts.reverse();

@@ -2,7 +2,9 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Disk, FrameKind, Inspection, MemoryDisk, SegmentFile, SegmentPart};
+use quorlock_persistence::{
+    Disk, FrameKind, Inspection, MemoryDisk, RealDisk, SegmentFile, SegmentPart,
+};
 use std::sync::Arc;
 
 /// Frames in four segments, several of them in the last one.
@@ -101,6 +103,24 @@ fn each_file_is_listed_with_what_it_is() {
         assert!(said[index].starts_with(start), "{}", said[index]);
     }
     assert_eq!(inspection.segments().len(), expected.len());
+}
+
+#[test]
+fn a_folder_with_the_name_of_a_segment_is_listed_as_none() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join(FIRST)).unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let inspection = Inspection::open(disk).unwrap();
+    let states: Vec<_> = inspection.segments().iter().map(|it| &it.state).collect();
+    assert_eq!(states, [&Err("it is not a regular file".to_owned())]);
+}
+
+#[test]
+fn a_segment_is_named_for_people_also_where_it_is_not_there() {
+    let (disk, _) = log_of_four();
+    let inspection = inspect(&disk);
+    assert_eq!(inspection.file_of(2), inspection.segments()[1].file);
+    assert!(inspection.file_of(99).ends_with("segment-0000000099.log"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Disk, FrameKind, LogOptions, MemoryDisk, RecoveryError, Repair, Repaired, WriteError,
+    Disk, FrameKind, LogOptions, MemoryDisk, RealDisk, RecoveryError, Repair, Repaired, WriteError,
 };
 use std::sync::Arc;
 
@@ -229,6 +229,16 @@ fn what_is_no_damage_is_not_repaired() {
         matches!(error, RecoveryError::ForeignNode { .. }),
         "{error}"
     );
+}
+
+#[test]
+fn what_only_has_the_name_of_a_segment_is_set_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join(SECOND)).unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let plan = Repair::plan(disk, &options()).unwrap();
+    assert_eq!(plan.set_aside(), [SECOND]);
+    assert_eq!(plan.newest_number(), 2);
 }
 
 #[test]

@@ -43,6 +43,11 @@ fn records() -> Vec<Record> {
             cap_ns: 31,
             is_complete: true,
         }),
+        Record::Mode(Mode {
+            durability: Durability::Volatile,
+            cap_ns: 0,
+            is_complete: false,
+        }),
         Record::Promise(30_000_000_000),
         Record::Shutdown(pending()),
         Record::Shutdown(None),
@@ -52,6 +57,12 @@ fn records() -> Vec<Record> {
             serving: true,
             weakest: Durability::No,
             promise_ns: 1,
+        }),
+        Record::Control(Control {
+            start,
+            serving: false,
+            weakest: Durability::Always,
+            promise_ns: 0,
         }),
         Record::Lost(300_000_000_000),
         Record::Wall {
@@ -80,6 +91,16 @@ fn every_record_comes_back_and_every_cut_is_refused() {
             Err(RecordError::Layout(record.kind()))
         );
     }
+}
+
+#[test]
+fn a_durability_has_redis_s_word_and_a_number() {
+    let words = ["off", "no", "everysec", "always"];
+    for (code, word) in (0..).zip(words) {
+        let durability = Durability::from_code(code).unwrap();
+        assert_eq!((durability.code(), durability.name()), (code, word));
+    }
+    assert_eq!(Durability::from_code(4), None);
 }
 
 #[test]

@@ -133,8 +133,11 @@ mod tests {
         };
         let mut history = History::default();
         history.record(NOW, &Record::Owed(LATER));
-        history.record(NOW, &at_checkpoint(control, LATER, NOW).0);
+        let (opening, owed) = at_checkpoint(control, LATER, NOW);
+        history.record(NOW, &opening);
         assert_eq!(history.owed_until, LATER);
+        assert_eq!(owed, Some(Record::Owed(LATER)));
+        assert_eq!(at_checkpoint(control, NOW, NOW).1, None, "it has ended");
         history.record(NOW, &Record::Serving);
         assert_eq!(
             history.owed_until,

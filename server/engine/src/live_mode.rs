@@ -130,3 +130,68 @@ impl LiveMode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Boot;
+    use crate::time::NodeTime;
+
+    fn start(durability: Durability) -> Start {
+        Start {
+            incarnation: 1,
+            boot: Boot::default(),
+            place: 1,
+            durability,
+            base: NodeTime::ZERO,
+            raw_ns: 0,
+            wall_us: 0,
+            boottime_ns: 0,
+            pending: None,
+            cap_ns: 60,
+        }
+    }
+
+    #[test]
+    fn a_reply_waits_for_what_its_mode_says() {
+        let reach = |written, synced| Reach { written, synced };
+        for (durability, is_logged, expected) in [
+            (Durability::Volatile, false, reach(0, 0)),
+            (Durability::No, true, reach(7, 0)),
+            (Durability::Everysec, true, reach(7, 0)),
+            (Durability::Always, true, reach(0, 7)),
+        ] {
+            let mode = LiveMode::new(&start(durability));
+            assert_eq!((mode.durability(), mode.cap_ns()), (durability, 60));
+            assert_eq!(mode.is_logged(), is_logged, "{durability:?}");
+            assert_eq!(mode.reach(7), expected, "{durability:?}");
+        }
+    }
+
+    #[test]
+    fn a_weaker_mode_counts_until_its_effects_are_synced() {
+        let start = start(Durability::Always);
+        let mut mode = LiveMode::new(&start);
+        mode.change(Durability::No, 90, 5);
+        assert!(!mode.is_incomplete(), "nothing stronger is promised");
+        assert_eq!(mode.complete(100), None);
+        mode.change(Durability::Always, 30, 8);
+        assert!(mode.is_incomplete());
+        let control = mode.control(&start, true, 3);
+        assert_eq!(
+            (control.start.cap_ns, control.weakest),
+            (90, Durability::No)
+        );
+        assert_eq!((control.serving, control.promise_ns), (true, 3));
+        assert_eq!(mode.complete(7), None);
+        let complete = Mode {
+            durability: Durability::Always,
+            cap_ns: 30,
+            is_complete: true,
+        };
+        assert_eq!(mode.complete(8), Some(complete));
+        assert!(!mode.is_incomplete());
+        assert_eq!(mode.complete(9), None);
+        assert_eq!(mode.control(&start, true, 3).weakest, Durability::Always);
+    }
+}

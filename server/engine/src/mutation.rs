@@ -410,25 +410,5 @@ const HASH: u8 = 2;
 const NUMBER_BITS_MAX: u32 = 35;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_length_of_a_mutation_is_known_before_it_is_made() {
-        let long = vec![b'x'; 1 << 21];
-        for length in [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21] {
-            let (mut set, mut removed, mut deleted) = (vec![VERSION], vec![VERSION], vec![VERSION]);
-            let part = &long[..length];
-            encode_hash_set(&mut set, 0, b"key", part, b"value");
-            assert_eq!(
-                set.len(),
-                1 + bytes_of(&[b"key", part, b"value"]),
-                "{length}"
-            );
-            encode_hash_delete(&mut removed, 0, part, b"field");
-            assert_eq!(removed.len(), 1 + bytes_of(&[part, b"field"]), "{length}");
-            encode_delete(&mut deleted, 0, part);
-            assert_eq!(deleted.len(), 1 + bytes_of(&[part]), "{length}");
-        }
-    }
-}
+#[path = "mutation_tests.rs"]
+mod tests;

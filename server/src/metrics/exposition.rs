@@ -284,7 +284,7 @@ impl Page<'_> {
         let shared = self.shared;
         let is_logged = f64::from(u8::from(shared.durability() != Durability::Volatile));
         self.gauge("redis_aof_enabled", "1 when keys are logged", is_logged);
-        let bytes = shared.commit.total_bytes() as f64;
+        let bytes = shared.commit.size().total_bytes as f64;
         self.gauge("redis_aof_current_size_bytes", "The log on disk", bytes);
         let is_well = f64::from(u8::from(shared.commit.failure().is_none()));
         self.gauge(

@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
+use crate::node::compaction::PART_BYTES;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
@@ -113,6 +114,7 @@ impl NodeBuilder {
             disk,
             place,
             sizes: LogOptions::default(),
+            part_bytes: PART_BYTES,
             random: Box::new(system_random),
         };
         let (ready, started) = oneshot::channel();

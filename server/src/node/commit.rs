@@ -1,27 +1,26 @@
-//! Makes the log as durable as replies need it to be.
+//! How far the log has come, and so which replies may leave.
 //!
 //! Invariant: `written` and `synced` only grow, and only to positions that a write or a sync
 //! has confirmed. The first failure is final: nothing is retried, every waiter learns of it.
 //!
-//! Lock order: the writer first, then the core (briefly, to take the pending batch).
+//! What has happened to the log is told here ([`Commit::note_written`], [`Commit::note_synced`],
+//! [`Commit::fail`]); nothing here writes, syncs or reads a clock. Positions are atomics, because the
+//! workers read them without a lock.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::clock::Clock;
 use crate::node::core::{Core, Wait};
 use crate::node::durable_counts::{Counts, DurableCounts, Sample};
+use crate::node::rewrites::LogSize;
 use crate::node::statistics::SyncDurations;
 
-/// The writing half of the log, shared by workers and the log thread.
+/// The state of the log's commits, as everybody sees it.
 pub(crate) struct Commit {
-    clock: Arc<dyn Clock>,
-    writing: Mutex<Writing>,
     written: AtomicU64,
     synced: AtomicU64,
     /// Locked while either of the two grows.
@@ -40,20 +39,16 @@ pub(crate) struct Commit {
     progress: Notify,
 }
 
-struct Writing {
-    writer: Writer,
-    spare: Batch,
-    /// The databases behind the last batch that was written.
-    newest: Sample,
-}
-
-/// A sync that was begun.
-#[derive(Debug)]
-#[must_use = "nothing is synced until it is finished"]
-pub(crate) struct Syncing {
-    ticket: SyncTicket,
-    /// The databases behind what it syncs.
-    sample: Sample,
+/// A sync that has ended well.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Synced<'a> {
+    pub(crate) began_raw_ns: u64,
+    pub(crate) ended_raw_ns: u64,
+    pub(crate) position: u64,
+    /// The databases behind that position.
+    pub(crate) sample: &'a Sample,
+    /// Those behind what was written meanwhile, which may need nothing else.
+    pub(crate) newest: &'a Sample,
 }
 
 /// Why the log can be trusted no more.
@@ -62,26 +57,21 @@ pub(crate) struct Syncing {
 pub struct Failure(pub(crate) String);
 
 impl Commit {
-    pub(crate) fn new(writer: Writer, clock: Arc<dyn Clock>) -> Self {
+    /// For a log that is written and synced up to these positions.
+    pub(crate) fn new(written: u64, synced: u64, size: LogSize, now_raw_ns: u64) -> Self {
         Self {
-            written: AtomicU64::new(writer.written().get()),
-            synced: AtomicU64::new(writer.durable().get()),
+            written: AtomicU64::new(written),
+            synced: AtomicU64::new(synced),
             counts: Mutex::default(),
             sync_ns: AtomicU64::new(0),
             syncs: SyncDurations::default(),
-            last_sync_raw_ns: AtomicU64::new(clock.raw_ns()),
+            last_sync_raw_ns: AtomicU64::new(now_raw_ns),
             syncs_running: AtomicUsize::new(0),
             needs_segment: AtomicBool::new(true),
-            bytes_since_checkpoint: AtomicU64::new(writer.bytes_since_checkpoint()),
-            total_bytes: AtomicU64::new(writer.total_bytes()),
+            bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
+            total_bytes: AtomicU64::new(size.total_bytes),
             failure: OnceLock::new(),
             progress: Notify::new(),
-            writing: Mutex::new(Writing {
-                writer,
-                spare: Batch::default(),
-                newest: Sample::default(),
-            }),
-            clock,
         }
     }
 
@@ -105,7 +95,7 @@ impl Commit {
         })
     }
 
-    fn counts(&self) -> std::sync::MutexGuard<'_, DurableCounts> {
+    fn counts(&self) -> MutexGuard<'_, DurableCounts> {
         self.counts
             .lock()
             .expect("no holder of the counts can panic")
@@ -116,66 +106,56 @@ impl Commit {
         wait.synced > self.synced.load(Ordering::Acquire)
     }
 
-    /// Writes everything appended so far.
-    ///
-    /// # Errors
-    /// When the log failed, now or before.
-    pub(crate) fn write(&self, core: &Mutex<Core>) -> Result<(), Failure> {
-        let mut writing = self.lock()?;
-        self.write_locked(&mut writing, core)
-    }
-
-    /// Writes and syncs everything appended so far, on this thread.
-    ///
-    /// # Errors
-    /// When the log failed, now or before.
-    pub(crate) fn write_and_sync(&self, core: &Mutex<Core>) -> Result<(), Failure> {
-        self.write(core)?;
-        match self.begin_sync()? {
-            Some(syncing) => self.finish_sync(syncing),
-            None => Ok(()),
-        }
-    }
-
     /// Whether a sync runs now. Who begins another one waits for its end.
     pub(crate) fn is_syncing(&self) -> bool {
         self.syncs_running.load(Ordering::Acquire) > 0
     }
 
-    /// Starts a sync of what is written; `None` when all of it is synced. It runs
-    /// without a lock, so that writing goes on beside it.
-    ///
-    /// # Errors
-    /// When the log failed before.
-    pub(crate) fn begin_sync(&self) -> Result<Option<Syncing>, Failure> {
-        let mut writing = self.lock()?;
-        if self.synced.load(Ordering::Acquire) >= self.written.load(Ordering::Acquire) {
-            return Ok(None);
-        }
-        Ok(Some(Syncing {
-            ticket: writing.writer.begin_sync(),
-            sample: writing.newest,
-        }))
+    /// A sync begins; it ends with the result's end.
+    pub(crate) fn begin_sync(&self) -> RunningSync<'_> {
+        self.syncs_running.fetch_add(1, Ordering::AcqRel);
+        RunningSync(self)
     }
 
-    /// Runs a sync and publishes how far it came.
-    ///
-    /// # Errors
-    /// When the sync failed: the log is then finished.
-    pub(crate) fn finish_sync(&self, syncing: Syncing) -> Result<(), Failure> {
-        let Syncing { ticket, sample } = syncing;
-        let began = self.clock.raw_ns();
-        self.syncs_running.fetch_add(1, Ordering::AcqRel);
-        let ran = ticket.run();
-        self.syncs_running.fetch_sub(1, Ordering::AcqRel);
-        let synced = ran.map_err(|error| self.fail(&error))?;
-        let newest = {
-            let mut writing = self.lock()?;
-            writing.writer.finish_sync(synced);
-            writing.newest
+    /// Everything up to this position is written, and this is what it reveals.
+    pub(crate) fn note_written(&self, position: u64, sample: &Sample, size: LogSize) {
+        {
+            let mut counts = self.counts();
+            self.written.fetch_max(position, Ordering::AcqRel);
+            if self.is_met(sample.wait) {
+                counts.note_released(sample);
+            }
+        }
+        self.bytes_since_checkpoint
+            .store(size.since_checkpoint_bytes, Ordering::Relaxed);
+        self.total_bytes.store(size.total_bytes, Ordering::Relaxed);
+    }
+
+    /// The log has no segment ahead.
+    pub(crate) fn want_segment(&self) {
+        self.needs_segment.store(true, Ordering::Release);
+    }
+
+    /// A sync has ended well.
+    pub(crate) fn note_synced(&self, ended: Synced<'_>) {
+        let took = ended.ended_raw_ns.saturating_sub(ended.began_raw_ns);
+        self.syncs.note(took);
+        let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
+            0 => took,
+            old => old - old / SMOOTHING + took / SMOOTHING,
         };
-        self.note_sync(began, synced, &sample, &newest);
-        Ok(())
+        self.sync_ns.store(smoothed, Ordering::Relaxed);
+        self.last_sync_raw_ns
+            .store(ended.ended_raw_ns, Ordering::Relaxed);
+        {
+            let mut counts = self.counts();
+            self.synced.fetch_max(ended.position, Ordering::AcqRel);
+            counts.note_synced(ended.sample);
+            if self.is_met(ended.newest.wait) {
+                counts.note_released(ended.newest);
+            }
+        }
+        self.progress.notify_waiters();
     }
 
     /// Marks the log as failed and returns the first failure.
@@ -221,77 +201,34 @@ impl Commit {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Bytes of all segments. Kept beside the writer, because whoever asks may hold the core.
-    pub(crate) fn total_bytes(&self) -> u64 {
-        self.total_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes written since the last complete checkpoint began: decides when compaction pays.
-    pub(crate) fn bytes_since_checkpoint(&self) -> u64 {
-        self.bytes_since_checkpoint.load(Ordering::Relaxed)
+    /// How long the log is. Kept beside the writer, because whoever asks may hold the core.
+    pub(crate) fn size(&self) -> LogSize {
+        LogSize {
+            since_checkpoint_bytes: self.bytes_since_checkpoint.load(Ordering::Relaxed),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether the log thread should make the next segment; asking clears the wish.
-    pub(crate) fn takes_segment_wish(&self) -> bool {
+    pub(crate) fn take_segment_wish(&self) -> bool {
         self.needs_segment.swap(false, Ordering::AcqRel)
     }
+}
 
-    fn lock(&self) -> Result<std::sync::MutexGuard<'_, Writing>, Failure> {
-        if let Some(failure) = self.failure.get() {
-            return Err(failure.clone());
-        }
-        self.writing
-            .lock()
-            .map_err(|_| self.fail(&"a thread panicked while writing it"))
+/// A sync that runs.
+#[derive(Debug)]
+#[must_use = "the sync counts as running for as long as this lives"]
+pub(crate) struct RunningSync<'a>(&'a Commit);
+
+impl Drop for RunningSync<'_> {
+    fn drop(&mut self) {
+        self.0.syncs_running.fetch_sub(1, Ordering::AcqRel);
     }
+}
 
-    fn write_locked(&self, writing: &mut Writing, core: &Mutex<Core>) -> Result<(), Failure> {
-        let spare = std::mem::take(&mut writing.spare);
-        let (mut batch, sample) = match core.lock() {
-            Ok(mut core) => core.take(spare),
-            Err(_) => return Err(self.fail(&"a thread panicked while it held the engine")),
-        };
-        let result = writing.writer.write(&mut batch);
-        writing.spare = batch;
-        let written = result.map_err(|error| self.fail(&error))?;
-        writing.newest = sample;
-        {
-            let mut counts = self.counts();
-            self.written.fetch_max(written.get(), Ordering::AcqRel);
-            if self.is_met(sample.wait) {
-                counts.note_released(&sample);
-            }
-        }
-        if writing.writer.needs_preparing() {
-            self.needs_segment.store(true, Ordering::Release);
-        }
-        self.bytes_since_checkpoint
-            .store(writing.writer.bytes_since_checkpoint(), Ordering::Relaxed);
-        self.total_bytes
-            .store(writing.writer.total_bytes(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// `sample` is synced, and `newest` may need nothing else.
-    fn note_sync(&self, began_raw_ns: u64, synced: Position, sample: &Sample, newest: &Sample) {
-        let now = self.clock.raw_ns();
-        let took = now.saturating_sub(began_raw_ns);
-        self.syncs.note(took);
-        let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
-            0 => took,
-            old => old - old / SMOOTHING + took / SMOOTHING,
-        };
-        self.sync_ns.store(smoothed, Ordering::Relaxed);
-        self.last_sync_raw_ns.store(now, Ordering::Relaxed);
-        {
-            let mut counts = self.counts();
-            self.synced.fetch_max(synced.get(), Ordering::AcqRel);
-            counts.note_synced(sample);
-            if self.is_met(newest.wait) {
-                counts.note_released(newest);
-            }
-        }
-        self.progress.notify_waiters();
+impl std::fmt::Debug for Commit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Commit({} of {})", self.synced(), self.written())
     }
 }
 

@@ -1,24 +1,20 @@
 //! One checkpoint, step by step: the engine's state goes out in parts between requests, as frames of the
 //! stream; once its end is durable everything before its beginning is removed.
 //!
-//! Invariant: each step takes the engine's lock at most once and briefly; the caller decides what happens
-//! between two steps. A crash between any two leaves a log that reads the same.
+//! Invariant: each step looks at the engine once and briefly; the caller decides what happens between two
+//! steps. A crash between any two leaves a log that reads the same.
 //!
-//! It must not hold up a request, so a part is bounded in bytes and places, and shrinks when it took long;
-//! no step syncs or has a segment made, but asks its caller for it; and the disk is not left with much to
-//! sync at a time, since the next request's sync would have to wait for that. One key is never split: the
-//! largest value bounds what a part can take.
+//! It must not hold up a request, so a part is bounded in bytes and entries, and shrinks when it took long;
+//! no step writes, syncs or has a segment made, but asks its caller for it; and the disk is not left with
+//! much to sync at a time, since the next request's sync would have to wait for that. One key is never
+//! split: the largest value bounds what a part can take.
 
-use std::sync::atomic::Ordering;
-
-use quorlock_engine::control::kind;
+use quorlock_engine::control::{Start, kind};
 use quorlock_engine::{SnapshotCursor, incarnation};
 use quorlock_persistence::Kind;
 
-use crate::node::commit::Failure;
-use crate::node::core::Phase;
-use crate::node::log_thread::Job;
-use crate::node::shared::Shared;
+use crate::clock::Clock;
+use crate::node::core::{Core, Phase};
 
 /// A checkpoint that is being written.
 #[derive(Debug)]
@@ -32,6 +28,8 @@ pub(crate) struct Compaction {
     /// Those of them that no sync was asked for yet.
     unsynced: usize,
     part: Vec<u8>,
+    /// The longest time that a part held the engine, in nanoseconds.
+    longest_part_ns: u64,
 }
 
 /// What the next step does.
@@ -47,19 +45,21 @@ enum Stage {
     Settle(u64),
 }
 
-/// How a step ended.
+/// What comes after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is more to do.
+    /// The next one.
     More,
-    /// There is more to do once what was written is synced.
+    /// The next one, once what was appended is written.
+    LacksWrite,
+    /// The next one, once what was appended is synced.
     LacksSync,
-    /// There is more to do once the segment ahead is made, or is known not to fit the disk.
+    /// The next one, once the segment ahead is made, or is known not to fit the disk.
     LacksSegment,
-    /// The checkpoint is durable.
-    Complete,
-    /// The log has no room for it. What was written of it does no harm.
-    GivenUp,
+    /// The checkpoint is durable; its parts hold so many bytes.
+    Complete(u64),
+    /// The log has no room for it. What was appended of it, if anything, does no harm.
+    GivenUp { has_begun: bool },
 }
 
 impl Compaction {
@@ -71,54 +71,58 @@ impl Compaction {
             bytes: 0,
             unsynced: 0,
             part: Vec::new(),
+            longest_part_ns: 0,
         }
     }
 
-    /// Does the next step.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) fn step(&mut self, shared: &Shared) -> Result<Step, Failure> {
-        match self.stage {
-            Stage::Measure(from, bytes) => self.measure(shared, from, bytes),
-            Stage::Open => self.open(shared),
-            Stage::Write(from) => self.write(shared, from),
-            Stage::Close => self.close(shared),
-            Stage::Settle(end) => Ok(self.settle(shared, end)),
-        }
+    /// The longest time that a part held the engine so far, in nanoseconds.
+    pub(crate) fn longest_part_ns(&self) -> u64 {
+        self.longest_part_ns
     }
 
-    fn measure(
+    /// Does the next step; `start` is how the incarnation began, and the log is synced up to `synced`.
+    pub(crate) fn step(
         &mut self,
-        shared: &Shared,
-        from: SnapshotCursor,
-        bytes: u64,
-    ) -> Result<Step, Failure> {
-        let core = shared.lock()?;
+        core: &mut Core,
+        clock: &dyn Clock,
+        start: &Start,
+        synced: u64,
+    ) -> Step {
+        match self.stage {
+            Stage::Measure(from, bytes) => self.measure(core, from, bytes),
+            Stage::Open => self.open(core, clock, start),
+            Stage::Write(from) => self.write(core, clock, from),
+            Stage::Close => self.close(core, clock),
+            Stage::Settle(end) if synced < end => Step::LacksSync,
+            Stage::Settle(_) => Step::Complete(self.bytes),
+        }
+    }
+
+    fn measure(&mut self, core: &Core, from: SnapshotCursor, bytes: u64) -> Step {
         if !core.mode.is_logged() || !core.appender.is_full() {
             self.stage = Stage::Open;
-            return Ok(Step::More);
+            return Step::More;
         }
         let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
         let bytes = bytes.saturating_add(self.part.len() as u64 + FRAME_BYTES);
         if bytes > core.appender.room() {
-            return Ok(Step::GivenUp);
+            return Step::GivenUp { has_begun: false };
         }
         self.stage = next.map_or(Stage::Open, |next| Stage::Measure(next, bytes));
-        Ok(Step::More)
+        Step::More
     }
 
     /// The opening frame says everything that earlier control records say.
-    fn open(&mut self, shared: &Shared) -> Result<Step, Failure> {
-        let mut core = shared.lock()?;
+    fn open(&mut self, core: &mut Core, clock: &dyn Clock, start: &Start) -> Step {
         if core.appender.room() < ENDS_BYTES {
             // What is left is for the records of an orderly stop.
-            return Ok(match core.appender.is_full() {
-                true => Step::GivenUp,
-                false => Step::LacksSegment,
-            });
+            return if core.appender.is_full() {
+                Step::GivenUp { has_begun: false }
+            } else {
+                Step::LacksSegment
+            };
         }
-        let now = core.time.node_now(&*shared.clock);
+        let now = core.time.node_now(clock);
         let is_logged = core.mode.is_logged();
         let promise_ns = if is_logged {
             core.promise.sink().unwrap_or(core.promise.on_record_ns)
@@ -126,7 +130,7 @@ impl Compaction {
             core.promise.on_record_ns
         };
         let is_serving = core.phase == Phase::Serving;
-        let start = core.time.with_wall_now(shared.start);
+        let start = core.time.with_wall_now(*start);
         let control = core.mode.control(&start, is_serving, promise_ns);
         let (control, owed) = incarnation::at_checkpoint(control, core.owed_until, now);
         let mut payload = Vec::new();
@@ -141,49 +145,39 @@ impl Compaction {
             true => Stage::Write(SnapshotCursor::default()),
             false => Stage::Close,
         };
-        Ok(Step::More)
+        Step::More
     }
 
-    fn write(&mut self, shared: &Shared, from: SnapshotCursor) -> Result<Step, Failure> {
-        {
-            let mut core = shared.lock()?;
-            if !core.appender.has_spare() && !core.appender.is_full() {
-                // Whoever writes on into a log without one has it made under the writer's lock, and every
-                // reply waits. What is left of the active segment is for requests.
-                return Ok(Step::LacksSegment);
-            }
-            let began_raw_ns = shared.clock.raw_ns();
-            let now = core.time.node_now(&*shared.clock);
-            let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
-            if core.appender.room() < (self.part.len() + self.part_bytes) as u64 {
-                drop(core);
-                tracing::warn!("compaction was given up: the log has no room for it");
-                return Ok(Step::GivenUp);
-            }
-            if !self.part.is_empty() {
-                let kind = FrameKind::new(kind::SNAPSHOT);
-                core.appender.append(kind, now.as_nanos(), &self.part);
-                self.bytes = self.bytes.saturating_add(self.part.len() as u64);
-            }
-            self.stage = next.map_or(Stage::Close, Stage::Write);
-            drop(core);
-            let took_ns = shared.clock.raw_ns().saturating_sub(began_raw_ns);
-            self.pace(took_ns);
-            let longest = &shared.rewrites.longest_part_ns;
-            longest.fetch_max(took_ns, Ordering::Relaxed);
+    fn write(&mut self, core: &mut Core, clock: &dyn Clock, from: SnapshotCursor) -> Step {
+        if !core.appender.has_spare() && !core.appender.is_full() {
+            // Whoever writes on into a log without one has it made under the writer's lock, and every
+            // reply waits. What is left of the active segment is for requests.
+            return Step::LacksSegment;
         }
-        shared.commit.write(&shared.core)?;
-        shared.log_thread.after_write(shared);
+        let began_raw_ns = clock.raw_ns();
+        let now = core.time.node_now(clock);
+        let next = core.engine.snapshot(from, self.part_bytes, &mut self.part);
+        if core.appender.room() < (self.part.len() + self.part_bytes) as u64 {
+            return Step::GivenUp { has_begun: true };
+        }
+        if !self.part.is_empty() {
+            let kind = FrameKind::new(kind::SNAPSHOT);
+            core.appender.append(kind, now.as_nanos(), &self.part);
+            self.bytes = self.bytes.saturating_add(self.part.len() as u64);
+        }
+        self.stage = next.map_or(Stage::Close, Stage::Write);
+        self.pace(clock.raw_ns().saturating_sub(began_raw_ns));
         self.unsynced += self.part.len();
         if self.unsynced < SYNC_BYTES {
-            return Ok(Step::More);
+            return Step::LacksWrite;
         }
         self.unsynced = 0;
-        Ok(Step::LacksSync)
+        Step::LacksSync
     }
 
     /// Makes the next part smaller or larger by how long this one held the engine's lock.
     fn pace(&mut self, took_ns: u64) {
+        self.longest_part_ns = self.longest_part_ns.max(took_ns);
         if took_ns > PART_NS {
             let least = PART_BYTES_MIN.min(self.part_bytes_max);
             self.part_bytes = (self.part_bytes / 2).max(least);
@@ -192,28 +186,12 @@ impl Compaction {
         }
     }
 
-    fn close(&mut self, shared: &Shared) -> Result<Step, Failure> {
-        let position = {
-            let mut core = shared.lock()?;
-            let now = core.time.node_now(&*shared.clock);
-            let end = FrameKind::checkpoint_end(kind::END);
-            core.appender.append(end, now.as_nanos(), &[])
-        };
-        shared.commit.write(&shared.core)?;
+    fn close(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
+        let now = core.time.node_now(clock);
+        let end = FrameKind::checkpoint_end(kind::END);
+        let position = core.appender.append(end, now.as_nanos(), &[]);
         self.stage = Stage::Settle(position.get());
-        Ok(Step::LacksSync)
-    }
-
-    fn settle(&mut self, shared: &Shared, end: u64) -> Step {
-        if shared.commit.synced() < end {
-            return Step::LacksSync;
-        }
-        shared
-            .rewrites
-            .base_bytes
-            .store(self.bytes, Ordering::Relaxed);
-        shared.log_thread.send(Job::Prepare);
-        Step::Complete
+        Step::LacksSync
     }
 }
 

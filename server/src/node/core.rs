@@ -56,6 +56,15 @@ pub(crate) enum Phase {
     Stopped(&'static str),
 }
 
+/// Keys that a run without a log has recovered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unlogged {
+    /// How long the last of them with a TTL lives, in nanoseconds.
+    pub(crate) left_ns: u64,
+    /// How many have no TTL.
+    pub(crate) without_ttl: u64,
+}
+
 /// The configured rules that a command's execution depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
@@ -132,7 +141,7 @@ impl Core {
     }
 
     /// Whether the maintenance task asked to hear of a write, and there was one.
-    pub(crate) fn takes_idle_wish(&mut self) -> bool {
+    pub(crate) fn take_idle_wish(&mut self) -> bool {
         self.is_idle && self.engine.next_deadline().is_some() && std::mem::take(&mut self.is_idle)
     }
 
@@ -209,8 +218,8 @@ impl Core {
     }
 
     /// Puts on record that the node serves, and what it then owes for keys that it has recovered and
-    /// does not log. Returns for how long, in nanoseconds, and how many of them have no TTL.
-    pub(crate) fn append_serving(&mut self, now: NodeTime) -> (u64, u64) {
+    /// does not log.
+    pub(crate) fn append_serving(&mut self, now: NodeTime) -> Unlogged {
         let latest = self.latest_unlogged();
         let (serving, owed) = incarnation::at_serving(self.mode.durability(), latest, now);
         self.append(now, &serving);
@@ -218,13 +227,24 @@ impl Core {
             self.append(now, &owed);
         }
         if self.mode.is_logged() {
-            return (0, 0);
+            return Unlogged::default();
         }
         self.owed_until = latest.unwrap_or(NodeTime::ZERO);
         let left_ns = self.owed_until.as_nanos().saturating_sub(now.as_nanos());
         let counts = (0..DATABASES).map(|database| self.engine.count(database));
         let without_ttl = counts.map(|count| count.keys.saturating_sub(count.with_ttl));
-        (left_ns, without_ttl.sum())
+        Unlogged {
+            left_ns,
+            without_ttl: without_ttl.sum(),
+        }
+    }
+
+    /// What is left of the restart delay; none outside of it.
+    pub(crate) fn delay_left(&self, now: NodeTime) -> Option<Duration> {
+        match &self.phase {
+            Phase::Waiting(until, _) => Some(until.saturating_since(now)),
+            Phase::Serving | Phase::Stopped(_) => None,
+        }
     }
 
     /// The latest deadline of any key, where keys are not logged; looks at all of them.

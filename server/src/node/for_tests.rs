@@ -9,6 +9,7 @@ use quorlock_persistence::{Disk, LogOptions, Preparer};
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::node::compaction::PART_BYTES;
 use crate::node::log_thread::Jobs;
 use crate::node::shared::Shared;
 use crate::node::start::{Plan, Reach, begin, system_random};
@@ -27,6 +28,7 @@ pub(crate) fn started(
         disk,
         place: Place::named(0),
         sizes: LogOptions::default(),
+        part_bytes: PART_BYTES,
         random: Box::new(system_random),
     };
     let reach = Reach {
@@ -34,7 +36,8 @@ pub(crate) fn started(
         is_remote: false,
         metrics: None,
     };
-    begin(plan, reach).unwrap()
+    let begun = begin(plan, reach).unwrap();
+    (begun.shared, begun.preparer, begun.jobs)
 }
 
 /// A client's session with it.

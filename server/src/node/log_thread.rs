@@ -2,18 +2,15 @@
 //! syncs, and making segments ahead.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use quorlock_engine::control::Durability;
 use quorlock_persistence::Preparer;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
 
 use crate::node::alarm::Alarm;
 use crate::node::commit::Failure;
+use crate::node::log_duties::LogDuties;
 use crate::node::shared::Shared;
 
 /// Something to do.
@@ -27,9 +24,7 @@ pub(crate) enum Job {
     /// Make the next segment, and remove those no longer needed.
     Prepare,
     /// The same, for somebody who waits for it.
-    PrepareNow(Sender<()>),
-    /// The same, for a task.
-    PrepareSoon(oneshot::Sender<()>),
+    PrepareNow(Box<dyn FnOnce() + Send>),
     /// End.
     Stop,
 }
@@ -40,11 +35,7 @@ pub(crate) type Jobs = UnboundedReceiver<Job>;
 /// The way to the log thread.
 pub(crate) struct LogThread {
     jobs: UnboundedSender<Job>,
-    sync_is_due: AtomicBool,
-    /// A [`Job::WriteAndSync`] is on its way, and covers whatever is appended before it begins.
-    write_and_sync_is_due: AtomicBool,
-    /// A segment is being made, or could not be: then maintenance asks again, not every write.
-    is_preparing: AtomicBool,
+    duties: LogDuties,
 }
 
 impl LogThread {
@@ -54,9 +45,7 @@ impl LogThread {
         (
             Self {
                 jobs,
-                sync_is_due: AtomicBool::new(false),
-                write_and_sync_is_due: AtomicBool::new(false),
-                is_preparing: AtomicBool::new(false),
+                duties: LogDuties::default(),
             },
             receiver,
         )
@@ -87,29 +76,22 @@ impl LogThread {
     /// Asks for a write and a sync of everything appended so far. However many ask, and whether or
     /// not they still wait, it is one job: those who wait for a reply's sync stand behind it.
     pub(crate) fn ask_for_sync(&self) {
-        if !self.write_and_sync_is_due.swap(true, Ordering::AcqRel) {
+        if self.duties.ask_for_commit() {
             self.send(Job::WriteAndSync);
         }
     }
 
-    /// The job begins: who asks from here on may have appended something that it misses.
-    fn begin_write_and_sync(&self) {
-        self.write_and_sync_is_due.swap(false, Ordering::AcqRel);
-    }
-
     /// To be called after each write: asks for the sync of this second and for segments.
     pub(crate) fn after_write(&self, shared: &Shared) {
-        if shared.commit.takes_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel) {
+        let asks = self.duties.after_write(&shared.commit, shared.durability());
+        if asks.prepares {
             self.send(Job::Prepare);
         }
-        if shared.needs_compaction() {
+        if shared.is_compaction_due() {
             // Without keys that expire, maintenance sleeps without a timer.
             shared.activity.notify_one();
         }
-        if shared.durability() != Durability::No
-            && shared.commit.synced() < shared.commit.written()
-            && !self.sync_is_due.swap(true, Ordering::AcqRel)
-        {
+        if asks.syncs_soon {
             self.send(Job::SyncSoon);
         }
     }
@@ -168,8 +150,7 @@ impl Turn {
                 outcome
             }
             Job::WriteAndSync => {
-                self.shared.log_thread.begin_write_and_sync();
-                let written = self.shared.commit.write(&self.shared.core);
+                let written = self.begin_write_and_sync();
                 written.and_then(|()| self.sync())
             }
             Job::SyncSoon => {
@@ -179,33 +160,31 @@ impl Turn {
             Job::Prepare => self.prepare(),
             Job::PrepareNow(done) => {
                 let outcome = self.prepare();
-                // Somebody who is gone needs no answer.
-                let _ = done.send(());
-                outcome
-            }
-            Job::PrepareSoon(done) => {
-                let outcome = self.prepare();
-                // A task that is gone needs no answer.
-                let _ = done.send(());
+                done();
                 outcome
             }
             Job::Stop => Ok(()),
         }
     }
 
+    /// The first half of [`Job::WriteAndSync`]: all that is appended by now is written.
+    pub(crate) fn begin_write_and_sync(&self) -> Result<(), Failure> {
+        self.shared.log_thread.duties.begin_commit();
+        self.shared.log_writer.write(&self.shared.core)
+    }
+
     /// The sync that [`Job::SyncSoon`] asked for; the next write asks again.
     pub(crate) fn sync_of_this_second(&mut self) -> Result<(), Failure> {
         self.due_raw_ns = None;
-        let log_thread = &self.shared.log_thread;
-        log_thread.sync_is_due.store(false, Ordering::Release);
+        self.shared.log_thread.duties.begin_sync_of_second();
         self.sync()
     }
 
     fn sync(&self) -> Result<(), Failure> {
         // Before anybody is told that a job has ended: else they ask for the next one.
         let _alarm = Alarm::new(&self.shared, THREAD);
-        match self.shared.commit.begin_sync()? {
-            Some(ticket) => self.shared.commit.finish_sync(ticket),
+        match self.shared.log_writer.begin_sync()? {
+            Some(ticket) => self.shared.log_writer.finish_sync(ticket),
             None => Ok(()),
         }
     }
@@ -226,10 +205,7 @@ impl Turn {
             _ => {}
         }
         self.has_space = has_space;
-        if has_space {
-            let log_thread = &self.shared.log_thread;
-            log_thread.is_preparing.store(false, Ordering::Release);
-        }
+        self.shared.log_thread.duties.note_prepared(has_space);
         Ok(())
     }
 }
@@ -273,7 +249,7 @@ mod tests {
         let (told, hears) = channel();
         let seen = Arc::clone(&shared);
         let done = move || told.send(seen.commit.synced()).unwrap();
-        shared.commit.write(&shared.core).unwrap();
+        shared.log_writer.write(&shared.core).unwrap();
         turn.handle(Job::SyncNow(Box::new(done))).unwrap();
         assert_eq!(hears.recv(), Ok(position));
     }
@@ -287,7 +263,7 @@ mod tests {
         while jobs.try_recv().is_ok() {}
         let runtime = Builder::new_current_thread().build().unwrap();
         let position = append(&shared);
-        shared.commit.write(&shared.core).unwrap();
+        shared.log_writer.write(&shared.core).unwrap();
         shared.log_thread.send(Job::SyncSoon);
         let turn = Turn::new(Arc::clone(&shared), preparer);
         runtime.block_on(async {
@@ -305,18 +281,5 @@ mod tests {
             };
             tokio::join!(run, test);
         });
-    }
-
-    #[test]
-    fn many_who_ask_for_a_sync_make_one_job_until_it_begins() {
-        let (log_thread, mut jobs) = LogThread::new();
-        for _ in 0..1_000 {
-            log_thread.ask_for_sync();
-        }
-        assert!(jobs.try_recv().is_ok());
-        assert!(jobs.try_recv().is_err());
-        log_thread.begin_write_and_sync();
-        log_thread.ask_for_sync();
-        assert!(jobs.try_recv().is_ok(), "it may miss what came since");
     }
 }

@@ -1,60 +1,424 @@
-//! The node's life beside its clients: waiting out the restart delay, ticking while keys with a
-//! TTL live, reclaiming what has expired, having the log compacted, and the orderly stop.
+//! The node's life beside its clients, as a state machine: waiting out the restart delay, ticking
+//! while keys with a TTL live, freeing what has expired, completing a change of the mode, compacting
+//! the log, and the orderly stop.
 //!
-//! The waiting is done here, each step is a function without await: a simulation takes the same steps at moments
-//! of its own choice.
+//! Each step looks at the engine once, under its lock, appends what has to be on record and returns
+//! what has to be done about it. Whoever drives it, the node's thread or a simulation, does that work
+//! and comes back when the step said so. Nothing here blocks, writes, syncs or reads a clock that it
+//! was not given.
 
 use std::time::Duration;
 
-use quorlock_engine::control::Record;
+use quorlock_engine::control::{Pending, Record, Start};
 use quorlock_engine::{NodeTime, incarnation};
 
-use crate::clock::saturated_nanos;
-use crate::node::commit::Failure;
-use crate::node::compaction::{Compaction, PART_BYTES, Step};
-use crate::node::core::Phase;
-use crate::node::log_thread::Job;
-use crate::node::report::StartReport;
-use crate::node::shared::Shared;
+use crate::clock::{Clock, saturated_nanos};
+use crate::node::compaction::{self, Compaction};
+use crate::node::core::{Core, Phase, Unlogged};
+use crate::node::rewrites::{LogSize, Rewrites};
+use crate::node::settings::Settings;
 
-/// Runs until the node is asked to stop.
-pub(crate) async fn run(shared: &Shared) -> Result<(), Failure> {
-    let mut stop = shared.signals.stop.subscribe();
-    tokio::select! {
-        biased;
-        _ = stop.wait_for(|is_asked| *is_asked) => Ok(()),
-        outcome = live(shared) => outcome,
+/// Decides what the node does next beside its clients.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    start: Start,
+    /// The delay that this incarnation waits out.
+    pending: Option<Pending>,
+    stage: Stage,
+    ticks: Ticks,
+    /// When what is due every second was last looked at.
+    kept_up_raw_ns: u64,
+    compaction: Option<Running>,
+    /// Bytes of one part of a checkpoint at most.
+    part_bytes: usize,
+}
+
+/// How far the incarnation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Waits out the restart delay.
+    Delay,
+    /// SERVING is on its way to the disk.
+    Serving(Unlogged),
+    /// Serves.
+    Served,
+}
+
+/// A checkpoint that is being written.
+#[derive(Debug)]
+struct Running {
+    compaction: Compaction,
+    began_raw_ns: u64,
+    /// When the sync was asked for that the next step comes after.
+    sync_asked_raw_ns: Option<u64>,
+}
+
+/// What a step needs to see of the node, besides the engine.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) settings: &'a Settings,
+    pub(crate) rewrites: &'a Rewrites,
+    pub(crate) log: LogSize,
+    /// Position up to which the log is synced.
+    pub(crate) synced: u64,
+}
+
+/// What one step asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// To be done before the next step. If it fails there is none.
+    pub(crate) work: Work,
+    /// Have a segment made ahead, or old ones removed, while the node goes on.
+    pub(crate) prepares: bool,
+    pub(crate) news: Option<News>,
+    pub(crate) wake: Wake,
+}
+
+/// Work on the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    None,
+    /// Write what was appended.
+    Write,
+    /// Write and sync what was appended.
+    Commit,
+    /// Write what was appended and have it synced, holding up no request meanwhile.
+    Sync,
+    /// Have the segment ahead made, or find that the disk has no room for it.
+    MakeSegment,
+}
+
+/// When the next step is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// After letting requests in.
+    Soon,
+    /// After letting in many: this long.
+    After(Duration),
+    /// At this reading of the raw clock, or earlier after a write that makes work; where `after_sync`
+    /// is set, also after each sync.
+    At { raw_ns: u64, after_sync: bool },
+}
+
+/// What people, and those who wait for the node, are told once the engine is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The node serves since this moment. Keys that it has recovered and does not log cost a crash this
+    /// many nanoseconds, and so many of them have no TTL.
+    Serves { now: NodeTime, unlogged: Unlogged },
+    /// The wall clock was set: it is so many microseconds off what TIME shows.
+    WallClockSet { off_by_us: u64 },
+    /// The log has no room for a checkpoint.
+    NoRoomForCheckpoint,
+}
+
+impl Step {
+    fn work(work: Work) -> Self {
+        Self {
+            work,
+            prepares: false,
+            news: None,
+            wake: Wake::Soon,
+        }
+    }
+
+    fn wait(wake: Wake) -> Self {
+        Self {
+            wake,
+            ..Self::work(Work::None)
+        }
     }
 }
 
-async fn live(shared: &Shared) -> Result<(), Failure> {
-    wait_out_delay(shared).await?;
-    if !shared.is_logged() {
-        compact(shared).await?;
+impl Maintenance {
+    /// For an incarnation that begins with this record, and whose checkpoints have parts of so many
+    /// bytes at most.
+    pub(crate) fn new(start: Start, part_bytes: usize) -> Self {
+        Self {
+            start,
+            pending: start.pending,
+            stage: Stage::Delay,
+            ticks: Ticks::default(),
+            kept_up_raw_ns: 0,
+            compaction: None,
+            part_bytes,
+        }
     }
-    let mut ticks = Ticks::default();
-    loop {
-        let began_raw_ns = shared.clock.raw_ns();
-        let progress = shared.commit.progress();
-        let next = turn(shared, &mut ticks)?;
-        if shared.needs_compaction() {
-            compact(shared).await?;
+
+    /// Puts START on record, and SERVING with it where there is nothing to wait for: one sync for both.
+    pub(crate) fn start(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
+        let now = core.time.node_now(clock);
+        for record in incarnation::at_start(self.start) {
+            core.append(now, &record);
         }
-        let pause = match next {
-            Next::Now => {
-                tokio::time::sleep(BUSY_PAUSE).await;
-                continue;
-            }
-            Next::After(pause) => pause,
-            // Nothing with a deadline lives: a write rings, until then there is no timer.
-            Next::Idle => IDLE_PAUSE,
+        match self.pending {
+            Some(_) => Step::work(Work::Commit),
+            None => self.begin_serving(core, now),
+        }
+    }
+
+    /// Whether what [`Maintenance::start`] asked for is all that the node waits for.
+    pub(crate) fn is_about_to_serve(&self) -> bool {
+        matches!(self.stage, Stage::Serving(_))
+    }
+
+    /// The next step, now that the work of the last one is done.
+    pub(crate) fn next(&mut self, core: &mut Core, view: View<'_>) -> Step {
+        match self.stage {
+            Stage::Delay => self.wait_out_delay(core, view.clock),
+            Stage::Serving(unlogged) => self.serve(core, view, unlogged),
+            Stage::Served => self.live(core, view),
+        }
+    }
+
+    /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
+    pub(crate) fn stop(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
+        let now = core.time.node_now(clock);
+        let waiting = match &core.phase {
+            Phase::Waiting(..) => self.pending,
+            Phase::Serving | Phase::Stopped(_) => None,
         };
-        let is_incomplete = shared.lock()?.mode.is_incomplete();
-        tokio::select! {
-            () = shared.clock.pause_until(after(began_raw_ns, pause)) => {}
-            () = shared.activity.notified() => {}
-            () = progress, if is_incomplete => {}
+        let latest = core.latest_unlogged();
+        let shutdown = incarnation::at_stop(waiting, core.mode.durability(), latest, now);
+        core.phase = Phase::Stopped("it is stopping");
+        if let Some(record) = core.time.wall_off_record(clock) {
+            core.append(now, &record);
         }
+        core.append(now, &shutdown);
+        Step::work(Work::Commit)
+    }
+
+    fn wait_out_delay(&mut self, core: &mut Core, clock: &dyn Clock) -> Step {
+        let now = core.time.node_now(clock);
+        match core.delay_left(now) {
+            Some(Duration::ZERO) => self.begin_serving(core, now),
+            // In slices: node time is not the timer's time, which is steered.
+            Some(left) => Step::wait(at(core.time.raw_ns, left.min(DELAY_SLICE))),
+            None => Step::wait(at(core.time.raw_ns, IDLE_PAUSE)),
+        }
+    }
+
+    /// Puts SERVING on record; once that is durable the node grants.
+    fn begin_serving(&mut self, core: &mut Core, now: NodeTime) -> Step {
+        self.stage = Stage::Serving(core.append_serving(now));
+        Step::work(Work::Commit)
+    }
+
+    fn serve(&mut self, core: &mut Core, view: View<'_>, unlogged: Unlogged) -> Step {
+        let now = core.time.node_now(view.clock);
+        self.stage = Stage::Served;
+        if matches!(core.phase, Phase::Stopped(_)) {
+            return Step::wait(at(core.time.raw_ns, IDLE_PAUSE));
+        }
+        core.phase = Phase::Serving;
+        if !core.mode.is_logged() {
+            // Drops the keys that an earlier run has logged.
+            self.begin_compaction(view);
+        }
+        Step {
+            news: Some(News::Serves { now, unlogged }),
+            ..Step::work(Work::None)
+        }
+    }
+
+    fn live(&mut self, core: &mut Core, view: View<'_>) -> Step {
+        let now = core.time.node_now(view.clock);
+        let raw_ns = core.time.raw_ns;
+        let is_due = raw_ns.saturating_sub(self.kept_up_raw_ns) >= TICK_NS;
+        if self.compaction.is_some() && !is_due {
+            return self.compact(core, view);
+        }
+        self.kept_up_raw_ns = raw_ns;
+        let mut step = self.keep_up(core, view, now);
+        if self.compaction.is_none() && view.is_compaction_due() {
+            self.begin_compaction(view);
+        }
+        if self.compaction.is_some() {
+            step.wake = Wake::Soon;
+        }
+        step
+    }
+
+    /// Frees what has expired, completes a change of the mode, keeps time on record, asks for space.
+    fn keep_up(&mut self, core: &mut Core, view: View<'_>, now: NodeTime) -> Step {
+        let raw_ns = core.time.raw_ns;
+        let mut pause = reclaim(core, now);
+        let mut has_appended = false;
+        let (mut news, mut prepares) = (None, false);
+        if core.appender.is_full() {
+            // The last bytes are for SHUTDOWN. A missing tick only gives time back.
+            prepares = self.ticks.is_space_due(now);
+        } else {
+            has_appended |= complete_mode(core, view.synced, now);
+            has_appended |= self.ticks.keep(core, now);
+            let wall = core.time.wall_off_record(view.clock);
+            if let Some(record) = wall {
+                core.append(now, &record);
+                has_appended = true;
+            }
+            if core.time.is_slewing() {
+                pause = pause.min(TICK);
+            }
+            news = core.time.wall_news();
+        }
+        Step {
+            work: if has_appended {
+                Work::Write
+            } else {
+                Work::None
+            },
+            prepares,
+            news: news.map(|off_by_us| News::WallClockSet { off_by_us }),
+            wake: if pause == BUSY_PAUSE {
+                Wake::After(pause)
+            } else {
+                Wake::At {
+                    raw_ns: after(raw_ns, pause),
+                    after_sync: core.mode.is_incomplete(),
+                }
+            },
+        }
+    }
+
+    fn begin_compaction(&mut self, view: View<'_>) {
+        view.rewrites.begin();
+        self.compaction = Some(Running {
+            compaction: Compaction::new(self.part_bytes),
+            began_raw_ns: view.clock.raw_ns(),
+            sync_asked_raw_ns: None,
+        });
+    }
+
+    /// One step of the checkpoint that is being written.
+    fn compact(&mut self, core: &mut Core, view: View<'_>) -> Step {
+        let Some(running) = &mut self.compaction else {
+            return Step::wait(Wake::Soon);
+        };
+        let now_raw_ns = core.time.raw_ns;
+        if let Some(asked_raw_ns) = running.sync_asked_raw_ns.take() {
+            // As long as it took, the disk belongs to requests.
+            let took = Duration::from_nanos(now_raw_ns.saturating_sub(asked_raw_ns));
+            if !took.is_zero() {
+                return Step::wait(Wake::After(took.min(REST_MAX)));
+            }
+        }
+        let step = running
+            .compaction
+            .step(core, view.clock, &self.start, view.synced);
+        view.rewrites
+            .note_part(running.compaction.longest_part_ns());
+        let began_raw_ns = running.began_raw_ns;
+        match step {
+            compaction::Step::More => Step::work(Work::None),
+            compaction::Step::LacksWrite => Step::work(Work::Write),
+            compaction::Step::LacksSync => {
+                running.sync_asked_raw_ns = Some(now_raw_ns);
+                Step::work(Work::Sync)
+            }
+            compaction::Step::LacksSegment => Step::work(Work::MakeSegment),
+            compaction::Step::Complete(bytes) => {
+                self.compaction = None;
+                view.rewrites
+                    .complete(bytes, now_raw_ns.saturating_sub(began_raw_ns));
+                Step {
+                    prepares: true,
+                    ..Step::work(Work::None)
+                }
+            }
+            compaction::Step::GivenUp { has_begun } => {
+                self.compaction = None;
+                view.rewrites.give_up(now_raw_ns);
+                Step {
+                    news: has_begun.then_some(News::NoRoomForCheckpoint),
+                    ..Step::work(Work::None)
+                }
+            }
+        }
+    }
+}
+
+impl View<'_> {
+    fn is_compaction_due(&self) -> bool {
+        self.rewrites.are_due(self.settings, self.log, self.clock)
+    }
+}
+
+/// Frees expired keys, a bounded number at a time; returns for how long there is nothing to free.
+fn reclaim(core: &mut Core, now: NodeTime) -> Duration {
+    if core.engine.reclaim(now, KEYS_PER_STEP).more {
+        return BUSY_PAUSE;
+    }
+    match core.engine.next_deadline() {
+        Some(deadline) => {
+            let left_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
+            Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK)
+        }
+        None => {
+            // Nothing with a deadline lives: the next write rings.
+            core.wish_for_activity();
+            IDLE_PAUSE
+        }
+    }
+}
+
+/// Puts on record that all a weaker mode has revealed is synced, once it is.
+fn complete_mode(core: &mut Core, synced: u64, now: NodeTime) -> bool {
+    if !core.mode.is_incomplete() {
+        return false;
+    }
+    let Some(mode) = core.mode.complete(synced) else {
+        return false;
+    };
+    core.append(now, &Record::Mode(mode));
+    true
+}
+
+/// Keeps node time on record while keys with a TTL live, and once more after the last has gone,
+/// so that an idle hour is not given back to keys after a crash of the machine.
+#[derive(Debug, Default)]
+struct Ticks {
+    had_deadlines: bool,
+    /// How many keys had expired by then: one may come and go between two steps.
+    expired: u64,
+    last: NodeTime,
+    space_asked: NodeTime,
+}
+
+impl Ticks {
+    /// Puts one on record if it is due.
+    fn keep(&mut self, core: &mut Core, now: NodeTime) -> bool {
+        if !core.mode.is_logged() {
+            return false;
+        }
+        let has_deadlines = core.engine.next_deadline().is_some();
+        let expired = core.engine.statistics().expired;
+        let is_last = (self.had_deadlines || expired != self.expired) && !has_deadlines;
+        let is_due = now.saturating_since(self.last) >= TICK;
+        if !(has_deadlines && is_due || is_last) {
+            return false;
+        }
+        (self.had_deadlines, self.expired) = (has_deadlines, expired);
+        self.last = now;
+        core.append(now, &Record::Tick);
+        true
+    }
+
+    /// On a full disk, tries once a second to make a segment: space may have been freed. Not more
+    /// often, because a try writes zeros until the disk is full again.
+    fn is_space_due(&mut self, now: NodeTime) -> bool {
+        let is_due = now.saturating_since(self.space_asked) >= TICK;
+        if is_due {
+            self.space_asked = now;
+        }
+        is_due
+    }
+}
+
+fn at(raw_ns: u64, pause: Duration) -> Wake {
+    Wake::At {
+        raw_ns: after(raw_ns, pause),
+        after_sync: false,
     }
 }
 
@@ -62,289 +426,11 @@ fn after(raw_ns: u64, pause: Duration) -> u64 {
     raw_ns.saturating_add(saturated_nanos(pause))
 }
 
-/// When maintenance has something to do again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// At once, after letting requests in.
-    Now,
-    After(Duration),
-    /// When something is written.
-    Idle,
-}
-
-impl Next {
-    /// When the real node comes again; `None` where only a write can make work.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn pause(self) -> Option<Duration> {
-        match self {
-            Self::Now => Some(BUSY_PAUSE),
-            Self::After(pause) => Some(pause),
-            Self::Idle => None,
-        }
-    }
-}
-
-/// One turn of the maintenance: frees what has expired, completes a change of the mode, keeps time
-/// on record, asks for space. Returns when to come again.
-pub(crate) fn turn(shared: &Shared, ticks: &mut Ticks) -> Result<Next, Failure> {
-    shared.statistics.sample_rate(shared.clock.raw_ns());
-    let next = shared.reclaim()?;
-    shared.complete_mode()?;
-    ticks.turn(shared)?;
-    let is_slewing = keep_wall(shared)?;
-    ticks.ask_for_space(shared)?;
-    Ok(match next {
-        Next::Idle if is_slewing => Next::After(TICK),
-        next => next,
-    })
-}
-
-/// Keeps on record where the anchored wall clock stands while it follows a step of the real one,
-/// so that TIME goes on from there after a restart. Says whether it does.
-fn keep_wall(shared: &Shared) -> Result<bool, Failure> {
-    let (is_slewing, news, record) = {
-        let mut core = shared.lock()?;
-        if core.appender.is_full() {
-            return Ok(false);
-        }
-        let now = core.time.node_now(&*shared.clock);
-        let record = core.time.wall_off_record(&*shared.clock);
-        if let Some(record) = &record {
-            core.append(now, record);
-        }
-        (core.time.is_slewing(), core.time.wall_news(), record)
-    };
-    if record.is_some() {
-        shared.commit.write(&shared.core)?;
-        shared.log_thread.after_write(shared);
-    }
-    if let Some(off_by_us) = news {
-        tell_of_wall(off_by_us, shared.config.clock_drift_millionths);
-    }
-    Ok(is_slewing)
-}
-
-fn tell_of_wall(off_by_us: u64, drift_ppm: u32) {
-    let seconds = off_by_us / 1_000_000;
-    let until_there = off_by_us / u64::from(drift_ppm.max(1));
-    tracing::warn!(
-        "the wall clock was set: it is {seconds} s off what TIME shows. No lock and no delay \
-         changes. TIME follows within the drift bound and is there in about {until_there} s; until \
-         then EXAT, PXAT, EXPIREAT and PEXPIREAT mean another moment than the wall clock does. \
-         Relative TTLs are not concerned"
-    );
-}
-
-/// Waits until the restart delay is over, then puts SERVING on record and serves.
-async fn wait_out_delay(shared: &Shared) -> Result<(), Failure> {
-    loop {
-        let began_raw_ns = shared.clock.raw_ns();
-        let Some(left) = delay_left(shared)? else {
-            return Ok(());
-        };
-        if left.is_zero() {
-            return begin_serving(shared);
-        }
-        // In slices: node time is not the timer's time, which is steered.
-        let slice = after(began_raw_ns, left.min(DELAY_SLICE));
-        shared.clock.pause_until(slice).await;
-    }
-}
-
-/// What is left of the restart delay; `None` where the node does not wait.
-pub(crate) fn delay_left(shared: &Shared) -> Result<Option<Duration>, Failure> {
-    let mut core = shared.lock()?;
-    let now = core.time.node_now(&*shared.clock);
-    Ok(match &core.phase {
-        Phase::Waiting(until, _) => {
-            let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
-            Some(Duration::from_nanos(left_ns))
-        }
-        Phase::Serving | Phase::Stopped(_) => None,
-    })
-}
-
-/// Puts SERVING on record; once that is durable the node grants.
-pub(crate) fn begin_serving(shared: &Shared) -> Result<(), Failure> {
-    let (left_ns, without_ttl) = {
-        let mut core = shared.lock()?;
-        let now = core.time.node_now(&*shared.clock);
-        core.append_serving(now)
-    };
-    shared.commit.write_and_sync(&shared.core)?;
-    let id = shared.shown_id();
-    StartReport::tell_of_unlogged(&id, left_ns, without_ttl);
-    let mut core = shared.lock()?;
-    let takes_part = !matches!(core.phase, Phase::Stopped(_));
-    if takes_part {
-        core.phase = Phase::Serving;
-    }
-    let now = core.time.node_now(&*shared.clock);
-    drop(core);
-    if takes_part {
-        shared.report.served(&id, now);
-    }
-    shared.signals.serving.send_replace(true);
-    shared.log_thread.after_write(shared);
-    Ok(())
-}
-
-impl Shared {
-    /// Frees expired keys, a bounded number at a time; returns when to come again.
-    fn reclaim(&self) -> Result<Next, Failure> {
-        let mut core = self.lock()?;
-        let now = core.time.node_now(&*self.clock);
-        let reclaimed = core.engine.reclaim(now, KEYS_PER_TURN);
-        if reclaimed.more {
-            return Ok(Next::Now);
-        }
-        Ok(match core.engine.next_deadline() {
-            Some(deadline) => {
-                let left_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
-                Next::After(Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK))
-            }
-            None => {
-                core.wish_for_activity();
-                Next::Idle
-            }
-        })
-    }
-
-    /// Puts on record that all a weaker mode has revealed is synced, once it is.
-    fn complete_mode(&self) -> Result<(), Failure> {
-        {
-            let mut core = self.lock()?;
-            // A full disk keeps its last bytes for SHUTDOWN.
-            if !core.mode.is_incomplete() || core.appender.is_full() {
-                return Ok(());
-            }
-            let Some(mode) = core.mode.complete(self.commit.synced()) else {
-                return Ok(());
-            };
-            let now = core.time.node_now(&*self.clock);
-            core.append(now, &Record::Mode(mode));
-        }
-        self.commit.write(&self.core)?;
-        self.log_thread.after_write(self);
-        Ok(())
-    }
-}
-
-/// Keeps node time on record while keys with a TTL live, and once more after the last has gone,
-/// so that an idle hour is not given back to keys after a crash of the machine.
-#[derive(Debug)]
-pub(crate) struct Ticks {
-    had_deadlines: bool,
-    /// How many keys had expired by then: one may come and go between two turns.
-    expired: u64,
-    last: NodeTime,
-    space_asked: NodeTime,
-}
-
-impl Default for Ticks {
-    fn default() -> Self {
-        Self {
-            had_deadlines: false,
-            expired: 0,
-            last: NodeTime::from_nanos(0),
-            space_asked: NodeTime::from_nanos(0),
-        }
-    }
-}
-
-impl Ticks {
-    /// On a full disk, tries once a second to make a segment: space may have been freed. Not more
-    /// often, because a try writes zeros until the disk is full again.
-    fn ask_for_space(&mut self, shared: &Shared) -> Result<(), Failure> {
-        let (now, is_full) = {
-            let mut core = shared.lock()?;
-            let now = core.time.node_now(&*shared.clock);
-            (now, core.appender.is_full())
-        };
-        let is_due = now.as_nanos().saturating_sub(self.space_asked.as_nanos()) >= TICK_NS;
-        if is_full && is_due {
-            self.space_asked = now;
-            shared.log_thread.send(Job::Prepare);
-        }
-        Ok(())
-    }
-
-    fn turn(&mut self, shared: &Shared) -> Result<(), Failure> {
-        if !shared.is_logged() {
-            return Ok(());
-        }
-        {
-            let mut core = shared.lock()?;
-            let now = core.time.node_now(&*shared.clock);
-            let has_deadlines = core.engine.next_deadline().is_some();
-            let is_due = now.as_nanos().saturating_sub(self.last.as_nanos()) >= TICK_NS;
-            let expired = core.engine.statistics().expired;
-            let is_last = (self.had_deadlines || expired != self.expired) && !has_deadlines;
-            // A full disk keeps its last bytes for SHUTDOWN; a missing tick only gives time back.
-            if !(has_deadlines && is_due || is_last) || core.appender.is_full() {
-                return Ok(());
-            }
-            (self.had_deadlines, self.expired) = (has_deadlines, expired);
-            self.last = now;
-            core.append(now, &Record::Tick);
-        }
-        shared.commit.write(&shared.core)?;
-        shared.log_thread.after_write(shared);
-        Ok(())
-    }
-}
-
-/// Writes a checkpoint, with requests executed between its steps.
-pub(crate) async fn compact(shared: &Shared) -> Result<(), Failure> {
-    let began_raw_ns = shared.clock.raw_ns();
-    shared.rewrites.begin();
-    let mut compaction = Compaction::new(PART_BYTES);
-    loop {
-        match compaction.step(shared)? {
-            Step::More => tokio::task::yield_now().await,
-            Step::LacksSync => {
-                let began_raw_ns = shared.clock.raw_ns();
-                shared.synced().await?;
-                // As long as it took, the disk belongs to requests.
-                let took_ns = shared.clock.raw_ns().saturating_sub(began_raw_ns);
-                let rest = Duration::from_nanos(took_ns).min(REST_MAX);
-                tokio::time::sleep(rest).await;
-            }
-            Step::LacksSegment => shared.segment_made().await?,
-            ended @ (Step::Complete | Step::GivenUp) => {
-                let now_raw_ns = shared.clock.raw_ns();
-                shared.rewrites.end(ended, began_raw_ns, now_raw_ns);
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// The orderly stop: no more grants, everything synced, SHUTDOWN last.
-pub(crate) fn shut_down(shared: &Shared) -> Result<(), Failure> {
-    {
-        let mut core = shared.lock()?;
-        let now = core.time.node_now(&*shared.clock);
-        let waiting = match &core.phase {
-            Phase::Waiting(..) => shared.verdict.delay,
-            _ => None,
-        };
-        let latest = core.latest_unlogged();
-        let shutdown = incarnation::at_stop(waiting, core.mode.durability(), latest, now);
-        core.phase = Phase::Stopped("it is stopping");
-        if let Some(record) = core.time.wall_off_record(&*shared.clock) {
-            core.append(now, &record);
-        }
-        core.append(now, &shutdown);
-    }
-    shared.commit.write_and_sync(&shared.core)
-}
-
 const TICK: Duration = Duration::from_secs(1);
 const TICK_NS: u64 = 1_000_000_000;
 
-/// Expired keys freed per turn of the maintenance task: a few tens of microseconds.
-const KEYS_PER_TURN: usize = 256;
+/// Expired keys freed per step: a few tens of microseconds.
+const KEYS_PER_STEP: usize = 256;
 const BUSY_PAUSE: Duration = Duration::from_micros(200);
 /// A key may stay in memory this much longer than it lives.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(5);

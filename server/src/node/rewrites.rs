@@ -4,8 +4,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::node::compaction::Step;
-use crate::node::shared::Shared;
+use crate::clock::Clock;
+use crate::node::settings::Settings;
 
 /// Compactions so far.
 #[derive(Debug, Default)]
@@ -32,38 +32,54 @@ impl Rewrites {
         self.is_asked.store(false, Ordering::Release);
     }
 
-    /// It has ended, in this way.
-    pub(crate) fn end(&self, step: Step, began_raw_ns: u64, now_raw_ns: u64) {
-        let is_complete = step == Step::Complete;
-        self.has_failed.store(!is_complete, Ordering::Relaxed);
-        if is_complete {
-            let took_ns = now_raw_ns.saturating_sub(began_raw_ns);
-            self.last_ns.store(took_ns, Ordering::Relaxed);
-            self.completed.fetch_add(1, Ordering::Relaxed);
-        } else {
-            let retry = now_raw_ns.saturating_add(RETRY_NS);
-            self.retry_raw_ns.store(retry, Ordering::Relaxed);
-        }
+    /// It is durable, holds so many bytes of keys and took so long.
+    pub(crate) fn complete(&self, bytes: u64, took_ns: u64) {
+        self.base_bytes.store(bytes, Ordering::Relaxed);
+        self.last_ns.store(took_ns, Ordering::Relaxed);
+        self.completed.fetch_add(1, Ordering::Relaxed);
+        self.end(false);
+    }
+
+    /// The log has no room for it.
+    pub(crate) fn give_up(&self, now_raw_ns: u64) {
+        let retry = now_raw_ns.saturating_add(RETRY_NS);
+        self.retry_raw_ns.store(retry, Ordering::Relaxed);
+        self.end(true);
+    }
+
+    fn end(&self, has_failed: bool) {
+        self.has_failed.store(has_failed, Ordering::Relaxed);
         self.is_running.store(false, Ordering::Release);
     }
-}
 
-impl Shared {
-    /// Whether a compaction is due: asked for, or the log has grown enough for one to pay.
-    pub(crate) fn needs_compaction(&self) -> bool {
-        let rewrites = &self.rewrites;
-        if rewrites.is_asked.load(Ordering::Acquire) {
+    /// Notes for how long, in nanoseconds, a part has held the engine.
+    pub(crate) fn note_part(&self, took_ns: u64) {
+        self.longest_part_ns.fetch_max(took_ns, Ordering::Relaxed);
+    }
+
+    /// Whether one is due: asked for, or the log has grown enough for it to pay.
+    pub(crate) fn are_due(&self, settings: &Settings, log: LogSize, clock: &dyn Clock) -> bool {
+        if self.is_asked.load(Ordering::Acquire) {
             return true;
         }
-        let base = rewrites.base_bytes.load(Ordering::Relaxed);
-        let Some(kept) = self.settings.rewrite_from(base) else {
+        let base = self.base_bytes.load(Ordering::Relaxed);
+        let Some(kept) = settings.rewrite_from(base) else {
             return false;
         };
         // Every start adds a segment, so many starts make a long log of few frames.
-        let has_grown = self.commit.bytes_since_checkpoint() >= kept
-            || self.commit.total_bytes() >= kept.saturating_add(SEGMENTS_BYTES);
-        has_grown && self.clock.raw_ns() >= rewrites.retry_raw_ns.load(Ordering::Relaxed)
+        let has_grown = log.since_checkpoint_bytes >= kept
+            || log.total_bytes >= kept.saturating_add(SEGMENTS_BYTES);
+        has_grown && clock.raw_ns() >= self.retry_raw_ns.load(Ordering::Relaxed)
     }
+}
+
+/// How long a log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogSize {
+    /// Bytes written since the last complete checkpoint began.
+    pub(crate) since_checkpoint_bytes: u64,
+    /// Bytes of all segments.
+    pub(crate) total_bytes: u64,
 }
 
 /// What the segments of a log may hold beside its frames: the active one, the one ahead, and one

@@ -11,20 +11,22 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
-use crate::net::clients::Clients;
 use crate::node::commit::{Commit, Failure};
 use crate::node::core::Core;
 use crate::node::log_thread::{Job, LogThread};
+use crate::node::log_writer::LogWriter;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::Settings;
 use crate::node::statistics::Statistics;
 use crate::past::{Identity, Place};
+use crate::session::clients::Clients;
 
 /// One node's state, behind one `Arc`.
 pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
-    pub(crate) commit: Commit,
+    pub(crate) commit: Arc<Commit>,
+    pub(crate) log_writer: LogWriter,
     pub(crate) log_thread: LogThread,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
@@ -97,20 +99,10 @@ impl Shared {
         }
     }
 
-    /// Waits until the log thread has made the next segment, or found that it cannot.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) fn make_room(&self) -> Result<(), Failure> {
-        let (done, finished) = std::sync::mpsc::channel();
-        self.log_thread.send(Job::PrepareNow(done));
-        finished.recv().map_err(|_| {
-            if *self.signals.stop.borrow() {
-                // A late write met an orderly stop: nothing is wrong with the log.
-                return Failure("the node is stopping".to_owned());
-            }
-            self.commit.fail(&"the log thread ended")
-        })
+    /// Whether a compaction is due.
+    pub(crate) fn is_compaction_due(&self) -> bool {
+        self.rewrites
+            .are_due(&self.settings, self.commit.size(), &*self.clock)
     }
 
     /// This node's id and name, for people.
@@ -159,7 +151,11 @@ impl Shared {
     /// When the log failed.
     pub(crate) async fn segment_made(&self) -> Result<(), Failure> {
         let (done, finished) = oneshot::channel();
-        self.log_thread.send(Job::PrepareSoon(done));
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_thread.send(Job::PrepareNow(Box::new(done)));
         self.done(finished).await
     }
 

@@ -9,19 +9,18 @@ use std::sync::{Arc, Mutex};
 use quorlock_engine::control::Start;
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{self, Verdict};
-use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits, incarnation};
+use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::metrics;
-use crate::net::listener;
-use crate::node::commit::Commit;
 use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::node::log_thread::{Jobs, LogThread};
-use crate::node::maintenance::begin_serving;
+use crate::node::log_writer::LogWriter;
+use crate::node::maintenance::Maintenance;
 use crate::node::report::StartReport;
 use crate::node::rewrites::Rewrites;
 use crate::node::settings::{Settings, durability};
@@ -30,6 +29,7 @@ use crate::node::statistics::Statistics;
 use crate::node::time::{self, Timekeeper};
 use crate::past::place::is_own;
 use crate::past::{self, Directory, Identity, Log, Past, Place};
+use crate::runtime::listener;
 
 /// What a node starts from.
 pub(crate) struct Plan {
@@ -40,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) place: Place,
     /// The sizes of the log.
     pub(crate) sizes: LogOptions,
+    /// Bytes of one part of a checkpoint at most.
+    pub(crate) part_bytes: usize,
     /// Fills with bytes that nobody can guess.
     pub(crate) random: Random,
 }
@@ -65,9 +67,15 @@ pub(crate) struct Reach {
 
 /// A node that has started; its threads have not.
 pub(crate) struct Started {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) begun: Begun,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) metrics: Vec<TcpListener>,
+}
+
+/// A node whose START is on record: what its threads, or a simulation, go on with.
+pub(crate) struct Begun {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) maintenance: Maintenance,
     pub(crate) preparer: Preparer,
     pub(crate) jobs: Jobs,
 }
@@ -77,19 +85,17 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = clients_max(plan.config.maxclients);
     let listeners = bind(&plan.config)?;
     let metrics = metrics::bind(&plan.config)?;
-    let (shared, preparer, jobs) = begin(plan, reach(&listeners, &metrics))?;
+    let begun = begin(plan, reach(&listeners, &metrics))?;
     Ok(Started {
-        shared,
+        begun,
         listeners,
         metrics,
-        preparer,
-        jobs,
     })
 }
 
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
-pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<(Arc<Shared>, Preparer, Jobs), StartError> {
+pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let known = Identity::read(&*plan.disk)?;
     let options = LogOptions {
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
@@ -124,12 +130,19 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<(Arc<Shared>, Preparer, 
         incarnation: start.incarnation,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
+    let part_bytes = plan.part_bytes;
     let (shared, preparer, jobs) =
         assemble(plan, identity, engine, log, (start, &past, report), reach);
-    put_on_record(&shared)?;
+    let mut maintenance = Maintenance::new(start, part_bytes);
+    shared.begin(&mut maintenance)?;
     let settled = shared.place.settle(&*shared.disk, start.incarnation);
     settled.map_err(StartError::Disk)?;
-    Ok((shared, preparer, jobs))
+    Ok(Begun {
+        shared,
+        maintenance,
+        preparer,
+        jobs,
+    })
 }
 
 fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
@@ -143,23 +156,6 @@ fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
         is_remote: addresses().any(|address| !listener::is_local(&address.ip())),
         metrics: metrics.first().and_then(|it| it.local_addr().ok()),
     }
-}
-
-/// START, and SERVING with it where there is nothing to wait for: one sync for both.
-fn put_on_record(shared: &Arc<Shared>) -> Result<(), StartError> {
-    {
-        let mut core = shared.lock()?;
-        let now = core.time.node_now(&*shared.clock);
-        for record in incarnation::at_start(shared.start) {
-            core.append(now, &record);
-        }
-    }
-    if shared.verdict.delay.is_none() {
-        begin_serving(shared)?;
-    } else {
-        shared.commit.write_and_sync(&shared.core)?;
-    }
-    Ok(())
 }
 
 fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
@@ -279,6 +275,7 @@ fn assemble(
         advice: advice(&verdict),
     };
     let (log_thread, jobs) = LogThread::new();
+    let (log_writer, commit) = LogWriter::new(log.writer, Arc::clone(&plan.clock));
     let shared = Shared {
         core: Mutex::new(Core::new(
             engine,
@@ -288,11 +285,12 @@ fn assemble(
             LiveMode::new(&start),
             rules,
         )),
-        commit: Commit::new(log.writer, Arc::clone(&plan.clock)),
+        log_writer,
+        commit,
         log_thread,
         started_raw_ns: plan.clock.raw_ns(),
         clock: plan.clock,
-        workers: workers(plan.config.workers),
+        workers: workers(plan.config.workers, cores()),
         settings: Settings::new(&plan.config),
         config: plan.config,
         place: plan.place,
@@ -303,7 +301,7 @@ fn assemble(
         report,
         port: reach.port,
         metrics_address: reach.metrics,
-        clients: crate::net::clients::Clients::default(),
+        clients: crate::session::clients::Clients::default(),
         statistics: Statistics::default(),
         rewrites: Rewrites::default(),
         activity: tokio::sync::Notify::new(),
@@ -312,9 +310,12 @@ fn assemble(
     (Arc::new(shared), log.preparer, jobs)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// 1 up to 3 cores, then about half the cores: locks are contended, and syscalls dominate.
-fn workers(configured: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+fn workers(configured: usize, cores: usize) -> usize {
     match configured {
         0 if cores <= 3 => 1,
         0 => cores / 2,
@@ -354,3 +355,7 @@ fn tell_of_log(recovery: &Recovery) {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;

@@ -9,15 +9,17 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::net::inbox::{Inbox, Order};
-use crate::net::listener;
-use crate::net::worker::Worker;
+use crate::event_loop::message::Message;
 use crate::node::commit::Failure;
 use crate::node::error::StartError;
 use crate::node::log_thread::{Job, LogThread};
+use crate::node::maintenance::Maintenance;
 use crate::node::shared::Shared;
-use crate::node::start::{Plan, Started, start};
-use crate::node::{Outcome, maintenance};
+use crate::node::start::{Begun, Plan, Started, start};
+use crate::node::{Outcome, maintenance_task};
+use crate::runtime::inbox::{Inbox, Incoming};
+use crate::runtime::listener;
+use crate::runtime::worker::Worker;
 
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<(Arc<Shared>, std::net::SocketAddr), StartError>>;
@@ -45,12 +47,16 @@ pub(crate) fn spawn(
 
 fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let Started {
-        shared,
+        begun,
         listeners,
         metrics,
+    } = started;
+    let Begun {
+        shared,
+        mut maintenance,
         preparer,
         jobs,
-    } = started;
+    } = begun;
     let mut threads = Threads {
         shared: Arc::clone(&shared),
         handles: Vec::new(),
@@ -99,9 +105,9 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
             // Whoever started the node does not want it any more.
             shared.stop();
         }
-        let lived = maintenance::run(&shared).await;
+        let lived = maintenance_task::run(&shared, &mut maintenance).await;
         acceptors.shutdown().await;
-        let ended = lived.and_then(|()| last_words(&shared));
+        let ended = lived.and_then(|()| last_words(&shared, &mut maintenance));
         shared.signals.stopped.send_replace(true);
         threads.stop_workers();
         for end in ends {
@@ -115,11 +121,11 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
 }
 
 /// A crash leaves nothing behind on purpose.
-fn last_words(shared: &Shared) -> Result<(), Failure> {
+fn last_words(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), Failure> {
     if shared.signals.crash.load(Ordering::Acquire) {
         return Ok(());
     }
-    maintenance::shut_down(shared)?;
+    shared.shut_down(maintenance)?;
     shared.place.rest(&*shared.disk, shared.start.incarnation);
     Ok(())
 }
@@ -156,7 +162,7 @@ impl Threads {
     /// Lets the workers send the replies that waited for the log, and end.
     fn stop_workers(&self) {
         for inbox in &self.inboxes {
-            inbox.send(Order::Stop);
+            inbox.send(Incoming::Message(Message::Stop));
         }
     }
 

@@ -140,3 +140,59 @@ pub(crate) const FILE: &str = "node.id";
 pub(crate) const FILE_NEW: &str = "node.id.new";
 const FILE_BYTES_MAX: u64 = 4096;
 const HEADER: &str = "quorlock node 1";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use quorlock_persistence::MemoryDisk;
+
+    use super::*;
+
+    fn identity(cluster: Option<&str>) -> Identity {
+        let bytes = std::array::from_fn(|at| u8::try_from(at * 13).unwrap());
+        Identity::known(bytes, cluster.map(str::to_owned))
+    }
+
+    const HEX: &str = "000d1a2734414e5b6875828f9ca9b6c3d0ddeaf7";
+
+    #[test]
+    fn an_identity_is_read_as_it_was_written() {
+        for cluster in [None, Some("blue")] {
+            let (disk, written) = (MemoryDisk::new(), identity(cluster));
+            assert_eq!(Identity::read(&disk).unwrap(), None);
+            disk.create(FILE_NEW).unwrap();
+            written.write(&disk).unwrap();
+            assert_eq!(Identity::read(&disk).unwrap(), Some(written));
+            let names: Vec<String> = disk.list().unwrap().into_iter().map(|it| it.name).collect();
+            assert_eq!(names, [FILE]);
+        }
+    }
+
+    #[test]
+    fn only_what_was_written_is_an_identity() {
+        let whole = format!("{HEADER}\nid {HEX}\ncluster \n");
+        assert_eq!(Identity::parse(&whole), Some(identity(None)));
+        let short = &HEX[..39];
+        for id in [
+            short,
+            &format!("{HEX}0"),
+            &format!("{short}g"),
+            &format!("+{}", &HEX[1..]),
+        ] {
+            assert_eq!(Identity::parse(&whole.replace(HEX, id)), None, "{id}");
+        }
+        assert_eq!(Identity::parse(&whole.replace("node 1", "node 2")), None);
+        assert_eq!(Identity::parse(&whole.replace("cluster ", "")), None);
+    }
+
+    #[test]
+    fn people_and_clients_see_forty_digits() {
+        let identity = identity(None);
+        assert_eq!(identity.shown(None), HEX);
+        assert_eq!(identity.shown(Some("one")), format!("{HEX} (one)"));
+        assert_eq!(format!("{:?}", identity.id), format!("NodeId({HEX})"));
+        let run_id = identity.run_id(0xab);
+        assert_eq!(run_id, format!("{}00000000000000ab", &HEX[..24]));
+    }
+}

@@ -379,4 +379,43 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_node_s_own_names_and_a_repair_s_folders_are_not_foreign() {
+        for name in [
+            "node.id",
+            "node.id.new",
+            "incarnation-0000000007",
+            "repair-1",
+        ] {
+            assert!(is_own(name), "{name}");
+        }
+        for name in [
+            "node.idx",
+            "incarnation-7",
+            "repair-",
+            "repair-x",
+            "repair-1x",
+            "log",
+        ] {
+            assert_eq!(is_own(name), name == "repair-", "{name}");
+        }
+    }
+
+    /// It is on disk: another hash would take every directory for a copy.
+    #[cfg(feature = "simulation")]
+    #[test]
+    fn the_fingerprint_of_the_same_files_never_changes() {
+        let number = |name: &str| (name == identity::FILE).then_some(41);
+        let place = Place::simulated(6, Some(FileNumbers(Arc::new(number))));
+        let bytes = [7_u128, 0, 42, 0, 0, 0].map(u128::to_le_bytes);
+        let expected = bytes
+            .iter()
+            .flatten()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        assert_eq!(place.fingerprint(1, true), expected);
+        assert_eq!(format!("{:?}", place.files.unwrap()), "FileNumbers");
+    }
 }

@@ -24,6 +24,9 @@ pub(crate) enum Next {
     Read,
     /// Send what there is, and execute nothing more until this is over and answered.
     Wait(Blocked),
+    /// The request was not executed: it may need a segment of the log that is not made yet. It is to be
+    /// executed again once one was made, or could not be.
+    LacksSegment,
     /// Send what there is and close.
     Close,
 }
@@ -62,6 +65,8 @@ pub(crate) enum Answer {
     Durable(Reply, u64),
     /// No reply yet.
     Wait(Blocked),
+    /// Not executed yet.
+    LacksSegment,
     /// This reply, then close.
     Last(Reply),
     /// Close without a word.
@@ -101,6 +106,10 @@ impl<'a> Batch<'a> {
                 (reply, Next::Read)
             }
             Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),
+            Ok(Answer::LacksSegment) => {
+                self.commands -= 1;
+                return Next::LacksSegment;
+            }
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(failure) => (
@@ -129,13 +138,13 @@ impl<'a> Batch<'a> {
                 Ok(command) => command,
                 Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
             };
-            let (core, _) = self.core()?;
-            if core.waits_for_segment(&command) {
-                // Once: the disk may turn out to be full.
-                self.release();
-                self.shared.make_room()?;
-            }
+            // Once: the disk may turn out to be full.
+            let has_waited = std::mem::take(&mut session.has_waited_for_segment);
             let (core, now) = self.core()?;
+            if !has_waited && core.waits_for_segment(&command) {
+                session.has_waited_for_segment = true;
+                return Ok(Answer::LacksSegment);
+            }
             let reply = core.execute(now, &session.caller, &command, wait);
             let is_long = core.reply_bytes() >= LONG_REPLY_BYTES;
             session.position = session.position.max(wait.position());
@@ -239,7 +248,7 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut core, _)) = self.core.take() {
-            let wakes_maintenance = core.takes_idle_wish();
+            let wakes_maintenance = core.take_idle_wish();
             drop(core);
             if wakes_maintenance {
                 self.shared.activity.notify_one();

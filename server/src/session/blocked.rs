@@ -4,8 +4,6 @@
 //! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
 //! cannot happen would only end with the timeout.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use quorlock_engine::control::Durability;
 use quorlock_engine::{ErrorReply, Reply};
 
@@ -27,24 +25,29 @@ impl Blocked {
     /// Resolves when the position is synced, the time is up, or the log has failed. An orderly
     /// stop syncs everything, so it ends this as well.
     pub(crate) async fn over(self, shared: &Shared) {
-        let _counted = Counted::new(&shared.statistics.blocked);
         loop {
             let progress = shared.commit.progress();
-            if self.is_synced(shared) || shared.commit.failure().is_some() {
+            if self.is_over(shared) {
                 return;
             }
             let Some(until) = self.until_raw_ns else {
                 progress.await;
                 continue;
             };
-            if shared.clock.raw_ns() >= until {
-                return;
-            }
             tokio::select! {
                 () = progress => {}
                 () = shared.clock.pause_until(until) => {}
             }
         }
+    }
+
+    /// Whether the position is synced, the time is up, or the log has failed.
+    pub(crate) fn is_over(self, shared: &Shared) -> bool {
+        self.is_synced(shared)
+            || shared.commit.failure().is_some()
+            || self
+                .until_raw_ns
+                .is_some_and(|until| shared.clock.raw_ns() >= until)
     }
 
     /// What the client is told once it is over.
@@ -59,7 +62,7 @@ impl Blocked {
     }
 
     /// Whether what the client waits for is synced.
-    pub(crate) fn is_synced(self, shared: &Shared) -> bool {
+    fn is_synced(self, shared: &Shared) -> bool {
         shared.commit.synced() >= self.position
     }
 }
@@ -135,22 +138,6 @@ fn acknowledged(is_synced: bool) -> Reply {
         Reply::Integer(i64::from(is_synced)),
         Reply::Integer(0),
     ])
-}
-
-/// Counts a blocked client for as long as it lives.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 const NO_LOG: ErrorReply = ErrorReply::fixed(

@@ -251,7 +251,7 @@ pub(crate) fn resident_bytes() -> u64 {
 fn persistence(page: &mut Page<'_>) {
     let shared = page.shared;
     let is_full = page.engine.is_full;
-    let bytes = shared.commit.total_bytes();
+    let bytes = shared.commit.size().total_bytes;
     let status = if shared.commit.failure().is_some() || is_full {
         "err"
     } else {

@@ -9,6 +9,7 @@ mod batch;
 mod batch_tests;
 mod blocked;
 mod client;
+pub(crate) mod clients;
 mod config;
 mod greeting;
 pub(crate) mod info;
@@ -21,9 +22,9 @@ use quorlock_engine::{Caller, Protocol};
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
 
-use crate::net::clients::Client;
 use crate::node::shared::Shared;
 use crate::protocol::Limits;
+use crate::session::clients::Client;
 
 /// One connection's state.
 pub(crate) struct Session {
@@ -34,6 +35,9 @@ pub(crate) struct Session {
     limits: Limits,
     limits_changed: bool,
     last_command: &'static str,
+    /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
+    /// there is one.
+    has_waited_for_segment: bool,
     /// The last position of the log that this connection wrote or was told of.
     position: u64,
 }
@@ -52,6 +56,7 @@ impl Session {
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
             last_command: "",
+            has_waited_for_segment: false,
             position: 0,
         };
         if shared.config.requirepass.is_none() {

@@ -1,0 +1,292 @@
+//! Compaction: what it answers, that it bounds the disk under steady traffic, that nothing is
+//! lost by it, and how long it holds up requests.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "the measurement times requests from outside and prints what it found"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::machine::slow::{OpenAtEnd, SlowDisk};
+use crate::wire::Wire;
+use quorlock_server::clock::SettableClock;
+use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(test);
+}
+
+fn node_on<D: Disk + 'static>(disk: &Arc<D>, clock: &Arc<SettableClock>) -> NodeBuilder {
+    Node::builder()
+        .ephemeral()
+        .directive("appendfsync", &["no"])
+        .disk(disk.clone())
+        .clock(clock.clone())
+}
+
+fn bytes_of(disk: &MemoryDisk) -> u64 {
+    let files = disk.list().unwrap();
+    // A segment may be removed between the two calls.
+    files
+        .iter()
+        .filter_map(|entry| disk.open(&entry.name).ok())
+        .map(|file| file.len().unwrap())
+        .sum()
+}
+
+/// Waits until so many compactions have been completed.
+fn wait_for_rewrites(client: &mut Wire, count: u64) {
+    let begun = Instant::now();
+    while client.info("aof_rewrites").parse::<u64>().unwrap() < count {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no compaction");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_disk_stays_bounded_under_steady_lock_traffic() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock)
+            .directive("auto-aof-rewrite-min-size", &["4mb"])
+            .start()
+            .await
+            .unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("SET kept token PX 60000"), "+OK");
+        // The configured size; the active segment, the one ahead, and two that are about to be
+        // removed, of 16 MiB each; and the first one of the start.
+        let bound = (4 << 20) + 4 * (16 << 20) + (1 << 20);
+        let value = "v".repeat(100_000);
+        let mut largest = 0;
+        let mut written = 0;
+        // Locks come and go: take, extend, release.
+        for number in 0..1_600 {
+            let key = number % 7;
+            assert_eq!(
+                client.ask(&format!("SET lock{key} {value} PX 60000")),
+                "+OK"
+            );
+            assert_eq!(client.ask(&format!("PEXPIRE lock{key} 50000")), ":1");
+            assert_eq!(client.ask(&format!("DEL lock{key}")), ":1");
+            written += value.len() as u64;
+            if number % 10 == 0 {
+                largest = largest.max(bytes_of(&disk));
+            }
+        }
+        assert!(written > 2 * bound, "{written} bytes prove little");
+        assert!(largest <= bound, "{largest} bytes on disk, {bound} allowed");
+        assert!(client.info("aof_rewrites").parse::<u64>().unwrap() > 5);
+        node.crash().await;
+        let node = node_on(&disk, &clock).directive("restart-delay", &["off"]);
+        let node = node.start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("GET kept"), "token");
+        assert_eq!(client.ask("DBSIZE"), ":1");
+    });
+}
+
+#[test]
+fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
+    run(async {
+        // Nothing is complete while no sync ends.
+        let (disk, gate) = SlowDisk::new();
+        let _open = OpenAtEnd(Arc::clone(&gate));
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock).start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.info("aof_last_rewrite_time_sec"), "-1");
+        for key in 0..1_000 {
+            assert_eq!(client.ask(&format!("SET {key} token PX 60000")), "+OK");
+        }
+        gate.set_closed(true);
+        client.send(b"BGREWRITEAOF\r\nBGREWRITEAOF\r\n");
+        assert_eq!(
+            client.reply(),
+            "+Background append only file rewriting started"
+        );
+        assert_eq!(
+            client.reply(),
+            "-ERR Background append only file rewriting already in progress"
+        );
+        gate.set_closed(false);
+        wait_for_rewrites(&mut client, 1);
+        assert_eq!(client.info("aof_rewrite_in_progress"), "0");
+        assert_eq!(client.info("aof_rewrite_scheduled"), "0");
+        assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
+        assert_eq!(client.info("aof_last_rewrite_time_sec"), "0");
+        let base: u64 = client.info("aof_base_size").parse().unwrap();
+        assert!(base > 10_000, "{base} bytes hold no 1000 keys");
+        assert_eq!(client.ask("DEL 0 1 2"), ":3");
+        node.crash().await;
+        // Asked for in the restart delay, it follows it.
+        let node = node_on(&disk, &clock).start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(
+            client.ask("BGREWRITEAOF"),
+            "+Background append only file rewriting scheduled"
+        );
+        assert_eq!(client.info("aof_rewrite_scheduled"), "1");
+        clock.advance(Duration::from_secs(62));
+        node.serving().await;
+        wait_for_rewrites(&mut client, 1);
+        node.stop().await.unwrap();
+        let node = node_on(&disk, &clock).start().await.unwrap();
+        assert!(node.is_serving());
+        // All have expired; the log says so without having been told.
+        assert_eq!(Wire::connect(node.address()).ask("GET 5"), "nil");
+    });
+}
+
+#[test]
+fn what_changes_while_the_log_is_compacted_is_kept() {
+    run(async {
+        let disk = Arc::new(MemoryDisk::new());
+        let clock = Arc::new(SettableClock::new());
+        let node = node_on(&disk, &clock).start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        for key in 0..20_000 {
+            assert_eq!(client.ask(&format!("SET {key} 0 PX 60000")), "+OK");
+        }
+        let mut operator = Wire::connect(node.address());
+        for round in 1..=3_u64 {
+            assert!(operator.ask("BGREWRITEAOF").starts_with('+'));
+            while operator.info("aof_rewrites").parse::<u64>().unwrap() < round {
+                for key in (0..20_000).step_by(617) {
+                    assert_eq!(client.ask(&format!("SET {key} {round} PX 60000")), "+OK");
+                }
+            }
+            assert_eq!(client.ask(&format!("DEL {round}")), ":1");
+        }
+        let count = client.ask("DBSIZE");
+        node.crash().await;
+        let node = node_on(&disk, &clock).directive("restart-delay", &["off"]);
+        let node = node.start().await.unwrap();
+        let mut client = Wire::connect(node.address());
+        assert_eq!(client.ask("DBSIZE"), count);
+        assert_eq!(client.ask("GET 617"), "3");
+        assert_eq!(client.ask("GET 616"), "0");
+        for round in 1..=3 {
+            assert_eq!(client.ask(&format!("EXISTS {round}")), ":0");
+        }
+    });
+}
+
+/// Request latencies of a steady client, in microseconds.
+fn traffic(address: std::net::SocketAddr, is_over: &AtomicBool) -> Vec<u64> {
+    let mut client = Wire::connect(address);
+    let mut latencies = Vec::new();
+    while !is_over.load(Ordering::Acquire) {
+        let key = latencies.len() % 1_000;
+        let begun = Instant::now();
+        assert_eq!(
+            client.ask(&format!("SET steady{key} token PX 60000")),
+            "+OK"
+        );
+        latencies.push(u64::try_from(begun.elapsed().as_micros()).unwrap());
+    }
+    latencies.sort_unstable();
+    latencies
+}
+
+fn report(what: &str, mode: &str, latencies: &[u64]) {
+    let at = |share: usize| latencies[(latencies.len() - 1) * share / 1_000];
+    println!(
+        "{mode:>8} {what:<20} {:>7} requests, p50 {:>5} us, p99 {:>6} us, p99.9 {:>6} us, worst {:>7} us",
+        latencies.len(),
+        at(500),
+        at(990),
+        at(999),
+        at(1_000),
+    );
+}
+
+/// Prints the worst pause with and without a compaction of a million keys, on a real directory:
+/// `cargo test --release -p quorlock-server --test server compaction -- --ignored --nocapture`, with
+/// QUORLOCK_KEYS for another number of keys and TMPDIR for another disk.
+#[test]
+#[ignore = "a measurement of about a minute, for a release build on a quiet machine"]
+fn worst_pause_of_a_compaction() {
+    let keys: usize = std::env::var("QUORLOCK_KEYS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1_000_000);
+    for mode in ["no", "everysec", "always"] {
+        let directory = std::env::temp_dir().join(format!("quorlock-pause-{}", std::process::id()));
+        run(async {
+            let node = Node::builder()
+                .directive("bind", &["127.0.0.1"])
+                .directive("first-start", &["serve"])
+                .port(0)
+                .dir(&directory)
+                .directive("appendfsync", &[mode])
+                .directive("auto-aof-rewrite-percentage", &["0"]);
+            let node = node.start().await.unwrap();
+            load(&node, keys);
+            let mut operator = Wire::connect(node.address());
+            let is_over = Arc::new(AtomicBool::new(false));
+            let address = node.address();
+            let steady = |is_over: &Arc<AtomicBool>| {
+                let is_over = Arc::clone(is_over);
+                std::thread::spawn(move || traffic(address, &is_over))
+            };
+            let quiet = steady(&is_over);
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            is_over.store(true, Ordering::Release);
+            report("without compaction", mode, &quiet.join().unwrap());
+            is_over.store(false, Ordering::Release);
+            let busy = steady(&is_over);
+            let begun = Instant::now();
+            let mut rewrites = 0;
+            while begun.elapsed() < Duration::from_secs(3) {
+                rewrites += 1;
+                operator.ask("BGREWRITEAOF");
+                while operator.info("aof_rewrites").parse::<u64>().unwrap() < rewrites {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            let took = begun.elapsed();
+            is_over.store(true, Ordering::Release);
+            report("with compaction", mode, &busy.join().unwrap());
+            println!(
+                "{mode:>8} {rewrites} compactions of {keys} keys in {:.1} s, {} bytes each; the \
+                 engine's lock was held for {} us at most",
+                took.as_secs_f64(),
+                operator.info("aof_base_size"),
+                operator.info("quorlock_compaction_part_usec_max"),
+            );
+            node.stop().await.unwrap();
+        });
+        let _ = std::fs::remove_dir_all(&directory);
+    }
+}
+
+/// Loads so many keys, in deep pipelines.
+fn load(node: &Node, keys: usize) {
+    let mut client = Wire::connect(node.address());
+    let all: Vec<usize> = (0..keys).collect();
+    for chunk in all.chunks(1_000) {
+        let mut bytes = Vec::new();
+        for key in chunk {
+            let name = format!("lock:{key:010}");
+            bytes.extend_from_slice(
+                format!("*5\r\n$3\r\nSET\r\n$15\r\n{name}\r\n$20\r\n{key:020}\r\n$2\r\nPX\r\n$8\r\n50000000\r\n")
+                    .as_bytes(),
+            );
+        }
+        client.send(&bytes);
+        for _ in chunk {
+            assert_eq!(client.reply(), "+OK");
+        }
+    }
+}

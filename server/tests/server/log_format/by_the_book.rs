@@ -1,0 +1,163 @@
+//! The book's chapter is enough to read a log: what the second reader finds is what the program finds, and
+//! what was written down when the log was kept.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use quorlock_engine::NodeTime;
+use quorlock_engine::control::Durability;
+use quorlock_engine::control::{Boot, Pending, Record, Start, kind};
+use quorlock_engine::restart::Stop;
+use quorlock_persistence::Recovery;
+
+use super::kept::{all, disk, folder, text};
+use super::payloads::{by_the_book, by_the_program};
+use super::reader::{self, Frame};
+use super::workload;
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, fs::read(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+fn lines(frames: &[Frame]) -> String {
+    let mut text = String::new();
+    for frame in frames {
+        let (position, time) = (frame.position, frame.node_time_ns);
+        let _ = writeln!(text, "{position} {time} {}", by_the_book(frame));
+    }
+    text
+}
+
+#[test]
+fn the_chapter_is_enough_to_read_a_log() {
+    for (version, name) in all() {
+        let kept = folder(version, name);
+        let frames = reader::read(&files(&kept));
+        let found = lines(&frames);
+        let words = text(version, name, "words");
+        if std::env::var_os("QUORLOCK_KEEP_FIXTURES").is_some() && !words.exists() {
+            fs::write(&words, &found).unwrap();
+        }
+        assert_eq!(
+            found,
+            fs::read_to_string(words).unwrap(),
+            "v{version}/{name}"
+        );
+
+        let recovery = Recovery::read(Arc::new(disk(&kept)), &workload::options()).unwrap();
+        assert_eq!(recovery.frames().count(), frames.len(), "v{version}/{name}");
+        for (own, second) in recovery.frames().zip(&frames) {
+            assert_eq!(own.position.get(), second.position);
+            assert_eq!(
+                (own.kind, own.node_time_ns),
+                (second.kind, second.node_time_ns)
+            );
+            assert_eq!(by_the_program(own.kind, own.payload), by_the_book(second));
+        }
+    }
+}
+
+/// The chapter's example, byte for byte.
+#[test]
+fn the_chapters_example_is_right() {
+    let book = include_str!("../../../../docs/book/log-format.md");
+    let example = book.split("A group of 22 bytes").nth(1).unwrap();
+    let payload: Vec<u8> = example
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(|span| {
+            let digits: String = span.chars().filter(|c| *c != ' ').collect();
+            let pairs = digits.as_bytes().chunks(2);
+            let bytes: Option<Vec<u8>> = pairs
+                .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).ok())
+                .collect();
+            bytes.unwrap_or_default()
+        })
+        .collect();
+    assert_eq!(payload.len(), 22);
+    let text = by_the_program(kind::GROUP, &payload);
+    assert_eq!(text, "replace 0 \"lock\" 50000000000 string \"7f3c\"");
+}
+
+/// Deadlines too far away for nanoseconds, in both versions of the mutations.
+#[test]
+fn far_deadlines_are_milliseconds_in_the_second_version() {
+    for (version, bits, text) in [
+        (1, (1 << 63) + 1_u64, "9223372036855 ms"),
+        (2, (1 << 63) + 900_719_925_474_099, "900719925474099 ms"),
+        (2, u64::MAX - 1, "9223372036854775806 ms"),
+        (2, (1 << 63) - 1, "9223372036854775807"),
+        (2, u64::MAX, "never"),
+    ] {
+        let mut payload = vec![version, 2, 0, 1, b'k'];
+        payload.extend_from_slice(&bits.to_le_bytes());
+        let program = by_the_program(kind::GROUP, &payload);
+        assert_eq!(program, format!("deadline 0 \"k\" {text}"));
+        let frame = Frame {
+            kind: kind::GROUP,
+            checkpoint: 0,
+            position: 1,
+            node_time_ns: 1,
+            payload,
+        };
+        assert_eq!(program, by_the_book(&frame));
+    }
+}
+
+/// Every cause of a delay has the number that the chapter gives it.
+#[test]
+fn causes_have_the_chapters_numbers() {
+    let causes = [
+        (Stop::Unclean, 1),
+        (Stop::Clean, 2),
+        (Stop::Complete, 3),
+        (Stop::PowerLoss, 4),
+        (Stop::Moved, 5),
+        (Stop::Emptied, 6),
+        (Stop::Unknown, 7),
+        (Stop::NeverServed, 8),
+        (Stop::NeverRan, 9),
+        (Stop::Lost, 10),
+    ];
+    for (cause, number) in causes {
+        let pending = Some(Pending {
+            until: NodeTime::from_nanos(3),
+            length_ns: 4,
+            cause,
+        });
+        let start = Start {
+            incarnation: 1,
+            boot: Boot([2; 16]),
+            place: 3,
+            durability: Durability::No,
+            base: NodeTime::from_nanos(4),
+            raw_ns: 5,
+            wall_us: 6,
+            boottime_ns: 7,
+            pending,
+            cap_ns: 8,
+        };
+        let mut payload = Vec::new();
+        Record::Start(start).encode(&mut payload);
+        let frame = Frame {
+            kind: kind::START,
+            checkpoint: 0,
+            position: 1,
+            node_time_ns: 1,
+            payload,
+        };
+        let text = by_the_book(&frame);
+        let owes = format!("owes cause {number} until 3 length 4 cap 8");
+        assert!(text.ends_with(&owes), "{text}");
+        assert_eq!(text, by_the_program(frame.kind, &frame.payload));
+    }
+}

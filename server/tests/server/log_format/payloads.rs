@@ -1,0 +1,341 @@
+//! What a frame's payload says, as a line of words: read by the rules of the book's chapter, and, to compare,
+//! by the program.
+
+use quorlock_engine::control::{Durability, Pending, Record, Start};
+use quorlock_engine::restart::Stop;
+use quorlock_engine::{Change, Deadline, NodeTime, Value, changes};
+
+use super::reader::{Frame, number};
+
+/// By the rules of the chapter.
+pub(crate) fn by_the_book(frame: &Frame) -> String {
+    let mut rest = Rest(&frame.payload);
+    let text = match frame.kind {
+        1 | 10 => rest.mutations(),
+        11 => "end".to_owned(),
+        kind => rest.record(kind),
+    };
+    assert!(rest.0.is_empty(), "nothing follows the last field: {text}");
+    text
+}
+
+/// Takes fields off the front.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        let (field, rest) = self.0.split_at(length);
+        self.0 = rest;
+        field.to_vec()
+    }
+
+    fn fixed(&mut self, bytes: usize) -> u64 {
+        number(&self.take(bytes), 0, bytes)
+    }
+
+    fn record(&mut self, kind: u8) -> String {
+        let version = self.fixed(1);
+        assert!(version == 1 || version == 2 && [2, 4, 9].contains(&kind));
+        let is_second = version == 2;
+        match kind {
+            2 => format!("start {}", self.start(is_second)),
+            3 => "serving".to_owned(),
+            4 => {
+                let durability = self.durability();
+                let (cap, complete) = if is_second {
+                    (self.fixed(8), self.fixed(1) == 1)
+                } else {
+                    (0, false)
+                };
+                format!("mode {durability} cap {cap} complete {complete}")
+            }
+            5 => format!("promise {}", self.fixed(8)),
+            7 => format!("shutdown {}", self.pending()),
+            8 => "tick".to_owned(),
+            9 => {
+                let start = self.start(is_second);
+                let serving = self.fixed(1) == 1;
+                let weakest = self.durability();
+                let promise = self.fixed(8);
+                format!("control {start} serving {serving} weakest {weakest} promise {promise}")
+            }
+            12 => "init".to_owned(),
+            13 => format!("lost {}", self.fixed(8)),
+            14 => format!("wall {} at {}", self.fixed(8), self.fixed(8)),
+            15 => format!("owed until {}", self.fixed(8)),
+            other => panic!("kind {other} does not exist yet"),
+        }
+    }
+
+    fn start(&mut self, has_cap: bool) -> String {
+        let incarnation = self.fixed(8);
+        let boot = hexadecimal(&self.take(16));
+        let place = self.fixed(8);
+        let durability = self.durability();
+        let clocks = [(); 4].map(|()| self.fixed(8));
+        let pending = self.pending();
+        let cap = if has_cap { self.fixed(8) } else { 0 };
+        format!(
+            "incarnation {incarnation} boot {boot} place {place} {durability} clocks {clocks:?} {pending} cap {cap}"
+        )
+    }
+
+    fn durability(&mut self) -> &'static str {
+        ["volatile", "no", "everysec", "always"][usize::try_from(self.fixed(1)).unwrap()]
+    }
+
+    fn pending(&mut self) -> String {
+        let cause = self.fixed(1);
+        if cause == 0 {
+            return "owes nothing".to_owned();
+        }
+        assert!(cause <= 10);
+        format!(
+            "owes cause {cause} until {} length {}",
+            self.fixed(8),
+            self.fixed(8)
+        )
+    }
+
+    fn mutations(&mut self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        let version = self.fixed(1);
+        assert!([1, 2].contains(&version), "the version of the mutations");
+        let mut all = Vec::new();
+        while !self.0.is_empty() {
+            all.push(self.mutation(version == 2));
+        }
+        all.join("; ")
+    }
+
+    fn mutation(&mut self, has_far: bool) -> String {
+        let code = self.fixed(1);
+        if code == 7 {
+            return "flush all".to_owned();
+        }
+        let database = self.fixed(1);
+        assert!(database < 16);
+        if code == 6 {
+            return format!("flush {database}");
+        }
+        let key = self.bytes();
+        let place = format!("{database} {key}");
+        match code {
+            1 => {
+                let deadline = self.deadline(has_far);
+                format!("replace {place} {deadline} {}", self.value())
+            }
+            2 => format!("deadline {place} {}", self.deadline(has_far)),
+            3 => format!("hash-set {place} {} {}", self.bytes(), self.bytes()),
+            4 => format!("hash-delete {place} {}", self.bytes()),
+            5 => format!("delete {place}"),
+            other => panic!("mutation {other} does not exist"),
+        }
+    }
+
+    fn value(&mut self) -> String {
+        match self.fixed(1) {
+            1 => format!("string {}", self.bytes()),
+            2 => {
+                let count = self.variable();
+                assert!(count > 0);
+                let fields = (0..count).map(|_| format!("{} {}", self.bytes(), self.bytes()));
+                format!("hash {}", fields.collect::<Vec<_>>().join(" "))
+            }
+            other => panic!("type {other} does not exist"),
+        }
+    }
+
+    fn deadline(&mut self, has_far: bool) -> String {
+        match self.fixed(8) {
+            u64::MAX => "never".to_owned(),
+            far if has_far && far >= 1 << 63 => format!("{} ms", far - (1 << 63)),
+            far if far >= 1 << 63 => format!("{} ms", far.div_ceil(1_000_000)),
+            nanoseconds => nanoseconds.to_string(),
+        }
+    }
+
+    fn bytes(&mut self) -> String {
+        let length = self.variable();
+        quoted(&self.take(length))
+    }
+
+    fn variable(&mut self) -> usize {
+        let mut number = 0;
+        for group in 0..5 {
+            let byte = usize::try_from(self.fixed(1)).unwrap();
+            number |= (byte & 0x7f) << (7 * group);
+            if byte & 0x80 == 0 {
+                return number;
+            }
+        }
+        panic!("at most five bytes");
+    }
+}
+
+/// By the program.
+pub(crate) fn by_the_program(kind: u8, payload: &[u8]) -> String {
+    match kind {
+        1 | 10 => {
+            let all = changes(payload, 0).unwrap();
+            let all: Vec<String> = all.map(|change| of_change(&change.unwrap())).collect();
+            all.join("; ")
+        }
+        11 => "end".to_owned(),
+        kind => of_record(&Record::decode(kind, payload).unwrap()),
+    }
+}
+
+fn of_change(change: &Change<'_>) -> String {
+    match change {
+        Change::Replace {
+            database,
+            key,
+            value,
+            deadline,
+        } => {
+            let value = match value {
+                Value::String(string) => format!("string {}", quoted(string)),
+                Value::Hash(fields) => {
+                    let fields = fields.iter();
+                    let fields =
+                        fields.map(|(field, value)| format!("{} {}", quoted(field), quoted(value)));
+                    format!("hash {}", fields.collect::<Vec<_>>().join(" "))
+                }
+            };
+            format!(
+                "replace {database} {} {} {value}",
+                quoted(key),
+                of_deadline(*deadline)
+            )
+        }
+        Change::SetDeadline {
+            database,
+            key,
+            deadline,
+        } => format!(
+            "deadline {database} {} {}",
+            quoted(key),
+            of_deadline(*deadline)
+        ),
+        Change::HashSet {
+            database,
+            key,
+            field,
+            value,
+        } => format!(
+            "hash-set {database} {} {} {}",
+            quoted(key),
+            quoted(field),
+            quoted(value)
+        ),
+        Change::HashDelete {
+            database,
+            key,
+            field,
+        } => format!("hash-delete {database} {} {}", quoted(key), quoted(field)),
+        Change::Delete { database, key } => format!("delete {database} {}", quoted(key)),
+        Change::FlushDatabase { database } => format!("flush {database}"),
+        Change::FlushAll => "flush all".to_owned(),
+    }
+}
+
+fn of_record(record: &Record) -> String {
+    match record {
+        Record::Init => "init".to_owned(),
+        Record::Start(start) => format!("start {}", of_start(start)),
+        Record::Serving => "serving".to_owned(),
+        Record::Mode(mode) => {
+            let (durability, cap) = (of_durability(mode.durability), mode.cap_ns);
+            format!("mode {durability} cap {cap} complete {}", mode.is_complete)
+        }
+        Record::Promise(ttl_ns) => format!("promise {ttl_ns}"),
+        Record::Shutdown(pending) => format!("shutdown {}", of_pending(pending.as_ref())),
+        Record::Tick => "tick".to_owned(),
+        Record::Control(control) => format!(
+            "control {} serving {} weakest {} promise {}",
+            of_start(&control.start),
+            control.serving,
+            of_durability(control.weakest),
+            control.promise_ns
+        ),
+        Record::Lost(ttl_ns) => format!("lost {ttl_ns}"),
+        Record::Wall {
+            wall_us,
+            boottime_ns,
+        } => format!("wall {wall_us} at {boottime_ns}"),
+        Record::Owed(until) => format!("owed until {}", until.as_nanos()),
+    }
+}
+
+fn of_start(start: &Start) -> String {
+    let clocks = [
+        start.base.as_nanos(),
+        start.raw_ns,
+        start.wall_us,
+        start.boottime_ns,
+    ];
+    let boot = hexadecimal(&start.boot.0);
+    format!(
+        "incarnation {} boot {boot} place {} {} clocks {clocks:?} {} cap {}",
+        start.incarnation,
+        start.place,
+        of_durability(start.durability),
+        of_pending(start.pending.as_ref()),
+        start.cap_ns
+    )
+}
+
+fn of_durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Volatile => "volatile",
+        Durability::No => "no",
+        Durability::Everysec => "everysec",
+        Durability::Always => "always",
+    }
+}
+
+fn of_pending(pending: Option<&Pending>) -> String {
+    let Some(pending) = pending else {
+        return "owes nothing".to_owned();
+    };
+    let causes = [
+        Stop::Unclean,
+        Stop::Clean,
+        Stop::Complete,
+        Stop::PowerLoss,
+        Stop::Moved,
+        Stop::Emptied,
+        Stop::Unknown,
+        Stop::NeverServed,
+        Stop::NeverRan,
+        Stop::Lost,
+    ];
+    let cause = causes
+        .iter()
+        .position(|cause| *cause == pending.cause)
+        .unwrap()
+        + 1;
+    let (until, length) = (pending.until.as_nanos(), pending.length_ns);
+    format!("owes cause {cause} until {until} length {length}")
+}
+
+fn of_deadline(deadline: Option<Deadline>) -> String {
+    deadline.map_or("never".to_owned(), |deadline| match deadline.as_nanos() {
+        far if far >= 1 << 63 => {
+            let ms = deadline.left_ms(NodeTime::ZERO);
+            format!("{ms} ms")
+        }
+        nanoseconds => nanoseconds.to_string(),
+    })
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    format!("\"{}\"", bytes.escape_ascii())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,31 @@
+//! What a client sees of a node, and what nodes do that fail, stop and start again: whole nodes with
+//! sockets, mostly on a disk in memory and a clock that tests move.
+//!
+//! One program, so that it is linked once and its tests share the cores. A test that changes what a
+//! whole process shares has a program of its own beside this one.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod compaction;
+mod connections;
+mod disk;
+mod limits;
+mod log_format;
+mod machine;
+mod metrics;
+mod modes;
+mod panics;
+mod replies;
+mod restart;
+mod restart_delay;
+mod restart_delay_identity;
+mod restart_delay_limits;
+mod restart_delay_place;
+mod restart_delay_unlogged;
+mod slow_sync;
+mod stopping;
+mod time;
+mod waitaof;
+mod wire;
+mod wire_protocol;
+mod workers;

@@ -1,0 +1,341 @@
+//! The HTTP endpoint for monitoring: what it says, that it says the truth, and that hostile
+//! requests cost it little and the node nothing.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::machine::{Directives, Machine, run, wire};
+use quorlock_server::Node;
+
+const METRICS: Directives<'static> = &[("metrics-port", "0"), ("appendfsync", "everysec")];
+
+const EIO: i32 = 5;
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn get(address: SocketAddr, path: &str) -> Answer {
+    request(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: node\r\n\r\n"),
+    )
+}
+
+fn request(address: SocketAddr, text: &str) -> Answer {
+    let mut stream = connect(address);
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // A peer that resets after its answer has answered all the same.
+    let _ = stream.read_to_end(&mut bytes);
+    let answer = String::from_utf8(bytes).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    Answer {
+        status: head
+            .split(' ')
+            .nth(1)
+            .and_then(|word| word.parse().ok())
+            .unwrap_or(0),
+        head: head.to_ascii_lowercase(),
+        body: body.to_owned(),
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+}
+
+fn at(node: &Node) -> SocketAddr {
+    node.metrics_address().unwrap()
+}
+
+/// The value of a series, named with its labels as they are written.
+fn value(text: &str, series: &str) -> f64 {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {series} in:\n{text}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn it_is_off_unless_asked_for_and_on_loopback_unless_told_otherwise() {
+    run(async {
+        let machine = Machine::new();
+        assert_eq!(machine.start(&[]).await.metrics_address(), None);
+        let node = machine.start(METRICS).await;
+        assert!(at(&node).ip().is_loopback());
+        // A port that is taken stops the start before anything is written.
+        let taken = at(&node).port().to_string();
+        let other = Machine::new();
+        let error = other
+            .try_start(&[("metrics-port", &taken)])
+            .await
+            .unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("--metrics-port"), "{error}");
+        use quorlock_server::Disk;
+        assert_eq!(other.disk().list().unwrap(), []);
+        let address = at(&node);
+        node.stop().await.unwrap();
+        assert!(
+            TcpStream::connect(address).is_err(),
+            "it ends with the node"
+        );
+    });
+}
+
+#[test]
+fn metrics_say_what_happened_under_the_names_that_dashboards_know() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(METRICS).await;
+        let mut client = wire(&node);
+        assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
+        assert_eq!(client.ask("SET b forever"), "+OK");
+        assert_eq!(client.ask("GET a"), "token");
+        assert_eq!(client.ask("GET none"), "nil");
+        assert!(client.ask("NONSENSE").starts_with('-'));
+        let answer = get(at(&node), "/metrics");
+        assert_eq!(answer.status, 200);
+        assert!(
+            answer
+                .head
+                .contains("content-type: application/openmetrics-text; version=1.0.0")
+        );
+        let text = answer.body;
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        for (series, expected) in [
+            ("redis_up", 1.0),
+            ("redis_connected_clients", 1.0),
+            ("redis_connected_slaves", 0.0),
+            ("redis_commands_processed_total", 5.0),
+            ("redis_connections_received_total", 1.0),
+            ("redis_keyspace_hits_total", 1.0),
+            ("redis_keyspace_misses_total", 1.0),
+            ("redis_db_keys{db=\"db0\"}", 2.0),
+            ("redis_db_keys_expiring{db=\"db0\"}", 1.0),
+            ("redis_db_keys{db=\"db7\"}", 0.0),
+            ("redis_aof_enabled", 1.0),
+            ("redis_aof_last_write_status", 1.0),
+            ("quorlock_error_replies_total", 1.0),
+            ("quorlock_serving", 1.0),
+            ("quorlock_incarnation", 1.0),
+            ("quorlock_promise_seconds", 30.0),
+            ("quorlock_restart_delay_max_seconds", 60.0),
+            ("quorlock_restart_delay_seconds", 0.0),
+            ("quorlock_restart_delay_remaining_seconds", 0.0),
+            (
+                "quorlock_last_stop_info{stop=\"unknown\",clean=\"unknown\",delay_cause=\"none\"}",
+                1.0,
+            ),
+        ] {
+            assert_eq!(value(&text, series), expected, "{series}");
+        }
+        assert!(value(&text, "redis_memory_used_rss_bytes") > 1e6);
+        assert!(value(&text, "redis_aof_current_size_bytes") > 1e5);
+        // SET b was synced before its reply.
+        let syncs = value(&text, "quorlock_sync_duration_seconds_count");
+        assert!(syncs >= 2.0, "{syncs}");
+        let last = value(&text, "quorlock_sync_duration_seconds_bucket{le=\"+Inf\"}");
+        assert_eq!(last, syncs, "buckets are cumulative");
+        for secret in ["token", "forever", "none "] {
+            assert!(!text.contains(secret), "{text}");
+        }
+        every_line_is_well_formed(&text);
+    });
+}
+
+/// The book said so, and nothing showed it.
+#[test]
+fn a_nodes_name_is_shown_in_info_and_metrics() {
+    run(async {
+        let machine = Machine::new();
+        let named: Directives<'_> = &[("metrics-port", "0"), ("node-name", "east-1")];
+        let node = machine.start(named).await;
+        assert_eq!(wire(&node).info("quorlock_node_name"), "east-1");
+        let text = get(at(&node), "/metrics").body;
+        assert!(text.contains("name=\"east-1\""), "{text}");
+        node.stop().await.unwrap();
+        let node = machine.start(METRICS).await;
+        assert_eq!(wire(&node).info("quorlock_node_name"), "");
+    });
+}
+
+/// Each series belongs to a family that was described before it, once.
+fn every_line_is_well_formed(text: &str) {
+    let mut families: Vec<String> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let name = rest.split(' ').next().unwrap().to_owned();
+            assert!(!families.contains(&name), "twice: {name}");
+            families.push(name);
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let family = families.last().unwrap();
+            assert!(name.starts_with(family.as_str()), "{name} under {family}");
+            let number = line.rsplit(' ').next().unwrap();
+            assert!(number.parse::<f64>().unwrap().is_finite(), "{line}");
+        }
+    }
+    assert!(families.len() > 30);
+}
+
+#[test]
+fn readiness_follows_the_restart_delay() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(METRICS).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        assert_eq!(get(at(&node), "/readyz").status, 200);
+        node.crash().await;
+        let node = machine.start(METRICS).await;
+        let answer = get(at(&node), "/readyz");
+        assert_eq!(answer.status, 503);
+        assert!(answer.head.contains("retry-after: 11"), "{}", answer.head);
+        assert_eq!(
+            answer.body,
+            "restart delay: takes no part for another 10210 ms (unclean stop)\n"
+        );
+        assert_eq!(
+            get(at(&node), "/healthz").status,
+            200,
+            "it is well, and waits"
+        );
+        let text = get(at(&node), "/metrics").body;
+        assert_eq!(value(&text, "quorlock_restart_delay_seconds"), 10.21);
+        assert_eq!(
+            value(&text, "quorlock_restart_delay_remaining_seconds"),
+            10.21
+        );
+        assert_eq!(value(&text, "quorlock_serving"), 0.0);
+        let stop = "quorlock_last_stop_info{stop=\"unclean\",clean=\"no\",delay_cause=\"unclean\"}";
+        assert_eq!(value(&text, stop), 1.0);
+        machine.advance_ms(10_211);
+        node.serving().await;
+        let answer = get(at(&node), "/readyz");
+        assert_eq!((answer.status, answer.body.as_str()), (200, "serving\n"));
+        let text = get(at(&node), "/metrics").body;
+        assert_eq!(
+            value(&text, "quorlock_restart_delay_remaining_seconds"),
+            0.0
+        );
+        assert_eq!(
+            value(&text, "quorlock_restart_delay_seconds"),
+            10.21,
+            "what it was"
+        );
+        assert!(value(&text, "quorlock_restart_waited_seconds") >= 10.21);
+    });
+}
+
+#[test]
+fn a_failed_log_is_neither_ready_nor_healthy() {
+    run(async {
+        let machine = Machine::new();
+        let always: Directives<'_> = &[("metrics-port", "0"), ("appendfsync", "always")];
+        let node = machine.start(always).await;
+        let address = at(&node);
+        // Held open before the failure: the node ends soon after it.
+        let streams: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
+        assert_eq!(get(address, "/healthz").status, 200);
+        machine.disk().fail_sync_after(0, EIO);
+        let reply = wire(&node).ask("SET a token NX PX 10000");
+        assert!(reply.starts_with("-MISCONF"), "{reply}");
+        for (mut stream, path) in streams.into_iter().zip(["/healthz", "/readyz"]) {
+            let sent = write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n");
+            let mut answer = String::new();
+            // The node may have ended already: then nobody answers, which is no "healthy" either.
+            if sent.is_ok() && stream.read_to_string(&mut answer).is_ok() && !answer.is_empty() {
+                assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+            }
+        }
+    });
+}
+
+#[test]
+fn hostile_requests_are_answered_or_cut_and_the_node_goes_on() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(METRICS).await;
+        let address = at(&node);
+        for path in [
+            "/",
+            "/metrics/",
+            "/../etc/passwd",
+            "/metrics%00",
+            "/%2e%2e/",
+        ] {
+            let answer = get(address, path);
+            assert_eq!(answer.status, 404, "{path}");
+            assert!(answer.head.contains("connection: close"), "{}", answer.head);
+        }
+        for method in ["POST", "PUT", "DELETE", "PATCH"] {
+            let text =
+                format!("{method} /metrics HTTP/1.1\r\nHost: n\r\nContent-Length: 5\r\n\r\nhello");
+            let answer = request(address, &text);
+            assert_eq!(answer.status, 405, "{method}");
+            assert!(answer.head.contains("allow: get, head"), "{}", answer.head);
+            assert!(answer.head.contains("connection: close"), "{}", answer.head);
+        }
+        let head = request(address, "HEAD /metrics HTTP/1.1\r\nHost: n\r\n\r\n");
+        assert_eq!((head.status, head.body.as_str()), (200, ""));
+        let cut = [
+            "*1\r\n$4\r\nPING\r\n".to_owned(),
+            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}".repeat(10),
+            format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(200_000)),
+            format!(
+                "GET /metrics HTTP/1.1\r\nA: {}\r\n\r\n",
+                "x".repeat(200_000)
+            ),
+            format!("GET /metrics HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(5_000)),
+            "POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"
+                .to_owned(),
+            "GET /metrics HTTP/9.9\r\n\r\n".to_owned(),
+        ];
+        for text in cut {
+            let mut stream = connect(address);
+            // The peer may close before it has read everything.
+            let _ = stream.write_all(text.as_bytes());
+            let _ = stream.shutdown(Shutdown::Write);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            assert!(!answer.starts_with(b"HTTP/1.1 200"), "{:.60}", text);
+        }
+        // One answer per connection, however much is sent.
+        let many = "GET /readyz HTTP/1.1\r\nHost: n\r\n\r\n".repeat(100);
+        let answer = request(address, &many);
+        assert_eq!(answer.status, 200);
+        assert!(!answer.body.contains("HTTP/1.1"), "{}", answer.body);
+        assert_eq!(get(address, "/healthz").status, 200);
+        assert_eq!(wire(&node).ask("SET a token NX PX 1000"), "+OK");
+    });
+}
+
+#[test]
+fn idle_connections_take_no_more_than_their_share() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(METRICS).await;
+        let mut idle: Vec<TcpStream> = (0..40).map(|_| connect(at(&node))).collect();
+        for stream in &mut idle {
+            stream.write_all(b"GET /met").unwrap();
+        }
+        assert_eq!(
+            wire(&node).ask("SET a token NX PX 60000"),
+            "+OK",
+            "locks go on"
+        );
+        // Those that were accepted give their places back; the others were never read.
+        drop(idle);
+        assert_eq!(get(at(&node), "/readyz").status, 200);
+    });
+}

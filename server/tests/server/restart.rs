@@ -1,0 +1,252 @@
+//! Nodes that stop and start again, on a memory disk and a clock that tests move: what they keep,
+//! what they wait for, and what they say about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::wire::Wire;
+use quorlock_server::clock::SettableClock;
+use quorlock_server::{MemoryDisk, Node};
+
+/// One node's disk and clock, over its restarts.
+struct Machine {
+    disk: Arc<MemoryDisk>,
+    clock: Arc<SettableClock>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self {
+            disk: Arc::new(MemoryDisk::default()),
+            clock: Arc::new(SettableClock::new()),
+        }
+    }
+
+    async fn start(&self, directives: &[(&str, &str)]) -> Node {
+        let mut builder = Node::builder().ephemeral();
+        for (name, value) in directives {
+            builder = builder.directive(name, &[value]);
+        }
+        builder
+            .disk(self.disk.clone())
+            .clock(self.clock.clone())
+            .start()
+            .await
+            .unwrap()
+    }
+
+    fn advance_ms(&self, milliseconds: u64) {
+        self.clock.advance(Duration::from_millis(milliseconds));
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(test);
+}
+
+fn wire(node: &Node) -> Wire {
+    Wire::connect(node.address())
+}
+
+fn milliseconds_left(reply: &str) -> u64 {
+    let rest = reply
+        .split("for another ")
+        .nth(1)
+        .unwrap_or_else(|| panic!("no delay: {reply}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+const EVERYSEC: &[(&str, &str)] = &[("appendfsync", "everysec")];
+const ALWAYS: &[(&str, &str)] = &[("appendfsync", "always")];
+const NO_LOG: &[(&str, &str)] = &[("appendonly", "no")];
+
+#[test]
+fn a_lock_survives_shutdown_and_restart_with_its_remaining_time() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(EVERYSEC).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
+        node.stop().await.unwrap();
+        machine.advance_ms(5_000);
+        let node = machine.start(EVERYSEC).await;
+        let mut client = wire(&node);
+        assert_eq!(client.ask("GET a"), "token");
+        assert_eq!(client.ask("PTTL a"), ":15000");
+        assert_eq!(client.ask("SET a other NX PX 20000"), "nil");
+        machine.advance_ms(15_000);
+        assert_eq!(client.ask("SET a other NX PX 20000"), "+OK");
+    });
+}
+
+#[test]
+fn wall_steps_change_no_ttl_also_across_a_restart() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(EVERYSEC).await;
+        let mut client = wire(&node);
+        assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
+        for step_us in [
+            3_600_000_000,
+            -7_200_000_000,
+            315_360_000_000_000,
+            -1_000_000,
+        ] {
+            machine.clock.step_wall(step_us);
+            assert_eq!(client.ask("PTTL a"), ":20000");
+        }
+        node.stop().await.unwrap();
+        machine.clock.step_wall(-3_600_000_000);
+        let node = machine.start(EVERYSEC).await;
+        assert_eq!(wire(&node).ask("PTTL a"), ":20000");
+    });
+}
+
+#[test]
+fn after_a_crash_everysec_waits_and_always_serves() {
+    run(async {
+        for (mode, waits) in [(EVERYSEC, true), (ALWAYS, false)] {
+            let machine = Machine::new();
+            let node = machine.start(mode).await;
+            assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+            node.crash().await;
+            let node = machine.start(mode).await;
+            let mut client = wire(&node);
+            let reply = client.ask("GET a");
+            if waits {
+                assert!(reply.starts_with("-RESTARTDELAY node "), "{reply}");
+                assert_eq!(
+                    milliseconds_left(&reply),
+                    10_210,
+                    "10 s, 2 % of drift, 10 ms"
+                );
+                assert_eq!(client.info("restart_delay"), "1");
+                assert_eq!(client.info("restart_delay_remaining_ms"), "10210");
+                assert_eq!(client.info("loading"), "0");
+                assert_eq!(client.ask("PING"), "+PONG");
+                assert!(client.ask("SCRIPT LOAD return").len() == 40);
+                assert!(
+                    client.ask("EVAL return 0").starts_with("-"),
+                    "scripts take part"
+                );
+                machine.advance_ms(10_209);
+                assert!(client.ask("GET a").starts_with("-RESTARTDELAY"));
+                machine.advance_ms(2);
+                node.serving().await;
+            }
+            assert_eq!(client.ask("SET b token NX PX 1000"), "+OK");
+            assert_eq!(client.info("restart_delay"), "0");
+        }
+    });
+}
+
+#[test]
+fn neither_a_clean_stop_nor_a_crash_ends_or_prolongs_the_delay() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(EVERYSEC).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        node.crash().await;
+        machine.start(EVERYSEC).await.stop().await.unwrap();
+        machine.advance_ms(3_000);
+        machine.start(EVERYSEC).await.crash().await;
+        machine.advance_ms(3_000);
+        let node = machine.start(EVERYSEC).await;
+        let reply = wire(&node).ask("GET a");
+        assert_eq!(milliseconds_left(&reply), 4_210, "{reply}");
+        machine.advance_ms(5_000);
+        node.serving().await;
+        node.stop().await.unwrap();
+        assert!(
+            machine.start(EVERYSEC).await.is_serving(),
+            "served and stopped cleanly"
+        );
+    });
+}
+
+#[test]
+fn a_clean_stop_without_a_log_waits_out_the_longest_lock() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(NO_LOG).await;
+        let mut client = wire(&node);
+        assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
+        assert_eq!(client.ask("SET b token NX PX 5000"), "+OK");
+        machine.advance_ms(1_000);
+        node.stop().await.unwrap();
+        let node = machine.start(NO_LOG).await;
+        let reply = wire(&node).ask("SET a other NX PX 20000");
+        assert_eq!(milliseconds_left(&reply), 19_000, "{reply}");
+        machine.advance_ms(19_001);
+        node.serving().await;
+        assert_eq!(wire(&node).ask("SET a other NX PX 20000"), "+OK");
+    });
+}
+
+#[test]
+fn in_another_boot_a_ttl_is_rebased_never_shortened() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(EVERYSEC).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
+        node.stop().await.unwrap();
+        machine.clock.reboot(Duration::from_secs(3));
+        machine.advance_ms(10_000);
+        let node = machine.start(EVERYSEC).await;
+        assert!(node.is_serving(), "a clean stop is clean in any boot");
+        assert_eq!(wire(&node).ask("PTTL a"), ":20000");
+    });
+}
+
+#[test]
+fn always_waits_after_the_machine_went_down_unless_fsync_is_trusted() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(ALWAYS).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        node.crash().await;
+        machine.clock.reboot(Duration::from_secs(3));
+        let trusting = &[("appendfsync", "always"), ("trust-fsync", "yes")];
+        assert!(!machine.start(ALWAYS).await.is_serving());
+        machine.advance_ms(62_000);
+        let node = machine.start(trusting).await;
+        node.serving().await;
+        assert_eq!(wire(&node).ask("SET c token NX PX 10000"), "+OK");
+        node.crash().await;
+        machine.clock.reboot(Duration::from_secs(3));
+        assert!(machine.start(trusting).await.is_serving());
+    });
+}
+
+#[test]
+fn the_first_start_of_an_unknown_directory_waits_where_it_is_told_to() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(&[("first-start", "wait")]).await;
+        let reply = wire(&node).ask("SET a token NX PX 1000");
+        assert!(reply.contains("empty data directory"), "{reply}");
+        assert!(reply.contains("quorlock node init"), "{reply}");
+        machine.advance_ms(61_210);
+        node.serving().await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 1000"), "+OK");
+    });
+}
+
+#[test]
+fn a_node_keeps_its_identity_and_counts_its_starts() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(ALWAYS).await;
+        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let id = node.id();
+        node.stop().await.unwrap();
+        let node = machine.start(ALWAYS).await;
+        assert_eq!(node.id(), id, "one node over its restarts");
+        assert_eq!(node.incarnation(), 2);
+        assert_eq!(node.last_stop(), "clean stop");
+    });
+}

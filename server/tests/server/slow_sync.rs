@@ -1,0 +1,270 @@
+//! While a sync is slow: what reveals a write waits for it, and what people and probes ask does
+//! not.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::machine::run;
+use crate::machine::slow::{Gate, OpenAtEnd, SlowDisk};
+use crate::wire::Wire;
+use quorlock_server::Node;
+use quorlock_server::clock::SettableClock;
+
+/// A node with a worker for each of two connections, whose syncs pass a gate.
+struct Slow {
+    /// Goes first: the node syncs when it is dropped.
+    _open: OpenAtEnd,
+    node: Node,
+    gate: Arc<Gate>,
+    clock: Arc<SettableClock>,
+}
+
+impl Slow {
+    async fn start(mode: &str) -> Self {
+        let (disk, gate) = SlowDisk::new();
+        let clock = Arc::new(SettableClock::new());
+        let node = Node::builder()
+            .ephemeral()
+            .directive("appendfsync", &[mode])
+            .directive("workers", &["2"])
+            .directive("metrics-port", &["0"])
+            .disk(disk)
+            .clock(clock.clone())
+            .start()
+            .await
+            .unwrap();
+        let _open = OpenAtEnd(Arc::clone(&gate));
+        Self {
+            _open,
+            node,
+            gate,
+            clock,
+        }
+    }
+
+    /// One connection of the worker `quorlock-1`, and one of `quorlock-0`: they are dealt in turn.
+    fn connect(&self) -> (Wire, Wire) {
+        let pair = || {
+            let mut wire = Wire::connect(self.node.address());
+            assert_eq!(wire.ask("PING"), "+PONG");
+            wire
+        };
+        (pair(), pair())
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let timeout = Some(Duration::from_secs(20));
+    stream.set_read_timeout(timeout).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+/// The keys of database 0 as INFO counts them.
+fn keys(client: &mut Wire) -> u64 {
+    let text = client.ask("INFO keyspace");
+    let line = text.lines().find_map(|line| line.strip_prefix("db0:keys="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+fn keys_in_metrics(node: &Node) -> u64 {
+    let (_, text) = get(node.metrics_address().unwrap(), "/metrics");
+    let series = "redis_db_keys{db=\"db0\"} ";
+    let line = text.lines().find_map(|line| line.strip_prefix(series));
+    line.unwrap().parse().unwrap()
+}
+
+/// It showed a key for as long as its own OK waited.
+#[test]
+fn info_counts_a_key_only_when_its_own_reply_may_leave() {
+    run(async {
+        for (mode, set) in [
+            ("always", "SET b token NX PX 30000"),
+            ("everysec", "SET b token NX"),
+            ("no", "SET b token NX PX 3600000"),
+        ] {
+            let slow = Slow::start(mode).await;
+            let (mut client, mut other) = slow.connect();
+            assert_eq!(client.ask("SET a token NX"), "+OK");
+            assert_eq!(keys(&mut other), 1, "{mode}");
+            slow.gate.set_closed(true);
+            client.send(format!("{set}\r\n").as_bytes());
+            slow.gate.await_thread("quorlock-1");
+            assert_eq!(keys(&mut other), 1, "{mode}: its OK has not left");
+            assert_eq!(keys_in_metrics(&slow.node), 1, "{mode}");
+            assert!(client.is_silent(), "{mode}");
+            slow.gate.set_closed(false);
+            assert_eq!(client.reply(), "+OK");
+            assert_eq!(keys(&mut other), 2, "{mode}");
+            assert_eq!(keys_in_metrics(&slow.node), 2, "{mode}");
+            // A deletion as well.
+            slow.gate.set_closed(true);
+            client.send(b"DEL b\r\n");
+            slow.gate.await_thread("quorlock-1");
+            assert_eq!(keys(&mut other), 2, "{mode}: it is not deleted for sure");
+            slow.gate.set_closed(false);
+            assert_eq!(client.reply(), ":1");
+            assert_eq!(keys(&mut other), 1, "{mode}");
+        }
+    });
+}
+
+/// INFO behind a write of the same pipeline waits with it anyway, and shows it.
+#[test]
+fn info_counts_what_its_own_pipeline_has_written() {
+    run(async {
+        for mode in ["always", "everysec", "no"] {
+            let slow = Slow::start(mode).await;
+            let (mut client, _) = slow.connect();
+            client.send(b"SET a token NX PX 30000\r\nINFO keyspace\r\nDEL a\r\nINFO keyspace\r\n");
+            assert_eq!(client.reply(), "+OK");
+            assert_eq!(
+                client.reply(),
+                "# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=0\r\n",
+                "{mode}"
+            );
+            assert_eq!(client.reply(), ":1");
+            assert_eq!(client.reply(), "# Keyspace\r\n", "{mode}");
+        }
+    });
+}
+
+/// A worker with one write behind another's slow sync waited for that in its commit.
+#[test]
+fn a_worker_with_a_write_is_not_held_by_the_sync_of_another() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, mut other) = slow.connect();
+        let (_third, mut fourth) = slow.connect();
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        other.send(b"SET b token NX PX 30000\r\n");
+        // The write is committed before one of the later ones is answered.
+        for _ in 0..50 {
+            assert_eq!(fourth.ask("PING"), "+PONG");
+        }
+        assert!(other.is_silent());
+        slow.gate.set_closed(false);
+        assert_eq!(
+            (client.reply(), other.reply()),
+            ("+OK".into(), "+OK".into())
+        );
+    });
+}
+
+/// The tick of a second writes, and the thread that ticks accepts as well.
+#[test]
+fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, _other) = slow.connect();
+        assert_eq!(client.ask("SET z token PX 3000000"), "+OK");
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        for _ in 0..10 {
+            slow.clock.advance(Duration::from_secs(2));
+            // Of two connections one is the other worker's.
+            let mut new = [slow.node.address(); 2].map(Wire::connect);
+            new.iter_mut().for_each(|wire| wire.send(b"PING\r\n"));
+            let mut tries = 0;
+            while new.iter_mut().all(Wire::is_silent) {
+                tries += 1;
+                assert!(tries < 2_000, "nobody is accepted, or nobody is answered");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+    });
+}
+
+/// The worker that syncs is held by its first slow sync, with its connections. Nobody else is.
+#[test]
+fn while_a_worker_is_held_by_a_sync_info_and_probes_answer() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, mut other) = slow.connect();
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        assert_eq!(other.ask("PING"), "+PONG");
+        assert_eq!(other.info("connected_clients"), "2");
+        let address = slow.node.metrics_address().unwrap();
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            assert_eq!(get(address, path).0, 200, "{path}");
+        }
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+    });
+}
+
+/// Once a sync has been slow the log thread does them, and no probe waits for one.
+#[test]
+fn while_the_log_thread_is_held_by_a_sync_info_answers_on_every_worker() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, mut other) = slow.connect();
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        slow.clock.advance(Duration::from_secs(8));
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+        let (mut third, _) = slow.connect();
+        slow.gate.set_closed(true);
+        client.send(b"SET b token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-log");
+        for wire in [&mut other, &mut third] {
+            assert_eq!(wire.ask("PING"), "+PONG");
+            assert_eq!(keys(wire), 1);
+        }
+        assert_eq!(get(slow.node.metrics_address().unwrap(), "/healthz").0, 200);
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+    });
+}
+
+/// Planted: what the last request of a pipeline waits for counts alone.
+#[test]
+fn no_reply_of_a_pipeline_leaves_before_what_its_first_request_waits_for() {
+    run(async {
+        let slow = Slow::start("always").await;
+        let (mut client, _) = slow.connect();
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\nGET never\r\nPING\r\n");
+        slow.gate.await_thread("quorlock-1");
+        assert!(client.is_silent());
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+        assert_eq!([client.reply(), client.reply()], ["nil", "+PONG"]);
+    });
+}
+
+/// Planted: a session remembers only what its last command depended on.
+#[test]
+fn waitaof_covers_a_write_that_a_later_command_does_not_depend_on() {
+    run(async {
+        let slow = Slow::start("everysec").await;
+        let (mut client, mut other) = slow.connect();
+        assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
+        assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
+        slow.gate.set_closed(true);
+        assert_eq!(client.ask("SET b token NX PX 30000"), "+OK");
+        assert_eq!(client.ask("GET never"), "nil");
+        client.send(b"WAITAOF 1 0 500\r\n");
+        slow.gate.await_thread("quorlock-log");
+        while other.info("blocked_clients") != "1" {
+            assert!(client.is_silent(), "nothing of b is synced");
+        }
+        slow.clock.advance(Duration::from_millis(500));
+        assert_eq!(client.reply(), "[:0, :0]");
+    });
+}

@@ -1,0 +1,97 @@
+//! The orderly stop and clients that read slowly, or not at all.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::machine::{Machine, run, wire};
+use quorlock_server::Node;
+use socket2::{Domain, Socket, Type};
+
+const VALUE_BYTES: usize = 4 << 20;
+
+/// A client that asked for 16 MiB with one command and has read one byte of it: more than the
+/// buffers of both sockets hold.
+fn glutton(address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let mut stream: TcpStream = socket.into();
+    stream.write_all(b"MGET a a a a\r\n").unwrap();
+    let mut first = [0; 1];
+    stream.read_exact(&mut first).unwrap();
+    stream
+}
+
+/// Stops the node while its clock goes on; returns how long that took by this clock.
+async fn stop(machine: &Machine, node: Node) -> u64 {
+    node.request_stop();
+    let mut took_ms = 0;
+    while !is_stopped(&node).await {
+        machine.advance_ms(100);
+        took_ms += 100;
+    }
+    node.stop().await.unwrap();
+    took_ms
+}
+
+/// Whether it stops before the clock has to go on.
+async fn is_stopped(node: &Node) -> bool {
+    let soon = Duration::from_millis(20);
+    tokio::time::timeout(soon, node.stopped()).await.is_ok()
+}
+
+#[test]
+fn a_client_that_never_reads_does_not_hold_up_the_stop() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(&[("shutdown-timeout", "60")]).await;
+        let value = "x".repeat(VALUE_BYTES);
+        assert_eq!(wire(&node).ask_words(&["SET", "a", &value]), "+OK");
+        let _silent = glutton(node.address());
+        let took_ms = stop(&machine, node).await;
+        assert!(
+            took_ms >= 2_000,
+            "a client that reads slowly is not cut off"
+        );
+        assert!(
+            took_ms < 30_000,
+            "{took_ms} ms, although nobody took a byte"
+        );
+    });
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_its_reply_whole() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(&[("shutdown-timeout", "60")]).await;
+        let value = "x".repeat(VALUE_BYTES);
+        assert_eq!(wire(&node).ask_words(&["SET", "a", &value]), "+OK");
+        let mut slow = glutton(node.address());
+        let reader = std::thread::spawn(move || {
+            // About 4 MiB per second: it takes longer than the silence that ends the wait.
+            let mut part = vec![0; 32 * 1024];
+            let mut bytes = 1;
+            loop {
+                match slow.read(&mut part).unwrap() {
+                    0 => return bytes,
+                    read => bytes += read,
+                }
+                pause();
+            }
+        });
+        // On a clock that stands still nobody has been silent.
+        node.stop().await.unwrap();
+        let value = format!("${VALUE_BYTES}\r\n").len() + VALUE_BYTES + 2;
+        assert_eq!(reader.join().unwrap(), "*4\r\n".len() + 4 * value);
+    });
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a slow client is slow: the kernel's buffers know no other time"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(8));
+}

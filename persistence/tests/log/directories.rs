@@ -13,9 +13,7 @@ use std::sync::Arc;
 fn three_segments() -> MemoryDisk {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    for number in 0..12 {
-        commit(&mut log, &payload(number, 1000));
-    }
+    commit_many(&mut log, 12, 1000);
     drop(log);
     assert_eq!(names(&disk).len(), 3);
     disk
@@ -277,11 +275,7 @@ fn every_start_opens_a_fresh_segment_and_clears_what_was_made_ahead() {
 #[test]
 fn a_segment_removed_under_a_running_log_ends_it() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(directory.path()).unwrap();
-    let mut log = Recovery::read(disk, &options())
-        .unwrap()
-        .into_log(identity(1))
-        .unwrap();
+    let mut log = open_real(directory.path());
     commit(&mut log, b"named");
     fs::remove_file(directory.path().join(FIRST)).unwrap();
     append(&mut log, b"nameless");
@@ -298,11 +292,7 @@ fn a_segment_removed_under_a_running_log_ends_it() {
 #[test]
 fn a_segment_that_the_log_itself_has_removed_is_no_loss() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(directory.path()).unwrap();
-    let mut log = Recovery::read(disk, &options())
-        .unwrap()
-        .into_log(identity(1))
-        .unwrap();
+    let mut log = open_real(directory.path());
     for number in 0..6 {
         append(&mut log, &payload(number, 1500));
     }

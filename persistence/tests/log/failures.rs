@@ -242,9 +242,7 @@ fn what_is_known_to_be_durable_is_not_written_again() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
     // The last frame is not the first one of its segment, so the header is vouched for.
-    for number in 0..11 {
-        commit(&mut log, &payload(number, 1400));
-    }
+    commit_many(&mut log, 11, 1400);
     drop(log);
     // One write for the last frame, which nothing vouches for. Then the new segment: zeros and its header.
     let copy = disk.after_process_end();

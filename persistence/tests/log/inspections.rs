@@ -127,9 +127,7 @@ fn a_segment_is_named_for_people_also_where_it_is_not_there() {
 fn a_judgement_names_the_parts_that_a_start_replays() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    for number in 0..7 {
-        commit(&mut log, &payload(number, 1500));
-    }
+    commit_many(&mut log, 7, 1500);
     log.appender
         .append(FrameKind::checkpoint_begin(9), 8, b"begin");
     log.appender
@@ -148,20 +146,13 @@ proptest! {
 
     #[test]
     fn a_look_says_what_a_start_would_say(
-        damages in prop::collection::vec(
-            (0_usize..4, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 1..600)),
-            0..4,
-        ),
+        damages in prop::collection::vec(Damage::in_one_of(4), 0..4),
         removed in prop::option::of(0_usize..4),
     ) {
         let (disk, _) = log_of_four();
         let all_names = names(&disk);
-        for (segment, place, damage) in damages {
-            disk.edit(&all_names[segment], |bytes| {
-                let begin = place.index(bytes.len());
-                let end = bytes.len().min(begin + damage.len());
-                bytes[begin..end].copy_from_slice(&damage[..end - begin]);
-            });
+        for damage in damages {
+            damage.strike(&disk, &all_names);
         }
         if let Some(segment) = removed {
             disk.remove(&all_names[segment]).unwrap();

@@ -11,7 +11,7 @@
 
 use quorlock_engine::control::{Start, kind};
 use quorlock_engine::{SnapshotCursor, incarnation};
-use quorlock_persistence::Kind;
+use quorlock_persistence::FrameKind;
 
 use crate::clock::Clock;
 use crate::node::core::{Core, Phase};

@@ -9,7 +9,6 @@ use quorlock_engine::control::{Record, kind};
 use quorlock_engine::{Engine, EngineOptions};
 use quorlock_persistence::{
     Batch, Disk, FrameKind, Inspection, Log, LogIdentity, MemoryDisk, Recovery, SegmentFile,
-    SegmentState,
 };
 
 use quorlock_server::Node;
@@ -244,12 +243,8 @@ fn read(disk: &MemoryDisk) -> Recovery {
 /// The versions of the segments that are in use, oldest segment first.
 fn versions(disk: &MemoryDisk) -> Vec<u32> {
     let inspection = Inspection::open(Arc::new(disk.clone())).unwrap();
-    let segments = inspection.segments().iter();
-    let version = |segment: &SegmentFile| match segment.state {
-        SegmentState::Used(header) => Some(header.version),
-        _ => None,
-    };
-    segments.filter_map(version).collect()
+    let headers = inspection.segments().iter().filter_map(SegmentFile::header);
+    headers.map(|header| header.version).collect()
 }
 
 fn identity() -> LogIdentity {

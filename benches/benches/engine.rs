@@ -2,8 +2,11 @@
 
 use std::hint::black_box;
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime, Reply};
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, EngineOptions, KeyHash, Moment, NodeTime, Reply,
+};
 
 const NAMES: u64 = 100_000;
 
@@ -80,8 +83,62 @@ fn bench(criterion: &mut Criterion) {
     group.bench_function("PEXPIRE", |bencher| {
         bencher.iter(|| extended.run(&[b"PEXPIRE", black_box(b"lock:hot"), b"30000"]));
     });
+    prefetched(&mut group);
     group.finish();
 }
+
+/// A batch of requests on keys that are in memory and in no cache: with and without prefetching. And
+/// what prefetching does twice: it looks the command up and hashes the key, as execution does again.
+fn prefetched(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let mut stored = Bench::new();
+    let name = |number: u64| format!("lock:{:012}", number % STORED);
+    for number in 0..STORED {
+        acquire(&mut stored, &name(number));
+    }
+    let mut next: u64 = 0;
+    let mut batch = || -> Vec<String> {
+        // Steps over far more keys than the caches hold.
+        next += 1;
+        (0..BATCH)
+            .map(|number| name((next * BATCH + number) * 7_919))
+            .collect()
+    };
+    for is_prefetched in [false, true] {
+        let title = format!("64 GET of a million keys, prefetched: {is_prefetched}");
+        group.bench_function(title, |bencher| {
+            bencher.iter_batched_ref(
+                &mut batch,
+                |names| {
+                    if is_prefetched {
+                        let hash = |name: &String| {
+                            let words = [b"GET".as_slice(), name.as_bytes()];
+                            stored.engine.first_key_hash(0, |at| words.get(at).copied())
+                        };
+                        let keys: Vec<KeyHash> = names.iter().filter_map(hash).collect();
+                        stored.engine.prefetch(&keys);
+                    }
+                    for name in names {
+                        black_box(stored.run(&[b"GET", name.as_bytes()]));
+                    }
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    let words = [b"GET".as_slice(), b"lock:000000000001"];
+    group.bench_function("first_key_hash", |bencher| {
+        bencher.iter(|| {
+            let argument = |at: usize| words.get(at).copied();
+            stored.engine.first_key_hash(0, black_box(argument))
+        });
+    });
+}
+
+/// Keys of the benches of prefetching: some hundred megabytes, more than any cache.
+const STORED: u64 = 1_000_000;
+
+/// Requests that a worker finds at once on a busy node.
+const BATCH: u64 = 64;
 
 criterion_group!(benches, bench);
 criterion_main!(benches);

@@ -43,7 +43,7 @@ pub use disk::{
     DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, Mapping, MemoryDisk,
     OpenError, Operation, Point, PowerLoss, RealDisk, Sector, Unsynced,
 };
-pub use error::{DiskError, RecoveryError, SyncError, WriteError};
+pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::Frame;
 pub use header::{Cut, LogIdentity, SegmentHeader};
 pub use options::LogOptions;

@@ -33,6 +33,7 @@ pub(crate) mod pipe;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,23 +41,24 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use crate::core::clients::Client;
+use crate::core::commit::Failure;
+use crate::core::commit_queue::{CommitQueue, Plan, Released, refusal};
+use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
-use crate::event_loop::connection::{Connection, Received, Sent, Stage};
+use crate::event_loop::connection::{Connection, Sent, Stage};
 use crate::event_loop::draining::Draining;
 use crate::event_loop::guard::Guard;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::limits::Reason;
 use crate::event_loop::message::{Message, Task};
 use crate::event_loop::stream::Stream;
-use crate::node::commit::Failure;
-use crate::node::commit_queue::{CommitQueue, Plan, Released, refusal};
-use crate::node::shared::Shared;
-use crate::session::clients::Client;
-use crate::session::{Blocked, Next, Session};
+use crate::event_loop::waits::leave;
+use crate::session::{Next, Session};
 
 /// The connections of one worker.
 pub(crate) struct EventLoop<S> {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     connections: Slab<Connection<S>>,
     iteration: Iteration,
     queue: CommitQueue,
@@ -67,6 +69,11 @@ pub(crate) struct EventLoop<S> {
     has_looked_again: bool,
     /// Connections whose replies have not left.
     unsent: usize,
+    /// Connections whose streams may take more of their replies than one iteration sends.
+    sending: Vec<usize>,
+    /// A connection was closed while its replies waited for the log: what it has executed is to be
+    /// written all the same, since others may read it.
+    has_abandoned: bool,
     sent_bytes: u64,
     counted_sent_bytes: u64,
     guard: Guard,
@@ -84,10 +91,10 @@ pub(crate) struct EventLoop<S> {
 
 impl<S: Stream> EventLoop<S> {
     /// An event loop that serves nobody yet.
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(node: Arc<NodeState>) -> Self {
         Self {
-            guard: Guard::new(&shared),
-            shared,
+            guard: Guard::new(&node),
+            node,
             connections: Slab::new(),
             iteration: Iteration::default(),
             queue: CommitQueue::default(),
@@ -95,6 +102,8 @@ impl<S: Stream> EventLoop<S> {
             closed: Vec::new(),
             has_looked_again: false,
             unsent: 0,
+            sending: Vec::new(),
+            has_abandoned: false,
             sent_bytes: 0,
             counted_sent_bytes: 0,
             asked_to_leave: Vec::new(),
@@ -115,7 +124,7 @@ impl<S: Stream> EventLoop<S> {
     pub(crate) fn open(&mut self, stream: S, client: Arc<Client>) {
         let entry = self.connections.vacant_entry();
         client.note_connection(entry.key());
-        let session = Session::new(client, &self.shared);
+        let session = Session::new(client, &self.node);
         let connection = entry.insert(Connection::new(stream, session));
         self.guard.count(connection);
     }
@@ -131,6 +140,7 @@ impl<S: Stream> EventLoop<S> {
         }
         match connection.stage {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
+            Stage::Sending if self.sending.contains(&slot) => {}
             Stage::Sending => self.send(slot),
             Stage::Blocked => self.receive_blocked(slot),
             Stage::Reading | Stage::Held | Stage::LacksSegment | Stage::Closed => {}
@@ -149,8 +159,8 @@ impl<S: Stream> EventLoop<S> {
             Message::Synced => self.queue.note_synced(),
             Message::SegmentMade => self.retry_with_segment(),
             Message::Stop => {
-                let at_most = self.shared.config.shutdown_timeout;
-                let now_raw_ns = self.shared.clock.raw_ns();
+                let at_most = self.node.config.shutdown_timeout;
+                let now_raw_ns = self.node.clock.raw_ns();
                 self.draining
                     .get_or_insert_with(|| Draining::new(at_most, self.sent_bytes, now_raw_ns));
             }
@@ -159,6 +169,14 @@ impl<S: Stream> EventLoop<S> {
 
     /// Does all that has come since the last time.
     pub(crate) fn iterate(&mut self) {
+        for slot in std::mem::take(&mut self.sending) {
+            // The stream may have taken the rest since.
+            let is_sending =
+                |connection: &Connection<S>| matches!(connection.stage, Stage::Sending);
+            if self.connections.get(slot).is_some_and(is_sending) {
+                self.send(slot);
+            }
+        }
         self.execute();
         self.release();
         if self.wants_another_look() {
@@ -166,7 +184,7 @@ impl<S: Stream> EventLoop<S> {
         }
         self.commit();
         let counted = std::mem::replace(&mut self.counted_sent_bytes, self.sent_bytes);
-        let counter = &self.shared.statistics.bytes_out;
+        let counter = &self.node.statistics.bytes_out;
         counter.fetch_add(self.sent_bytes - counted, Ordering::Relaxed);
         // What has arrived is executed now: nobody goes who has just done what was missing.
         self.enforce_limits();
@@ -182,11 +200,16 @@ impl<S: Stream> EventLoop<S> {
 
     /// How long nothing is to be done unless something comes; without end where nothing is due.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        if self.has_looked_again || !self.iteration.is_empty() || !self.asked_to_leave.is_empty() {
+        let is_more = self.has_looked_again
+            || !self.iteration.is_empty()
+            || !self.sending.is_empty()
+            || self.has_abandoned
+            || !self.asked_to_leave.is_empty();
+        if is_more {
             return Some(Duration::ZERO);
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
-        let guard = self.guard.pause(|| self.shared.clock.raw_ns());
+        let guard = self.guard.pause(|| self.node.clock.raw_ns());
         draining.into_iter().chain(guard).min()
     }
 
@@ -199,14 +222,14 @@ impl<S: Stream> EventLoop<S> {
     pub(crate) fn has_ended(&mut self) -> bool {
         let owes_replies = self.owes_replies();
         self.draining.as_mut().is_some_and(|draining| {
-            !owes_replies || draining.is_over(self.sent_bytes, self.shared.clock.raw_ns())
+            !owes_replies || draining.is_over(self.sent_bytes, self.node.clock.raw_ns())
         })
     }
 
     /// Closes all connections.
     pub(crate) fn close_all(&mut self) {
         for connection in self.connections.drain() {
-            leave(&self.shared, &mut self.tasks, &connection);
+            leave(&self.node, &mut self.tasks, &connection);
         }
     }
 
@@ -233,7 +256,7 @@ impl<S: Stream> EventLoop<S> {
         if self.iteration.is_empty() {
             return;
         }
-        let slots = self.iteration.run(&self.shared, &mut self.connections);
+        let slots = self.iteration.run(&self.node, &mut self.connections);
         for &slot in self.iteration.postponed() {
             self.guard.count(&mut self.connections[slot]);
         }
@@ -241,7 +264,8 @@ impl<S: Stream> EventLoop<S> {
             let connection = &mut self.connections[slot];
             self.coalescing.note(&mut connection.served);
             if connection.has_replies() {
-                if let Some(reason) = self.guard.judge_output(&self.shared, connection) {
+                if let Some(reason) = self.guard.judge_output(&self.node, connection) {
+                    self.has_abandoned = true;
                     self.close_because(slot, reason);
                     continue;
                 }
@@ -252,7 +276,7 @@ impl<S: Stream> EventLoop<S> {
                 self.go_on(slot);
             }
         }
-        self.coalescing.measure(|| self.shared.clock.raw_ns());
+        self.coalescing.measure(|| self.node.clock.raw_ns());
         self.iteration.give_back(slots);
     }
 
@@ -273,98 +297,39 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    fn block(&mut self, slot: usize, blocked: Blocked) {
-        let connection = &mut self.connections[slot];
-        self.tasks.push(Task::Wait {
-            connection: slot,
-            client_id: connection.session.client.id,
-            blocked,
-        });
-        let counter = &self.shared.statistics.blocked;
-        counter.fetch_add(1, Ordering::Relaxed);
-        connection.stage = Stage::Blocked;
-        if connection.has_work() {
-            self.receive_blocked(slot);
-        } else {
-            self.guard.count(connection);
-        }
-    }
-
-    fn receive_blocked(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        let received = self.iteration.receive_waiting(&self.shared, connection);
-        self.guard.count(connection);
-        if received == Received::End {
-            self.close(slot);
-        }
-    }
-
-    fn answer(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let is_waiting = matches!(connection.stage, Stage::Blocked);
-        if !is_waiting || connection.session.client.id != client_id {
-            return;
-        }
-        let counter = &self.shared.statistics.blocked;
-        counter.fetch_sub(1, Ordering::Relaxed);
-        connection.answer(&blocked.reply(&self.shared));
-        connection.session.client.touch(self.shared.clock.raw_ns());
-        connection.stage = Stage::Held;
-        self.queue.push(slot, connection.wait);
-        self.unsent += 1;
-    }
-
-    fn wait_for_segment(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::LacksSegment;
-        self.guard.count(connection);
-        if self.lacking_segment.is_empty() {
-            self.tasks.push(Task::MakeSegment);
-        }
-        self.lacking_segment.push(slot);
-    }
-
-    fn retry_with_segment(&mut self) {
-        for slot in self.lacking_segment.drain(..) {
-            let connection = &mut self.connections[slot];
-            connection.stage = Stage::Reading;
-            self.iteration.queue(slot, connection);
-        }
-    }
-
     /// Makes the log as durable as the replies need, and sends those that may leave.
     fn commit(&mut self) {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && !self.has_abandoned {
             return;
         }
         if let Err(failure) = self.make_durable() {
-            self.shared.fail(&failure);
+            self.node.fail(&failure);
         }
-        self.shared.log_thread.after_write(&self.shared);
+        self.node.after_write();
         self.release();
     }
 
     fn make_durable(&mut self) -> Result<(), Failure> {
-        let shared = &self.shared;
-        match self.queue.plan(&shared.commit) {
+        let node = &self.node;
+        let has_abandoned = std::mem::take(&mut self.has_abandoned);
+        match self.queue.plan(&node.commit) {
+            Plan::Nothing if has_abandoned => node.log_writer.write(&node.executor),
             Plan::Nothing => Ok(()),
-            Plan::Write => shared.log_writer.write(&shared.core),
-            Plan::Commit => shared.log_writer.write_and_sync(&shared.core),
+            Plan::Write => node.log_writer.write(&node.executor),
+            Plan::Commit => node.log_writer.write_and_sync(&node.executor),
             Plan::WriteAndHandOver => {
                 // Also where the write fails: the queue is to be told that no sync runs.
                 self.tasks.push(Task::Sync);
-                shared.log_writer.write(&shared.core)
+                node.log_writer.write(&node.executor)
             }
         }
     }
 
     fn release(&mut self) {
         let mut released = std::mem::take(&mut self.released);
-        self.queue.release(&self.shared.commit, &mut released);
+        self.queue.release(&self.node.commit, &mut released);
         for replies in released.drain(..) {
-            if let (true, Some(failure)) = (replies.is_withheld, self.shared.commit.failure()) {
+            if let (true, Some(failure)) = (replies.is_withheld, self.node.commit.failure()) {
                 self.connections[replies.connection].withhold(&refusal(failure));
             }
             self.send(replies.connection);
@@ -379,17 +344,20 @@ impl<S: Stream> EventLoop<S> {
             Sent::All => {
                 if matches!(connection.stage, Stage::Sending) {
                     // It was reading all the while.
-                    let now_raw_ns = self.shared.clock.raw_ns();
+                    let now_raw_ns = self.node.clock.raw_ns();
                     connection.session.client.touch(now_raw_ns);
                 }
                 self.unsent -= 1;
-                connection.renew_partial(|| self.shared.clock.raw_ns());
+                connection.renew_partial(|| self.node.clock.raw_ns());
                 connection.stage = Stage::Reading;
                 self.go_on(slot);
             }
-            Sent::Partly => {
+            sent @ (Sent::Partly | Sent::Enough) => {
+                if sent == Sent::Enough {
+                    self.sending.push(slot);
+                }
                 let has_taken = self.sent_bytes > sent_before;
-                connection.note_unsent(has_taken, || self.shared.clock.raw_ns());
+                connection.note_unsent(has_taken, || self.node.clock.raw_ns());
                 self.guard.count(connection);
             }
             Sent::Broken => self.close(slot),
@@ -404,14 +372,18 @@ impl<S: Stream> EventLoop<S> {
         );
         if let Some(error) = connection.told_error() {
             let client = &connection.session.client;
-            self.guard.note_protocol_error(&self.shared, client, error);
+            self.guard.note_protocol_error(&self.node, client, error);
         }
         match connection.stage {
             Stage::Held => {
                 self.unsent -= 1;
+                self.has_abandoned = true;
                 self.queue.forget(slot);
             }
-            Stage::Sending => self.unsent -= 1,
+            Stage::Sending => {
+                self.unsent -= 1;
+                self.sending.retain(|sending| *sending != slot);
+            }
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
             Stage::Reading | Stage::Blocked | Stage::Closed => {}
         }
@@ -419,7 +391,7 @@ impl<S: Stream> EventLoop<S> {
             self.iteration.forget(slot);
         }
         self.guard.discount(connection);
-        leave(&self.shared, &mut self.tasks, connection);
+        leave(&self.node, &mut self.tasks, connection);
         connection.stage = Stage::Closed;
         self.closed.push(slot);
     }
@@ -427,7 +399,7 @@ impl<S: Stream> EventLoop<S> {
     /// Closes a connection because of a limit.
     fn close_because(&mut self, slot: usize, reason: Reason) {
         let client = &self.connections[slot].session.client;
-        self.guard.note_closed(&self.shared, client, reason);
+        self.guard.note_closed(&self.node, client, reason);
         self.close(slot);
     }
 
@@ -437,10 +409,10 @@ impl<S: Stream> EventLoop<S> {
         for slot in self.queue.take_new() {
             self.guard.count(&mut self.connections[slot]);
         }
-        for (slot, reason) in self.guard.due(&self.shared, &mut self.connections) {
+        for (slot, reason) in self.guard.due(&self.node, &mut self.connections) {
             self.close_because(slot, reason);
         }
-        for (slot, reason) in self.guard.excessive(&self.shared, &self.connections) {
+        for (slot, reason) in self.guard.excessive(&self.node, &self.connections) {
             self.close_because(slot, reason);
         }
         let next = std::mem::take(&mut self.asked_to_leave_next);
@@ -454,20 +426,10 @@ impl<S: Stream> EventLoop<S> {
             if is_here {
                 self.close_because(slot, Reason::MakesRoom);
             }
-            self.shared.clients.room.notify_one();
+            self.node.clients.room.notify_one();
         }
-        self.guard.publish(&self.shared);
+        self.guard.publish(&self.node);
     }
-}
-
-/// Takes a client off the node's list and ends what waits for it.
-fn leave<S>(shared: &Shared, tasks: &mut Vec<Task>, connection: &Connection<S>) {
-    let client_id = connection.session.client.id;
-    if matches!(connection.stage, Stage::Blocked) {
-        shared.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
-        tasks.push(Task::StopWaiting { client_id });
-    }
-    shared.clients.remove(client_id);
 }
 
 /// How often an event loop that was told to stop looks whether its replies have left.

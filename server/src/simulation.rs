@@ -19,20 +19,20 @@ use quorlock_persistence::{Disk, LogOptions, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::core::commit::Failure;
+use crate::core::log_queue::{Job, Jobs};
+use crate::core::log_writer::Syncing;
+use crate::core::maintenance::{Maintenance, Wake, Work};
+use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
 pub use crate::event_loop::pipe::Observer;
 use crate::event_loop::pipe::Pipe;
-use crate::node::commit::Failure;
 use crate::node::error::StartError;
 use crate::node::identity;
-use crate::node::log_thread::{Job, Jobs, Turn};
-use crate::node::log_writer;
-use crate::node::log_writer::Syncing;
-use crate::node::maintenance::{Maintenance, Wake, Work};
-use crate::node::shared::Shared;
-use crate::node::start::{Begun, Plan, Reach, begin};
+use crate::node::start::{Begun, Plan, Reach, StopMark, begin};
 pub use crate::past::{FileNumbers, NumberOf};
-use crate::past::{Identity, Place};
+use crate::past::{Fingerprint, Identity};
+use crate::runtime::log_thread::LogWorker;
 use crate::simulation::worker::Worker;
 
 /// What a simulated node starts from.
@@ -56,7 +56,7 @@ pub struct Setup {
 
 /// A node that does nothing on its own.
 pub struct Node {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     workers: Vec<Worker>,
     /// All clients that ever connected, and the worker of each.
     clients: Vec<(usize, Pipe)>,
@@ -64,10 +64,11 @@ pub struct Node {
     own: Option<Client>,
     /// What the log thread would do; `None` once the log has failed.
     jobs: Option<Jobs>,
-    log_work: Turn,
+    log_work: LogWorker,
     /// The sync that the log thread runs.
     syncing: Option<LogSync>,
     maintenance: Maintenance,
+    stop_mark: StopMark,
 }
 
 /// A client's connection.
@@ -110,7 +111,7 @@ impl Node {
             config,
             clock,
             disk,
-            place: Place::simulated(setup.place, setup.files.clone()),
+            fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
             random: Box::new(move |bytes| {
@@ -124,37 +125,39 @@ impl Node {
             metrics: None,
         };
         let Begun {
-            shared,
+            node,
             maintenance,
+            stop_mark,
             preparer,
             jobs,
         } = begin(plan, reach)?;
-        let worker = |number| Worker::new(Arc::clone(&shared), number);
+        let worker = |number| Worker::new(Arc::clone(&node), number);
         Ok(Node {
             workers: (0..workers).map(worker).collect(),
             clients: Vec::new(),
             own: None,
             syncing: None,
-            log_work: Turn::new(Arc::clone(&shared), preparer),
-            shared,
+            log_work: LogWorker::new(Arc::clone(&node), preparer),
+            node,
             jobs: Some(jobs),
             maintenance,
+            stop_mark,
         })
     }
 
     /// What the node made of its past.
     pub fn verdict(&self) -> Verdict {
-        self.shared.verdict
+        self.node.facts.verdict
     }
 
     /// How often it was started, this time included.
     pub fn incarnation(&self) -> u64 {
-        self.shared.start.incarnation
+        self.node.facts.start.incarnation
     }
 
-    /// Whether it takes part.
+    /// Whether it serves locks.
     pub fn is_serving(&self) -> bool {
-        *self.shared.signals.serving.borrow()
+        *self.node.signals.serving.borrow()
     }
 
     /// Its time now.
@@ -162,7 +165,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn now(&self) -> Result<NodeTime, Failure> {
-        Ok(self.shared.lock()?.time.node_now(&*self.shared.clock))
+        Ok(self.node.lock()?.time.node_now(&*self.node.clock))
     }
 
     /// All its keys, those whose deadline has come included as long as they are in memory.
@@ -170,7 +173,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn stored(&self) -> Result<Vec<Stored>, Failure> {
-        let mut stored: Vec<Stored> = self.shared.lock()?.engine.stored().collect();
+        let mut stored: Vec<Stored> = self.node.lock()?.engine.stored().collect();
         stored.sort_unstable();
         Ok(stored)
     }
@@ -259,17 +262,17 @@ impl Node {
 
     /// Whether all that was executed is written.
     pub fn is_all_written(&self) -> bool {
-        self.is_reached(self.shared.commit.written())
+        self.is_reached(self.node.commit.written())
     }
 
     /// Whether all that was executed is synced.
     pub fn is_all_synced(&self) -> bool {
-        self.is_reached(self.shared.commit.synced())
+        self.is_reached(self.node.commit.synced())
     }
 
     fn is_reached(&self, position: u64) -> bool {
-        let core = self.shared.lock();
-        core.is_ok_and(|core| position + 1 >= core.appender.next_position().get())
+        let executor = self.node.lock();
+        executor.is_ok_and(|executor| position + 1 >= executor.appender.next_position().get())
     }
 
     /// Syncs what is written, as the log thread does every second.
@@ -304,7 +307,7 @@ impl Node {
                 return self.noted(done);
             }
         };
-        let begun = self.shared.log_writer.begin_sync();
+        let begun = self.node.log_writer.begin_sync();
         let syncing = self.noted(begun)?;
         self.syncing = Some(LogSync { syncing, done });
         Ok(())
@@ -323,9 +326,7 @@ impl Node {
         let Some(LogSync { syncing, done }) = self.syncing.take() else {
             return Ok(());
         };
-        let ran = syncing.map_or(Ok(()), |syncing| {
-            self.shared.log_writer.finish_sync(syncing)
-        });
+        let ran = syncing.map_or(Ok(()), |syncing| self.node.log_writer.finish_sync(syncing));
         if let Some(done) = done {
             done();
         }
@@ -352,7 +353,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
-        let step = self.shared.next_step(&mut self.maintenance);
+        let step = self.node.next_step(&mut self.maintenance);
         let step = self.noted(step)?;
         match step.work {
             // There is no thread to wait for: the segment is made here.
@@ -361,16 +362,16 @@ impl Node {
                 self.noted(made)?;
             }
             work => {
-                let done = self.shared.perform(work);
+                let done = self.node.perform(work);
                 self.noted(done)?;
             }
         }
-        self.shared.conclude(&step);
+        self.node.conclude(&step);
         Ok(match step.wake {
             Wake::Soon => Some(Duration::ZERO),
             Wake::After(pause) => Some(pause),
             Wake::At { raw_ns, .. } => {
-                let left_ns = raw_ns.saturating_sub(self.shared.clock.raw_ns());
+                let left_ns = raw_ns.saturating_sub(self.node.clock.raw_ns());
                 Some(Duration::from_nanos(left_ns))
             }
         })
@@ -381,9 +382,9 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn delay_left(&self) -> Result<Option<Duration>, Failure> {
-        let mut core = self.shared.lock()?;
-        let now = core.time.node_now(&*self.shared.clock);
-        Ok(core.delay_left(now))
+        let mut executor = self.node.lock()?;
+        let now = executor.time.node_now(&*self.node.clock);
+        Ok(executor.delay_left(now))
     }
 
     /// Begins to serve if the delay is over; returns whether it did.
@@ -405,12 +406,12 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn compact(&mut self) -> Result<bool, Failure> {
-        let rewrites = &self.shared.rewrites;
+        let rewrites = &self.node.rewrites;
         if !rewrites.is_running.load(Ordering::Acquire) {
             rewrites.is_asked.store(true, Ordering::Release);
         }
         self.maintain()?;
-        Ok(self.shared.rewrites.is_running.load(Ordering::Acquire))
+        Ok(self.node.rewrites.is_running.load(Ordering::Acquire))
     }
 
     /// The orderly stop: SHUTDOWN is synced last, and what is asked after it is refused.
@@ -418,9 +419,8 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn stop(&mut self) -> Result<(), Failure> {
-        self.shared.shut_down(&mut self.maintenance)?;
-        let shared = &self.shared;
-        shared.place.rest(&*shared.disk, shared.start.incarnation);
+        self.node.shut_down(&mut self.maintenance)?;
+        self.stop_mark.leave();
         Ok(())
     }
 
@@ -439,18 +439,18 @@ impl Node {
 
     /// Whether the node was told to stop, or stopped because its log failed.
     pub fn is_stopping(&self) -> bool {
-        *self.shared.signals.stop.borrow()
+        *self.node.signals.stop.borrow()
     }
 
     /// As the real threads do: a failure ends the node.
     fn noted<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
-        outcome.inspect_err(|failure| self.shared.fail(failure))
+        outcome.inspect_err(|failure| self.node.fail(failure))
     }
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Node({})", self.shared.identity.id)
+        write!(formatter, "Node({})", self.node.facts.identity.id)
     }
 }
 

@@ -36,7 +36,7 @@ impl Request {
     /// A request of any kind, of any connection.
     pub(crate) fn any(random: &mut Random) -> Request {
         let connection = Request::any_connection(random);
-        let request = match random.chance(1, 25) {
+        let request = match random.chance(1, 12) {
             true => Request::new(&["WAITAOF", "1", "0", "0"], Reads::Nothing),
             false => Request::on_keys(random),
         };

@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) happened: Vec<Happened>,
     events: Arc<Events>,
     sessions: Vec<Session>,
+    /// Those whose clients have left: the node may still execute what it had received.
+    left: Vec<Session>,
     /// So many sessions there were.
     session_count: u64,
     /// How long a sync takes, in nanoseconds.
@@ -109,6 +111,7 @@ impl World {
             happened: Vec::new(),
             events: Events::new(disk.clone(), Arc::clone(&clock)),
             sessions: Vec::new(),
+            left: Vec::new(),
             session_count: 0,
             sync_ns: Arc::new(AtomicU64::new(0)),
             syncing: None,
@@ -276,11 +279,11 @@ impl World {
         let stored = node.stored().unwrap_or_default();
         let mut batch = Vec::new();
         for executed in executed {
-            let mut sessions = self.sessions.iter_mut();
+            let mut sessions = self.sessions.iter_mut().chain(&mut self.left);
             let session = sessions.find(|session| session.number == executed.session);
             let Some(session) = session else {
                 let detail = format!("{:?}", executed.words);
-                return Err(Violation::new("a client that has gone is served", detail));
+                return Err(Violation::new("a client of another run is served", detail));
             };
             let request = session.take_executed(&executed.words)?;
             let database = session.database;
@@ -380,7 +383,7 @@ impl World {
         let client = node.connect(call_bytes_max, Some(self.events.watcher(number)));
         let session = Session::new(number, client);
         match self.sessions.get_mut(connection) {
-            Some(old) => *old = session,
+            Some(old) => self.left.push(std::mem::replace(old, session)),
             None => self.sessions.push(session),
         }
         if self.database != 0 {
@@ -434,6 +437,7 @@ impl World {
     pub(crate) fn pass_on(&mut self, ending: Ending, options: Options) {
         self.node = None;
         self.sessions.clear();
+        self.left.clear();
         let disk = match ending {
             Ending::PowerLoss(0) => images::total_loss(&self.disk).disk,
             Ending::PowerLoss(seed) => {

@@ -5,7 +5,7 @@
 //! again as it was.
 
 use super::chain::Chain;
-use super::directory::{LogDirectory, SegmentState};
+use super::directory::LogDirectory;
 use super::rewrite;
 use super::scan::is_zero;
 use crate::appender::Appender;
@@ -157,11 +157,7 @@ pub(super) fn clear_unused(
     for number in directory.unfinished.drain(..) {
         remove(&segment_name::unfinished(number))?;
     }
-    let newest_used = directory.newest_used().unwrap_or(0);
-    while let Some((&number, segment)) = directory.segments.last_key_value() {
-        if number <= newest_used || segment.state != SegmentState::Blank {
-            break;
-        }
+    while let Some((&number, _)) = directory.segments.last_key_value() {
         let content = directory.map(disk, number).map_err(WriteError::Segment)?;
         if !is_zero(&content) {
             break;

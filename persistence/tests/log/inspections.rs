@@ -116,6 +116,27 @@ fn a_folder_with_the_name_of_a_segment_is_listed_as_none() {
 }
 
 #[test]
+fn what_ends_the_frames_of_a_segment_is_said() {
+    let (disk, _) = log_of_four();
+    let flaw = |disk: &MemoryDisk| {
+        let inspection = inspect(disk);
+        let newest = *inspection.stream().last().unwrap();
+        inspection.read(&newest).unwrap().flaw()
+    };
+    assert_eq!(flaw(&disk), None);
+    let newest = names(&disk).into_iter().max().unwrap();
+    let (begin, end) = frame_ranges(&disk, &newest)[0];
+    disk.edit(&newest, |bytes| bytes[end - 1] ^= 1);
+    let checksum = Some("a frame whose checksum does not match");
+    assert_eq!(flaw(&disk), checksum);
+    disk.edit(&newest, |bytes| bytes[begin..begin + 40].fill(0));
+    assert_eq!(flaw(&disk), Some("zeros where a frame should be"));
+    disk.edit(&newest, |bytes| bytes[begin] = 1);
+    let other = Some("bytes that are not a frame of this segment");
+    assert_eq!(flaw(&disk), other);
+}
+
+#[test]
 fn a_segment_is_named_for_people_also_where_it_is_not_there() {
     let (disk, _) = log_of_four();
     let inspection = inspect(&disk);

@@ -2,7 +2,7 @@
 //!
 //! A command is one constant [`Spec`] beside its function, listed in its family's table. Nothing
 //! else has to change when one is added. After [`Command::parse`] the name and the number of
-//! arguments are right; what the arguments say is the function's business.
+//! arguments are right; the function checks what the arguments say.
 
 mod arguments;
 mod counters;
@@ -14,132 +14,17 @@ mod glob_tests;
 mod hashes;
 mod keys;
 mod scan;
+mod scripting;
+pub(crate) mod spec;
 mod strings;
 
 use std::sync::LazyLock;
 
 pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
 
+use crate::command::spec::Family;
+pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;
-use crate::reply::Reply;
-use crate::script::{self, Scripts};
-use crate::turn::Turn;
-
-/// What is known of a command without running it.
-#[derive(Debug)]
-pub struct Spec {
-    /// The name in lower case.
-    pub name: &'static str,
-    /// The number of arguments with the name; negative means at least that many.
-    pub arity: i8,
-    /// What kind of command it is.
-    pub flags: Flags,
-    /// Which arguments are keys.
-    pub keys: KeyPositions,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    pub(crate) action: Action,
-}
-
-/// Which arguments are keys, in Redis's convention: all zero means none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyPositions {
-    /// The first key's argument.
-    pub first: i8,
-    /// The last key's argument; negative counts from the end.
-    pub last: i8,
-    /// From key to key.
-    pub step: i8,
-}
-
-impl KeyPositions {
-    /// No argument is a key.
-    pub const NONE: KeyPositions = KeyPositions {
-        first: 0,
-        last: 0,
-        step: 0,
-    };
-    /// The first argument is the only key.
-    pub const ONE: KeyPositions = KeyPositions {
-        first: 1,
-        last: 1,
-        step: 1,
-    };
-    /// All arguments are keys.
-    pub const ALL: KeyPositions = KeyPositions {
-        first: 1,
-        last: -1,
-        step: 1,
-    };
-}
-
-/// Properties of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(u16);
-
-impl Flags {
-    /// Nothing in particular.
-    pub const NONE: Flags = Flags(0);
-    /// Reads keys.
-    pub const READ: Flags = Flags(1);
-    /// May change keys.
-    pub const WRITE: Flags = Flags(1 << 1);
-    /// Takes constant or logarithmic time.
-    pub const FAST: Flags = Flags(1 << 2);
-    /// Runs a script.
-    pub const SCRIPT: Flags = Flags(1 << 3);
-    /// May not be called by a script.
-    pub const NO_SCRIPT: Flags = Flags(1 << 4);
-    /// For administrators.
-    pub const ADMIN: Flags = Flags(1 << 5);
-    /// Needs memory.
-    pub const DENY_OOM: Flags = Flags(1 << 6);
-    /// Tells of keys or changes them, so that it is refused during a restart delay.
-    pub const TOUCHES_KEYS: Flags = Flags(1 << 7);
-    /// Can destroy much at once.
-    pub const DANGEROUS: Flags = Flags(1 << 8);
-
-    /// A command that reads keys.
-    pub const READ_KEYS: Flags = Flags::READ.with(Flags::TOUCHES_KEYS);
-    /// A command that only takes keys or time away.
-    pub const WRITE_KEYS: Flags = Flags::WRITE.with(Flags::TOUCHES_KEYS);
-    /// A command that may add keys or bytes.
-    pub const GROW_KEYS: Flags = Flags::WRITE_KEYS.with(Flags::DENY_OOM);
-
-    /// These and those.
-    pub const fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    /// Whether all of `other` are among these.
-    pub const fn contains(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-/// How a command is run.
-#[derive(Clone, Copy)]
-pub(crate) enum Action {
-    /// A function on keys.
-    Data(Run),
-    /// A function on keys and scripts.
-    Script(RunScript),
-}
-
-impl std::fmt::Debug for Action {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Action::Data(_) => "Data",
-            Action::Script(_) => "Script",
-        })
-    }
-}
-
-/// A command's function. Its arguments begin with the command's name.
-pub(crate) type Run = fn(&mut Turn<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>;
-
-/// The function of a command that runs or keeps scripts.
-pub(crate) type RunScript = fn(&mut Scripts, &mut Turn<'_>, &[&[u8]]) -> Reply;
 
 /// A command with a right number of arguments.
 #[derive(Clone, Copy, Debug)]
@@ -167,27 +52,6 @@ impl<'a> Command<'a> {
     }
 }
 
-impl Spec {
-    /// Which argument is the first key, if the command has one.
-    pub(crate) fn first_key(&self) -> Option<usize> {
-        match usize::try_from(self.keys.first) {
-            Ok(0) if self.flags.contains(Flags::SCRIPT) => Some(SCRIPT_KEY),
-            Ok(position) if position > 0 => Some(position),
-            _ => None,
-        }
-    }
-
-    /// Whether the command may have that many arguments, its name included.
-    pub fn accepts(&self, arguments: usize) -> bool {
-        let needed = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 {
-            arguments >= needed
-        } else {
-            arguments == needed
-        }
-    }
-}
-
 /// The command of this name, in upper or lower case.
 pub fn spec_named(name: &[u8]) -> Option<&'static Spec> {
     let bucket = &BUCKETS[bucket_of(name)];
@@ -202,9 +66,6 @@ pub fn all_specs() -> impl Iterator<Item = &'static Spec> {
     FAMILIES.iter().flat_map(|family| family.iter().copied())
 }
 
-/// A family is the commands of one file.
-pub(crate) type Family = &'static [&'static Spec];
-
 const FAMILIES: &[Family] = &[
     strings::FAMILY,
     counters::FAMILY,
@@ -213,7 +74,7 @@ const FAMILIES: &[Family] = &[
     expire::FAMILY,
     scan::FAMILY,
     databases::FAMILY,
-    script::commands::FAMILY,
+    scripting::FAMILY,
 ];
 
 static BUCKETS: LazyLock<Vec<Vec<&'static Spec>>> = LazyLock::new(|| {
@@ -231,7 +92,5 @@ fn bucket_of(name: &[u8]) -> usize {
     (name.len().wrapping_mul(7) ^ first.wrapping_mul(31) ^ last) % BUCKET_COUNT
 }
 
-/// `EVAL script 1 key`.
-const SCRIPT_KEY: usize = 3;
 const LOWER_CASE: u8 = 0x20;
 const BUCKET_COUNT: usize = 512;

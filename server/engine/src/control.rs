@@ -88,7 +88,7 @@ impl Durability {
 /// A restart delay that has not been waited out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pending {
-    /// Node time before which the node takes no part, valid in the boot that wrote it.
+    /// Node time before which the node serves no locks, valid in the boot that wrote it.
     pub until: NodeTime,
     /// The whole delay in nanoseconds, waited anew in another boot.
     pub length_ns: u64,

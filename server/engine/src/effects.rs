@@ -19,9 +19,9 @@ pub struct Dependency {
 
 impl Dependency {
     /// Raises both positions; they never fall while a command runs.
-    pub fn raise(&mut self, any: u64, synced: u64) {
-        self.any = self.any.max(any);
-        self.synced = self.synced.max(synced);
+    pub fn raise(&mut self, other: Dependency) {
+        self.any = self.any.max(other.any);
+        self.synced = self.synced.max(other.synced);
     }
 }
 
@@ -54,7 +54,7 @@ impl Effects {
     /// Makes ready for the next command, whose group would get `position`. Positions start at 1.
     pub fn begin(&mut self, position: u64) {
         self.journal.clear();
-        // One huge script must not keep its memory for ever.
+        // The memory of one huge script is given back.
         self.journal.shrink_to(JOURNAL_BYTES_KEPT);
         self.position = position;
         self.depends = Dependency::default();

@@ -5,17 +5,18 @@
 
 use std::time::Duration;
 
-use crate::caller::{Caller, DATABASES};
-use crate::command::{Action, Command, spec_named};
+use crate::command::spec::Handler;
+use crate::command::{Command, spec_named};
+use crate::context::{Caller, CommandContext};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
-use crate::keyspace::{DatabaseCount, Keyspace, Rules, Statistics};
+use crate::keyspace::{DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics};
 use crate::mutation::PayloadError;
+use crate::replay::{self, SnapshotCursor};
 use crate::reply::{REPLY_BYTES_MAX, Reply};
-use crate::script::{LogLine, ScriptLimits, Scripts};
-use crate::snapshot::{SnapshotCursor, snapshot};
+use crate::script::runner::Runner;
+use crate::script::{self, LogLine, ScriptLimits, Scripts};
 use crate::time::{Deadline, Moment, NodeTime};
-use crate::turn::Turn;
 
 /// How an engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -53,15 +54,6 @@ impl Default for EngineOptions {
     }
 }
 
-/// What a call of [`Engine::reclaim`] has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reclaimed {
-    /// How many expired keys have left memory.
-    pub freed: usize,
-    /// Whether the budget was spent before everything was done.
-    pub more: bool,
-}
-
 /// The keys of a node and the rules for changing them.
 #[derive(Debug)]
 pub struct Engine {
@@ -84,27 +76,30 @@ impl Engine {
         let clock = Box::new(|| NodeTime::ZERO);
         Engine {
             keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
-            scripts: Scripts::new(options.script_limits, clock, options.hash_seed),
+            scripts: Scripts::new(Runner::new(options.script_limits, clock, options.hash_seed)),
         }
     }
 
-    /// Where the first key of a request is, for [`Engine::warm`]. `None` where the request has no
+    /// The hash of a request's first key, for [`Engine::prefetch`]. `None` where the request has no
     /// key, or a long one.
-    pub fn hint<'a>(
+    ///
+    /// Execution looks the command up and hashes the key again: that costs less than to hand both
+    /// over (docs/adr/0007-prefetching-looks-up-twice.md).
+    pub fn first_key_hash<'a>(
         &self,
         database: u8,
         argument: impl Fn(usize) -> Option<&'a [u8]>,
-    ) -> Option<Hint> {
+    ) -> Option<KeyHash> {
         let spec = spec_named(argument(0)?)?;
-        let key = argument(spec.first_key()?).filter(|key| key.len() <= HINT_KEY_BYTES_MAX)?;
-        Some(Hint(self.keyspace.hash(database, key)))
+        let key = argument(spec.first_key()?).filter(|key| key.len() <= PREFETCH_KEY_BYTES_MAX)?;
+        Some(KeyHash(self.keyspace.hash(database, key)))
     }
 
-    /// Looks at the places of several keys and changes nothing. Their memory is then in the
-    /// processor's caches, fetched at once and not one after the other.
-    pub fn warm(&self, hints: &[Hint]) {
-        for hint in hints {
-            self.keyspace.touch(hint.0);
+    /// Reads what the execution of commands on these keys will read, and changes nothing. Their memory
+    /// is then in the processor's caches: it is waited for once, and not key by key.
+    pub fn prefetch(&self, keys: &[KeyHash]) {
+        for key in keys {
+            self.keyspace.prefetch(key.0);
         }
     }
 
@@ -126,23 +121,26 @@ impl Engine {
             return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
         }
         effects.reply = self.keyspace.reply_budget();
-        let mut turn = Turn {
+        let mut context = CommandContext {
             keyspace: &mut self.keyspace,
             now,
             caller: *caller,
             effects,
         };
-        match command.spec.action {
-            Action::Data(run) => run(&mut turn, command.arguments).unwrap_or_else(Reply::Error),
-            Action::Script(run) => run(&mut self.scripts, &mut turn, command.arguments),
-        }
+        let reply = match command.spec.handler {
+            Handler::Keys(function) => function(&mut context, command.arguments),
+            Handler::Script(which) => {
+                let runner = self.scripts.get_mut();
+                script::commands::execute(runner, which, &mut context, command.arguments)
+            }
+        };
+        reply.unwrap_or_else(Reply::Error)
     }
 
     /// Frees keys whose deadline has come, spending at most `budget` steps. Nothing is journalled:
     /// the deadlines are in the log already.
     pub fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
-        let (freed, more) = self.keyspace.reclaim(now, budget);
-        Reclaimed { freed, more }
+        self.keyspace.reclaim(now, budget)
     }
 
     /// When [`Engine::reclaim`] next has something to do. It may turn out to be only some moving
@@ -154,10 +152,10 @@ impl Engine {
     /// Replays one payload of the log: what one command or script did, or a part of a snapshot.
     ///
     /// Decides nothing, least of all whether a key has expired. A mutation of a key that is not
-    /// there is passed over: parts of a snapshot lie between groups, and a later part then holds
+    /// there changes nothing: parts of a snapshot lie between groups, and a later part then holds
     /// the whole key. After an error the engine holds a part of the payload and must not serve.
     pub fn apply(&mut self, position: u64, payload: &[u8]) -> Result<(), PayloadError> {
-        crate::replay::apply(&mut self.keyspace, position, payload)
+        replay::apply(&mut self.keyspace, position, payload)
     }
 
     /// Writes the next part of the state into `out`: about `bytes` bytes, more only by the last
@@ -169,7 +167,7 @@ impl Engine {
         bytes: usize,
         out: &mut Vec<u8>,
     ) -> Option<SnapshotCursor> {
-        snapshot(&self.keyspace, cursor, bytes, out)
+        replay::snapshot(&self.keyspace, cursor, bytes, out)
     }
 
     /// The latest deadline of any key, found by looking at all of them.
@@ -216,38 +214,38 @@ impl Engine {
         self.keyspace.rules.reply_bytes_max = bytes;
     }
 
-    /// Sets the clock that measures how long scripts run. Keys know nothing of it.
+    /// Sets the clock that measures how long scripts run. It has no effect on keys.
     pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> NodeTime + Send>) {
-        self.scripts.set_clock(clock);
+        self.scripts.get_mut().set_clock(clock);
     }
 
     /// Changes what a script may use.
     pub fn set_script_limits(&mut self, limits: ScriptLimits) {
-        self.scripts.set_limits(limits);
+        self.scripts.get_mut().set_limits(limits);
     }
 
     /// How many scripts are known.
     pub fn script_count(&self) -> usize {
-        self.scripts.count()
+        self.scripts.get().scripts()
     }
 
     /// The memory of the scripts' interpreter, in bytes.
     pub fn script_memory(&self) -> usize {
-        self.scripts.used_memory()
+        self.scripts.get().used_memory()
     }
 
     /// What scripts have written with `redis.log` since the last call.
     pub fn take_script_log(&mut self) -> Vec<LogLine> {
-        self.scripts.take_log()
+        self.scripts.get_mut().take_log()
     }
 }
 
-/// Hashing a longer key costs more than a hint is worth.
-const HINT_KEY_BYTES_MAX: usize = 256;
+/// Hashing a longer key costs more than prefetching it saves.
+const PREFETCH_KEY_BYTES_MAX: usize = 256;
 
-/// Where a key is, or would be.
+/// The hash of a key in its database, by which [`Engine::prefetch`] finds it.
 #[derive(Clone, Copy, Debug)]
-pub struct Hint(u64);
+pub struct KeyHash(u64);
 
 /// The longest key unless told otherwise.
 pub const KEY_BYTES_MAX: usize = 1 << 20;

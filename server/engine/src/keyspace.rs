@@ -2,11 +2,12 @@
 //!
 //! Invariants: a key has one entry and keeps its slot for as long as it exists; an entry is in the
 //! index exactly once, and in the wheel exactly if it has a deadline. Nothing here writes to the
-//! journal, and nothing here knows a command.
+//! journal or depends on a command.
 
 pub(crate) mod entry;
 pub(crate) mod fields;
 mod index;
+mod rollback;
 mod slab;
 mod undo;
 mod wheel;
@@ -15,11 +16,12 @@ mod wheel_tests;
 
 use std::time::Duration;
 
-use crate::caller::DATABASES;
+use crate::effects::Dependency;
+pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
-use crate::keyspace::undo::{Undo, UndoRecord};
+use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::wheel::Wheel;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
@@ -39,7 +41,7 @@ pub(crate) struct Rules {
 
 /// Where a key is, or would be. Valid until the next change of the keyspace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct KeySlot {
     pub(crate) database: u8,
     pub(crate) hash: u64,
     /// The stored entry, which may have expired.
@@ -68,7 +70,16 @@ pub struct Statistics {
     pub misses: u64,
 }
 
-/// All keys. The default is an empty placeholder in which nothing may be looked up.
+/// What a call of [`Engine::reclaim`](crate::Engine::reclaim) has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// How many expired keys have left memory.
+    pub freed: usize,
+    /// Whether the budget was spent before everything was done.
+    pub more: bool,
+}
+
+/// All keys.
 #[derive(Debug)]
 pub(crate) struct Keyspace {
     slab: Slab,
@@ -110,11 +121,11 @@ impl Keyspace {
         }
     }
 
-    pub(crate) fn locate(&self, now: NodeTime, database: u8, key: &[u8]) -> Place {
+    pub(crate) fn locate(&self, now: NodeTime, database: u8, key: &[u8]) -> KeySlot {
         let hash = self.index.hash(database, key);
         let stored = self.index.find(&self.slab, hash, database, key);
         let live = stored.filter(|&slot| self.slab.get(slot).is_live(now));
-        Place {
+        KeySlot {
             database,
             hash,
             stored,
@@ -127,7 +138,7 @@ impl Keyspace {
     }
 
     /// Reads what [`Keyspace::locate`] will read for a key of this hash.
-    pub(crate) fn touch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         let deadline = self
             .index
             .find_alike(hash)
@@ -135,8 +146,8 @@ impl Keyspace {
         std::hint::black_box(deadline);
     }
 
-    /// A key for replay, to which deadlines mean nothing.
-    pub(crate) fn locate_stored(&self, database: u8, key: &[u8]) -> Place {
+    /// A key for replay, which finds expired keys as well.
+    pub(crate) fn locate_stored(&self, database: u8, key: &[u8]) -> KeySlot {
         self.locate(NodeTime::ZERO, database, key)
     }
 
@@ -177,17 +188,20 @@ impl Keyspace {
     }
 
     /// The positions a reply depends on that tells whether the key is there, and what it holds.
-    pub(crate) fn dependency(&self, place: &Place) -> (u64, u64) {
-        let shard = self.index.shard(place.hash);
-        let written = place
+    pub(crate) fn dependency(&self, found: &KeySlot) -> Dependency {
+        let shard = self.index.shard(found.hash);
+        let written = found
             .stored
             .map_or(0, |slot| self.slab.get(slot).position());
-        let any = if place.live.is_some() {
+        let any = if found.live.is_some() {
             written
         } else {
             written.max(shard.deleted)
         };
-        (any, shard.uncovered)
+        Dependency {
+            any,
+            synced: shard.uncovered,
+        }
     }
 
     /// Remembers that an uncovered key was written or deleted.
@@ -214,47 +228,38 @@ impl Keyspace {
         self.last_uncovered = self.last_uncovered.max(position);
     }
 
-    /// Writes a whole key: a new one, or over what is stored at its place. False when no slot is
+    /// Writes a whole key: a new one, or over what is stored at its found. False when no slot is
     /// left.
     #[must_use]
     pub(crate) fn put(
         &mut self,
-        place: &Place,
+        found: &KeySlot,
         body: Body,
         deadline: Deadline,
         position: u64,
     ) -> bool {
         self.last_position = self.last_position.max(position);
-        let Some(slot) = place.stored else {
-            let entry = Entry::new(place.database, body, deadline, position);
+        let Some(slot) = found.stored else {
+            let entry = Entry::new(found.database, body, deadline, position);
             let Some(slot) = self.slab.insert(entry) else {
                 return false;
             };
-            self.index.insert(place.hash, slot);
+            self.index.insert(found.hash, slot);
             self.link(slot);
             self.count_key(slot, Step::Up);
             self.undo.push(|| UndoRecord::Created { slot });
             return true;
         };
-        let (old_position, old_deadline) = self.move_deadline(slot, deadline, position);
-        let old = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
-        self.undo.push(|| UndoRecord::Replaced {
-            slot,
-            body: old,
-            deadline: old_deadline,
-            position: old_position,
-        });
+        let end = self.move_deadline(slot, deadline, position);
+        let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
+        self.undo.push(|| UndoRecord::Replaced { slot, body, end });
         true
     }
 
     pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) {
         self.last_position = self.last_position.max(position);
-        let (position, deadline) = self.move_deadline(slot, deadline, position);
-        self.undo.push(|| UndoRecord::Deadline {
-            slot,
-            deadline,
-            position,
-        });
+        let end = self.move_deadline(slot, deadline, position);
+        self.undo.push(|| UndoRecord::Deadline { slot, end });
     }
 
     /// Sets a field of a hash; nothing happens to other values.
@@ -329,22 +334,19 @@ impl Keyspace {
         self.last_position = self.last_position.max(position);
     }
 
-    /// Frees expired keys, at most `budget` steps of work. True if there is more to do.
+    /// Frees expired keys, at most `budget` steps of work.
     ///
-    /// Whoever is then told that such a key is absent depends on the write that set its deadline.
-    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> (usize, bool) {
+    /// A later reply that says that such a key is absent depends on the write that set its deadline.
+    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
         debug_assert!(
             !self.undo.is_recording(),
-            "slots are not freed behind a script's back"
+            "no slots are freed while a script runs"
         );
         let mut left = budget;
         let mut freed: usize = 0;
         while let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left) {
             let entry = self.slab.get(slot);
-            let (hash, position) = (
-                self.index.hash(entry.database(), entry.key()),
-                entry.position(),
-            );
+            let (hash, position) = (self.hash_of(entry), entry.position());
             let shard = self.index.shard_mut(hash);
             shard.deleted = shard.deleted.max(position);
             self.take_out(hash, slot);
@@ -355,7 +357,10 @@ impl Keyspace {
             self.slab.reset();
             self.index.reset();
         }
-        (freed, left == 0)
+        Reclaimed {
+            freed,
+            more: left == 0,
+        }
     }
 
     pub(crate) fn next_due(&self) -> Option<NodeTime> {
@@ -370,10 +375,13 @@ impl Keyspace {
     }
 
     /// Gives an entry another deadline and position; returns the old ones.
-    fn move_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) -> (u64, Deadline) {
+    fn move_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) -> WrittenEnd {
         let entry = self.slab.get(slot);
-        let old = (entry.position(), entry.deadline);
-        if old.1 != deadline {
+        let old = WrittenEnd {
+            deadline: entry.deadline,
+            position: entry.position(),
+        };
+        if old.deadline != deadline {
             self.wheel.remove(&mut self.slab, slot);
             self.count_ttl(slot, Step::Down);
             self.slab.get_mut(slot).deadline = deadline;

@@ -6,8 +6,8 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-mod caller;
 mod command;
+mod context;
 pub mod control;
 mod effects;
 mod engine;
@@ -17,33 +17,33 @@ mod inspection;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
+mod number;
 mod replay;
 mod reply;
 pub mod restart;
 mod script;
-mod snapshot;
 mod stop;
 mod stored;
 mod time;
-mod turn;
 #[cfg(test)]
 mod undo_tests;
 
-pub use caller::{Caller, DATABASES, Protocol};
 pub use command::{
     Command, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Spec, all_specs,
-    glob_matches, spec_named,
+    glob_matches, is_arity, spec_named,
 };
+pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM};
 pub use engine::{
-    Engine, EngineOptions, Hint, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, Reclaimed, VALUE_BYTES_MAX,
+    Engine, EngineOptions, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX,
 };
 pub use error::ErrorReply;
 pub use inspection::{Change, Value, changes};
-pub use keyspace::{DatabaseCount, Statistics};
+pub use keyspace::{DATABASES, DatabaseCount, Reclaimed, Statistics};
 pub use mutation::{PayloadError, PayloadErrorKind};
+pub use number::{double_text, parse_integer};
+pub use replay::SnapshotCursor;
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, ScriptLimits};
-pub use snapshot::SnapshotCursor;
 pub use stored::{Stored, StoredValue};
 pub use time::{Deadline, Moment, NodeTime};

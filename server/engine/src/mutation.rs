@@ -5,7 +5,7 @@
 //! that has a version of its own, so that all others can be read by earlier releases. Replaying needs no clock and decides nothing;
 //! a payload that cannot be read names the offset at which it stops making sense.
 
-use crate::caller::DATABASES;
+use crate::keyspace::DATABASES;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::fields::Fields;
 use crate::time::Deadline;

@@ -1,6 +1,6 @@
-//! The restart delay: may this node take part, and if not, until when?
+//! The restart delay: may this node serve locks, and if not, until when?
 //!
-//! A node that stopped uncleanly takes no part until every lock it may have forgotten has
+//! A node that stopped uncleanly serves no locks until every lock it may have forgotten has
 //! expired. [`History`] folds the control records of the recovered log; [`History::judge`] turns
 //! it into a [`Verdict`]. Both are plain data and a pure function, so that a model checker can
 //! drive the code that runs in production. The rules are those of the Redlock page ("delayed

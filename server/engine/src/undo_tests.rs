@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 
-use crate::caller::{Caller, Protocol};
-use crate::command::{Action, Command};
+use crate::command::Command;
+use crate::command::spec::Handler;
+use crate::context::CommandContext;
+use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules};
 use crate::reply::Reply;
 use crate::time::{Moment, NodeTime};
-use crate::turn::Turn;
 
 fn keyspace() -> Keyspace {
     let rules = Rules {
@@ -23,14 +24,18 @@ fn keyspace() -> Keyspace {
     Keyspace::new(3, rules)
 }
 
-fn turn<'e>(keyspace: &'e mut Keyspace, effects: &'e mut Effects, now_ms: u64) -> Turn<'e> {
+fn context_at<'e>(
+    keyspace: &'e mut Keyspace,
+    effects: &'e mut Effects,
+    now_ms: u64,
+) -> CommandContext<'e> {
     let node = NodeTime::from_nanos((now_ms + 1) * 1_000_000);
     let caller = Caller {
         database: 0,
         client_id: 1,
         protocol: Protocol::Resp2,
     };
-    Turn {
+    CommandContext {
         keyspace,
         now: Moment { node, wall_us: 0 },
         caller,
@@ -38,13 +43,13 @@ fn turn<'e>(keyspace: &'e mut Keyspace, effects: &'e mut Effects, now_ms: u64) -
     }
 }
 
-fn run(turn: &mut Turn<'_>, line: &str) -> Reply {
+fn run(context: &mut CommandContext<'_>, line: &str) -> Reply {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let command = Command::parse(&words).expect("a valid command");
-    let Action::Data(run) = command.spec.action else {
+    let Handler::Keys(run) = command.spec.handler else {
         panic!("a command on keys")
     };
-    run(turn, command.arguments).unwrap_or_else(Reply::Error)
+    run(context, command.arguments).unwrap_or_else(Reply::Error)
 }
 
 /// Everything that can be told of a keyspace: the entries with their slots and positions, and
@@ -102,17 +107,17 @@ proptest! {
         for (line, pause) in before {
             effects.begin(position);
             now_ms += pause;
-            run(&mut turn(&mut keyspace, &mut effects, now_ms), &line);
+            run(&mut context_at(&mut keyspace, &mut effects, now_ms), &line);
             position += u64::from(!effects.journal.is_empty());
         }
         let expected = fingerprint(&keyspace);
         effects.begin(position);
-        let mut script_turn = turn(&mut keyspace, &mut effects, now_ms);
-        let mark = script_turn.begin_undo();
+        let mut context = context_at(&mut keyspace, &mut effects, now_ms);
+        let mark = context.begin_undo();
         for line in &script {
-            run(&mut script_turn, line);
+            run(&mut context, line);
         }
-        script_turn.rollback(mark);
+        context.rollback(mark);
         prop_assert!(effects.journal.is_empty() && !effects.uncovered);
         prop_assert_eq!(effects.longest_deadline, None);
         prop_assert!(effects.depends.any < position && effects.depends.synced < position);
@@ -121,7 +126,7 @@ proptest! {
         // No later reply may depend on the position that was never logged, and all goes on.
         for line in after {
             effects.begin(position);
-            run(&mut turn(&mut keyspace, &mut effects, now_ms), &line);
+            run(&mut context_at(&mut keyspace, &mut effects, now_ms), &line);
             let own = u64::from(!effects.journal.is_empty());
             prop_assert!(effects.depends.any < position);
             prop_assert!(effects.depends.synced < position);
@@ -137,15 +142,15 @@ proptest! {
 fn a_group_has_a_size_limit_and_what_does_not_fit_is_refused_whole() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());
     effects.begin(1);
-    let mut script = turn(&mut keyspace, &mut effects, 0);
-    let mark = script.begin_undo();
+    let mut context = context_at(&mut keyspace, &mut effects, 0);
+    let mark = context.begin_undo();
     let mut accepted = 0;
     let value = "v".repeat(900);
-    while !run(&mut script, &format!("SET k{accepted} {value}")).is_error() {
+    while !run(&mut context, &format!("SET k{accepted} {value}")).is_error() {
         accepted += 1;
         assert!(accepted < 100, "the limit is reached");
     }
-    assert_eq!(script.commit_undo(mark), Ok(()));
+    assert_eq!(context.commit_undo(mark), Ok(()));
     assert_eq!(accepted, 10);
     assert!(effects.journal.len() <= 10_000);
     assert_eq!(keyspace.count(0).keys, 10);
@@ -155,34 +160,37 @@ fn a_group_has_a_size_limit_and_what_does_not_fit_is_refused_whole() {
 fn keys_and_values_have_a_size_limit() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());
     effects.begin(1);
-    let mut turn = turn(&mut keyspace, &mut effects, 0);
+    let mut context = context_at(&mut keyspace, &mut effects, 0);
     let (key, value) = ("k".repeat(100), "v".repeat(1000));
-    assert_eq!(run(&mut turn, &format!("SET {key} {value}")), Reply::Ok);
+    assert_eq!(run(&mut context, &format!("SET {key} {value}")), Reply::Ok);
     let text = |reply: Reply| match reply {
         Reply::Error(error) => error.to_string(),
         other => panic!("{other:?}"),
     };
-    let long_key = text(run(&mut turn, &format!("SET {key}k v")));
+    let long_key = text(run(&mut context, &format!("SET {key}k v")));
     assert_eq!(long_key, "ERR key is longer than 100 bytes");
-    let long_value = text(run(&mut turn, &format!("SET k {value}v")));
+    let long_value = text(run(&mut context, &format!("SET k {value}v")));
     assert_eq!(long_value, "ERR value is larger than 1000 bytes");
     assert_eq!(
-        text(run(&mut turn, &format!("HSET h f {value}"))),
+        text(run(&mut context, &format!("HSET h f {value}"))),
         long_value
     );
     let half = &value[..450];
     assert_eq!(
-        run(&mut turn, &format!("HSET h f {half} g {half}")),
+        run(&mut context, &format!("HSET h f {half} g {half}")),
         Reply::Integer(2)
     );
     assert_eq!(
-        text(run(&mut turn, &format!("HSET h x x y {half}"))),
+        text(run(&mut context, &format!("HSET h x x y {half}"))),
         long_value
     );
     assert_eq!(
-        run(&mut turn, "HLEN h"),
+        run(&mut context, "HLEN h"),
         Reply::Integer(2),
         "all fields or none"
     );
-    assert_eq!(run(&mut turn, &format!("EXISTS {key}k")), Reply::Integer(0));
+    assert_eq!(
+        run(&mut context, &format!("EXISTS {key}k")),
+        Reply::Integer(0)
+    );
 }

@@ -5,10 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::core::clients::Client;
+use crate::core::statistics::ClosedClients;
 use crate::event_loop::limits::Reason;
-use crate::node::statistics::ClosedClients;
 use crate::protocol::ProtocolError;
-use crate::session::clients::Client;
 
 /// The lines of one worker.
 #[derive(Debug, Default)]

@@ -9,13 +9,13 @@ use std::io::IoSlice;
 
 use smallvec::SmallVec;
 
+use crate::core::clients::CLIENT_BYTES;
+use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::{Activity, Facts, OverSoftLimit};
 use crate::event_loop::memory::Held;
 use crate::event_loop::stream::{Stream, StreamError};
-use crate::node::core::Wait;
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
-use crate::session::clients::CLIENT_BYTES;
 use crate::session::{Batch, Next, Session};
 
 /// One client's connection.
@@ -91,6 +91,8 @@ pub(crate) enum Sent {
     All,
     /// The rest goes when the client has read.
     Partly,
+    /// The rest is left for the next iteration, so that one client's replies do not hold up others.
+    Enough,
     /// The client has gone.
     Broken,
 }
@@ -243,12 +245,12 @@ impl<S: Stream> Connection<S> {
         self.then = Next::Read;
     }
 
-    /// Tells the batch which key one of its requests will touch.
-    pub(crate) fn hint(&self, request: &Request, batch: &mut Batch<'_>) {
+    /// Tells the batch the first key of one of its requests, to be prefetched.
+    pub(crate) fn note_key(&self, request: &Request, batch: &mut Batch<'_>) {
         if !self.session.is_trusted() {
             return;
         }
-        batch.hint(&self.session, |index| {
+        batch.note_key(&self.session, |index| {
             request.argument(index, &self.received)
         });
     }
@@ -409,10 +411,15 @@ impl<S: Stream> Connection<S> {
 
     /// Sends as many of the replies as the stream takes; adds their bytes to `sent`.
     pub(crate) fn send(&mut self, sent: &mut u64) -> Sent {
+        let mut left = SEND_BYTES_PER_ITERATION;
         while !self.replies.is_empty() {
-            match send_once(&mut self.stream, &self.replies) {
+            if left == 0 {
+                return Sent::Enough;
+            }
+            match send_once(&mut self.stream, &self.replies, left) {
                 Ok(count) => {
                     self.replies.advance(count);
+                    left -= count;
                     *sent += count as u64;
                 }
                 Err(StreamError::WouldBlock) => return Sent::Partly,
@@ -431,15 +438,24 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// One call for as much as the stream takes at once.
-fn send_once<S: Stream>(stream: &mut S, output: &Output) -> Result<usize, StreamError> {
+/// One call for as much as the stream takes at once, at most `bytes_max`.
+fn send_once<S: Stream>(
+    stream: &mut S,
+    output: &Output,
+    bytes_max: usize,
+) -> Result<usize, StreamError> {
     if let Some(bytes) = output.single_run() {
-        return stream.send(bytes);
+        return stream.send(&bytes[..bytes.len().min(bytes_max)]);
     }
+    let mut left = bytes_max;
     let runs: SmallVec<[IoSlice<'_>; RUNS_PER_SEND]> = output
         .runs()
         .take(RUNS_PER_SEND)
-        .map(IoSlice::new)
+        .map_while(|run| {
+            let part = &run[..run.len().min(left)];
+            left -= part.len();
+            (!part.is_empty()).then(|| IoSlice::new(part))
+        })
         .collect();
     stream.send_vectored(&runs)
 }
@@ -458,6 +474,9 @@ const KEPT_BYTES_MAX: usize = 128 * 1024;
 /// An iteration ends here, so that one deep pipeline does not starve its neighbours.
 const REQUESTS_PER_ITERATION: usize = 1024;
 const REPLY_BYTES_PER_ITERATION: usize = 256 * 1024;
+
+/// One iteration sends at most so much to one client.
+const SEND_BYTES_PER_ITERATION: usize = 1024 * 1024;
 
 /// What a connection may keep between iterations.
 const IDLE_BYTES_MAX: usize = 1024;

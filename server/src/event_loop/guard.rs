@@ -6,15 +6,15 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::config::{ClientMemory, Config};
+use crate::core::clients::Client;
+use crate::core::state::NodeState;
 use crate::event_loop::closing::ClosingLines;
 use crate::event_loop::connection::{Connection, Stage};
 use crate::event_loop::idle_reaper::IdleReaper;
 use crate::event_loop::limits::{Activity, ConnectionLimits, Reason};
 use crate::event_loop::memory::{Account, Candidate, Held, largest, oldest};
 use crate::event_loop::stream::Stream;
-use crate::node::shared::Shared;
 use crate::protocol::ProtocolError;
-use crate::session::clients::Client;
 
 /// What a worker knows of limits.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(shared: &Shared) -> Self {
-        let version = shared.settings.version();
-        let config = shared.settings.config();
+    pub(crate) fn new(node: &NodeState) -> Self {
+        let version = node.settings.version();
+        let config = node.settings.config();
         let limits = ConnectionLimits::new(&config);
         Self {
             limits,
@@ -82,14 +82,14 @@ impl Guard {
     /// Why a connection whose replies have just been made has to go, if it has to.
     pub(crate) fn judge_output<S: Stream>(
         &self,
-        shared: &Shared,
+        node: &NodeState,
         connection: &mut Connection<S>,
     ) -> Option<Reason> {
         let output_bytes = connection.output_bytes();
         if output_bytes <= self.unlimited_output_bytes {
             return None;
         }
-        let now_ns = shared.clock.raw_ns();
+        let now_ns = node.clock.raw_ns();
         self.limits
             .output_verdict(now_ns, output_bytes, &mut connection.over_soft_limit)
     }
@@ -97,14 +97,14 @@ impl Guard {
     /// Those whose time is up, among the connections that are to be looked at now.
     pub(crate) fn due<S: Stream>(
         &mut self,
-        shared: &Shared,
+        node: &NodeState,
         connections: &mut Slab<Connection<S>>,
     ) -> Vec<(usize, Reason)> {
-        self.follow_settings(shared);
+        self.follow_settings(node);
         if !self.idle_reaper.is_running() {
             return Vec::new();
         }
-        let now_ns = shared.clock.raw_ns();
+        let now_ns = node.clock.raw_ns();
         let Some(part) = self.idle_reaper.take_due(now_ns, connections.capacity()) else {
             return Vec::new();
         };
@@ -138,28 +138,28 @@ impl Guard {
     /// hold too much.
     pub(crate) fn excessive<S: Stream>(
         &mut self,
-        shared: &Shared,
+        node: &NodeState,
         connections: &Slab<Connection<S>>,
     ) -> Vec<(usize, Reason)> {
-        let has_changed = self.account.publish(&shared.clients.buffer_bytes);
+        let has_changed = self.account.publish(&node.clients.buffer_bytes);
         if !has_changed && !self.looks_again {
             return Vec::new();
         }
-        let chosen = self.choose(shared, connections);
+        let chosen = self.choose(node, connections);
         self.looks_again = !chosen.is_empty();
         chosen
     }
 
     fn choose<S: Stream>(
         &self,
-        shared: &Shared,
+        node: &NodeState,
         connections: &Slab<Connection<S>>,
     ) -> Vec<(usize, Reason)> {
         let open = || {
             let all = connections.iter();
             all.filter(|(_, connection)| !matches!(connection.stage, Stage::Closed))
         };
-        let excess = self.account.unauthenticated_excess(shared.workers);
+        let excess = self.account.unauthenticated_excess(node.facts.workers);
         if excess > 0 {
             let unauthenticated = open().filter(|(_, one)| one.counted.unauthenticated_bytes > 0);
             let candidates = unauthenticated.map(|(slot, connection)| {
@@ -171,12 +171,14 @@ impl Guard {
                 .map(|slot| (slot, Reason::UnauthenticatedMemory))
                 .collect();
         }
-        let sum_bytes = shared.clients.buffer_bytes.load(Ordering::Relaxed);
+        let sum_bytes = node.clients.buffer_bytes.load(Ordering::Relaxed);
         if self.memory_limit_bytes == 0 || sum_bytes <= self.memory_limit_bytes {
             return Vec::new();
         }
         let limit_bytes = self.memory_limit_bytes;
-        let excess = self.account.excess(sum_bytes, limit_bytes, shared.workers);
+        let excess = self
+            .account
+            .excess(sum_bytes, limit_bytes, node.facts.workers);
         let candidates = open().map(|(slot, connection)| Candidate {
             connection: slot,
             bytes: connection.counted.bytes(),
@@ -189,37 +191,37 @@ impl Guard {
     }
 
     /// Brings the sum of all workers up to date.
-    pub(crate) fn publish(&mut self, shared: &Shared) {
-        self.account.publish(&shared.clients.buffer_bytes);
+    pub(crate) fn publish(&mut self, node: &NodeState) {
+        self.account.publish(&node.clients.buffer_bytes);
     }
 
     /// Counts a client that is closed because of a limit, and says so.
-    pub(crate) fn note_closed(&mut self, shared: &Shared, client: &Client, reason: Reason) {
-        let now_ns = shared.clock.raw_ns();
-        let closed = &shared.statistics.closed;
+    pub(crate) fn note_closed(&mut self, node: &NodeState, client: &Client, reason: Reason) {
+        let now_ns = node.clock.raw_ns();
+        let closed = &node.statistics.closed;
         self.lines.note(reason, client, closed, now_ns);
     }
 
     /// The same for a client that is closed for what it sent.
     pub(crate) fn note_protocol_error(
         &mut self,
-        shared: &Shared,
+        node: &NodeState,
         client: &Client,
         error: &ProtocolError,
     ) {
-        let (closed, now_ns) = (&shared.statistics.closed, shared.clock.raw_ns());
+        let (closed, now_ns) = (&node.statistics.closed, node.clock.raw_ns());
         self.lines
             .note_protocol_error(error, client, closed, now_ns);
     }
 
     /// Takes over what CONFIG SET has changed.
-    fn follow_settings(&mut self, shared: &Shared) {
-        let version = shared.settings.version();
+    fn follow_settings(&mut self, node: &NodeState) {
+        let version = node.settings.version();
         if version == self.version {
             return;
         }
         self.version = version;
-        let config = shared.settings.config();
+        let config = node.settings.config();
         self.limits = ConnectionLimits::new(&config);
         self.unlimited_output_bytes = self.limits.unlimited_output_bytes();
         self.memory_limit_bytes = memory_limit_bytes(&config);

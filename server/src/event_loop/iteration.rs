@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use slab::Slab;
 
+use crate::core::state::NodeState;
 use crate::event_loop::connection::{Connection, Received};
 use crate::event_loop::stream::Stream;
-use crate::node::shared::Shared;
 use crate::protocol::Request;
 use crate::session::{Batch, Next};
 
@@ -51,12 +51,12 @@ impl Iteration {
     /// Takes in what a client sends that waits.
     pub(crate) fn receive_waiting<S: Stream>(
         &mut self,
-        shared: &Shared,
+        node: &NodeState,
         connection: &mut Connection<S>,
     ) -> Received {
         let received = connection.receive_waiting(&mut self.buffer);
         if let Received::Bytes(count) = received {
-            let counter = &shared.statistics.bytes_in;
+            let counter = &node.statistics.bytes_in;
             counter.fetch_add(count as u64, Ordering::Relaxed);
         }
         received
@@ -65,12 +65,12 @@ impl Iteration {
     /// Runs the iteration; reiterations whose it was. Replies stay with the connections.
     pub(crate) fn run<S: Stream>(
         &mut self,
-        shared: &Arc<Shared>,
+        node: &Arc<NodeState>,
         connections: &mut Slab<Connection<S>>,
     ) -> Vec<usize> {
         let mut slots = std::mem::replace(&mut self.slots, std::mem::take(&mut self.spare));
-        let received = self.receive(&slots, shared, connections);
-        let executed = self.execute(&slots[..received], shared, connections);
+        let received = self.receive(&slots, node, connections);
+        let executed = self.execute(&slots[..received], node, connections);
         self.postponed = received - executed;
         for &slot in &slots[executed..received] {
             connections[slot].is_queued = true;
@@ -102,7 +102,7 @@ impl Iteration {
     fn receive<S: Stream>(
         &mut self,
         slots: &[usize],
-        shared: &Shared,
+        node: &NodeState,
         connections: &mut Slab<Connection<S>>,
     ) -> usize {
         let (mut bytes, mut waiting_bytes, mut count) = (0, 0, 0);
@@ -123,7 +123,7 @@ impl Iteration {
                 Received::End => connection.then = Next::Close,
             }
         }
-        let counter = &shared.statistics.bytes_in;
+        let counter = &node.statistics.bytes_in;
         counter.fetch_add(bytes, Ordering::Relaxed);
         count
     }
@@ -134,15 +134,15 @@ impl Iteration {
     fn execute<S: Stream>(
         &mut self,
         mut slots: &[usize],
-        shared: &Arc<Shared>,
+        node: &Arc<NodeState>,
         connections: &mut Slab<Connection<S>>,
     ) -> usize {
-        let mut batch = Batch::new(shared);
+        let mut batch = Batch::new(node);
         let (mut reply_bytes, mut count) = (0, 0);
         while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
             self.collect(slots, connections);
             let (group, rest) = slots.split_at(self.counts.len());
-            self.warm(group, connections, &mut batch);
+            self.prefetch(group, connections, &mut batch);
             let mut requests = self.requests.drain(..);
             for (&slot, of_this) in group.iter().zip(self.counts.drain(..)) {
                 let connection = &mut connections[slot];
@@ -160,7 +160,7 @@ impl Iteration {
                 if connection.is_partial() {
                     connection.note_partial(batch.raw_ns());
                 }
-                batch.breathe();
+                batch.yield_engine();
             }
             slots = rest;
         }
@@ -179,8 +179,8 @@ impl Iteration {
         }
     }
 
-    /// Lets memory answer for the keys of several connections at once.
-    fn warm<S: Stream>(
+    /// Prefetches the keys of several connections at once.
+    fn prefetch<S: Stream>(
         &self,
         group: &[usize],
         connections: &Slab<Connection<S>>,
@@ -192,10 +192,10 @@ impl Iteration {
         let mut requests = self.requests.iter();
         for (&slot, &count) in group.iter().zip(&self.counts) {
             for request in requests.by_ref().take(count) {
-                connections[slot].hint(request, batch);
+                connections[slot].note_key(request, batch);
             }
         }
-        batch.warm();
+        batch.prefetch();
     }
 }
 

@@ -46,16 +46,16 @@ impl Clock for SendingClock {
 fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
     let clock = Arc::new(SendingClock::default());
     let disk = Arc::new(MemoryDisk::new());
-    let (shared, _, _jobs) = for_tests::started(Config::default(), disk, clock.clone());
+    let (node, _, _jobs) = for_tests::started(Config::default(), disk, clock.clone());
     let client = Pipe::new(usize::MAX, None);
     let mut connections = Slab::new();
-    let session = for_tests::session(&shared);
+    let session = for_tests::session(&node);
     let slot = connections.insert(Connection::new(client.stream(), session));
     let mut iteration = Iteration::default();
     let mut run = |connections: &mut Slab<Connection<PipeStream>>| {
         connections[slot].note_readable(false);
         iteration.queue(slot, &mut connections[slot]);
-        let slots = iteration.run(&shared, connections);
+        let slots = iteration.run(&node, connections);
         iteration.give_back(slots);
         connections[slot].has_replies()
     };

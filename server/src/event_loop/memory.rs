@@ -25,7 +25,7 @@ pub(crate) struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     bytes: usize,
-    /// What of it the shared sum has.
+    /// What of it the node sum has.
     told_bytes: usize,
     unauthenticated_bytes: usize,
 }

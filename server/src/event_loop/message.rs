@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::core::clients::Client;
 use crate::session::Blocked;
-use crate::session::clients::Client;
 
 /// What an event loop is told by others than its streams.
 #[derive(Debug)]

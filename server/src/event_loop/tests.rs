@@ -10,8 +10,8 @@ use super::pipe::{Pipe, PipeStream};
 use super::*;
 use crate::clock::SettableClock;
 use crate::config::{ClientMemory, Config};
+use crate::core::log_queue::Jobs;
 use crate::node::for_tests;
-use crate::node::log_thread::Jobs;
 
 /// An event loop whose iterations a test takes.
 struct Stepped {
@@ -25,9 +25,9 @@ impl Stepped {
         let mut config = Config::default();
         change(&mut config);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
-        let (shared, preparer, jobs) = for_tests::started(config, disk, clock);
+        let (node, preparer, jobs) = for_tests::started(config, disk, clock);
         Self {
-            event_loop: EventLoop::new(shared),
+            event_loop: EventLoop::new(node),
             pipes: Vec::new(),
             _kept: (preparer, jobs),
         }
@@ -36,10 +36,10 @@ impl Stepped {
     /// A client that the event loop has just learned of.
     fn connect(&mut self) -> (Pipe, Arc<Client>) {
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let shared = &self.event_loop.shared;
-        let client = shared.clients.add((nobody, nobody), 0, 0);
-        if shared.config.requirepass.is_some() {
-            shared.clients.note_unauthenticated(&client);
+        let node = &self.event_loop.node;
+        let client = node.clients.add((nobody, nobody), 0, 0);
+        if node.config.requirepass.is_some() {
+            node.clients.note_unauthenticated(&client);
         }
         let pipe = Pipe::new(usize::MAX, None);
         let slot = self.event_loop.next_slot();
@@ -111,7 +111,7 @@ fn requests_that_wait_for_long_replies_of_others_are_counted_and_bounded() {
         let connections = node.event_loop.connections.iter();
         let held: Vec<_> = connections.map(|(_, one)| one.held()).collect();
         let sum: usize = held.iter().map(|one| one.bytes()).sum();
-        let counted = &node.event_loop.shared.clients.buffer_bytes;
+        let counted = &node.event_loop.node.clients.buffer_bytes;
         assert_eq!(counted.load(Ordering::Relaxed), sum);
         let read = held.iter().filter(|one| one.input_bytes > 0).count();
         let bound = read_before.replace(read).unwrap_or(160);
@@ -162,4 +162,50 @@ fn clients_that_send_no_requests_write_few_lines() {
     }
     assert_eq!(node.event_loop.connections.len(), 0);
     assert_eq!(node.event_loop.guard.lines.left_out(), 20);
+}
+
+/// What it has executed is visible to others, and WAITAOF of anybody must cover it.
+#[test]
+fn what_a_client_that_is_closed_for_its_output_has_executed_is_written() {
+    let mut node = Stepped::new(|config| {
+        config
+            .set("client-output-buffer-limit", &["normal", "1000", "0", "0"])
+            .unwrap();
+    });
+    let client = node.client();
+    let value = "v".repeat(2_000);
+    let set = request(&["SET", "a", &value, "PX", "90000"]);
+    client.send((set + &request(&["GET", "a"])).as_bytes());
+    node.iterate();
+    assert!(client.is_closed());
+    let node = &node.event_loop.node;
+    let appended = node.lock().unwrap().appender.next_position().get() - 1;
+    assert_eq!(node.commit.written(), appended);
+}
+
+/// Such a client would be sent to for as long as it reads, while others wait.
+#[test]
+fn one_iteration_sends_a_bounded_part_of_long_replies() {
+    let mut node = Stepped::new(|config| config.appendonly = false);
+    let client = node.client();
+    let value = "v".repeat(1_000_000);
+    let set = request(&["SET", "long", &value, "PX", "90000"]);
+    node.ask(&client, set.as_bytes(), b"+OK\r\n");
+    client.send(request(&[&["MGET"][..], &["long"; 5]].concat()).as_bytes());
+    let mut longest = 0;
+    let mut received = 0;
+    for _ in 0..8 {
+        node.iterate();
+        let sent = client.take_received().len();
+        longest = longest.max(sent);
+        received += sent;
+        let is_done = received > 5 * value.len();
+        assert_eq!(node.event_loop.pause() == Some(Duration::ZERO), !is_done);
+        if is_done {
+            break;
+        }
+    }
+    let overhead = b"*5\r\n".len() + 5 * b"$1000000\r\n\r\n".len();
+    assert_eq!(received, 5 * value.len() + overhead);
+    assert_eq!(longest, 1024 * 1024);
 }

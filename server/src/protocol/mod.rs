@@ -1,10 +1,7 @@
 //! The protocol edge: bytes to arguments, replies to bytes. It knows neither commands nor sockets.
 
-mod double;
 mod error;
-mod inline;
 mod limits;
-pub(crate) mod number;
 mod output;
 pub mod reply;
 #[cfg(test)]

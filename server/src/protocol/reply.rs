@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use quorlock_engine::{Protocol, Reply};
+use quorlock_engine::{Protocol, Reply, double_text};
 use smallvec::SmallVec;
 
-use super::{Output, double};
+use super::Output;
 
 /// Appends `reply` to `out`.
 pub fn write(out: &mut Output, reply: &Reply, protocol: Protocol) {
@@ -142,7 +142,7 @@ fn write_number(out: &mut Vec<u8>, kind: u8, value: impl itoa::Integer) {
 }
 
 fn write_double(out: &mut Vec<u8>, value: f64, is_resp3: bool) {
-    let text = double::format(value);
+    let text = double_text(value);
     if is_resp3 {
         write_line(out, b',', text.as_bytes());
     } else {

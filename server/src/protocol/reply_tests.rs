@@ -53,7 +53,9 @@ fn as_resp2(value: &Reply) -> Resp2 {
                 .flat_map(|(key, value)| [as_resp2(key), as_resp2(value)])
                 .collect(),
         ),
-        Reply::Double(value) => Resp2::BulkString(super::double::format(*value).into_bytes()),
+        Reply::Double(value) => {
+            Resp2::BulkString(quorlock_engine::double_text(*value).into_bytes())
+        }
         Reply::Boolean(value) => Resp2::Integer(i64::from(*value)),
         Reply::Error(error) => Resp2::Error(error_text(error)),
     }

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use mio::{Registry, Token, Waker};
 
+use crate::core::clients::Client;
 use crate::event_loop::message::Message;
-use crate::session::clients::Client;
 
 /// What comes to a worker.
 #[derive(Debug)]

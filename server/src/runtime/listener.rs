@@ -10,15 +10,16 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
+use crate::config::Bind;
+use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
-use crate::node::shared::Shared;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
 
 /// Binds one address; port 0 takes a free one.
 ///
 /// # Errors
 /// When the address is taken or not this machine's.
-pub(crate) fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
+fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -36,6 +37,44 @@ pub(crate) fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::Tc
     Ok(socket.into())
 }
 
+/// An address that cannot be listened on.
+#[derive(Debug)]
+pub(crate) struct BindError {
+    pub(crate) address: SocketAddr,
+    /// What the system said.
+    pub(crate) reason: String,
+}
+
+/// Binds all addresses to one port; where it is 0 the first one finds a free one and the others take
+/// the same. An optional address that this machine does not have is left out.
+///
+/// # Errors
+/// The first address that cannot be listened on, and why.
+pub(crate) fn bind_all(
+    addresses: &[Bind],
+    mut port: u16,
+    backlog: u32,
+) -> Result<Vec<std::net::TcpListener>, BindError> {
+    let mut listeners: Vec<std::net::TcpListener> = Vec::new();
+    for address in addresses {
+        let wanted = SocketAddr::new(address.address, port);
+        match bind(wanted, backlog) {
+            Ok(bound) => {
+                port = bound.local_addr().map_or(port, |address| address.port());
+                listeners.push(bound);
+            }
+            Err(error) if address.is_optional && error.kind() != io::ErrorKind::AddrInUse => {}
+            Err(error) => {
+                return Err(BindError {
+                    address: wanted,
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+    Ok(listeners)
+}
+
 /// Whether clients on other machines cannot reach this address.
 pub(crate) fn is_local(address: &IpAddr) -> bool {
     address.is_loopback()
@@ -44,7 +83,7 @@ pub(crate) fn is_local(address: &IpAddr) -> bool {
 /// Accepts for ever and deals the connections out to the workers in turn.
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
@@ -55,8 +94,8 @@ pub(crate) async fn accept(
                 let Ok(stream) = stream.into_std() else {
                     continue;
                 };
-                if is_foreign(&peer, &shared) {
-                    refuse(&stream, &shared, DENIED);
+                if is_foreign(&peer, &node) {
+                    refuse(&stream, &node, DENIED);
                     continue;
                 }
                 stream
@@ -68,12 +107,12 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        if !has_room(&shared, &workers).await {
-            refuse(&stream, &shared, FULL);
+        if !has_room(&node, &workers).await {
+            refuse(&stream, &node, FULL);
             continue;
         }
         next = next.wrapping_add(1) % workers.len();
-        let handover = match admit(stream, &shared, next) {
+        let handover = match admit(stream, &node, next) {
             Ok(handover) => handover,
             Err(error) => {
                 tracing::info!("a client left before it was served: {error}");
@@ -89,9 +128,9 @@ pub(crate) async fn accept(
 /// Whether another client can be served. At `maxclients` the oldest one that has not authenticated goes,
 /// so that connections that never do cannot keep out those that will. Whoever sends the password with
 /// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
-async fn has_room(shared: &Shared, workers: &[Inbox]) -> bool {
-    let clients = &shared.clients;
-    while clients.count() >= shared.config.maxclients {
+async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
+    let clients = &node.clients;
+    while clients.count() >= node.config.maxclients {
         let Some(oldest) = clients.oldest_unauthenticated() else {
             return false;
         };
@@ -105,21 +144,21 @@ async fn has_room(shared: &Shared, workers: &[Inbox]) -> bool {
 }
 
 /// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
-fn admit(stream: std::net::TcpStream, shared: &Shared, worker: usize) -> io::Result<Handover> {
-    tune(&stream, shared)?;
+fn admit(stream: std::net::TcpStream, node: &NodeState, worker: usize) -> io::Result<Handover> {
+    tune(&stream, node)?;
     let addresses = (stream.peer_addr()?, stream.local_addr()?);
-    let now_raw_ns = shared.clock.raw_ns();
-    let client = shared.clients.add(addresses, now_raw_ns, worker);
-    if shared.config.requirepass.is_some() {
-        shared.clients.note_unauthenticated(&client);
+    let now_raw_ns = node.clock.raw_ns();
+    let client = node.clients.add(addresses, now_raw_ns, worker);
+    if node.config.requirepass.is_some() {
+        node.clients.note_unauthenticated(&client);
     }
     Ok(Handover { stream, client })
 }
 
-fn tune(stream: &std::net::TcpStream, shared: &Shared) -> io::Result<()> {
+fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    if let Some(every) = shared.config.tcp_keepalive {
+    if let Some(every) = node.config.tcp_keepalive {
         let third = (every / 3).max(Duration::from_secs(1));
         let probes = TcpKeepalive::new()
             .with_time(every)
@@ -131,15 +170,14 @@ fn tune(stream: &std::net::TcpStream, shared: &Shared) -> io::Result<()> {
 }
 
 /// Protected mode: without a password only this machine may connect.
-fn is_foreign(peer: &SocketAddr, shared: &Shared) -> bool {
-    shared.config.protected_mode
-        && shared.config.requirepass.is_none()
+fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
+    node.config.protected_mode
+        && node.config.requirepass.is_none()
         && !is_local(&peer.ip().to_canonical())
 }
 
-fn refuse(mut stream: &std::net::TcpStream, shared: &Shared, why: &[u8]) {
-    shared
-        .statistics
+fn refuse(mut stream: &std::net::TcpStream, node: &NodeState, why: &[u8]) {
+    node.statistics
         .rejected
         .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     // The socket is non-blocking and new: the line fits or the client sees a close.

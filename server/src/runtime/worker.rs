@@ -15,18 +15,18 @@ use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::core::log_queue::Job;
+use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::coalescing::SLEEP;
 use crate::event_loop::message::{Message, Task};
-use crate::node::alarm::Alarm;
-use crate::node::log_thread::Job;
-use crate::node::shared::Shared;
+use crate::runtime::alarm::Alarm;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
 use crate::session::Blocked;
 
 /// One worker.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     poll: Poll,
     inbox: Inbox,
     incoming: Receiver<Incoming>,
@@ -42,12 +42,12 @@ impl Worker {
     ///
     /// # Errors
     /// When the system has no descriptors to give.
-    pub(crate) fn new(shared: Arc<Shared>, runtime: Handle) -> io::Result<Self> {
+    pub(crate) fn new(node: Arc<NodeState>, runtime: Handle) -> io::Result<Self> {
         let poll = Poll::new()?;
         let (inbox, incoming) = Inbox::new(poll.registry(), INBOX)?;
         Ok(Self {
-            event_loop: EventLoop::new(Arc::clone(&shared)),
-            shared,
+            event_loop: EventLoop::new(Arc::clone(&node)),
+            node,
             poll,
             inbox,
             incoming,
@@ -64,13 +64,13 @@ impl Worker {
     pub(crate) fn run(mut self) {
         // Else the system adds up to 50 us to a sleep. Where it refuses this, sleeps are longer.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let shared = Arc::clone(&self.shared);
-        let _alarm = Alarm::new(&shared, "a worker");
+        let node = Arc::clone(&self.node);
+        let _alarm = Alarm::new(&node, "a worker");
         let mut events = Events::with_capacity(EVENTS);
         while !self.event_loop.has_ended() {
             if let Err(error) = self.step(&mut events) {
                 let failure = format!("a worker cannot poll its sockets: {error}");
-                self.shared.fail(&self.shared.commit.fail(&failure));
+                self.node.fail(&self.node.commit.fail(&failure));
                 break;
             }
         }
@@ -151,7 +151,7 @@ impl Worker {
             Ok(()) => self.event_loop.open(stream, client),
             Err(error) => {
                 tracing::warn!("cannot serve a client: {error}");
-                self.shared.clients.remove(client.id);
+                self.node.clients.remove(client.id);
             }
         }
     }
@@ -160,9 +160,7 @@ impl Worker {
         for task in self.event_loop.take_tasks() {
             let job = |message, job: fn(Box<dyn FnOnce() + Send>) -> Job| {
                 let told = self.inbox.told_on_drop(message);
-                self.shared
-                    .log_thread
-                    .send(job(Box::new(move || drop(told))));
+                self.node.log_queue.send(job(Box::new(move || drop(told))));
             };
             match task {
                 Task::Sync => job(Message::Synced, Job::SyncNow),
@@ -172,8 +170,8 @@ impl Worker {
                     client_id,
                     blocked,
                 } => {
-                    let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
-                    let waited = wait(shared, inbox, connection, client_id, blocked);
+                    let (node, inbox) = (Arc::clone(&self.node), self.inbox.clone());
+                    let waited = wait(node, inbox, connection, client_id, blocked);
                     let task = self.runtime.spawn(waited);
                     self.waiting.insert(client_id, task.abort_handle());
                 }
@@ -189,13 +187,13 @@ impl Worker {
 
 /// Waits with a client, and tells its worker when that is over.
 async fn wait(
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     inbox: Inbox,
     connection: usize,
     client_id: u64,
     blocked: Blocked,
 ) {
-    blocked.over(&shared).await;
+    blocked.over(&node).await;
     inbox.send(Incoming::Message(Message::Unblocked {
         connection,
         client_id,

@@ -6,13 +6,16 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use quorlock_engine::{Command, ErrorReply, Flags, Hint, LogLine, Moment, Reply, spec_named};
+use quorlock_engine::{
+    Command, ErrorReply, Flags, KeyHash, LogLine, Moment, Reply, is_arity, spec_named,
+};
 use smallvec::SmallVec;
 
-use crate::node::commit::Failure;
-use crate::node::core::{Core, Wait};
-use crate::node::durable_counts::Counts;
-use crate::node::shared::Shared;
+use crate::core::commit::Failure;
+use crate::core::durable_counts::Counts;
+use crate::core::executor::Executor;
+use crate::core::state::NodeState;
+use crate::core::wait::Wait;
 use crate::protocol::{Output, reply};
 use crate::session::blocked::Blocked;
 use crate::session::{Session, table};
@@ -33,16 +36,16 @@ pub(crate) enum Next {
 
 /// One turn's access to the node.
 pub(crate) struct Batch<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
-    core: Option<(MutexGuard<'a, Core>, Moment)>,
+    pub(crate) node: &'a Arc<NodeState>,
+    executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw_ns: Option<u64>,
     /// What the connection's earlier replies wait for, and so those of later requests.
     owed: Wait,
     /// For the node's log, once the engine is released.
     lines: Vec<Line>,
-    /// Where the keys of this batch are.
-    hints: SmallVec<[Hint; HINTS_INLINE]>,
+    /// The keys to prefetch.
+    keys: SmallVec<[KeyHash; KEYS_INLINE]>,
     /// Commands under the present lock, and whether a script was among them.
     under_lock: usize,
     has_run_script: bool,
@@ -74,14 +77,14 @@ pub(crate) enum Answer {
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>) -> Self {
+    pub(crate) fn new(node: &'a Arc<NodeState>) -> Self {
         Self {
-            shared,
-            core: None,
+            node,
+            executor: None,
             raw_ns: None,
             owed: Wait::default(),
             lines: Vec::new(),
-            hints: SmallVec::new(),
+            keys: SmallVec::new(),
             under_lock: 0,
             has_run_script: false,
             commands: 0,
@@ -140,16 +143,16 @@ impl<'a> Batch<'a> {
             };
             // Once: the disk may turn out to be full.
             let has_waited = std::mem::take(&mut session.has_waited_for_segment);
-            let (core, now) = self.core()?;
-            if !has_waited && core.waits_for_segment(&command) {
+            let (executor, now) = self.executor()?;
+            if !has_waited && executor.waits_for_segment(&command) {
                 session.has_waited_for_segment = true;
                 return Ok(Answer::LacksSegment);
             }
-            let reply = core.execute(now, &session.caller, &command, wait);
-            let is_long = core.reply_bytes() >= LONG_REPLY_BYTES;
+            let reply = executor.execute(now, &session.caller, &command, wait);
+            let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
             session.position = session.position.max(wait.position());
             if spec.flags.contains(Flags::SCRIPT) {
-                let lines = core.engine.take_script_log();
+                let lines = executor.engine.take_script_log();
                 self.has_run_script = true;
                 self.note_script_log(lines);
             }
@@ -171,7 +174,7 @@ impl<'a> Batch<'a> {
             return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
         session.note_command(row.name);
-        if !row.takes(arguments.len()) {
+        if !is_arity(row.arity, arguments.len()) {
             return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
                 row.name,
             ))));
@@ -190,9 +193,9 @@ impl<'a> Batch<'a> {
     /// How many keys each database holds, as far as the reply may reveal it without waiting for more
     /// than it does.
     pub(crate) fn counts_shown(&mut self) -> Result<Counts, Failure> {
-        let (shared, owed) = (self.shared, self.owed);
-        let (core, _) = self.core()?;
-        Ok(shared.commit.counts_shown(core, owed))
+        let (node, owed) = (self.node, self.owed);
+        let (executor, _) = self.executor()?;
+        Ok(node.commit.counts_shown(executor, owed))
     }
 
     /// Warns the people who run the node, once the engine is released.
@@ -210,36 +213,36 @@ impl<'a> Batch<'a> {
 
     /// The raw clock at the last moment of this turn.
     pub(crate) fn raw_ns(&mut self) -> u64 {
-        *self
-            .raw_ns
-            .get_or_insert_with(|| self.shared.clock.raw_ns())
+        *self.raw_ns.get_or_insert_with(|| self.node.clock.raw_ns())
     }
 
-    /// Notes which key a request will touch, for [`Batch::warm`].
-    pub(crate) fn hint<'b>(
+    /// Notes the first key of a request, for [`Batch::prefetch`].
+    pub(crate) fn note_key<'b>(
         &mut self,
         session: &Session,
         argument: impl Fn(usize) -> Option<&'b [u8]>,
     ) {
         // A poisoned lock is reported by the commands.
-        let Ok((core, _)) = self.core() else { return };
-        if let Some(hint) = core.engine.hint(session.caller.database, argument) {
-            self.hints.push(hint);
+        let Ok((executor, _)) = self.executor() else {
+            return;
+        };
+        let database = session.caller.database;
+        if let Some(key) = executor.engine.first_key_hash(database, argument) {
+            self.keys.push(key);
         }
     }
 
-    /// Fetches the places of all noted keys into the processor's caches at once: one after the other,
-    /// each would be waited for.
-    pub(crate) fn warm(&mut self) {
-        if let Some((core, _)) = &self.core {
-            core.engine.warm(&self.hints);
+    /// Prefetches all noted keys.
+    pub(crate) fn prefetch(&mut self) {
+        if let Some((executor, _)) = &self.executor {
+            executor.engine.prefetch(&self.keys);
         }
-        self.hints.clear();
+        self.keys.clear();
     }
 
     /// Between two connections: lets others have the engine after many commands, and takes a new
     /// moment after a script, which may have run for long.
-    pub(crate) fn breathe(&mut self) {
+    pub(crate) fn yield_engine(&mut self) {
         if self.has_run_script || self.under_lock >= COMMANDS_PER_LOCK {
             self.release();
         }
@@ -247,11 +250,11 @@ impl<'a> Batch<'a> {
 
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
-        if let Some((mut core, _)) = self.core.take() {
-            let wakes_maintenance = core.take_idle_wish();
-            drop(core);
+        if let Some((mut executor, _)) = self.executor.take() {
+            let wakes_maintenance = executor.take_idle_wish();
+            drop(executor);
             if wakes_maintenance {
-                self.shared.activity.notify_one();
+                self.node.signals.activity.notify_one();
             }
         }
         self.under_lock = 0;
@@ -261,26 +264,26 @@ impl<'a> Batch<'a> {
 
     #[cfg(test)]
     pub(crate) fn holds_engine(&self) -> bool {
-        self.core.is_some()
+        self.executor.is_some()
     }
 
     /// The engine, locked, and the moment of this turn.
-    pub(crate) fn core(&mut self) -> Result<(&mut Core, Moment), Failure> {
-        if self.core.is_none() {
-            let mut core = self.shared.lock()?;
-            let now = core.now(&*self.shared.clock);
-            self.raw_ns = Some(core.time.raw_ns);
-            self.core = Some((core, now));
+    pub(crate) fn executor(&mut self) -> Result<(&mut Executor, Moment), Failure> {
+        if self.executor.is_none() {
+            let mut executor = self.node.lock()?;
+            let now = executor.now(&*self.node.clock);
+            self.raw_ns = Some(executor.time.raw_ns);
+            self.executor = Some((executor, now));
         }
-        let (core, now) = self.core.as_mut().expect("locked on the lines above");
-        Ok((&mut *core, *now))
+        let (executor, now) = self.executor.as_mut().expect("locked on the lines above");
+        Ok((&mut *executor, *now))
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         self.release();
-        let statistics = &self.shared.statistics;
+        let statistics = &self.node.statistics;
         statistics
             .commands
             .fetch_add(self.commands, Ordering::Relaxed);
@@ -319,7 +322,7 @@ impl Line {
 
 /// The engine is released between connections after so many commands.
 const COMMANDS_PER_LOCK: usize = 256;
-const HINTS_INLINE: usize = 64;
+const KEYS_INLINE: usize = 64;
 /// The engine is released before a reply of this size is rendered, which takes about as long as
 /// releasing and locking it.
 const LONG_REPLY_BYTES: usize = 64 * 1024;

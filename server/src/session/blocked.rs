@@ -5,11 +5,10 @@
 //! cannot happen would only end with the timeout.
 
 use quorlock_engine::control::Durability;
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
-use crate::node::commit::Failure;
-use crate::node::shared::Shared;
-use crate::protocol::number::parse_integer as integer;
+use crate::core::commit::Failure;
+use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -24,10 +23,10 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// Resolves when the position is synced, the time is up, or the log has failed. An orderly
     /// stop syncs everything, so it ends this as well.
-    pub(crate) async fn over(self, shared: &Shared) {
+    pub(crate) async fn over(self, node: &NodeState) {
         loop {
-            let progress = shared.commit.progress();
-            if self.is_over(shared) {
+            let progress = node.commit.progress();
+            if self.is_over(node) {
                 return;
             }
             let Some(until) = self.until_raw_ns else {
@@ -36,34 +35,34 @@ impl Blocked {
             };
             tokio::select! {
                 () = progress => {}
-                () = shared.clock.pause_until(until) => {}
+                () = node.clock.pause_until(until) => {}
             }
         }
     }
 
     /// Whether the position is synced, the time is up, or the log has failed.
-    pub(crate) fn is_over(self, shared: &Shared) -> bool {
-        self.is_synced(shared)
-            || shared.commit.failure().is_some()
+    pub(crate) fn is_over(self, node: &NodeState) -> bool {
+        self.is_synced(node)
+            || node.commit.failure().is_some()
             || self
                 .until_raw_ns
-                .is_some_and(|until| shared.clock.raw_ns() >= until)
+                .is_some_and(|until| node.clock.raw_ns() >= until)
     }
 
     /// What the client is told once it is over.
-    pub(crate) fn reply(self, shared: &Shared) -> Reply {
-        match shared.commit.failure() {
-            Some(failure) if !self.is_synced(shared) => Reply::Error(ErrorReply::new(format!(
+    pub(crate) fn reply(self, node: &NodeState) -> Reply {
+        match node.commit.failure() {
+            Some(failure) if !self.is_synced(node) => Reply::Error(ErrorReply::new(format!(
                 "MISCONF {failure}. Whether what this connection has written is on disk is \
                  unknown: treat its locks as not granted. The node stops"
             ))),
-            _ => acknowledged(self.is_synced(shared)),
+            _ => acknowledged(self.is_synced(node)),
         }
     }
 
     /// Whether what the client waits for is synced.
-    fn is_synced(self, shared: &Shared) -> bool {
-        shared.commit.synced() >= self.position
+    fn is_synced(self, node: &NodeState) -> bool {
+        node.commit.synced() >= self.position
     }
 }
 
@@ -72,12 +71,12 @@ pub(crate) fn waitaof(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let shared = batch.shared;
+    let node = batch.node;
     let (wants_local, timeout_ms) = match waitaof_arguments(arguments) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
-    if !shared.is_logged() {
+    if !node.is_logged() {
         return Ok(Answer::Reply(if wants_local {
             Reply::Error(NO_LOG)
         } else {
@@ -88,15 +87,15 @@ pub(crate) fn waitaof(
         position: session.position,
         until_raw_ns: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
-            shared.clock.raw_ns().saturating_add(timeout_ns)
+            node.clock.raw_ns().saturating_add(timeout_ns)
         }),
     };
-    if !wants_local || blocked.is_synced(shared) {
-        return Ok(Answer::Reply(acknowledged(blocked.is_synced(shared))));
+    if !wants_local || blocked.is_synced(node) {
+        return Ok(Answer::Reply(acknowledged(blocked.is_synced(node))));
     }
     // In `always` the replies before this one have asked for the sync already.
-    if shared.durability() != Durability::Always {
-        shared.log_thread.ask_for_sync();
+    if node.durability() != Durability::Always {
+        node.log_queue.ask_for_sync();
     }
     Ok(Answer::Wait(blocked))
 }
@@ -106,7 +105,7 @@ pub(crate) fn wait(
     _: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let parsed = integer(arguments[1])
+    let parsed = parse_integer(arguments[1])
         .ok_or(ErrorReply::NOT_AN_INTEGER)
         .and_then(|_| timeout(arguments[2]));
     Ok(Answer::Reply(match parsed {
@@ -117,11 +116,11 @@ pub(crate) fn wait(
 
 /// Whether the local sync is wanted, and the timeout in milliseconds.
 fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
-    let local = integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let local = parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     if !(0..=1).contains(&local) {
         return Err(LOCAL_RANGE);
     }
-    let replicas = integer(arguments[2]).ok_or(NOT_POSITIVE)?;
+    let replicas = parse_integer(arguments[2]).ok_or(NOT_POSITIVE)?;
     if replicas < 0 {
         return Err(NOT_POSITIVE);
     }
@@ -129,7 +128,7 @@ fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
 }
 
 fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
-    let timeout_ms = integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
+    let timeout_ms = parse_integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
     u64::try_from(timeout_ms).map_err(|_| TIMEOUT_NEGATIVE)
 }
 

@@ -1,6 +1,6 @@
 //! The table of commands about the connection and the node. One row is one command.
 
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{Session, about, blocked, client, config, greeting, info};
 
@@ -20,18 +20,6 @@ pub(crate) struct Row {
 }
 
 pub(crate) type Run = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
-
-impl Row {
-    /// Whether a request of this many words fits.
-    pub(crate) fn takes(&self, words: usize) -> bool {
-        let least = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 {
-            words >= least
-        } else {
-            words == least
-        }
-    }
-}
 
 /// The row for a name in any case.
 pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
@@ -93,5 +81,26 @@ impl Row {
     const fn admin(mut self) -> Self {
         self.flags = &["admin", "noscript", "no_async_loading"];
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_book_lists_every_command() {
+        let book = include_str!("../../../docs/book/compatibility.md");
+        let (_, rest) = book.split_once("## Commands").expect("the section");
+        let (section, _) = rest.split_once("\n## ").expect("a section after it");
+        let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+        let listed: Vec<&str> = section.split(|c: char| !is_part(c)).collect();
+        let own = ROWS.iter().map(|row| row.name);
+        for name in quorlock_engine::all_specs()
+            .map(|spec| spec.name)
+            .chain(own)
+        {
+            assert!(listed.contains(&name.to_uppercase().as_str()), "{name}");
+        }
     }
 }

@@ -5,16 +5,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::core::log_queue::Job;
+use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::message::{Message, Task};
 use crate::event_loop::pipe::{Pipe, PipeStream};
-use crate::node::log_thread::Job;
-use crate::node::shared::Shared;
 use crate::session::Blocked;
 
 /// One event loop, its connections, and what it was told and has asked for.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     number: usize,
     event_loop: EventLoop<PipeStream>,
     inbox: Inbox,
@@ -34,10 +34,10 @@ struct Waiting {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> Worker {
+    pub(crate) fn new(node: Arc<NodeState>, number: usize) -> Worker {
         Worker {
-            event_loop: EventLoop::new(Arc::clone(&shared)),
-            shared,
+            event_loop: EventLoop::new(Arc::clone(&node)),
+            node,
             number,
             inbox: Inbox::default(),
             pipes: BTreeMap::new(),
@@ -48,10 +48,10 @@ impl Worker {
     /// Serves a client, as one that the listener has handed over.
     pub(crate) fn open(&mut self, pipe: &Pipe) {
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let now_raw_ns = self.shared.clock.raw_ns();
-        let clients = &self.shared.clients;
+        let now_raw_ns = self.node.clock.raw_ns();
+        let clients = &self.node.clients;
         let client = clients.add((nobody, nobody), now_raw_ns, self.number);
-        if self.shared.config.requirepass.is_some() {
+        if self.node.config.requirepass.is_some() {
             clients.note_unauthenticated(&client);
         }
         let slot = self.event_loop.next_slot();
@@ -88,8 +88,8 @@ impl Worker {
     }
 
     fn end_waits(&mut self) {
-        let shared = &self.shared;
-        let is_over = |waiting: &mut Waiting| waiting.blocked.is_over(shared);
+        let node = &self.node;
+        let is_over = |waiting: &mut Waiting| waiting.blocked.is_over(node);
         for over in self.waiting.extract_if(.., is_over) {
             self.event_loop.receive(Message::Unblocked {
                 connection: over.connection,
@@ -105,7 +105,7 @@ impl Worker {
                 let told = ToldOnDrop(Arc::clone(&self.inbox), Some(message));
                 Box::new(move || drop(told))
             };
-            let log_thread = &self.shared.log_thread;
+            let log_thread = &self.node.log_queue;
             match task {
                 Task::Sync => log_thread.send(Job::SyncNow(told(Message::Synced))),
                 Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),

@@ -1,6 +1,7 @@
 //! Arguments that are numbers or times, read as strictly as Redis reads them.
 
 use crate::error::ErrorReply;
+use crate::number::parse_integer;
 use crate::time::{Deadline, Moment};
 
 /// Whether an argument is this option, in upper or lower case.
@@ -8,33 +9,9 @@ pub(crate) fn is_option(argument: &[u8], name: &str) -> bool {
     argument.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// A number of 64 bits without spaces, leading zeros or a plus sign.
-pub(crate) fn strict_integer(bytes: &[u8]) -> Option<i64> {
-    let (is_negative, digits) = match bytes {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    match digits {
-        [b'0'] => return (!is_negative).then_some(0),
-        [b'1'..=b'9', ..] => {}
-        _ => return None,
-    }
-    let mut sum: i64 = 0;
-    for byte in digits {
-        let digit = byte.checked_sub(b'0').filter(|&digit| digit <= 9)?;
-        // Summed up below zero, where there is room for one more.
-        sum = sum.checked_mul(10)?.checked_sub(i64::from(digit))?;
-    }
-    if is_negative {
-        Some(sum)
-    } else {
-        sum.checked_neg()
-    }
-}
-
 /// A number of 64 bits, or the error every command answers instead.
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, ErrorReply> {
-    strict_integer(argument).ok_or(ErrorReply::NOT_AN_INTEGER)
+    parse_integer(argument).ok_or(ErrorReply::NOT_AN_INTEGER)
 }
 
 /// How a time is written in a command.

@@ -1,10 +1,11 @@
 //! Counters: strings that are whole numbers of 64 bits.
 
-use crate::command::arguments::{integer, strict_integer};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::arguments::integer;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::number::parse_integer;
 use crate::reply::Reply;
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&INCR, &DECR, &INCRBY, &DECRBY];
 
@@ -14,13 +15,13 @@ const INCR: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds one to a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(|turn, arguments| add(turn, arguments[1], 1)),
+    handler: Handler::Keys(|context, arguments| add(context, arguments[1], 1)),
 };
 
 const DECR: Spec = Spec {
     name: "decr",
     summary: "Takes one from a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(|turn, arguments| add(turn, arguments[1], -1)),
+    handler: Handler::Keys(|context, arguments| add(context, arguments[1], -1)),
     ..INCR
 };
 
@@ -28,7 +29,7 @@ const INCRBY: Spec = Spec {
     name: "incrby",
     arity: 3,
     summary: "Adds to a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(|turn, arguments| add(turn, arguments[1], integer(arguments[2])?)),
+    handler: Handler::Keys(|context, arguments| add(context, arguments[1], integer(arguments[2])?)),
     ..INCR
 };
 
@@ -36,31 +37,31 @@ const DECRBY: Spec = Spec {
     name: "decrby",
     arity: 3,
     summary: "Takes from a key's number, which begins at 0; keeps the TTL",
-    action: Action::Data(decrby),
+    handler: Handler::Keys(decrby),
     ..INCR
 };
 
-fn decrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn decrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let decrement = integer(arguments[2])?;
     let increment = decrement
         .checked_neg()
         .ok_or(ErrorReply::fixed("ERR decrement would overflow"))?;
-    add(turn, arguments[1], increment)
+    add(context, arguments[1], increment)
 }
 
-fn add(turn: &mut Turn<'_>, key: &[u8], increment: i64) -> Result<Reply, ErrorReply> {
-    let place = turn.peek(key);
-    turn.reveal(&place);
-    let old = match turn.string(&place)? {
+fn add(context: &mut CommandContext<'_>, key: &[u8], increment: i64) -> Result<Reply, ErrorReply> {
+    let found = context.peek(key);
+    context.reveal(&found);
+    let old = match context.string(&found)? {
         None => 0,
-        Some(digits) => strict_integer(digits).ok_or(ErrorReply::NOT_AN_INTEGER)?,
+        Some(digits) => parse_integer(digits).ok_or(ErrorReply::NOT_AN_INTEGER)?,
     };
     let sum = old
         .checked_add(increment)
         .ok_or(ErrorReply::WOULD_OVERFLOW)?;
-    let deadline = turn.deadline(&place);
-    turn.put_string(
-        &place,
+    let deadline = context.deadline(&found);
+    context.put_string(
+        &found,
         key,
         itoa::Buffer::new().format(sum).as_bytes(),
         deadline,

@@ -1,10 +1,10 @@
 //! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, TIME.
 
 use crate::command::arguments::is_option;
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &TIME];
 
@@ -14,13 +14,13 @@ const DBSIZE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::NONE,
     summary: "Returns the number of keys in the database",
-    action: Action::Data(dbsize),
+    handler: Handler::Keys(dbsize),
 };
 
 /// Counts keys that have expired and are about to be reclaimed, as Redis does.
-fn dbsize(turn: &mut Turn<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    turn.reveal_all();
-    let keys = turn.keyspace.count(turn.caller.database).keys;
+fn dbsize(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    context.reveal_all();
+    let keys = context.keyspace.count(context.caller.database).keys;
     Ok(Reply::Integer(
         i64::try_from(keys).expect("slots have 32 bits"),
     ))
@@ -32,21 +32,21 @@ const FLUSHDB: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
     summary: "Deletes all keys of the database",
-    action: Action::Data(|turn, arguments| {
-        let database = turn.caller.database;
-        flush(turn, arguments, Some(database))
+    handler: Handler::Keys(|context, arguments| {
+        let database = context.caller.database;
+        flush(context, arguments, Some(database))
     }),
 };
 
 const FLUSHALL: Spec = Spec {
     name: "flushall",
     summary: "Deletes all keys of all databases",
-    action: Action::Data(|turn, arguments| flush(turn, arguments, None)),
+    handler: Handler::Keys(|context, arguments| flush(context, arguments, None)),
     ..FLUSHDB
 };
 
 fn flush(
-    turn: &mut Turn<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
     database: Option<u8>,
 ) -> Result<Reply, ErrorReply> {
@@ -56,8 +56,8 @@ fn flush(
         [option] if is_option(option, "sync") || is_option(option, "async") => {}
         _ => return Err(ErrorReply::SYNTAX),
     }
-    turn.reveal_all();
-    turn.flush(database)?;
+    context.reveal_all();
+    context.flush(database)?;
     Ok(Reply::Ok)
 }
 
@@ -67,12 +67,12 @@ const TIME: Spec = Spec {
     flags: Flags::FAST,
     keys: KeyPositions::NONE,
     summary: "Returns the wall clock as seconds and microseconds",
-    action: Action::Data(time),
+    handler: Handler::Keys(time),
 };
 
-fn time(turn: &mut Turn<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn time(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let part = |number: u64| Reply::bulk(itoa::Buffer::new().format(number));
-    let wall_us = turn.now.wall_us;
+    let wall_us = context.now.wall_us;
     Ok(Reply::Array(vec![
         part(wall_us / 1_000_000),
         part(wall_us % 1_000_000),

@@ -1,11 +1,11 @@
 //! Deadlines: setting them, reading them, taking them away.
 
 use crate::command::arguments::{TimeForm, integer, is_option};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, saturated};
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[
     &EXPIRE,
@@ -25,14 +25,16 @@ const EXPIRE: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Gives a key a TTL in seconds, with conditions",
-    action: Action::Data(|turn, arguments| expire(turn, arguments, "expire", TimeForm::SECONDS)),
+    handler: Handler::Keys(|context, arguments| {
+        expire(context, arguments, "expire", TimeForm::SECONDS)
+    }),
 };
 
 const PEXPIRE: Spec = Spec {
     name: "pexpire",
     summary: "Gives a key a TTL in milliseconds, with conditions",
-    action: Action::Data(|turn, arguments| {
-        expire(turn, arguments, "pexpire", TimeForm::MILLISECONDS)
+    handler: Handler::Keys(|context, arguments| {
+        expire(context, arguments, "pexpire", TimeForm::MILLISECONDS)
     }),
     ..EXPIRE
 };
@@ -40,8 +42,8 @@ const PEXPIRE: Spec = Spec {
 const EXPIREAT: Spec = Spec {
     name: "expireat",
     summary: "Gives a key a deadline in Unix seconds, with conditions",
-    action: Action::Data(|turn, arguments| {
-        expire(turn, arguments, "expireat", TimeForm::UNIX_SECONDS)
+    handler: Handler::Keys(|context, arguments| {
+        expire(context, arguments, "expireat", TimeForm::UNIX_SECONDS)
     }),
     ..EXPIRE
 };
@@ -49,14 +51,14 @@ const EXPIREAT: Spec = Spec {
 const PEXPIREAT: Spec = Spec {
     name: "pexpireat",
     summary: "Gives a key a deadline in Unix milliseconds, with conditions",
-    action: Action::Data(|turn, arguments| {
-        expire(turn, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
+    handler: Handler::Keys(|context, arguments| {
+        expire(context, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
     }),
     ..EXPIRE
 };
 
 fn expire(
-    turn: &mut Turn<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
     name: &str,
     form: TimeForm,
@@ -64,18 +66,18 @@ fn expire(
     let conditions = Conditions::parse(&arguments[3..])?;
     let key = arguments[1];
     let deadline = form
-        .deadline(integer(arguments[2])?, turn.now)
+        .deadline(integer(arguments[2])?, context.now)
         .map_err(|_| ErrorReply::invalid_expire(name))?;
-    let place = turn.peek(key);
-    turn.reveal(&place);
+    let found = context.peek(key);
+    context.reveal(&found);
     // A deadline that has passed compares as now: before every deadline of a key that exists.
-    let wanted = deadline.unwrap_or(Deadline::at(turn.now.node));
-    if place.live.is_none() || !conditions.allow(turn.deadline(&place), wanted) {
+    let wanted = deadline.unwrap_or(Deadline::at(context.now.node));
+    if found.live.is_none() || !conditions.allow(context.deadline(&found), wanted) {
         return Ok(Reply::Integer(0));
     }
     match deadline {
-        Some(deadline) => turn.set_deadline(&place, key, deadline)?,
-        None => drop(turn.delete(&place, key)?),
+        Some(deadline) => context.set_deadline(&found, key, deadline)?,
+        None => drop(context.delete(&found, key)?),
     }
     Ok(Reply::Integer(1))
 }
@@ -137,8 +139,8 @@ const TTL: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns a key's time left in seconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| {
-        remaining(turn, arguments[1], |deadline, now| {
+    handler: Handler::Keys(|context, arguments| {
+        remaining(context, arguments[1], |deadline, now| {
             to_seconds(deadline.left_ms(now.node))
         })
     }),
@@ -147,8 +149,8 @@ const TTL: Spec = Spec {
 const PTTL: Spec = Spec {
     name: "pttl",
     summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| {
-        remaining(turn, arguments[1], |deadline, now| {
+    handler: Handler::Keys(|context, arguments| {
+        remaining(context, arguments[1], |deadline, now| {
             deadline.left_ms(now.node)
         })
     }),
@@ -158,8 +160,8 @@ const PTTL: Spec = Spec {
 const EXPIRETIME: Spec = Spec {
     name: "expiretime",
     summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| {
-        remaining(turn, arguments[1], |deadline, now| {
+    handler: Handler::Keys(|context, arguments| {
+        remaining(context, arguments[1], |deadline, now| {
             to_seconds(unix_ms(deadline, now))
         })
     }),
@@ -169,23 +171,23 @@ const EXPIRETIME: Spec = Spec {
 const PEXPIRETIME: Spec = Spec {
     name: "pexpiretime",
     summary: "Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key",
-    action: Action::Data(|turn, arguments| remaining(turn, arguments[1], unix_ms)),
+    handler: Handler::Keys(|context, arguments| remaining(context, arguments[1], unix_ms)),
     ..TTL
 };
 
 fn remaining(
-    turn: &mut Turn<'_>,
+    context: &mut CommandContext<'_>,
     key: &[u8],
     shown: fn(Deadline, Moment) -> u64,
 ) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(key);
-    if place.live.is_none() {
+    let found = context.lookup(key);
+    if found.live.is_none() {
         return Ok(Reply::Integer(-2));
     }
-    let Some(deadline) = turn.deadline(&place).unless_never() else {
+    let Some(deadline) = context.deadline(&found).unless_never() else {
         return Ok(Reply::Integer(-1));
     };
-    let shown = shown(deadline, turn.now);
+    let shown = shown(deadline, context.now);
     // What was asked for fits; it may not any more where the wall clock has been set forward.
     Ok(Reply::Integer(
         i64::try_from(shown.min(INTEGER_MAX)).expect("just cut"),
@@ -217,16 +219,16 @@ const PERSIST: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Takes a key's TTL away",
-    action: Action::Data(persist),
+    handler: Handler::Keys(persist),
 };
 
-fn persist(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn persist(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
-    let place = turn.peek(key);
-    turn.reveal(&place);
-    if turn.deadline(&place) == Deadline::NEVER {
+    let found = context.peek(key);
+    context.reveal(&found);
+    if context.deadline(&found) == Deadline::NEVER {
         return Ok(Reply::Integer(0));
     }
-    turn.set_deadline(&place, key, Deadline::NEVER)?;
+    context.set_deadline(&found, key, Deadline::NEVER)?;
     Ok(Reply::Integer(1))
 }

@@ -1,12 +1,13 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
-use crate::command::arguments::{integer, strict_integer};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::arguments::integer;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::fields::Fields;
+use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::time::Deadline;
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[
     &HSET, &HGET, &HEXISTS, &HINCRBY, &HDEL, &HLEN, &HKEYS, &HGETALL,
@@ -18,28 +19,28 @@ const HSET: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets fields of a hash; returns how many are new",
-    action: Action::Data(hset),
+    handler: Handler::Keys(hset),
 };
 
-fn hset(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pairs) = (arguments[1], &arguments[2..]);
     if pairs.len() % 2 != 0 {
         return Err(ErrorReply::wrong_arity("hset"));
     }
-    let place = turn.peek(key);
-    turn.reveal(&place);
-    let Some(fields) = turn.fields(&place)? else {
+    let found = context.peek(key);
+    context.reveal(&found);
+    let Some(fields) = context.fields(&found)? else {
         let mut fields = Fields::default();
         for pair in pairs.chunks_exact(2) {
-            fields.set(pair[0], pair[1], turn.keyspace.seed());
+            fields.set(pair[0], pair[1], context.keyspace.seed());
         }
         let added = fields.len();
-        turn.put_hash(&place, key, fields, Deadline::NEVER)?;
+        context.put_hash(&found, key, fields, Deadline::NEVER)?;
         return Ok(Reply::count(added));
     };
     let before = fields.len();
-    turn.set_fields(&place, key, pairs)?;
-    let after = turn.fields(&place)?.map_or(0, Fields::len);
+    context.set_fields(&found, key, pairs)?;
+    let after = context.fields(&found)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
 }
 
@@ -49,12 +50,12 @@ const HGET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns a field of a hash",
-    action: Action::Data(hget),
+    handler: Handler::Keys(hget),
 };
 
-fn hget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    let Some((fields, effects)) = turn.fields_and_effects(&place)? else {
+fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
         return Ok(Reply::Nil);
     };
     let Some(value) = fields.get(arguments[2]) else {
@@ -67,13 +68,13 @@ fn hget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
 const HEXISTS: Spec = Spec {
     name: "hexists",
     summary: "Tells whether a hash has a field",
-    action: Action::Data(hexists),
+    handler: Handler::Keys(hexists),
     ..HGET
 };
 
-fn hexists(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    let fields = turn.fields(&place)?;
+fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let fields = context.fields(&found)?;
     Ok(Reply::flag(
         fields.is_some_and(|fields| fields.get(arguments[2]).is_some()),
     ))
@@ -85,19 +86,19 @@ const HINCRBY: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds to the number in a hash's field, which begins at 0",
-    action: Action::Data(hincrby),
+    handler: Handler::Keys(hincrby),
 };
 
-fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, field) = (arguments[1], arguments[2]);
     let increment = integer(arguments[3])?;
-    let place = turn.peek(key);
-    turn.reveal(&place);
-    let fields = turn.fields(&place)?;
+    let found = context.peek(key);
+    context.reveal(&found);
+    let fields = context.fields(&found)?;
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => 0,
         Some(digits) => {
-            strict_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
+            parse_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
         }
     };
     let is_new_key = fields.is_none();
@@ -108,10 +109,10 @@ fn hincrby(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply
     let digits = buffer.format(sum).as_bytes();
     if is_new_key {
         let mut fields = Fields::default();
-        fields.set(field, digits, turn.keyspace.seed());
-        turn.put_hash(&place, key, fields, Deadline::NEVER)?;
+        fields.set(field, digits, context.keyspace.seed());
+        context.put_hash(&found, key, fields, Deadline::NEVER)?;
     } else {
-        turn.set_fields(&place, key, &[field, digits])?;
+        context.set_fields(&found, key, &[field, digits])?;
     }
     Ok(Reply::Integer(sum))
 }
@@ -122,15 +123,15 @@ const HDEL: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Removes fields of a hash, and the key with its last field",
-    action: Action::Data(hdel),
+    handler: Handler::Keys(hdel),
 };
 
-fn hdel(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
-    let place = turn.peek(key);
-    turn.reveal(&place);
-    Ok(Reply::count(turn.remove_fields(
-        &place,
+    let found = context.peek(key);
+    context.reveal(&found);
+    Ok(Reply::count(context.remove_fields(
+        &found,
         key,
         &arguments[2..],
     )?))
@@ -142,12 +143,12 @@ const HLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the number of fields of a hash",
-    action: Action::Data(hlen),
+    handler: Handler::Keys(hlen),
 };
 
-fn hlen(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    Ok(Reply::count(turn.fields(&place)?.map_or(0, Fields::len)))
+fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    Ok(Reply::count(context.fields(&found)?.map_or(0, Fields::len)))
 }
 
 const HKEYS: Spec = Spec {
@@ -156,12 +157,12 @@ const HKEYS: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns the names of the fields of a hash",
-    action: Action::Data(hkeys),
+    handler: Handler::Keys(hkeys),
 };
 
-fn hkeys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    let Some((fields, effects)) = turn.fields_and_effects(&place)? else {
+fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let mut names = Vec::new();
@@ -175,13 +176,13 @@ fn hkeys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> 
 const HGETALL: Spec = Spec {
     name: "hgetall",
     summary: "Returns the fields of a hash with their values",
-    action: Action::Data(hgetall),
+    handler: Handler::Keys(hgetall),
     ..HKEYS
 };
 
-fn hgetall(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    let Some((fields, effects)) = turn.fields_and_effects(&place)? else {
+fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
         return Ok(Reply::Map(Vec::new()));
     };
     let mut pairs = Vec::new();

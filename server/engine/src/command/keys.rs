@@ -1,9 +1,9 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TYPE.
 
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TYPE];
 
@@ -13,7 +13,7 @@ const DEL: Spec = Spec {
     flags: Flags::WRITE_KEYS,
     keys: KeyPositions::ALL,
     summary: "Deletes keys",
-    action: Action::Data(del),
+    handler: Handler::Keys(del),
 };
 
 const UNLINK: Spec = Spec {
@@ -22,11 +22,11 @@ const UNLINK: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Deletes keys; the same as DEL",
-    action: Action::Data(del),
+    handler: Handler::Keys(del),
 };
 
-fn del(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    Ok(Reply::count(turn.delete_all(&arguments[1..])?))
+fn del(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    Ok(Reply::count(context.delete_all(&arguments[1..])?))
 }
 
 const EXISTS: Spec = Spec {
@@ -35,13 +35,13 @@ const EXISTS: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Counts which of the keys exist; a key named twice counts twice",
-    action: Action::Data(exists),
+    handler: Handler::Keys(exists),
 };
 
-fn exists(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
         .iter()
-        .filter(|key| turn.lookup(key).live.is_some())
+        .filter(|key| context.lookup(key).live.is_some())
         .count();
     Ok(Reply::count(found))
 }
@@ -52,14 +52,14 @@ const TYPE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the name of the type of a key's value, or none",
-    action: Action::Data(type_name),
+    handler: Handler::Keys(type_name),
 };
 
-fn type_name(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
+fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
     Ok(Reply::status(
-        place
+        found
             .live
-            .map_or("none", |slot| turn.value(slot).type_name()),
+            .map_or("none", |slot| context.value(slot).type_name()),
     ))
 }

@@ -5,11 +5,11 @@
 
 use crate::command::arguments::{integer, is_option};
 use crate::command::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, TooManySteps};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
 use crate::reply::Reply;
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
 
@@ -19,19 +19,19 @@ const KEYS: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
     summary: "Returns all keys that match a pattern",
-    action: Action::Data(keys),
+    handler: Handler::Keys(keys),
 };
 
-fn keys(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut filter = Filter {
         pattern: Some(pattern(arguments[1])?),
         ..Filter::default()
     };
-    turn.reveal_all();
+    context.reveal_all();
     let mut found = Vec::new();
-    for (_, entry) in turn.keyspace.entries_from(0) {
-        if filter.admits(turn, entry)? {
-            turn.effects.charge(entry.key().len())?;
+    for (_, entry) in context.keyspace.entries_from(0) {
+        if filter.admits(context, entry)? {
+            context.effects.charge(entry.key().len())?;
             found.push(Reply::bulk(entry.key()));
         }
     }
@@ -44,28 +44,28 @@ const SCAN: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,
     summary: "Returns some keys and the cursor with which to go on, 0 at the end",
-    action: Action::Data(scan),
+    handler: Handler::Keys(scan),
 };
 
-fn scan(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let start = cursor(arguments[1])?;
     let (mut filter, count) = Filter::parse(&arguments[2..])?;
-    turn.reveal_all();
-    let end = u64::from(turn.keyspace.slots_end());
-    // Free places are cheap to pass, but not free: a page looks at a bounded number of places.
+    context.reveal_all();
+    let end = u64::from(context.keyspace.slots_end());
+    // A free slot costs little, but something: a page looks at a bounded number of slots.
     let last = start
-        .saturating_add(count.saturating_mul(PLACES_PER_KEY))
+        .saturating_add(count.saturating_mul(SLOTS_PER_KEY))
         .min(end);
     let (mut next, mut seen) = (start, 0_u64);
     let mut found = Vec::new();
     while next < last && seen < count {
         let slot = u32::try_from(next).expect("it is below the last slot");
         next = next.saturating_add(1);
-        let entry = turn.keyspace.entry(slot);
-        if is_visible(turn, entry) {
+        let entry = context.keyspace.entry(slot);
+        if is_visible(context, entry) {
             seen = seen.saturating_add(1);
-            if filter.admits(turn, entry)? {
-                turn.effects.charge(entry.key().len())?;
+            if filter.admits(context, entry)? {
+                context.effects.charge(entry.key().len())?;
                 found.push(Reply::bulk(entry.key()));
             }
         }
@@ -82,8 +82,10 @@ fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
         .ok_or(ErrorReply::fixed("ERR invalid cursor"))
 }
 
-fn is_visible(turn: &Turn<'_>, entry: &Entry) -> bool {
-    !entry.is_vacant() && entry.database() == turn.caller.database && entry.is_live(turn.now.node)
+fn is_visible(context: &CommandContext<'_>, entry: &Entry) -> bool {
+    !entry.is_vacant()
+        && entry.database() == context.caller.database
+        && entry.is_live(context.now.node)
 }
 
 fn pattern(given: &[u8]) -> Result<&[u8], ErrorReply> {
@@ -134,8 +136,8 @@ impl<'a> Filter<'a> {
         Ok((filter, count))
     }
 
-    fn admits(&mut self, turn: &Turn<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
-        if !is_visible(turn, entry) {
+    fn admits(&mut self, context: &CommandContext<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
+        if !is_visible(context, entry) {
             return Ok(false);
         }
         let value = entry.value().type_name();
@@ -157,4 +159,4 @@ fn too_expensive(_: TooManySteps) -> ErrorReply {
 }
 
 const COUNT_DEFAULT: u64 = 10;
-const PLACES_PER_KEY: u64 = 16;
+const SLOTS_PER_KEY: u64 = 16;

@@ -1,11 +1,11 @@
 //! Strings: SET in all its forms, GET and their kin.
 
 use crate::command::arguments::{TimeForm, integer, is_option};
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment};
-use crate::turn::Turn;
 
 pub(super) const FAMILY: Family = &[&SET, &GET, &SETNX, &SETEX, &PSETEX, &MGET, &STRLEN];
 
@@ -15,39 +15,39 @@ const SET: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string, with conditions and a TTL",
-    action: Action::Data(set),
+    handler: Handler::Keys(set),
 };
 
-fn set(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn set(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions::parse(&arguments[3..])?;
     let expiry = match options.expiry {
         None => SetExpiry::At(Deadline::NEVER),
         Some(Expiry::Keep) => SetExpiry::Keep,
-        Some(Expiry::In(form, count)) => set_deadline("set", form, integer(count)?, turn.now)?,
+        Some(Expiry::In(form, count)) => set_deadline("set", form, integer(count)?, context.now)?,
     };
-    set_string(turn, arguments[1], arguments[2], options, expiry)
+    set_string(context, arguments[1], arguments[2], options, expiry)
 }
 
 fn set_string(
-    turn: &mut Turn<'_>,
+    context: &mut CommandContext<'_>,
     key: &[u8],
     value: &[u8],
     options: SetOptions<'_>,
     expiry: SetExpiry,
 ) -> Result<Reply, ErrorReply> {
-    let place = turn.peek(key);
+    let found = context.peek(key);
     let is_refused = match options.condition {
         Condition::None => false,
-        Condition::IfAbsent => place.live.is_some(),
-        Condition::IfPresent => place.live.is_none(),
+        Condition::IfAbsent => found.live.is_some(),
+        Condition::IfPresent => found.live.is_none(),
     };
     // A bare refusal of NX says no more than that somebody holds the key, which need not wait.
-    if !is_refused || options.returns_old || place.live.is_none() {
-        turn.reveal(&place);
+    if !is_refused || options.returns_old || found.live.is_none() {
+        context.reveal(&found);
     }
     let old = if options.returns_old {
         // Refused before anything is written where it may not be sent.
-        turn.string_reply(&place)?
+        context.string_reply(&found)?
     } else {
         Reply::Ok
     };
@@ -55,9 +55,9 @@ fn set_string(
         return Ok(if options.returns_old { old } else { Reply::Nil });
     }
     match expiry {
-        SetExpiry::At(deadline) => turn.put_string(&place, key, value, deadline)?,
-        SetExpiry::Keep => turn.put_string(&place, key, value, turn.deadline(&place))?,
-        SetExpiry::Past => drop(turn.delete(&place, key)?),
+        SetExpiry::At(deadline) => context.put_string(&found, key, value, deadline)?,
+        SetExpiry::Keep => context.put_string(&found, key, value, context.deadline(&found))?,
+        SetExpiry::Past => drop(context.delete(&found, key)?),
     }
     Ok(old)
 }
@@ -68,12 +68,12 @@ const GET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the string of a key",
-    action: Action::Data(get),
+    handler: Handler::Keys(get),
 };
 
-fn get(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    turn.string_reply(&place)
+fn get(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    context.string_reply(&found)
 }
 
 const SETNX: Spec = Spec {
@@ -82,16 +82,16 @@ const SETNX: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string if the key does not exist",
-    action: Action::Data(setnx),
+    handler: Handler::Keys(setnx),
 };
 
-fn setnx(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions {
         condition: Condition::IfAbsent,
         ..SetOptions::default()
     };
     let expiry = SetExpiry::At(Deadline::NEVER);
-    let reply = set_string(turn, arguments[1], arguments[2], options, expiry)?;
+    let reply = set_string(context, arguments[1], arguments[2], options, expiry)?;
     Ok(Reply::flag(reply == Reply::Ok))
 }
 
@@ -101,13 +101,18 @@ const SETEX: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in seconds",
-    action: Action::Data(setex),
+    handler: Handler::Keys(setex),
 };
 
-fn setex(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let expiry = set_deadline("setex", TimeForm::SECONDS, integer(arguments[2])?, turn.now)?;
+fn setex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let expiry = set_deadline(
+        "setex",
+        TimeForm::SECONDS,
+        integer(arguments[2])?,
+        context.now,
+    )?;
     set_string(
-        turn,
+        context,
         arguments[1],
         arguments[3],
         SetOptions::default(),
@@ -121,18 +126,18 @@ const PSETEX: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in milliseconds",
-    action: Action::Data(psetex),
+    handler: Handler::Keys(psetex),
 };
 
-fn psetex(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn psetex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let expiry = set_deadline(
         "psetex",
         TimeForm::MILLISECONDS,
         integer(arguments[2])?,
-        turn.now,
+        context.now,
     )?;
     set_string(
-        turn,
+        context,
         arguments[1],
         arguments[3],
         SetOptions::default(),
@@ -146,18 +151,18 @@ const MGET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Returns the strings of several keys",
-    action: Action::Data(mget),
+    handler: Handler::Keys(mget),
 };
 
-fn mget(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut replies = Vec::new();
     for key in &arguments[1..] {
-        let mut place = turn.lookup(key);
-        if turn.string(&place).is_err() {
+        let mut found = context.lookup(key);
+        if context.string(&found).is_err() {
             // A key of another type is answered as an absent one.
-            place.live = None;
+            found.live = None;
         }
-        replies.push(turn.string_reply(&place)?);
+        replies.push(context.string_reply(&found)?);
     }
     Ok(Reply::Array(replies))
 }
@@ -168,12 +173,12 @@ const STRLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the length of a key's string",
-    action: Action::Data(strlen),
+    handler: Handler::Keys(strlen),
 };
 
-fn strlen(turn: &mut Turn<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let place = turn.lookup(arguments[1]);
-    Ok(Reply::count(turn.string(&place)?.map_or(0, <[u8]>::len)))
+fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    Ok(Reply::count(context.string(&found)?.map_or(0, <[u8]>::len)))
 }
 
 /// When a written string ends.

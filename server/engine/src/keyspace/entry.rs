@@ -5,18 +5,20 @@
 
 use std::sync::Arc;
 
-use crate::caller::DATABASES;
 use crate::keyspace::fields::Fields;
 use crate::reply::SHARED_BYTES_MIN;
 use crate::time::{Deadline, NodeTime};
 
-/// The number of an entry's place. It stays the same for as long as the key exists.
+/// The number of an entry. It stays the same for as long as the key exists.
 pub(crate) type Slot = u32;
+
+/// How many databases a node has. They share one table; the number is part of a key's identity.
+pub const DATABASES: u8 = 16;
 
 /// No slot.
 pub(crate) const NONE: Slot = u32::MAX;
 
-/// One place of the slab: a key, or a link of the list of free places.
+/// One slot of the slab: a key, or a link of the list of free slots.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// When the key ends, or [`Deadline::NEVER`].
@@ -25,7 +27,7 @@ pub(crate) struct Entry {
     stamp: u64,
     /// The previous entry in the wheel's list, or that list's mark.
     pub(crate) previous: Slot,
-    /// The next entry in the wheel's list, or in the list of free places.
+    /// The next entry in the wheel's list, or in the list of free slots.
     pub(crate) next: Slot,
     pub(crate) body: Body,
 }
@@ -33,7 +35,7 @@ pub(crate) struct Entry {
 /// A key and its value.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// A free place.
+    /// A free slot.
     Vacant,
     /// Key and string lie one after the other in `bytes`.
     Inline {

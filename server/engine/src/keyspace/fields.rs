@@ -1,7 +1,7 @@
 //! The fields of a hash, in the order in which they came while it is small.
 //!
-//! A small hash is searched from front to back; a large one gets an index. Knows nothing of keys,
-//! deadlines or the log.
+//! A small hash is searched from front to back; a large one gets an index. Independent of keys,
+//! deadlines and the log.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -19,11 +19,15 @@ pub(crate) struct Fields {
 
 /// A field and its value, which replies share. The count of a lock's holds, up to 8 bytes, takes no
 /// more memory this way than in a box: both are the allocator's smallest piece.
-type Pair = (Box<[u8]>, Arc<[u8]>);
+#[derive(Clone, Debug)]
+struct Pair {
+    field: Box<[u8]>,
+    value: Arc<[u8]>,
+}
 
 #[derive(Clone, Debug)]
 struct FieldIndex {
-    places: HashTable<u32>,
+    offsets: HashTable<u32>,
     hasher: FixedState,
 }
 
@@ -42,11 +46,11 @@ impl Fields {
     }
 
     pub(crate) fn get(&self, field: &[u8]) -> Option<&Arc<[u8]>> {
-        self.place(field).map(|place| &self.pairs[place].1)
+        self.offset(field).map(|offset| &self.pairs[offset].value)
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &Arc<[u8]>)> {
-        self.pairs.iter().map(|(field, value)| (&**field, value))
+        self.pairs.iter().map(|pair| (&*pair.field, &pair.value))
     }
 
     /// Sets a field and returns what it held before. `seed` is for the index of a large hash.
@@ -58,23 +62,26 @@ impl Fields {
     ) -> Option<Arc<[u8]>> {
         let value = value.into();
         self.bytes = self.bytes.saturating_add(pair_bytes(field, &value));
-        if let Some(place) = self.place(field) {
-            let old = std::mem::replace(&mut self.pairs[place].1, value);
+        if let Some(offset) = self.offset(field) {
+            let old = std::mem::replace(&mut self.pairs[offset].value, value);
             self.bytes = self.bytes.saturating_sub(pair_bytes(field, &old));
             return Some(old);
         }
-        let place = place_number(self.pairs.len());
-        self.pairs.push((field.into(), value));
+        let offset = offset_number(self.pairs.len());
+        self.pairs.push(Pair {
+            field: field.into(),
+            value,
+        });
         if let Some(index) = &mut self.index {
-            index.insert(&self.pairs, place);
+            index.insert(&self.pairs, offset);
         } else if self.pairs.len() > LINEAR_FIELDS_MAX {
             self.index = Some(Box::new(FieldIndex::of(&self.pairs, seed)));
         }
         None
     }
 
-    /// What [`Fields::bytes`] will be at most when these fields have been set: field and value by
-    /// turns, and the same field may come twice. Beyond `limit` it is exact.
+    /// What [`Fields::bytes`] will be at most when these fields have been set: fields and
+    /// values alternate, and the same field may come twice. Beyond `limit` it is exact.
     pub(crate) fn bytes_after(&self, pairs: &[&[u8]], limit: usize, seed: u64) -> usize {
         let added = pairs
             .chunks_exact(2)
@@ -96,21 +103,21 @@ impl Fields {
 
     /// Removes a field and returns what it held.
     pub(crate) fn remove(&mut self, field: &[u8]) -> Option<Arc<[u8]>> {
-        let place = self.place(field)?;
-        let (field, value) = match &mut self.index {
-            None => self.pairs.remove(place),
+        let offset = self.offset(field)?;
+        let Pair { field, value } = match &mut self.index {
+            None => self.pairs.remove(offset),
             Some(index) => {
-                index.remove(&self.pairs, place);
-                self.pairs.swap_remove(place)
+                index.remove(&self.pairs, offset);
+                self.pairs.swap_remove(offset)
             }
         };
         self.bytes = self.bytes.saturating_sub(pair_bytes(&field, &value));
         Some(value)
     }
 
-    fn place(&self, field: &[u8]) -> Option<usize> {
+    fn offset(&self, field: &[u8]) -> Option<usize> {
         match &self.index {
-            None => self.pairs.iter().position(|(name, _)| **name == *field),
+            None => self.pairs.iter().position(|pair| *pair.field == *field),
             Some(index) => index.find(&self.pairs, field),
         }
     }
@@ -118,13 +125,13 @@ impl Fields {
 
 impl FieldIndex {
     fn of(pairs: &[Pair], seed: u64) -> FieldIndex {
-        let places = HashTable::with_capacity(pairs.len());
+        let offsets = HashTable::with_capacity(pairs.len());
         let mut index = FieldIndex {
-            places,
+            offsets,
             hasher: FixedState::with_seed(seed),
         };
-        for place in 0..pairs.len() {
-            index.insert(pairs, place_number(place));
+        for offset in 0..pairs.len() {
+            index.insert(pairs, offset_number(offset));
         }
         index
     }
@@ -136,40 +143,40 @@ impl FieldIndex {
     }
 
     fn find(&self, pairs: &[Pair], field: &[u8]) -> Option<usize> {
-        let matches = |&place: &u32| *pairs[place as usize].0 == *field;
-        self.places
+        let matches = |&offset: &u32| *pairs[offset as usize].field == *field;
+        self.offsets
             .find(self.hash(field), matches)
-            .map(|&place| place as usize)
+            .map(|&offset| offset as usize)
     }
 
-    fn insert(&mut self, pairs: &[Pair], place: u32) {
-        let hash = self.hash(&pairs[place as usize].0);
+    fn insert(&mut self, pairs: &[Pair], offset: u32) {
+        let hash = self.hash(&pairs[offset as usize].field);
         let hasher = &self.hasher;
-        self.places.insert_unique(hash, place, |&other| {
+        self.offsets.insert_unique(hash, offset, |&other| {
             let mut state = hasher.build_hasher();
-            state.write(&pairs[other as usize].0);
+            state.write(&pairs[other as usize].field);
             state.finish()
         });
     }
 
-    /// Forgets the field at `place`, into which the last field is about to move.
-    fn remove(&mut self, pairs: &[Pair], place: usize) {
+    /// Forgets the field at `offset`, into which the last field is about to move.
+    fn remove(&mut self, pairs: &[Pair], offset: usize) {
         let last = pairs.len().saturating_sub(1);
-        let (hash, number) = (self.hash(&pairs[place].0), place_number(place));
-        if let Ok(occupied) = self.places.find_entry(hash, |&other| other == number) {
+        let (hash, number) = (self.hash(&pairs[offset].field), offset_number(offset));
+        if let Ok(occupied) = self.offsets.find_entry(hash, |&other| other == number) {
             occupied.remove();
         }
-        if last != place {
-            let (hash, last) = (self.hash(&pairs[last].0), place_number(last));
-            if let Some(moved) = self.places.find_mut(hash, |&other| other == last) {
+        if last != offset {
+            let (hash, last) = (self.hash(&pairs[last].field), offset_number(last));
+            if let Some(moved) = self.offsets.find_mut(hash, |&other| other == last) {
                 *moved = number;
             }
         }
     }
 }
 
-fn place_number(place: usize) -> u32 {
-    u32::try_from(place).expect("the bytes of a hash are bounded far below 4 GiB")
+fn offset_number(offset: usize) -> u32 {
+    u32::try_from(offset).expect("the bytes of a hash are bounded far below 4 GiB")
 }
 
 fn pair_bytes(field: &[u8], value: &[u8]) -> usize {

@@ -29,7 +29,7 @@ pub(crate) struct Shard {
     pub(crate) uncovered: u64,
 }
 
-/// A key's place, with enough of its hash to grow the table without looking at the key.
+/// A key's slot, with enough of its hash to grow the table without looking at the key.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     hash: u32,

@@ -1,7 +1,7 @@
 //! The entries, in chunks that never move.
 //!
-//! Growing means one more chunk and no copying. Free places are reused last in, first out, which
-//! lets an undone script put deleted keys back into the very same places.
+//! Growing means one more chunk and no copying. Free slots are reused last in, first out, so that an
+//! undone script puts deleted keys back into the same slots.
 
 use crate::keyspace::entry::{Body, Entry, NONE, Slot};
 use crate::time::Deadline;

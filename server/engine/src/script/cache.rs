@@ -295,20 +295,13 @@ pub(crate) fn sha_of_text(text: &[u8]) -> Option<Sha> {
 
 /// A SHA-1 in lower case, as Redis writes it.
 pub(crate) fn text_of_sha(sha: &Sha) -> String {
-    sha.iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(hex_letter)
-        .collect()
+    sha.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn hex_digit(letter: u8) -> Option<u8> {
     char::from(letter)
         .to_digit(16)
         .and_then(|digit| u8::try_from(digit).ok())
-}
-
-fn hex_letter(digit: u8) -> char {
-    char::from_digit(u32::from(digit), 16).unwrap_or('0')
 }
 
 /// Programs have a handful of scripts. More than this means that values were written into texts.

@@ -8,22 +8,25 @@ use std::cell::{Cell, RefCell};
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
-use crate::caller::{Caller, DATABASES, Protocol};
-use crate::command::{Action, Flags, spec_named};
+use crate::command::spec::{Flags, Handler};
+use crate::command::spec_named;
+use crate::context::CommandContext;
+use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
+use crate::keyspace::DATABASES;
 use crate::keyspace::Keyspace;
+use crate::number::{argument_text, parse_integer};
 use crate::reply::Reply;
-use crate::script::convert::{Names, number_text};
+use crate::script::convert::Names;
 use crate::script::failure::Raised;
 use crate::script::limits::{Budget, End};
 use crate::script::random::Random;
 use crate::time::Moment;
-use crate::turn::Turn;
 
 /// What the functions of `redis` share with the runner. Everything is empty between scripts.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ScriptState {
     pub(crate) budget: Budget,
     pub(crate) running: RefCell<Running>,
     pub(crate) random: Cell<Random>,
@@ -62,7 +65,7 @@ pub(crate) enum OnError {
 /// Runs one command for the script.
 pub(crate) fn call(
     lua: &Lua,
-    shared: &Shared,
+    shared: &ScriptState,
     names: &Names,
     arguments: &MultiValue,
     on_error: OnError,
@@ -93,7 +96,7 @@ pub(crate) fn call(
 
 /// The usual replies are small. Without a limit the interpreter need not guard each of its
 /// allocations, and what they have taken is counted right afterwards.
-fn small_text(lua: &Lua, shared: &Shared, bytes: &[u8]) -> mlua::Result<Value> {
+fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Value> {
     let limit = lua.set_memory_limit(0)?;
     let text = lua.create_string(bytes)?;
     lua.set_memory_limit(limit)?;
@@ -118,20 +121,20 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
     if !spec.accepts(arguments.len()) {
         return Err(WRONG_ARITY);
     }
-    let action = match spec.action {
-        Action::Data(action) if !spec.flags.contains(Flags::NO_SCRIPT) => action,
+    let function = match spec.handler {
+        Handler::Keys(function) if !spec.flags.contains(Flags::NO_SCRIPT) => function,
         _ => return Err(NOT_ALLOWED),
     };
     if running.is_read_only && spec.flags.contains(Flags::WRITE) {
         return Err(READ_ONLY);
     }
-    let mut turn = Turn {
+    let mut context = CommandContext {
         keyspace: &mut running.keyspace,
         now: running.now,
         caller: running.caller,
         effects: &mut running.effects,
     };
-    action(&mut turn, &arguments)
+    function(&mut context, &arguments)
 }
 
 /// Commands that are not the engine's but make sense to a script.
@@ -139,14 +142,7 @@ fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorR
     let name = arguments[0].to_ascii_lowercase();
     match (&*name, arguments) {
         (b"select", [_, index]) => {
-            let index = std::str::from_utf8(index)
-                .ok()
-                .and_then(|text| text.parse::<i64>().ok());
-            let index = index.ok_or(const { ErrorReply::fixed("ERR invalid DB index") })?;
-            let database = u8::try_from(index)
-                .ok()
-                .filter(|&database| database < DATABASES);
-            running.caller.database = database.ok_or(DATABASE_RANGE)?;
+            running.caller.database = database(index)?;
             Ok(Reply::Ok)
         }
         (b"ping", [_]) => Ok(Reply::status("PONG")),
@@ -157,6 +153,14 @@ fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorR
         (name, _) if SERVER_ONLY.contains(&name) => Err(NOT_ALLOWED),
         _ => Err(UNKNOWN),
     }
+}
+
+fn database(index: &[u8]) -> Result<u8, ErrorReply> {
+    let index = parse_integer(index).ok_or(INVALID_DATABASE)?;
+    let database = u8::try_from(index).ok();
+    database
+        .filter(|&database| database < DATABASES)
+        .ok_or(DATABASE_RANGE)
 }
 
 /// An argument as text.
@@ -170,7 +174,7 @@ impl Text {
         match value {
             Value::String(text) => Some(Text::String(text.as_bytes())),
             Value::Integer(number) => Some(Text::Number(number.to_string())),
-            Value::Number(number) => Some(Text::Number(number_text(*number))),
+            Value::Number(number) => Some(Text::Number(argument_text(*number))),
             _ => None,
         }
     }
@@ -194,6 +198,7 @@ const NOT_ALLOWED: ErrorReply =
     ErrorReply::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
+const INVALID_DATABASE: ErrorReply = ErrorReply::fixed("ERR invalid DB index");
 const DATABASE_RANGE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");
 
 /// Commands of a connection or of the whole node, told apart from those that do not exist.

@@ -1,105 +1,39 @@
-//! EVAL and its kin, and SCRIPT.
+//! EVAL and its variants, and SCRIPT: from the request to the script's runner.
 
-use crate::command::{Action, Family, Flags, KeyPositions, Spec};
+use crate::command::spec::ScriptCommand;
+use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::number::parse_integer;
 use crate::reply::Reply;
-use crate::script::Scripts;
 use crate::script::cache::sha_of_text;
-use crate::script::runner::{Invocation, NO_SCRIPT};
-use crate::turn::Turn;
-
-pub(crate) const FAMILY: Family = &[&EVAL, &EVALSHA, &EVAL_RO, &EVALSHA_RO, &SCRIPT];
-
-const RUNS: Flags = Flags::SCRIPT
-    .with(Flags::NO_SCRIPT)
-    .with(Flags::TOUCHES_KEYS);
-
-const EVAL: Spec = Spec {
-    name: "eval",
-    arity: -3,
-    flags: RUNS.with(Flags::WRITE),
-    keys: KeyPositions::NONE,
-    summary: "Runs a Lua script",
-    action: Action::Script(eval),
-};
-
-const EVALSHA: Spec = Spec {
-    name: "evalsha",
-    summary: "Runs a Lua script that the node knows, named by its SHA-1",
-    action: Action::Script(evalsha),
-    ..EVAL
-};
-
-const EVAL_RO: Spec = Spec {
-    name: "eval_ro",
-    flags: RUNS.with(Flags::READ),
-    summary: "Runs a Lua script that may not write",
-    action: Action::Script(eval_ro),
-    ..EVAL
-};
-
-const EVALSHA_RO: Spec = Spec {
-    name: "evalsha_ro",
-    flags: RUNS.with(Flags::READ),
-    summary: "Runs a Lua script that the node knows and that may not write",
-    action: Action::Script(evalsha_ro),
-    ..EVAL
-};
-
-const SCRIPT: Spec = Spec {
-    name: "script",
-    arity: -2,
-    flags: Flags::NO_SCRIPT,
-    keys: KeyPositions::NONE,
-    summary: "Loads, finds and forgets Lua scripts",
-    action: Action::Script(script),
-};
+use crate::script::runner::{Invocation, NO_SCRIPT, Runner};
 
 type Arguments<'a> = &'a [&'a [u8]];
 
-fn eval(scripts: &mut Scripts, turn: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
-    by_body(scripts, turn, arguments, false).unwrap_or_else(Reply::Error)
-}
-
-fn eval_ro(scripts: &mut Scripts, turn: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
-    by_body(scripts, turn, arguments, true).unwrap_or_else(Reply::Error)
-}
-
-fn evalsha(scripts: &mut Scripts, turn: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
-    by_sha(scripts, turn, arguments, false).unwrap_or_else(Reply::Error)
-}
-
-fn evalsha_ro(scripts: &mut Scripts, turn: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
-    by_sha(scripts, turn, arguments, true).unwrap_or_else(Reply::Error)
-}
-
-fn by_body(
-    scripts: &mut Scripts,
-    turn: &mut Turn<'_>,
+/// Runs a command whose arguments, the name first, are right in number.
+pub(crate) fn execute(
+    runner: &mut Runner,
+    command: ScriptCommand,
+    context: &mut CommandContext<'_>,
     arguments: Arguments<'_>,
-    is_read_only: bool,
 ) -> Result<Reply, ErrorReply> {
-    let call = invocation(arguments, is_read_only)?;
-    Ok(scripts.runner().eval(turn, arguments[1], call))
-}
-
-fn by_sha(
-    scripts: &mut Scripts,
-    turn: &mut Turn<'_>,
-    arguments: Arguments<'_>,
-    is_read_only: bool,
-) -> Result<Reply, ErrorReply> {
-    let call = invocation(arguments, is_read_only)?;
-    let sha = sha_of_text(arguments[1]).ok_or(NO_SCRIPT)?;
-    scripts.runner().evalsha(turn, &sha, call).ok_or(NO_SCRIPT)
+    match command {
+        ScriptCommand::Eval { is_read_only } => {
+            let call = invocation(arguments, is_read_only)?;
+            Ok(runner.eval(context, arguments[1], call))
+        }
+        ScriptCommand::EvalSha { is_read_only } => {
+            let call = invocation(arguments, is_read_only)?;
+            let sha = sha_of_text(arguments[1]).ok_or(NO_SCRIPT)?;
+            runner.evalsha(context, &sha, call).ok_or(NO_SCRIPT)
+        }
+        ScriptCommand::Manage => manage(runner, context, arguments),
+    }
 }
 
 fn invocation(arguments: Arguments<'_>, is_read_only: bool) -> Result<Invocation<'_>, ErrorReply> {
-    let count = std::str::from_utf8(arguments[2])
-        .ok()
-        .and_then(|text| text.parse::<i64>().ok());
+    let count = parse_integer(arguments[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let rest = &arguments[3..];
-    let count = count.ok_or(ErrorReply::NOT_AN_INTEGER)?;
     if count < 0 {
         return Err(NEGATIVE_KEYS);
     }
@@ -114,43 +48,43 @@ fn invocation(arguments: Arguments<'_>, is_read_only: bool) -> Result<Invocation
     })
 }
 
-fn script(scripts: &mut Scripts, turn: &mut Turn<'_>, arguments: Arguments<'_>) -> Reply {
+fn manage(
+    runner: &mut Runner,
+    context: &mut CommandContext<'_>,
+    arguments: Arguments<'_>,
+) -> Result<Reply, ErrorReply> {
     let rest = &arguments[2..];
     let subcommand = arguments[1].to_ascii_lowercase();
     match (&*subcommand, rest) {
-        (b"load", [body]) => match scripts.runner().load(body) {
-            Ok(sha) => Reply::bulk(sha),
-            Err(error) => Reply::Error(error),
-        },
+        (b"load", [body]) => runner.load(body).map(Reply::bulk),
         (b"exists", [_, ..]) => {
-            let runner = scripts.runner();
-            let known = |text: &&[u8]| sha_of_text(text).is_some_and(|sha| runner.contains(&sha));
+            let known = |text: &[u8]| sha_of_text(text).is_some_and(|sha| runner.contains(&sha));
             let mut flags = Vec::new();
             for text in rest {
-                if let Err(error) = turn.effects.charge(0) {
-                    return Reply::Error(error);
-                }
+                context.effects.charge(0)?;
                 flags.push(Reply::flag(known(text)));
             }
-            Reply::Array(flags)
+            Ok(Reply::Array(flags))
         }
         (b"flush", [] | [_]) => {
             let mode = rest.first().map(|mode| mode.to_ascii_lowercase());
             match mode.as_deref() {
                 None | Some(b"sync" | b"async") => {
-                    scripts.runner().flush();
-                    Reply::Ok
+                    runner.flush();
+                    Ok(Reply::Ok)
                 }
-                Some(_) => Reply::Error(FLUSH_MODE),
+                Some(_) => Err(FLUSH_MODE),
             }
         }
-        (b"kill", []) => Reply::Error(NOT_BUSY),
-        (b"help", []) => Reply::Array(HELP.iter().map(|&line| Reply::status(line)).collect()),
-        (b"load", _) => Reply::Error(ErrorReply::wrong_arity("script|load")),
-        (b"exists", _) => Reply::Error(ErrorReply::wrong_arity("script|exists")),
-        (b"flush", _) => Reply::Error(ErrorReply::wrong_arity("script|flush")),
-        (b"kill", _) => Reply::Error(ErrorReply::wrong_arity("script|kill")),
-        _ => Reply::Error(ErrorReply::unknown_subcommand("script", arguments[1])),
+        (b"kill", []) => Err(NOT_BUSY),
+        (b"help", []) => Ok(Reply::Array(
+            HELP.iter().map(|&line| Reply::status(line)).collect(),
+        )),
+        (b"load", _) => Err(ErrorReply::wrong_arity("script|load")),
+        (b"exists", _) => Err(ErrorReply::wrong_arity("script|exists")),
+        (b"flush", _) => Err(ErrorReply::wrong_arity("script|flush")),
+        (b"kill", _) => Err(ErrorReply::wrong_arity("script|kill")),
+        _ => Err(ErrorReply::unknown_subcommand("script", arguments[1])),
     }
 }
 
@@ -159,7 +93,7 @@ const TOO_MANY_KEYS: ErrorReply =
     ErrorReply::fixed("ERR Number of keys can't be greater than number of args");
 const FLUSH_MODE: ErrorReply = ErrorReply::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
 
-/// Nobody ever has to wait for a script: one that takes too long is ended and undone.
+/// A script runs to its end while the engine is locked, so that KILL never meets one.
 const NOT_BUSY: ErrorReply = ErrorReply::fixed("NOTBUSY No scripts in execution right now.");
 
 const HELP: &[&str] = &[

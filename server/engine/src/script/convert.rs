@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::error::ErrorReply;
+use crate::number::{argument_text, truncated};
 use crate::reply::{ELEMENT_BYTES, Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
 
 /// The names of the fields with a meaning, made once so that a lookup makes no string.
@@ -78,7 +79,7 @@ impl Names {
             Reply::Double(number) if is_resp3 => {
                 Value::Table(field_table(lua, &self.double, number)?)
             }
-            Reply::Double(number) => Value::String(lua.create_string(number_text(number))?),
+            Reply::Double(number) => Value::String(lua.create_string(argument_text(number))?),
             Reply::Array(items) | Reply::Push(items) => self.list_of(lua, items, is_resp3)?,
             Reply::Set(items) if is_resp3 => {
                 let members = lua.create_table()?;
@@ -115,8 +116,8 @@ impl Names {
 
     fn list_of(&self, lua: &Lua, items: Vec<Reply>, is_resp3: bool) -> mlua::Result<Value> {
         let list = lua.create_table_with_capacity(items.len(), 0)?;
-        for (place, item) in items.into_iter().enumerate() {
-            list.raw_set(place.saturating_add(1), self.value_of(lua, item, is_resp3)?)?;
+        for (index, item) in items.into_iter().enumerate() {
+            list.raw_set(index.saturating_add(1), self.value_of(lua, item, is_resp3)?)?;
         }
         Ok(Value::Table(list))
     }
@@ -229,59 +230,6 @@ impl Names {
     }
 }
 
-/// The text of an argument that is a number: whole numbers without a fraction, others with as few
-/// digits as read back as the same number.
-pub(crate) fn number_text(number: f64) -> String {
-    if number.is_nan() {
-        return if number.is_sign_negative() {
-            "-nan".to_owned()
-        } else {
-            "nan".to_owned()
-        };
-    }
-    if number.is_infinite() {
-        return if number < 0.0 {
-            "-inf".to_owned()
-        } else {
-            "inf".to_owned()
-        };
-    }
-    if number.trunc() == number && number.abs() < WHOLE_MAX {
-        if number == 0.0 && number.is_sign_negative() {
-            return "-0".to_owned();
-        }
-        return itoa::Buffer::new().format(truncated(number)).to_owned();
-    }
-    let scientific = format!("{number:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent @ -4..=16) => {
-            let _ = exponent;
-            number.to_string()
-        }
-        Ok(exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
-        }
-        Err(_) => scientific,
-    }
-}
-
-/// Towards zero; what does not fit becomes the lowest number, as the C conversion of Redis does.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked on the same line"
-)]
-pub(crate) fn truncated(number: f64) -> i64 {
-    if number > -WHOLE_MAX && number < WHOLE_MAX {
-        number as i64
-    } else {
-        i64::MIN
-    }
-}
-
 /// Lua's numbers have 53 bits, in Redis as well.
 #[allow(
     clippy::cast_precision_loss,
@@ -297,7 +245,7 @@ fn field_table(lua: &Lua, name: &LuaString, value: impl mlua::IntoLua) -> mlua::
     Ok(table)
 }
 
-/// A field that is a text; numbers count as text.
+/// A field that is a text; a number is none.
 fn text_field(table: &Table, name: &LuaString) -> Option<LuaString> {
     match table.raw_get(name) {
         Ok(Value::String(text)) => Some(text),
@@ -323,7 +271,7 @@ enum Source {
     /// The values 1, 2, 3 ... up to the first that is nil.
     Indexed {
         table: Table,
-        place: usize,
+        index: usize,
     },
     Listed(std::vec::IntoIter<Value>),
 }
@@ -335,7 +283,7 @@ enum Begun {
 
 impl Open {
     fn indexed(table: Table) -> Open {
-        let source = Source::Indexed { table, place: 0 };
+        let source = Source::Indexed { table, index: 0 };
         Open {
             shape: Shape::Array,
             source,
@@ -363,10 +311,10 @@ impl Open {
     fn next(&mut self) -> Option<Value> {
         match &mut self.source {
             Source::Listed(values) => values.next(),
-            Source::Indexed { table, place } => {
-                *place = place.saturating_add(1);
+            Source::Indexed { table, index } => {
+                *index = index.saturating_add(1);
                 table
-                    .raw_get::<Value>(*place)
+                    .raw_get::<Value>(*index)
                     .ok()
                     .filter(|value| !value.is_nil())
             }
@@ -432,43 +380,5 @@ impl Room<'_> {
 }
 
 const TABLE_VALUES: usize = 8;
-/// Deeper tables become an error in their place, as in Redis. Clients give up far earlier.
+/// Deeper tables are replaced by an error, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;
-/// 2^63, the first number beyond the integers.
-const WHOLE_MAX: f64 = 9_223_372_036_854_775_808.0;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_become_the_shortest_text_that_reads_back() {
-        let cases = [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (1.0, "1"),
-            (-30_000.0, "-30000"),
-            (1e15, "1000000000000000"),
-            (1e18, "1000000000000000000"),
-            (0.1, "0.1"),
-            (1.5, "1.5"),
-            (-2.25, "-2.25"),
-            (1e-4, "0.0001"),
-            (1e-5, "1e-05"),
-            (1.5e300, "1.5e+300"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-        ];
-        for (number, text) in cases {
-            assert_eq!(number_text(number), text);
-        }
-    }
-
-    #[test]
-    fn numbers_are_cut_towards_zero() {
-        assert_eq!(truncated(3.99), 3);
-        assert_eq!(truncated(-3.99), -3);
-        assert_eq!(truncated(1e20), i64::MIN);
-        assert_eq!(truncated(f64::NAN), i64::MIN);
-    }
-}

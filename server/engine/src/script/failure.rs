@@ -116,11 +116,11 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
         Cause::Ended(_) | Cause::OutOfMemory => b"ERR Script ended".to_vec(),
     };
     text.truncate(ERROR_BYTES_MAX);
-    let place = match line {
+    let location = match line {
         Some(line) => format!(" script: {sha}, on @{CHUNK_NAME}:{line}."),
         None => format!(" script: {sha}"),
     };
-    text.extend_from_slice(place.as_bytes());
+    text.extend_from_slice(location.as_bytes());
     ErrorReply::new(text)
 }
 

@@ -7,15 +7,20 @@ use std::rc::Rc;
 use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
 use sha1_smol::Sha1;
 
-use crate::caller::Protocol;
-use crate::script::call::{LogLine, OnError, Shared, call};
-use crate::script::convert::{Names, number_text, truncated};
+use crate::context::Protocol;
+use crate::number::{argument_text, truncated};
+use crate::script::call::{LogLine, OnError, ScriptState, call};
+use crate::script::convert::Names;
 use crate::script::failure::{CHUNK_NAME, Cause, Raised, cause_of, fault_text};
 use crate::script::limits::End;
 use crate::script::random::Random;
 
 /// Everything the sandbox is built from.
-pub(crate) fn natives(lua: &Lua, shared: &Rc<Shared>, names: &Rc<Names>) -> mlua::Result<Table> {
+pub(crate) fn natives(
+    lua: &Lua,
+    shared: &Rc<ScriptState>,
+    names: &Rc<Names>,
+) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     natives.raw_set("globals", lua.globals())?;
     natives.raw_set("redis", redis(lua, shared, names)?)?;
@@ -34,7 +39,7 @@ pub(crate) fn natives(lua: &Lua, shared: &Rc<Shared>, names: &Rc<Names>) -> mlua
     Ok(natives)
 }
 
-fn redis(lua: &Lua, shared: &Rc<Shared>, names: &Rc<Names>) -> mlua::Result<Table> {
+fn redis(lua: &Lua, shared: &Rc<ScriptState>, names: &Rc<Names>) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     for (name, on_error) in [("call", OnError::Raise), ("pcall", OnError::Return)] {
         let (shared, names) = (Rc::clone(shared), Rc::clone(names));
@@ -78,7 +83,7 @@ fn redis(lua: &Lua, shared: &Rc<Shared>, names: &Rc<Names>) -> mlua::Result<Tabl
     Ok(redis)
 }
 
-fn random(lua: &Lua, shared: &Rc<Shared>, natives: &Table) -> mlua::Result<()> {
+fn random(lua: &Lua, shared: &Rc<ScriptState>, natives: &Table) -> mlua::Result<()> {
     let source = Rc::clone(shared);
     let random = lua.create_function(move |_, (low, high): (Option<f64>, Option<f64>)| {
         let mut generator = source.random.get();
@@ -110,12 +115,12 @@ fn random(lua: &Lua, shared: &Rc<Shared>, natives: &Table) -> mlua::Result<()> {
     natives.raw_set("randomseed", randomseed)
 }
 
-/// `error`: texts get the place of the fault in front, tables stay what they are.
+/// `error`: texts get the location of the fault in front, tables stay what they are.
 fn raise(lua: &Lua, names: &Names, value: Value, level: Option<f64>) -> Error {
     let text = match &value {
         Value::String(text) => text.as_bytes().to_vec(),
         Value::Integer(number) => number.to_string().into_bytes(),
-        Value::Number(number) => number_text(*number).into_bytes(),
+        Value::Number(number) => argument_text(*number).into_bytes(),
         Value::Table(table) => {
             let text = names.error_text(table);
             let text = text.unwrap_or_else(|| b"ERR the script raised a table".to_vec());
@@ -141,7 +146,7 @@ fn raise(lua: &Lua, names: &Names, value: Value, level: Option<f64>) -> Error {
             .into();
         }
     };
-    let mut placed = place_of(lua, level.unwrap_or(1.0));
+    let mut placed = location_of(lua, level.unwrap_or(1.0));
     placed.extend_from_slice(&text);
     let value = match lua.create_string(&placed) {
         Ok(text) => Some(Value::String(text)),
@@ -153,7 +158,7 @@ fn raise(lua: &Lua, names: &Names, value: Value, level: Option<f64>) -> Error {
 }
 
 /// Where the function at that level of the stack is, as Lua puts it in front of its errors.
-fn place_of(lua: &Lua, level: f64) -> Vec<u8> {
+fn location_of(lua: &Lua, level: f64) -> Vec<u8> {
     let Ok(level) = usize::try_from(truncated(level)) else {
         return Vec::new();
     };
@@ -170,7 +175,7 @@ fn place_of(lua: &Lua, level: f64) -> Vec<u8> {
 }
 
 /// What `pcall` and `xpcall` hand to the script. The end of a script cannot be caught.
-fn caught(lua: &Lua, shared: &Shared, names: &Names, value: Value) -> mlua::Result<Value> {
+fn caught(lua: &Lua, shared: &ScriptState, names: &Names, value: Value) -> mlua::Result<Value> {
     match &value {
         Value::Error(error) => match cause_of(error) {
             Cause::Ended(end) => Err(Error::external(shared.budget.end(end))),
@@ -215,7 +220,7 @@ fn error_reply_text(text: &[u8]) -> Vec<u8> {
 fn sha1hex(arguments: &MultiValue) -> mlua::Result<String> {
     let text = match (arguments.len(), arguments.front()) {
         (1, Some(Value::String(text))) => text.as_bytes().to_vec(),
-        (1, Some(Value::Number(number))) => number_text(*number).into_bytes(),
+        (1, Some(Value::Number(number))) => argument_text(*number).into_bytes(),
         (1, Some(Value::Integer(number))) => number.to_string().into_bytes(),
         (1, Some(_)) => Vec::new(),
         _ => return Err(Raised::by_function("wrong number of arguments").into()),
@@ -223,7 +228,7 @@ fn sha1hex(arguments: &MultiValue) -> mlua::Result<String> {
     Ok(Sha1::from(text).digest().to_string())
 }
 
-fn log(shared: &Shared, arguments: &MultiValue) -> mlua::Result<()> {
+fn log(shared: &ScriptState, arguments: &MultiValue) -> mlua::Result<()> {
     if arguments.len() < 2 {
         let text = "redis.log() requires two arguments or more.";
         return Err(Raised::by_function(text).into());
@@ -244,7 +249,7 @@ fn log(shared: &Shared, arguments: &MultiValue) -> mlua::Result<()> {
         let part = match value {
             Value::String(part) => part.as_bytes().to_vec(),
             Value::Integer(number) => number.to_string().into_bytes(),
-            Value::Number(number) => number_text(*number).into_bytes(),
+            Value::Number(number) => argument_text(*number).into_bytes(),
             _ => continue,
         };
         if !text.is_empty() {
@@ -260,7 +265,7 @@ fn log(shared: &Shared, arguments: &MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-fn setresp(shared: &Shared, arguments: &MultiValue) -> mlua::Result<()> {
+fn setresp(shared: &ScriptState, arguments: &MultiValue) -> mlua::Result<()> {
     let version = match (arguments.len(), arguments.front()) {
         (1, Some(Value::Integer(version))) => *version,
         (1, Some(Value::Number(version))) => truncated(*version),

@@ -20,7 +20,7 @@ pub struct ScriptLimits {
     pub time: Duration,
     /// How much memory it may take beyond what the interpreter itself needs.
     pub memory_bytes: usize,
-    /// How many steps it may take: calls, returns, turns of loops, steps of pattern matching.
+    /// How many steps it may take: calls, returns, iterations of loops, steps of pattern matching.
     pub steps: u64,
     /// How long its part of the log may become.
     pub journal_bytes: usize,

@@ -45,14 +45,27 @@ const RANGE: u32 = i32::MAX as u32;
 mod tests {
     use super::*;
 
-    /// The numbers are what Redis 7.0.15 answers to `return {math.random(1000000), ...}`.
+    /// The numbers are what Redis 7.0.15 answers after `math.randomseed`.
     #[test]
     fn the_numbers_are_those_of_redis() {
-        let mut random = Random::default();
-        random.next();
-        assert!((random.fraction() - 0.0).abs() <= 1.0);
+        // `string.format('%.17g', math.random())` after `math.randomseed(0)`.
+        assert_eq!(Random::default().fraction(), 0.170_828_036_112_165_1);
         let mut random = Random::new(7);
         assert_eq!(random.between(1.0, 1e6), 266_445.0);
         assert_eq!(random.between(1.0, 1e6), 682_036.0);
+        let mut random = Random::new(7);
+        assert_eq!(random.fraction(), 0.266_444_196_582_978_7);
+        assert_eq!(random.fraction(), 0.682_035_230_417_752_3);
+        assert_eq!(random.fraction(), 0.265_490_593_512_305_36);
+    }
+
+    /// 1 would be outside of the array that a script picks from.
+    #[test]
+    fn fractions_stay_below_one() {
+        let largest = (0..=u32::MAX)
+            .step_by(0x1_0001)
+            .map(|seed| Random::new(seed).fraction());
+        let largest = largest.fold(0.0, f64::max);
+        assert!((0.999..1.0).contains(&largest), "{largest}");
     }
 }

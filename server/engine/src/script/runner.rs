@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use mlua::{Function, Value};
 
-use crate::caller::{Caller, Protocol};
+use crate::context::CommandContext;
+use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{Keyspace, Rules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
-use crate::script::call::{LogLine, Running, Shared};
+use crate::script::call::{LogLine, Running, ScriptState};
 use crate::script::failure::{Cause, cause_of, ended_reply, fault_text, raised_reply};
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::random::Random;
@@ -23,13 +24,12 @@ use crate::script::recency::Slot;
 use crate::script::shebang::{self, Head};
 use crate::script::vm::Vm;
 use crate::time::Moment;
-use crate::turn::Turn;
 
 /// The cache, the interpreter and what its functions share.
 #[derive(Debug)]
 pub(crate) struct Runner {
     cache: Cache<Function>,
-    shared: Rc<Shared>,
+    shared: Rc<ScriptState>,
     vm: Option<Vm>,
 }
 
@@ -50,7 +50,7 @@ impl Runner {
             caller: Caller::default(),
             is_read_only: false,
         };
-        let shared = Shared {
+        let shared = ScriptState {
             budget: Budget::new(limits, clock),
             running: RefCell::new(running),
             random: Cell::new(Random::default()),
@@ -112,13 +112,18 @@ impl Runner {
     }
 
     /// Runs the script with this text.
-    pub(crate) fn eval(&mut self, turn: &mut Turn<'_>, body: &[u8], call: Invocation<'_>) -> Reply {
+    pub(crate) fn eval(
+        &mut self,
+        context: &mut CommandContext<'_>,
+        body: &[u8],
+        call: Invocation<'_>,
+    ) -> Reply {
         let slot = match self.cache.find(body) {
             Some(slot) => Ok(slot),
             None => self.add(body),
         };
         match slot {
-            Ok(slot) => self.run(turn, slot, call),
+            Ok(slot) => self.run(context, slot, call),
             Err(error) => Reply::Error(error),
         }
     }
@@ -126,12 +131,12 @@ impl Runner {
     /// Runs the script with this SHA-1; `None` if there is none.
     pub(crate) fn evalsha(
         &mut self,
-        turn: &mut Turn<'_>,
+        context: &mut CommandContext<'_>,
         sha: &Sha,
         call: Invocation<'_>,
     ) -> Option<Reply> {
         let slot = self.cache.find_sha(sha)?;
-        Some(self.run(turn, slot, call))
+        Some(self.run(context, slot, call))
     }
 
     /// Adds a script that came with EVAL.
@@ -192,7 +197,7 @@ impl Runner {
         Ok((function, sha, is_read_only))
     }
 
-    fn run(&mut self, turn: &mut Turn<'_>, slot: Slot, call: Invocation<'_>) -> Reply {
+    fn run(&mut self, context: &mut CommandContext<'_>, slot: Slot, call: Invocation<'_>) -> Reply {
         let (function, sha, is_read_only) = match self.function_of(slot) {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
@@ -203,11 +208,11 @@ impl Runner {
         let budget = &self.shared.budget;
         budget.begin();
         self.shared.random.set(Random::default());
-        let mark = turn.begin_undo();
+        let mark = context.begin_undo();
         self.shared
             .running
             .borrow_mut()
-            .enter(turn, call.is_read_only || is_read_only);
+            .enter(context, call.is_read_only || is_read_only);
         let result = vm.run(
             &function,
             call.keys,
@@ -215,48 +220,56 @@ impl Runner {
             budget.limits().memory_bytes,
         );
         let is_resp3 = self.shared.is_resp3();
-        self.shared.running.borrow_mut().leave(turn);
-        turn.effects.reply = turn.keyspace.reply_budget();
-        let reply = reply_of(vm, budget, is_resp3, result, &sha, &mut turn.effects.reply);
+        self.shared.running.borrow_mut().leave(context);
+        context.effects.reply = context.keyspace.reply_budget();
+        let reply = reply_of(
+            vm,
+            budget,
+            is_resp3,
+            result,
+            &sha,
+            &mut context.effects.reply,
+        );
         let ended = budget.ended();
         if !vm.clean(ended == Some(End::Memory)) {
             self.vm = None;
             self.cache.forget_functions();
         }
         if let Some(end) = ended {
-            turn.rollback(mark);
+            context.rollback(mark);
             return Reply::Error(ended_reply(end, &budget.limits()));
         }
-        if let Err(error) = turn.commit_undo(mark) {
+        if let Err(error) = context.commit_undo(mark) {
             return Reply::Error(error);
         }
         // What a script returns decides nothing: as in Redis its writes stay.
-        reply
-            .unwrap_or_else(|error| Reply::Error(error.of_script(!turn.effects.journal.is_empty())))
+        reply.unwrap_or_else(|error| {
+            Reply::Error(error.of_script(!context.effects.journal.is_empty()))
+        })
     }
 }
 
 impl Running {
     /// Takes over what the script works on.
-    fn enter(&mut self, turn: &mut Turn<'_>, is_read_only: bool) {
-        std::mem::swap(&mut self.keyspace, turn.keyspace);
-        std::mem::swap(&mut self.effects, turn.effects);
-        self.now = turn.now;
+    fn enter(&mut self, context: &mut CommandContext<'_>, is_read_only: bool) {
+        std::mem::swap(&mut self.keyspace, context.keyspace);
+        std::mem::swap(&mut self.effects, context.effects);
+        self.now = context.now;
         self.caller = Caller {
             protocol: Protocol::Resp2,
-            ..turn.caller
+            ..context.caller
         };
         self.is_read_only = is_read_only;
     }
 
     /// Gives it back.
-    fn leave(&mut self, turn: &mut Turn<'_>) {
-        std::mem::swap(&mut self.keyspace, turn.keyspace);
-        std::mem::swap(&mut self.effects, turn.effects);
+    fn leave(&mut self, context: &mut CommandContext<'_>) {
+        std::mem::swap(&mut self.keyspace, context.keyspace);
+        std::mem::swap(&mut self.effects, context.effects);
     }
 }
 
-impl Shared {
+impl ScriptState {
     fn is_resp3(&self) -> bool {
         self.running.borrow().caller.protocol == Protocol::Resp3
     }
@@ -344,7 +357,7 @@ mod tests {
         };
         let (mut keyspace, mut effects) = (Keyspace::new(1, rules), Effects::default());
         effects.reply = keyspace.reply_budget();
-        let mut turn = Turn {
+        let mut context = CommandContext {
             keyspace: &mut keyspace,
             now: Moment::default(),
             caller: Caller::default(),
@@ -360,20 +373,20 @@ mod tests {
         assert_eq!(compiled(&runner), 0, "SCRIPT LOAD keeps the text");
         let sha = crate::script::cache::sha_of_text(sha.as_bytes()).unwrap();
         for expected in [1, 0, 0] {
-            let reply = runner.evalsha(&mut turn, &sha, CALL);
+            let reply = runner.evalsha(&mut context, &sha, CALL);
             assert_eq!(reply, Some(Reply::Integer(1)));
             assert_eq!(compiled(&runner), expected);
         }
-        runner.eval(&mut turn, b"return 1", CALL);
+        runner.eval(&mut context, b"return 1", CALL);
         assert_eq!(compiled(&runner), 0, "known by its text as well");
         for number in 0..600 {
             let body = format!("return {number} + 1");
-            runner.eval(&mut turn, body.as_bytes(), CALL);
+            runner.eval(&mut context, body.as_bytes(), CALL);
             assert_eq!(compiled(&runner), 1, "{number}");
         }
         assert!(runner.contains(&sha), "loaded scripts stay");
         for expected in [1, 0] {
-            let reply = runner.evalsha(&mut turn, &sha, CALL);
+            let reply = runner.evalsha(&mut context, &sha, CALL);
             assert_eq!(reply, Some(Reply::Integer(1)));
             assert_eq!(compiled(&runner), expected, "compiled again after long");
         }

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use mlua::chunk::{Chunk, ChunkMode, Compiler};
 use mlua::{Either, Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 
-use crate::script::call::Shared;
-use crate::script::convert::{Names, truncated};
+use crate::number::truncated;
+use crate::script::call::ScriptState;
+use crate::script::convert::Names;
 use crate::script::failure::{CHUNK_NAME, SANDBOX_NAME};
 use crate::script::library;
 
@@ -32,7 +33,7 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    pub(crate) fn new(shared: &Rc<Shared>) -> mlua::Result<Vm> {
+    pub(crate) fn new(shared: &Rc<ScriptState>) -> mlua::Result<Vm> {
         let libraries = StdLib::MATH | StdLib::STRING | StdLib::TABLE;
         // A fault of the node itself stops the node; `pcall` and `xpcall` let it pass.
         let options = LuaOptions::new().catch_rust_panics(false);
@@ -74,7 +75,7 @@ impl Vm {
     /// so that the numbers of its lines stay what they are.
     ///
     /// Inside a function because of what Luau does with functions that a script defines: it keeps
-    /// the last one made from a place in the text if that one uses nothing but locals of the
+    /// the last one made from a point in the text if that one uses nothing but locals of the
     /// outermost level, and with it all that those locals hold. Those of a function are let go.
     ///
     /// The text must have been checked. Returns the memory that it takes as well.

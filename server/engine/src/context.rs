@@ -1,0 +1,457 @@
+//! One command's context: what a command function may see and do.
+//!
+//! Every change goes through here, so that no change can miss the journal, the reply's dependency
+//! or the rules on keys without a TTL. A change is either made and journalled, or refused and
+//! nothing has happened.
+
+mod undo;
+
+use std::sync::Arc;
+
+use crate::effects::{Dependency, Effects, NO_ROOM};
+use crate::error::ErrorReply;
+use crate::keyspace::entry::{Body, Slot, ValueRef};
+use crate::keyspace::fields::Fields;
+use crate::keyspace::{DATABASES, KeySlot, Keyspace};
+use crate::mutation;
+use crate::reply::Reply;
+use crate::time::{Deadline, Moment, NodeTime};
+
+/// The dialect in which a connection reads its replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The protocol every Redis client speaks.
+    #[default]
+    Resp2,
+    /// The protocol chosen with `HELLO 3`.
+    Resp3,
+}
+
+/// The connection on whose behalf a command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The selected database, below [`DATABASES`].
+    pub database: u8,
+    /// The connection's number.
+    pub client_id: u64,
+    /// The dialect of its replies.
+    pub protocol: Protocol,
+}
+
+/// What a command works on. A script makes one for each command it calls.
+#[derive(Debug)]
+pub(crate) struct CommandContext<'e> {
+    pub(crate) keyspace: &'e mut Keyspace,
+    pub(crate) now: Moment,
+    pub(crate) caller: Caller,
+    pub(crate) effects: &'e mut Effects,
+}
+
+impl CommandContext<'_> {
+    /// Finds a key and notes nothing: the reply must not depend on the result, or
+    /// [`CommandContext::reveal`] must follow.
+    pub(crate) fn peek(&self, key: &[u8]) -> KeySlot {
+        self.keyspace
+            .locate(self.now.node, self.caller.database, key)
+    }
+
+    /// Makes the reply depend on the writes that made this key what it is, or made it absent.
+    pub(crate) fn reveal(&mut self, found: &KeySlot) {
+        self.effects.depends.raise(self.keyspace.dependency(found));
+    }
+
+    /// Finds a key for a reply that tells of it.
+    pub(crate) fn lookup(&mut self, key: &[u8]) -> KeySlot {
+        let found = self.peek(key);
+        self.reveal(&found);
+        let statistics = &mut self.keyspace.statistics;
+        let counter = match found.live {
+            Some(_) => &mut statistics.hits,
+            None => &mut statistics.misses,
+        };
+        *counter = counter.saturating_add(1);
+        found
+    }
+
+    /// Makes the reply depend on everything logged so far: it tells of all keys.
+    pub(crate) fn reveal_all(&mut self) {
+        self.effects.depends.raise(Dependency {
+            any: self.keyspace.last_position,
+            synced: self.keyspace.last_uncovered,
+        });
+    }
+
+    pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {
+        self.keyspace.value(slot)
+    }
+
+    /// The string a key holds; `None` if there is no such key.
+    pub(crate) fn string(&self, found: &KeySlot) -> Result<Option<&[u8]>, ErrorReply> {
+        match found.live.map(|slot| self.value(slot)) {
+            None => Ok(None),
+            Some(ValueRef::String(bytes)) => Ok(Some(bytes)),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    /// The string a key holds as a reply, charged before it is made.
+    pub(crate) fn string_reply(&mut self, found: &KeySlot) -> Result<Reply, ErrorReply> {
+        let Some(slot) = found.live else {
+            self.effects.charge(0)?;
+            return Ok(Reply::Nil);
+        };
+        let body = &self.keyspace.entry(slot).body;
+        let ValueRef::String(bytes) = body.value() else {
+            return Err(ErrorReply::WRONG_TYPE);
+        };
+        self.effects.charge(bytes.len())?;
+        Ok(match body.shared() {
+            Some(shared) => Reply::Shared(Arc::clone(shared)),
+            None => Reply::bulk(bytes),
+        })
+    }
+
+    /// The hash a key holds; `None` if there is no such key.
+    pub(crate) fn fields(&self, found: &KeySlot) -> Result<Option<&Fields>, ErrorReply> {
+        match found.live.map(|slot| self.value(slot)) {
+            None => Ok(None),
+            Some(ValueRef::Hash(fields)) => Ok(Some(fields)),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    /// The same beside the effects, for a reply that is charged while the hash is read.
+    pub(crate) fn fields_and_effects(
+        &mut self,
+        found: &KeySlot,
+    ) -> Result<Option<(&Fields, &mut Effects)>, ErrorReply> {
+        match found.live.map(|slot| self.keyspace.value(slot)) {
+            None => Ok(None),
+            Some(ValueRef::Hash(fields)) => Ok(Some((fields, self.effects))),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    /// The deadline of a key, [`Deadline::NEVER`] without a TTL or without a key.
+    pub(crate) fn deadline(&self, found: &KeySlot) -> Deadline {
+        found
+            .live
+            .map_or(Deadline::NEVER, |slot| self.keyspace.entry(slot).deadline)
+    }
+
+    /// Writes a string, whatever was there before.
+    pub(crate) fn put_string(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        value: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), ErrorReply> {
+        self.admit_key(found, key, value.len())?;
+        self.admit_value(value.len())?;
+        self.admit_deadline(deadline)?;
+        let journal = &mut self.effects.journal;
+        mutation::encode_replace(
+            journal,
+            found.database,
+            key,
+            ValueRef::String(value),
+            deadline,
+        );
+        self.store(found, Body::string(key, value), deadline)
+    }
+
+    /// Writes a hash, whatever was there before.
+    pub(crate) fn put_hash(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        fields: Fields,
+        deadline: Deadline,
+    ) -> Result<(), ErrorReply> {
+        self.admit_key(found, key, fields.bytes())?;
+        self.admit_value(fields.bytes())?;
+        self.admit_deadline(deadline)?;
+        let journal = &mut self.effects.journal;
+        mutation::encode_replace(
+            journal,
+            found.database,
+            key,
+            ValueRef::Hash(&fields),
+            deadline,
+        );
+        self.store(found, Body::hash(key, fields), deadline)
+    }
+
+    fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
+        self.note_before(found);
+        let is_stored = self
+            .keyspace
+            .put(found, body, deadline, self.effects.position);
+        debug_assert!(is_stored, "admission has found room");
+        self.note_deadline(deadline);
+        self.note_after(found, deadline);
+        Ok(())
+    }
+
+    /// Gives a key that exists another deadline, or none with [`Deadline::NEVER`].
+    pub(crate) fn set_deadline(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), ErrorReply> {
+        let Some(slot) = found.live else {
+            return Ok(());
+        };
+        self.admit_bytes(key.len())?;
+        self.admit_deadline(deadline)?;
+        mutation::encode_set_deadline(&mut self.effects.journal, found.database, key, deadline);
+        self.note_before(found);
+        self.keyspace
+            .set_deadline(slot, deadline, self.effects.position);
+        self.note_deadline(deadline);
+        self.note_after(found, deadline);
+        Ok(())
+    }
+
+    /// Sets fields of a hash that exists: fields and values alternate. All of them or, with an error,
+    /// none.
+    pub(crate) fn set_fields(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        pairs: &[&[u8]],
+    ) -> Result<(), ErrorReply> {
+        let (Some(slot), Some(fields)) = (found.live, self.fields(found)?) else {
+            return Ok(());
+        };
+        let limit = self.keyspace.rules.value_bytes_max;
+        self.admit_value(fields.bytes_after(pairs, limit, self.keyspace.seed()))?;
+        let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        let parts = pairs.clone().map(|(field, value)| [key, field, value]);
+        self.admit_bytes(parts.map(|parts| mutation::bytes_of(&parts)).sum())?;
+        let deadline = self.deadline(found);
+        self.admit_deadline(deadline)?;
+        self.note_before(found);
+        for (field, value) in pairs {
+            mutation::encode_hash_set(&mut self.effects.journal, found.database, key, field, value);
+            self.keyspace
+                .set_field(slot, field, value, self.effects.position);
+        }
+        // A re-entered lock is granted anew for the time it has left.
+        self.note_deadline(deadline);
+        self.note_after(found, deadline);
+        Ok(())
+    }
+
+    /// Removes fields of a hash, and the key with its last field. All of them or, with an error, none.
+    /// Returns how many there were.
+    pub(crate) fn remove_fields(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        names: &[&[u8]],
+    ) -> Result<usize, ErrorReply> {
+        let Some(fields) = self.fields(found)? else {
+            return Ok(0);
+        };
+        let held = fields.len();
+        if names.len() > 1 {
+            let present = names.iter().filter(|name| fields.get(name).is_some());
+            let bytes = present.map(|name| mutation::bytes_of(&[key, name])).sum();
+            self.admit_bytes(bytes)?;
+        }
+        let mut removed: usize = 0;
+        for name in names {
+            // With its last field the key is gone, and with it the found.
+            if removed == held {
+                break;
+            }
+            if self.remove_field(found, key, name)? {
+                removed = removed.saturating_add(1);
+            }
+        }
+        Ok(removed)
+    }
+
+    fn remove_field(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        field: &[u8],
+    ) -> Result<bool, ErrorReply> {
+        let Some(fields) = self.fields(found)? else {
+            return Ok(false);
+        };
+        let (is_present, count) = (fields.get(field).is_some(), fields.len());
+        let Some(slot) = found.live.filter(|_| is_present) else {
+            return Ok(false);
+        };
+        if count == 1 {
+            return self.delete(found, key);
+        }
+        self.admit_bytes(key.len().saturating_add(field.len()))?;
+        mutation::encode_hash_delete(&mut self.effects.journal, found.database, key, field);
+        self.note_before(found);
+        let deadline = self.deadline(found);
+        self.keyspace
+            .remove_field(slot, field, self.effects.position);
+        self.note_after(found, deadline);
+        Ok(true)
+    }
+
+    /// Deletes keys. All of them or, with an error, none. Returns how many there were; the reply
+    /// depends on all.
+    pub(crate) fn delete_all(&mut self, keys: &[&[u8]]) -> Result<usize, ErrorReply> {
+        if keys.len() > 1 {
+            let present = keys.iter().filter(|key| self.peek(key).live.is_some());
+            let bytes = present.map(|key| mutation::bytes_of(&[key])).sum();
+            self.admit_bytes(bytes)?;
+        }
+        let mut deleted: usize = 0;
+        for key in keys {
+            let found = self.peek(key);
+            self.reveal(&found);
+            deleted = deleted.saturating_add(usize::from(self.delete(&found, key)?));
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes a key. False if it does not exist.
+    pub(crate) fn delete(&mut self, found: &KeySlot, key: &[u8]) -> Result<bool, ErrorReply> {
+        let Some(slot) = found.live else {
+            return Ok(false);
+        };
+        self.admit_bytes(key.len())?;
+        mutation::encode_delete(&mut self.effects.journal, found.database, key);
+        self.note_before(found);
+        self.keyspace
+            .remove(found.hash, slot, self.effects.position);
+        Ok(true)
+    }
+
+    /// Deletes all keys of a database, or of all.
+    pub(crate) fn flush(&mut self, database: Option<u8>) -> Result<(), ErrorReply> {
+        let mut databases = 0..DATABASES;
+        if databases.all(|number| self.keyspace.count(number).keys == 0) {
+            return Ok(());
+        }
+        self.admit_bytes(0)?;
+        let (limit, position) = (self.covered_until(), self.effects.position);
+        let now = self.now.node;
+        // What the same script wrote before does not count, as in `note_before`.
+        let is_uncovered = self.keyspace.entries_from(0).any(|(_, entry)| {
+            database.is_none_or(|number| number == entry.database())
+                && entry.is_live(now)
+                && entry.position() != position
+                && !is_covered(entry.deadline, limit)
+        });
+        mutation::encode_flush(&mut self.effects.journal, database);
+        self.keyspace.flush(database, position);
+        if is_uncovered {
+            self.effects.uncovered = true;
+            self.keyspace.mark_all_uncovered(position);
+        }
+        Ok(())
+    }
+
+    /// The last instant at which a restart delay still makes up for the loss of a key.
+    fn covered_until(&self) -> NodeTime {
+        self.now
+            .node
+            .saturating_add(self.keyspace.rules.restart_delay_max)
+    }
+
+    /// A change of a key that was uncovered before this group began makes the group uncovered.
+    fn note_before(&mut self, found: &KeySlot) {
+        let Some(slot) = found.live else { return };
+        let entry = self.keyspace.entry(slot);
+        if entry.position() != self.effects.position
+            && !is_covered(entry.deadline, self.covered_until())
+        {
+            self.note_uncovered(found);
+        }
+    }
+
+    /// Leaving a key uncovered does so too. Of a script only the outcome counts.
+    fn note_after(&mut self, found: &KeySlot, deadline: Deadline) {
+        if !self.keyspace.is_recording() && !is_covered(deadline, self.covered_until()) {
+            self.note_uncovered(found);
+        }
+    }
+
+    fn note_uncovered(&mut self, found: &KeySlot) {
+        self.effects.uncovered = true;
+        self.keyspace
+            .mark_uncovered(found.hash, self.effects.position);
+    }
+
+    fn note_deadline(&mut self, deadline: Deadline) {
+        let end = deadline.unless_never().map(Deadline::node_time);
+        self.effects.longest_deadline = self.effects.longest_deadline.max(end);
+        if is_covered(deadline, self.covered_until()) {
+            self.effects.longest_covered = self.effects.longest_covered.max(end);
+        }
+    }
+
+    fn admit_key(&mut self, found: &KeySlot, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
+        if key.len() > self.keyspace.rules.key_bytes_max {
+            let limit = self.keyspace.rules.key_bytes_max;
+            return Err(ErrorReply::new(format!(
+                "ERR key is longer than {limit} bytes"
+            )));
+        }
+        if found.stored.is_none() && self.keyspace.is_full() {
+            return Err(TOO_MANY_KEYS);
+        }
+        self.admit_bytes(key.len().saturating_add(bytes))
+    }
+
+    fn admit_value(&self, bytes: usize) -> Result<(), ErrorReply> {
+        let limit = self.keyspace.rules.value_bytes_max;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(ErrorReply::new(format!(
+            "ERR value is larger than {limit} bytes"
+        )))
+    }
+
+    /// A group has to fit into one frame of the log.
+    fn admit_bytes(&mut self, bytes: usize) -> Result<(), ErrorReply> {
+        let limit = self.keyspace.rules.journal_bytes_max;
+        let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
+        let group = self.effects.journal.len().saturating_add(added);
+        if self.effects.room_bytes.is_some_and(|room| group > room) {
+            self.effects.ran_out_of_room = true;
+            return Err(NO_ROOM);
+        }
+        if group <= limit {
+            return Ok(());
+        }
+        Err(ErrorReply::new(format!(
+            "ERR this changes more than {limit} bytes at once"
+        )))
+    }
+
+    fn admit_deadline(&self, deadline: Deadline) -> Result<(), ErrorReply> {
+        let is_refused = self.keyspace.rules.require_ttl
+            && !self.keyspace.is_recording()
+            && !is_covered(deadline, self.covered_until());
+        if is_refused { Err(REQUIRE_TTL) } else { Ok(()) }
+    }
+}
+
+fn is_covered(deadline: Deadline, limit: NodeTime) -> bool {
+    !deadline.is_after(limit)
+}
+
+/// What a mutation's frame adds to its bytes at most: marks, lengths, a deadline.
+const MUTATION_OVERHEAD_BYTES: usize = 64;
+
+const TOO_MANY_KEYS: ErrorReply = ErrorReply::fixed("OOM there is no room for another key");
+
+const REQUIRE_TTL: ErrorReply = ErrorReply::fixed(
+    "ERR this node requires a TTL of at most restart-delay-max on every key (require-ttl yes)",
+);

@@ -1,0 +1,66 @@
+//! A script is undone as one: where its effects began, and how they are kept or taken back.
+
+use crate::context::{CommandContext, REQUIRE_TTL, is_covered};
+use crate::error::ErrorReply;
+use crate::keyspace::entry::Entry;
+use crate::time::NodeTime;
+
+/// How the effects were when a script began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UndoMark {
+    journal_bytes: usize,
+    longest_deadline: Option<NodeTime>,
+    uncovered: bool,
+}
+
+impl CommandContext<'_> {
+    /// Starts to record how to undo what follows, when a script starts.
+    pub(crate) fn begin_undo(&mut self) -> UndoMark {
+        self.keyspace.begin_undo();
+        UndoMark {
+            journal_bytes: self.effects.journal.len(),
+            longest_deadline: self.effects.longest_deadline,
+            uncovered: self.effects.uncovered,
+        }
+    }
+
+    /// Keeps what the script did. With `require-ttl` a script that leaves a key without a
+    /// sufficient deadline is undone instead, and refused; only the state after its end counts.
+    pub(crate) fn commit_undo(&mut self, mark: UndoMark) -> Result<(), ErrorReply> {
+        let (limit, position) = (self.covered_until(), self.effects.position);
+        let is_uncovered = |entry: &&Entry| {
+            !entry.is_vacant() && entry.position() == position && !is_covered(entry.deadline, limit)
+        };
+        let found: Vec<u64> = self
+            .keyspace
+            .written_entries()
+            .filter(is_uncovered)
+            .map(|entry| self.keyspace.hash_of(entry))
+            .collect();
+        if !found.is_empty() {
+            if self.keyspace.rules.require_ttl {
+                self.rollback(mark);
+                return Err(REQUIRE_TTL);
+            }
+            self.effects.uncovered = true;
+            for hash in found {
+                self.keyspace.mark_uncovered(hash, position);
+            }
+        }
+        self.keyspace.commit_undo();
+        Ok(())
+    }
+
+    /// Takes back what the script did, as if it had never been called. What it has read stays in
+    /// the reply's dependency.
+    pub(crate) fn rollback(&mut self, mark: UndoMark) {
+        let position = self.effects.position;
+        self.keyspace.rollback(position);
+        self.effects.journal.truncate(mark.journal_bytes);
+        self.effects.longest_deadline = mark.longest_deadline;
+        self.effects.uncovered = mark.uncovered;
+        let depends = &mut self.effects.depends;
+        depends.any = depends.any.min(position.saturating_sub(1));
+        depends.synced = depends.synced.min(position.saturating_sub(1));
+    }
+}

@@ -1,0 +1,95 @@
+//! Undoing a script: its records are applied last to first.
+//!
+//! Then every key, slot and deadline is what it was. Counters of hits are not undone.
+
+use crate::keyspace::entry::{Entry, NONE};
+use crate::keyspace::undo::UndoRecord;
+use crate::keyspace::{Keyspace, Step};
+
+impl Keyspace {
+    /// Starts to record how to undo what follows.
+    pub(crate) fn begin_undo(&mut self) {
+        self.undo.begin();
+    }
+
+    pub(crate) fn is_recording(&self) -> bool {
+        self.undo.is_recording()
+    }
+
+    /// The slots written since the recording began; some may be free again.
+    pub(crate) fn written_entries(&self) -> impl Iterator<Item = &Entry> {
+        self.undo
+            .records()
+            .iter()
+            .map(|record| self.slab.get(record.slot()))
+    }
+
+    /// Ends the recording; the changes stay.
+    pub(crate) fn commit_undo(&mut self) {
+        self.undo.forget();
+    }
+
+    /// Ends the recording and takes back all changes since, which had the position `position`.
+    ///
+    /// No reply may depend on that position any more, since nothing will be logged there. What
+    /// the shards remember is therefore lowered to the group before, which is on the safe side.
+    pub(crate) fn rollback(&mut self, position: u64) {
+        let before = position.saturating_sub(1);
+        for record in self.undo.take().into_iter().rev() {
+            self.take_back(record);
+        }
+        for shard in self.index.shards_mut() {
+            shard.deleted = shard.deleted.min(before);
+            shard.uncovered = shard.uncovered.min(before);
+        }
+        self.last_position = self.last_position.min(before);
+        self.last_uncovered = self.last_uncovered.min(before);
+    }
+
+    fn take_back(&mut self, record: UndoRecord) {
+        match record {
+            UndoRecord::Created { slot } => {
+                let hash = self.hash_of(self.slab.get(slot));
+                self.take_out(hash, slot);
+            }
+            UndoRecord::Replaced { slot, body, end } => {
+                self.move_deadline(slot, end.deadline, end.position);
+                self.slab.get_mut(slot).body = body;
+            }
+            UndoRecord::Deadline { slot, end } => {
+                self.move_deadline(slot, end.deadline, end.position);
+            }
+            UndoRecord::Field {
+                slot,
+                field,
+                value,
+                position,
+            } => {
+                let seed = self.seed;
+                let entry = self.slab.get_mut(slot);
+                entry.set_position(position);
+                if let Some(fields) = entry.body.fields_mut() {
+                    match value {
+                        Some(value) => drop(fields.set(&field, value, seed)),
+                        None => drop(fields.remove(&field)),
+                    }
+                }
+            }
+            UndoRecord::Removed { slot, mut entry } => {
+                (entry.previous, entry.next) = (NONE, NONE);
+                let hash = self.hash_of(&entry);
+                let restored = self.slab.insert(*entry);
+                debug_assert_eq!(
+                    restored,
+                    Some(slot),
+                    "free slots are reused last in, first out"
+                );
+                if let Some(slot) = restored {
+                    self.index.insert(hash, slot);
+                    self.link(slot);
+                    self.count_key(slot, Step::Up);
+                }
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use quorlock_persistence::{
-    Batch, Disk, Identity, Kind, Log, MemoryDisk, Options, Position, Recovery,
+    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, Recovery,
 };
 
 const GROUPS: u64 = 1_000;
@@ -14,12 +14,12 @@ const GROUPS: u64 = 1_000;
 const PAYLOAD: [u8; 64] = [7; 64];
 
 fn open(disk: Arc<dyn Disk>) -> Log {
-    let identity = Identity {
+    let identity = LogIdentity {
         node_id: [1; 20],
         boot_id: [2; 16],
         incarnation: 1,
     };
-    let recovery = Recovery::read(disk, &Options::default()).expect("an empty disk is a log");
+    let recovery = Recovery::read(disk, &LogOptions::default()).expect("an empty disk is a log");
     recovery
         .into_log(identity)
         .expect("a disk in memory can be written")
@@ -28,7 +28,7 @@ fn open(disk: Arc<dyn Disk>) -> Log {
 fn append(log: &mut Log, batch: Batch) -> Batch {
     for number in 0..GROUPS {
         log.appender
-            .append(Kind::new(1), number, black_box(&PAYLOAD));
+            .append(FrameKind::new(1), number, black_box(&PAYLOAD));
     }
     log.appender.take(batch)
 }

@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-use quorlock_persistence::{Batch, Identity, Kind, Log, Options, RealDisk, Recovery};
+use quorlock_persistence::{Batch, FrameKind, Log, LogIdentity, LogOptions, RealDisk, Recovery};
 
 /// About what `SET lock:... NX PX` logs.
 const PAYLOAD: [u8; 64] = [7; 64];
@@ -139,12 +139,12 @@ fn ways(folder: &Path, load: &Load) -> Vec<Way> {
 
 fn open(folder: &Path) -> Log {
     let disk = RealDisk::open(folder).expect("the folder is fresh");
-    let identity = Identity {
+    let identity = LogIdentity {
         node_id: [1; 20],
         boot_id: [2; 16],
         incarnation: 1,
     };
-    let recovery = Recovery::read(disk, &Options::default()).expect("an empty folder is a log");
+    let recovery = Recovery::read(disk, &LogOptions::default()).expect("an empty folder is a log");
     recovery
         .into_log(identity)
         .expect("the disk can be written")
@@ -177,7 +177,7 @@ impl Way {
             }
             Way::Log { log, batch } => {
                 for _ in 0..load.frames {
-                    log.appender.append(Kind::new(1), 1, &PAYLOAD);
+                    log.appender.append(FrameKind::new(1), 1, &PAYLOAD);
                 }
                 let mut taken = log.appender.take(std::mem::take(batch));
                 log.writer.write(&mut taken).expect("there is room");

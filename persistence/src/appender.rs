@@ -1,12 +1,12 @@
 //! The part of the log that lives under the caller's own lock: it numbers frames and collects their bytes.
 //!
 //! Invariant: memory only. No I/O, no checksum, and no allocation once its buffer has grown to the size of
-//! the usual batch. It places every frame exactly as the writer will, so `room` never promises too much.
+//! the usual batch. It places every frame exactly as the writer will, so `room` never allows too much.
 
-use crate::batch::Batch;
 use crate::frame;
 use crate::header;
-use crate::position::{Kind, Position};
+use crate::options::LogOptions;
+use crate::position::{FrameKind, Position};
 use crate::space::Space;
 use std::sync::Arc;
 
@@ -30,8 +30,7 @@ impl Appender {
         space: Arc<Space>,
         next: Position,
         first_segment_bytes: u64,
-        frame_bytes_max: u64,
-        reserve_bytes: u64,
+        options: &LogOptions,
     ) -> Appender {
         Appender {
             space,
@@ -39,19 +38,19 @@ impl Appender {
             next,
             remaining: first_segment_bytes.saturating_sub(header::BLOCK_BYTES),
             entered: 0,
-            frame_bytes_max,
-            reserve_bytes,
+            frame_bytes_max: options.frame_bytes_max,
+            reserve_bytes: options.reserve_bytes,
             checkpoint_is_open: false,
         }
     }
 
-    /// Copies a frame into the pending batch and returns its position. It counts for nothing until the
+    /// Copies a frame into the pending batch and returns its position. It is not in the log until the
     /// writer has written it. Ask `room` first, except for control records, which use the reserve.
     ///
     /// # Panics
     /// If the payload is larger than the largest frame, or if a checkpoint is completed that was not opened
     /// since the log was opened: the end would count for an opening frame of an earlier start.
-    pub fn append(&mut self, kind: Kind, node_time_ns: u64, payload: &[u8]) -> Position {
+    pub fn append(&mut self, kind: FrameKind, node_time_ns: u64, payload: &[u8]) -> Position {
         let payload_bytes = payload.len() as u64;
         assert!(
             payload_bytes <= self.frame_bytes_max,
@@ -74,7 +73,13 @@ impl Appender {
         }
         self.remaining = self.remaining.saturating_sub(frame_bytes);
         let position = self.next;
-        self.pending.push(position, kind, node_time_ns, payload);
+        frame::encode(
+            &mut self.pending.bytes,
+            position,
+            kind,
+            node_time_ns,
+            payload,
+        );
         self.next = position.next();
         position
     }
@@ -82,11 +87,6 @@ impl Appender {
     /// The position the next frame will get.
     pub fn next_position(&self) -> Position {
         self.next
-    }
-
-    /// The bytes of the frames that nobody has taken yet.
-    pub fn pending_bytes(&self) -> usize {
-        self.pending.len()
     }
 
     /// The largest payload that the next frame may have and certainly finds prepared space, with the
@@ -124,8 +124,8 @@ impl Appender {
         self.entered
     }
 
-    /// Swaps the pending frames for an empty batch. Called under the same lock as `append`, by whoever holds
-    /// the writer: batches must reach the writer in the order they were taken.
+    /// Swaps the pending frames for an empty batch. Called under the same lock as `append`, by the thread that
+    /// holds the writer: batches must reach the writer in the order they were taken.
     pub fn take(&mut self, spare: Batch) -> Batch {
         debug_assert!(
             spare.is_empty(),
@@ -140,3 +140,30 @@ impl Appender {
             .saturating_sub(header::BLOCK_BYTES)
     }
 }
+
+/// Encoded frames on their way from the appender to the writer, consecutive and not yet sealed.
+/// `Batch::default()` is an empty one, to be handed to `Appender::take`. A batch that was written is empty and
+/// keeps its memory, so that two batches going back and forth need no allocation.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Empties the batch. After a rare large burst it gives the memory back.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
+    }
+}
+
+const KEPT_BYTES_MAX: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! The seam to the world: one flat directory, the files in it, and random numbers.
+//! The interface to the world: one flat directory, the files in it, and random numbers.
 //!
 //! Invariant: nothing in this crate touches files except through these traits. A write is durable only
 //! after `File::sync`, a name only after `Disk::sync_dir`. No retries, no caching: that is for the caller
@@ -18,9 +18,9 @@ mod real;
 mod view;
 
 pub use mapping::Mapping;
-pub use memory::{Fate, Fault, Loss, MemoryDisk, Operation, Point, Unsynced};
+pub use memory::{Fate, Fault, MemoryDisk, Operation, Point, PowerLoss, Sector, Unsynced};
 pub use real::{OpenError, RealDisk};
-pub use view::{DirectoryView, Use};
+pub use view::{DirectoryUse, DirectoryView};
 
 /// One directory.
 pub trait Disk: Send + Sync + fmt::Debug {
@@ -29,7 +29,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
     /// Everything in the directory.
-    fn list(&self) -> io::Result<Vec<Entry>>;
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>>;
     /// Gives a file another name, replacing what had it.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
@@ -44,7 +44,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn sync_folder(&self, _name: &str) -> io::Result<()> {
         self.sync_dir()
     }
-    /// A number nobody can guess.
+    /// A number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;
     /// The file's full path, for people.
     fn describe(&self, name: &str) -> String;
@@ -68,15 +68,13 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Cuts or extends (with zeros) the file.
-    fn truncate(&self, length: u64) -> io::Result<()>;
     /// The whole content, to be read while the directory's lock is held and the file is left alone.
     fn map(&self) -> io::Result<Mapping>;
 }
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The name, with foreign bytes replaced (such a name is never one of the log).
     pub name: String,
     /// Whether it is a regular file.

@@ -3,7 +3,10 @@
 //! Invariant: every message names the file, says what the matter means and what can be done. An error of
 //! writing is final: the log keeps it and gives it back to every later call.
 
+use crate::disk::Disk;
 use crate::position::Position;
+use crate::segment_name;
+use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
@@ -20,26 +23,36 @@ pub struct DiskError {
 }
 
 impl DiskError {
-    pub(crate) fn new(operation: &'static str, file: String, cause: io::Error) -> DiskError {
-        DiskError {
+    /// Makes the error of an operation on the file with this name, or on the directory where it is empty.
+    pub(crate) fn at(
+        disk: &dyn Disk,
+        operation: &'static str,
+        name: &str,
+    ) -> impl FnOnce(io::Error) -> DiskError {
+        move |cause| DiskError {
             operation,
-            file,
+            file: disk.describe(name),
             cause: Arc::new(cause),
         }
     }
 
+    /// The same for the file of a segment.
+    pub(crate) fn at_segment(
+        disk: &dyn Disk,
+        operation: &'static str,
+        number: u64,
+    ) -> impl FnOnce(io::Error) -> DiskError {
+        move |cause| DiskError::at(disk, operation, &segment_name::segment(number))(cause)
+    }
+
     /// Whether the process has no descriptors or memory left for another file. It passes.
-    pub fn is_out_of_files(&self) -> bool {
-        const ENOMEM: i32 = 12;
-        const ENFILE: i32 = 23;
-        const EMFILE: i32 = 24;
-        self.cause
-            .raw_os_error()
-            .is_some_and(|error| [ENOMEM, ENFILE, EMFILE].contains(&error))
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        let error = Errno::from_io_error(&self.cause);
+        error.is_some_and(|error| [Errno::NOMEM, Errno::NFILE, Errno::MFILE].contains(&error))
     }
 
     /// Whether the disk (or the user's share of it) is full.
-    pub fn is_no_space(&self) -> bool {
+    pub(crate) fn is_no_space(&self) -> bool {
         matches!(
             self.cause.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
@@ -60,11 +73,11 @@ pub enum WriteError {
         "{0}; the data may be lost even if a later sync succeeds, so nothing more may be acknowledged; check the disk"
     )]
     Sync(DiskError),
-    /// Somebody has removed a segment that is in use.
+    /// A segment that is in use was removed.
     #[error(
-        "{file} was removed while the node was using it: what it holds ends with this process, whatever was synced, \
+        "{file} was removed while the node was using it: what it holds is gone when this process ends, synced or not, \
          so nothing more may be acknowledged. Find out who removes files from the data directory; the next start \
-         treats the node as one whose past is lost in part, and refuses or waits"
+         finds a part of the log missing, and refuses or waits"
     )]
     Removed {
         /// The file.
@@ -73,7 +86,7 @@ pub enum WriteError {
     /// A segment could not be made, used or removed for another reason than a full disk.
     #[error("{0}; the log cannot go on; check the disk and the directory's permissions")]
     Segment(DiskError),
-    /// There is no space for the first segment, or more was appended than `room` had promised.
+    /// There is no space for the first segment, or more was appended than `room` had allowed.
     #[error("{0}; the log has no space to go on; free some space on this disk")]
     NoSpace(DiskError),
     /// The log belongs to another node than the one that is to write it.
@@ -89,6 +102,17 @@ pub enum WriteError {
         /// The node that wanted to go on with it.
         expected: String,
     },
+}
+
+impl WriteError {
+    /// A full disk is an error of its own; any other one is what `otherwise` makes of it.
+    pub(crate) fn full_or(error: DiskError, otherwise: fn(DiskError) -> WriteError) -> WriteError {
+        if error.is_no_space() {
+            WriteError::NoSpace(error)
+        } else {
+            otherwise(error)
+        }
+    }
 }
 
 /// What a sync reports: the same errors, final in the same way.

@@ -8,12 +8,12 @@
 //! `0 mark u32 | 4 crc32c u32 of all that follows | 8 payload bytes u32 | 12 kind u8 | 13 checkpoint mark u8 |
 //! 14 zero u16 | 16 position u64 | 24 node time u64 | 32 durable position u64 | 40 payload`
 
-use crate::position::{Kind, Position};
+use crate::position::{FrameKind, Position};
 
 /// One frame of the log, as recovery gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Its place in the stream.
+    /// Its number in the stream.
     pub position: Position,
     /// The caller's code for it.
     pub kind: u8,
@@ -27,7 +27,7 @@ pub struct Frame<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parsed<'a> {
     pub(crate) frame: Frame<'a>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     /// Everything up to here was durable when the frame was written.
     pub(crate) durable: Position,
     /// Its length in the file, padding included.
@@ -76,7 +76,7 @@ pub(crate) const fn payload_within(bytes: u64) -> u64 {
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     position: Position,
-    kind: Kind,
+    kind: FrameKind,
     node_time_ns: u64,
     payload: &[u8],
 ) {
@@ -93,9 +93,10 @@ pub(crate) fn encode(
 }
 
 /// What `encode` wrote at the start of `bytes`: the frame's length in the file, position and kind.
-pub(crate) fn peek(bytes: &[u8]) -> (usize, Position, Kind) {
+pub(crate) fn peek(bytes: &[u8]) -> (usize, Position, FrameKind) {
     let payload_bytes = u32_at(bytes, 8) as usize;
-    let kind = Kind::from_bytes(bytes[12], bytes[13]).expect("encode stores a kind that exists");
+    let kind =
+        FrameKind::from_bytes(bytes[12], bytes[13]).expect("encode stores a kind that exists");
     let length = HEADER_BYTES
         .saturating_add(payload_bytes)
         .next_multiple_of(ALIGNMENT);
@@ -128,7 +129,7 @@ pub(crate) fn parse(bytes: &[u8], salt: Salt) -> Result<Parsed<'_>, Flaw> {
     if crc32c::crc32c_append(salt.seed, sealed) != u32_at(bytes, 4) {
         return Err(Flaw::Checksum);
     }
-    let kind = Kind::from_bytes(bytes[12], bytes[13]).ok_or(Flaw::Checksum)?;
+    let kind = FrameKind::from_bytes(bytes[12], bytes[13]).ok_or(Flaw::Checksum)?;
     let frame = Frame {
         position: Position::from_raw(u64_at(bytes, 16)),
         kind: kind.code(),
@@ -182,7 +183,7 @@ mod tests {
         encode(
             &mut bytes,
             Position::from_raw(7),
-            Kind::checkpoint_end(9),
+            FrameKind::checkpoint_end(9),
             11,
             payload,
         );
@@ -205,7 +206,11 @@ mod tests {
             assert!(parsed.kind.completes_checkpoint());
             assert_eq!(
                 peek(&bytes),
-                (bytes.len(), Position::from_raw(7), Kind::checkpoint_end(9))
+                (
+                    bytes.len(),
+                    Position::from_raw(7),
+                    FrameKind::checkpoint_end(9)
+                )
             );
         }
     }

@@ -11,34 +11,60 @@
 //! Every version begins with the mark and the version, so that an older program can name what it refuses. Versions
 //! `OLDEST` to `NEWEST` are read, each segment by its own; `NEWEST` is written.
 
-use crate::options::Identity;
 use crate::position::Position;
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub struct SegmentHeader {
     /// The version of the format in which this segment is written.
-    pub(crate) version: u32,
+    pub version: u32,
     /// A repair cut the stream before this segment, so its first position may lie beyond the next one.
-    pub(crate) is_repaired: bool,
-    pub(crate) identity: Identity,
+    pub is_repaired: bool,
+    /// Who wrote it.
+    pub identity: LogIdentity,
     /// The number in the file's name.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The length of the file.
-    pub(crate) segment_bytes: u64,
+    pub segment_bytes: u64,
     /// The random number behind `frame::Salt`.
     pub(crate) salt: u64,
-    /// The segment whose frames come before, 0 where there is none.
-    pub(crate) previous_number: u64,
-    /// The offset in that segment at which it ends; what follows there does not count.
-    pub(crate) previous_cut: u64,
+    /// Where the frames before this segment end.
+    pub previous: Cut,
     /// The position of the first frame here.
-    pub(crate) first_position: Position,
+    pub first_position: Position,
     /// Everything up to here was durable when the header was written.
-    pub(crate) durable: Position,
+    pub durable: Position,
 }
 
-impl Header {
+/// Whose log it is. Written into every segment header; the log compares the node and passes the rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogIdentity {
+    /// The node, created once.
+    pub node_id: [u8; 20],
+    /// The boot of the machine.
+    pub boot_id: [u8; 16],
+    /// The node's count of its own starts.
+    pub incarnation: u64,
+}
+
+/// Where the stream leaves a segment. What follows there does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The segment's number, 0 where there is none.
+    pub segment: u64,
+    /// The offset behind its last frame.
+    pub offset: u64,
+}
+
+impl Cut {
+    /// Nothing comes before.
+    pub(crate) const BEGINNING: Cut = Cut {
+        segment: 0,
+        offset: 0,
+    };
+}
+
+impl SegmentHeader {
     /// The start of the segment's file: both copies.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut copy = Vec::with_capacity(COPY_BYTES);
@@ -54,8 +80,8 @@ impl Header {
             self.number,
             self.segment_bytes,
             self.salt,
-            self.previous_number,
-            self.previous_cut,
+            self.previous.segment,
+            self.previous.offset,
             self.first_position.get(),
             self.durable.get(),
         ] {
@@ -69,7 +95,21 @@ impl Header {
         block
     }
 
-    fn decode(copy: &[u8; COPY_BYTES]) -> Option<Header> {
+    /// Why this header cannot belong to the file with this number and length.
+    pub(crate) fn mismatch(&self, number: u64, length: u64) -> Option<String> {
+        if self.number != number {
+            return Some(format!("it says that it is segment {}", self.number));
+        }
+        if self.previous.segment >= number || self.segment_bytes != length {
+            return Some(format!(
+                "its header speaks of {} bytes after segment {}, the file has {length} bytes",
+                self.segment_bytes, self.previous.segment
+            ));
+        }
+        None
+    }
+
+    fn decode(copy: &[u8; COPY_BYTES]) -> Option<SegmentHeader> {
         let stored = u32::from_le_bytes(part(copy, 124));
         if crc32c::crc32c(&copy[..124]) != stored || copy[..8] != MAGIC[..] {
             return None;
@@ -88,10 +128,10 @@ impl Header {
             return None;
         }
         let number = |from| u64::from_le_bytes(part(copy, from));
-        Some(Header {
+        Some(SegmentHeader {
             version,
             is_repaired: flags & FLAG_REPAIRED != 0,
-            identity: Identity {
+            identity: LogIdentity {
                 node_id: part(copy, 16),
                 boot_id: part(copy, 40),
                 incarnation: number(56),
@@ -99,8 +139,10 @@ impl Header {
             number: number(64),
             segment_bytes: number(72),
             salt: number(80),
-            previous_number: number(88),
-            previous_cut: number(96),
+            previous: Cut {
+                segment: number(88),
+                offset: number(96),
+            },
             first_position: Position::from_raw(number(104)),
             durable: Position::from_raw(number(112)),
         })
@@ -113,7 +155,7 @@ pub(crate) enum Found {
     /// At least one copy is good; `is_whole` if everything in the block is as it was written.
     Header {
         /// The header.
-        header: Header,
+        header: SegmentHeader,
         /// Whether both copies are good and the rest of the block is zero.
         is_whole: bool,
     },
@@ -131,7 +173,7 @@ pub(crate) enum Found {
 pub(crate) fn examine(block: &[u8; BLOCK]) -> Found {
     let first: &[u8; COPY_BYTES] = &part(block, 0);
     let second: &[u8; COPY_BYTES] = &part(block, SECOND_COPY);
-    let decoded = [Header::decode(first), Header::decode(second)];
+    let decoded = [SegmentHeader::decode(first), SegmentHeader::decode(second)];
     if let Some(header) = decoded[0].or(decoded[1]) {
         let mut written = header.encode();
         written.resize(block.len(), 0);
@@ -184,11 +226,11 @@ const SECOND_COPY: usize = 512;
 mod tests {
     use super::*;
 
-    fn header() -> Header {
-        Header {
+    fn header() -> SegmentHeader {
+        SegmentHeader {
             version: NEWEST,
             is_repaired: false,
-            identity: Identity {
+            identity: LogIdentity {
                 node_id: [7; 20],
                 boot_id: [9; 16],
                 incarnation: 3,
@@ -196,8 +238,10 @@ mod tests {
             number: 4,
             segment_bytes: 1 << 20,
             salt: 0xfeed,
-            previous_number: 2,
-            previous_cut: 4160,
+            previous: Cut {
+                segment: 2,
+                offset: 4160,
+            },
             first_position: Position::from_raw(12),
             durable: Position::from_raw(11),
         }
@@ -275,7 +319,7 @@ mod tests {
     #[test]
     fn each_version_is_read_by_its_own_rules() {
         for version in OLDEST..=NEWEST {
-            let header = Header {
+            let header = SegmentHeader {
                 version,
                 ..header()
             };

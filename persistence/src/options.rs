@@ -1,4 +1,4 @@
-//! The sizes of a log, and whose log it is.
+//! The sizes of a log, and whose log is expected.
 //!
 //! Invariant: the sizes that are used always leave room for the largest frame in a segment.
 
@@ -7,22 +7,22 @@ use crate::header;
 
 /// The sizes of a log. The defaults are for a node; tests use smaller ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct LogOptions {
     /// The first segment of each start. Small, because a start waits until it is zero-filled.
     pub first_segment_bytes: u64,
     /// Every later segment. Raised where needed to hold the largest frame.
     pub segment_bytes: u64,
     /// The largest payload of one frame.
     pub frame_bytes_max: u64,
-    /// Space that [`crate::Appender::room`] never promises, kept for control records.
+    /// Space that [`crate::Appender::room`] never offers, kept for control records.
     pub reserve_bytes: u64,
     /// The node whose log is expected; a log of another one is refused. `None` accepts any.
     pub expected_node: Option<[u8; 20]>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
             first_segment_bytes: 1 << 20,
             segment_bytes: 16 << 20,
             frame_bytes_max: 8 << 20,
@@ -32,9 +32,9 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl LogOptions {
     /// The same sizes in whole blocks, each large enough, so that no later code has to check again.
-    pub(crate) fn in_blocks(self) -> Options {
+    pub(crate) fn in_blocks(self) -> LogOptions {
         let frame_bytes_max = self.frame_bytes_max.min(FRAME_BYTES_LIMIT);
         let reserve_bytes = self
             .reserve_bytes
@@ -45,7 +45,7 @@ impl Options {
             .saturating_add(largest_frame)
             .saturating_add(reserve_bytes);
         let first_least = (header::BLOCK_BYTES * 2).saturating_add(reserve_bytes);
-        Options {
+        LogOptions {
             first_segment_bytes: whole_blocks(self.first_segment_bytes.max(first_least)),
             segment_bytes: whole_blocks(self.segment_bytes.max(segment_least)),
             frame_bytes_max,
@@ -53,17 +53,6 @@ impl Options {
             expected_node: self.expected_node,
         }
     }
-}
-
-/// Whose log it is. Written into every segment header; the log compares the node and passes the rest on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The node, created once.
-    pub node_id: [u8; 20],
-    /// The boot of the machine.
-    pub boot_id: [u8; 16],
-    /// The node's count of its own starts.
-    pub incarnation: u64,
 }
 
 fn whole_blocks(bytes: u64) -> u64 {
@@ -75,5 +64,5 @@ fn whole_blocks(bytes: u64) -> u64 {
 /// A length is stored in four bytes; this leaves room for the frame's header and padding.
 const FRAME_BYTES_LIMIT: u64 = 1 << 30;
 const RESERVE_BYTES_LIMIT: u64 = 1 << 30;
-/// A longer file is not read: a start must not take for ever because somebody has made one.
+/// A longer file is not read: its length must not decide how long a start takes.
 pub(crate) const SEGMENT_BYTES_LIMIT: u64 = 1 << 34;

@@ -1,4 +1,4 @@
-//! The place of a frame in the stream, and the kind a caller gives it.
+//! The position of a frame in the stream, and the kind a caller gives it.
 //!
 //! Invariant: positions are consecutive; the first frame of a log has position 1.
 
@@ -27,6 +27,11 @@ impl Position {
         // 2^64 frames cannot be written; saturating keeps the order total all the same.
         Position(self.0.saturating_add(1))
     }
+
+    /// The position of the frame before this one; `ZERO` has none before it.
+    pub(crate) const fn previous(self) -> Position {
+        Position(self.0.saturating_sub(1))
+    }
 }
 
 impl fmt::Display for Position {
@@ -37,12 +42,12 @@ impl fmt::Display for Position {
 
 /// What a frame is: the caller's code, and whether it opens or closes a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub struct FrameKind {
     code: u8,
     mark: u8,
 }
 
-impl Kind {
+impl FrameKind {
     /// The largest code a caller may use.
     pub const CODE_MAX: u8 = 63;
 
@@ -50,25 +55,25 @@ impl Kind {
     ///
     /// # Panics
     /// If the code is out of range. Codes are constants, so this shows at compile time.
-    pub const fn new(code: u8) -> Kind {
-        Kind::marked(code, 0)
+    pub const fn new(code: u8) -> FrameKind {
+        FrameKind::marked(code, 0)
     }
 
     /// The frame that opens a checkpoint. Recovery starts with it once the checkpoint is complete.
     ///
     /// # Panics
-    /// As [`Kind::new`].
-    pub const fn checkpoint_begin(code: u8) -> Kind {
-        Kind::marked(code, MARK_BEGIN)
+    /// As [`FrameKind::new`].
+    pub const fn checkpoint_begin(code: u8) -> FrameKind {
+        FrameKind::marked(code, MARK_BEGIN)
     }
 
     /// The frame that completes the checkpoint opened last. Once it is durable, the segments before the
     /// one that holds the opening frame are no longer needed.
     ///
     /// # Panics
-    /// As [`Kind::new`].
-    pub const fn checkpoint_end(code: u8) -> Kind {
-        Kind::marked(code, MARK_END)
+    /// As [`FrameKind::new`].
+    pub const fn checkpoint_end(code: u8) -> FrameKind {
+        FrameKind::marked(code, MARK_END)
     }
 
     /// The caller's code.
@@ -92,15 +97,15 @@ impl Kind {
     }
 
     /// The kind stored as these two bytes, if they are one.
-    pub(crate) const fn from_bytes(code: u8, mark: u8) -> Option<Kind> {
-        if code == 0 || code > Kind::CODE_MAX || mark > MARK_END {
+    pub(crate) const fn from_bytes(code: u8, mark: u8) -> Option<FrameKind> {
+        if code == 0 || code > FrameKind::CODE_MAX || mark > MARK_END {
             return None;
         }
-        Some(Kind { code, mark })
+        Some(FrameKind { code, mark })
     }
 
-    const fn marked(code: u8, mark: u8) -> Kind {
-        match Kind::from_bytes(code, mark) {
+    const fn marked(code: u8, mark: u8) -> FrameKind {
+        match FrameKind::from_bytes(code, mark) {
             Some(kind) => kind,
             None => panic!("the code of a frame's kind is 1 to 63"),
         }

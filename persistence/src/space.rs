@@ -1,4 +1,5 @@
-//! What the three parts of a log share: the segments made ahead, and the error that ended it.
+//! What the three parts of a log share: the segments made ahead, and the error that ended it; and the part that
+//! works ahead, the preparer.
 //!
 //! Invariant: appender and writer place frames by the same rule in the same order, so the appender knows
 //! which segment a frame will go to before the writer has seen it. `entered` counts the segments the
@@ -30,6 +31,35 @@ pub(crate) struct Space {
     /// Held during a sync. The system reports a lost page to one sync only: with two at a time the other one
     /// would call the same data durable.
     pub(crate) syncing: Mutex<()>,
+}
+
+/// Makes segments ahead and removes obsolete ones. It never touches a segment that is being written. The caller
+/// decides when: `needs_preparing` of appender, writer or preparer says that there is something to do.
+#[derive(Debug)]
+pub struct Preparer {
+    space: Arc<Space>,
+}
+
+impl Preparer {
+    pub(crate) fn new(space: Arc<Space>) -> Preparer {
+        Preparer { space }
+    }
+
+    /// Removes obsolete segments and makes the next one, if there is none. `Ok(true)`: a segment is
+    /// ready. `Ok(false)`: the disk is full; try again after a while (a second, say), because no event tells when
+    /// space has become free. An error is final for the whole log.
+    pub fn prepare(&mut self) -> Result<bool, WriteError> {
+        self.space.check()?;
+        let removed = self.space.remove_obsolete();
+        removed
+            .and_then(|()| self.space.make_spares())
+            .map_err(|error| self.space.fail(error))
+    }
+
+    /// Whether `prepare` has something to do. It stays so while the disk is full.
+    pub fn needs_preparing(&self) -> bool {
+        self.space.needs_preparing()
+    }
 }
 
 /// A segment made ahead: zero-filled, synced and named, without a header.
@@ -118,8 +148,8 @@ impl Space {
             let mut next_number = self.next_number.lock().expect(NO_PANIC);
             if self.spares.lock().expect(NO_PANIC).is_empty() && !self.make_one(&mut next_number)? {
                 let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                let file = self.disk.describe(&segment_name::segment(*next_number));
-                return Err(WriteError::NoSpace(DiskError::new("create", file, full)));
+                let failed = DiskError::at_segment(&*self.disk, "create", *next_number);
+                return Err(WriteError::NoSpace(failed(full)));
             }
         }
     }
@@ -136,16 +166,17 @@ impl Space {
     pub(crate) fn remove_obsolete(&self) -> Result<(), WriteError> {
         let mut obsolete = self.obsolete.lock().expect(NO_PANIC);
         while let Some(&number) = obsolete.front() {
-            let name = segment_name::segment(number);
             self.removed.fetch_max(number, Ordering::AcqRel);
-            match self.disk.remove(&name) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(self.segment_error("remove", &name, error)),
+            match self.disk.remove(&segment_name::segment(number)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let failed = DiskError::at_segment(&*self.disk, "remove", number);
+                    return Err(WriteError::Segment(failed(error)));
+                }
+                _ => {}
             }
-            self.disk
-                .sync_dir()
-                .map_err(|error| self.segment_error("sync", ".", error))?;
+            let synced = self.disk.sync_dir();
+            let synced = synced.map_err(DiskError::at(&*self.disk, "sync", ""));
+            synced.map_err(WriteError::Segment)?;
             obsolete.pop_front();
             self.obsolete_count.store(obsolete.len(), Ordering::Release);
         }
@@ -182,15 +213,6 @@ impl Space {
             Err(error) => Err(WriteError::Segment(error)),
         }
     }
-
-    fn segment_error(
-        &self,
-        operation: &'static str,
-        name: &str,
-        cause: std::io::Error,
-    ) -> WriteError {
-        WriteError::Segment(DiskError::new(operation, self.disk.describe(name), cause))
-    }
 }
 
 /// Makes segment `number`: `start`, then zeros, synced before it gets its name, and the name synced before
@@ -217,10 +239,7 @@ fn fill_segment(
     start: &[u8],
 ) -> Result<Arc<dyn File>, DiskError> {
     let unfinished = segment_name::unfinished(number);
-    let failed = |operation| {
-        let file = disk.describe(&unfinished);
-        move |cause| DiskError::new(operation, file, cause)
-    };
+    let failed = |operation| DiskError::at(disk, operation, &unfinished);
     let file = disk.create(&unfinished).map_err(failed("create"))?;
     let zeros = vec![0; FILL_BYTES];
     let mut offset = 0;

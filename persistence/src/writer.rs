@@ -1,42 +1,50 @@
-//! The part of the log that writes: it seals frames, places them in segments and makes them durable.
+//! The part of the log that writes: it seals frames, places them in segments and makes them durable. A sync runs
+//! as a ticket, without the writer's lock.
 //!
 //! Invariant: frames reach the file in the order of their positions, none spans two segments, and what
 //! `durable` reports was synced. After the first failure every call returns that failure: a retry could
 //! succeed although data is gone.
 
-use crate::batch::Batch;
-use crate::disk::{Disk, File};
+use crate::appender::{Appender, Batch};
+use crate::disk::File;
 use crate::error::{DiskError, SyncError, WriteError};
 use crate::frame::{self, Salt};
-use crate::header::{self, Header};
-use crate::options::Identity;
-use crate::position::{Kind, Position};
+use crate::header::{self, Cut, LogIdentity, SegmentHeader};
+use crate::position::{FrameKind, Position};
 use crate::segment_name;
-use crate::space::Space;
+use crate::space::{NO_PANIC, Preparer, Space};
 use std::sync::Arc;
 
-mod sync;
-
-pub use sync::SyncTicket;
+/// A log that can be written, in three parts, so that the caller decides about locks and threads: each may
+/// live under a lock of its own, or on a thread of its own.
+#[derive(Debug)]
+pub struct Log {
+    /// Numbers frames and collects them. Lives where the order of frames is decided.
+    pub appender: Appender,
+    /// Writes and syncs what was collected.
+    pub writer: Writer,
+    /// Makes segments ahead. Nothing is ahead yet when a log is opened: call `prepare` soon.
+    pub preparer: Preparer,
+}
 
 /// Writes and syncs frames.
 #[derive(Debug)]
 pub struct Writer {
     space: Arc<Space>,
-    identity: Identity,
-    active: Active,
+    identity: LogIdentity,
+    active: ActiveSegment,
     written: Position,
     durable: Position,
-    /// Segments that were left for the next one and are not yet known to be durable.
-    left: Vec<Left>,
-    /// Older segments still in the directory, oldest first: number and length.
-    older: Vec<(u64, u64)>,
-    checkpoint: Checkpoint,
+    /// Segments that are full and not yet known to be durable.
+    unsynced: Vec<UnsyncedSegment>,
+    /// Older segments still in the directory, oldest first.
+    older: Vec<OlderSegment>,
+    checkpoint: CheckpointProgress,
 }
 
 /// The segment that is being written.
 #[derive(Debug)]
-pub(crate) struct Active {
+pub(crate) struct ActiveSegment {
     pub(crate) file: Arc<dyn File>,
     pub(crate) number: u64,
     pub(crate) salt: Salt,
@@ -44,49 +52,62 @@ pub(crate) struct Active {
     pub(crate) length: u64,
 }
 
-/// A segment that was left for the next one.
+/// A segment that the stream has left.
 #[derive(Debug)]
-struct Left {
+struct UnsyncedSegment {
     number: u64,
     file: Arc<dyn File>,
     /// The position of its last frame.
     last: Position,
 }
 
+/// A segment before the active one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OlderSegment {
+    pub(crate) number: u64,
+    pub(crate) length: u64,
+}
+
 /// How far the current checkpoint has come, and the bytes written since the last complete one.
 #[derive(Debug, Default)]
-pub(crate) struct Checkpoint {
+struct CheckpointProgress {
     /// Bytes of frames since the opening frame of the last complete checkpoint.
-    pub(crate) bytes_since: u64,
-    /// The segment of the opening frame, and what `bytes_since` was before it.
-    opened: Option<(u64, u64)>,
-    /// The same, once the closing frame, at this position, was written.
-    closed: Option<(u64, u64, Position)>,
+    bytes_since: u64,
+    opened: Option<OpenedCheckpoint>,
+    /// A checkpoint whose closing frame was written, and the position of that frame.
+    closed: Option<(OpenedCheckpoint, Position)>,
+}
+
+/// Where a checkpoint was opened.
+#[derive(Clone, Copy, Debug)]
+struct OpenedCheckpoint {
+    /// The segment of the opening frame.
+    segment: u64,
+    /// What `bytes_since` was before that frame.
+    bytes_before: u64,
 }
 
 impl Writer {
     pub(crate) fn new(
         space: Arc<Space>,
-        identity: Identity,
-        active: Active,
+        identity: LogIdentity,
+        active: ActiveSegment,
         last: Position,
-        older: Vec<(u64, u64)>,
+        older: Vec<OlderSegment>,
         bytes_since_checkpoint: u64,
     ) -> Writer {
-        let checkpoint = Checkpoint {
-            bytes_since: bytes_since_checkpoint,
-            ..Default::default()
-        };
-        let left = Vec::new();
         Writer {
             space,
             identity,
             active,
             written: last,
             durable: last,
-            left,
+            unsynced: Vec::new(),
             older,
-            checkpoint,
+            checkpoint: CheckpointProgress {
+                bytes_since: bytes_since_checkpoint,
+                ..CheckpointProgress::default()
+            },
         }
     }
 
@@ -113,9 +134,9 @@ impl Writer {
     /// Begins a sync of everything written so far. The ticket's `run` needs no lock, so that others may go
     /// on writing; its result goes to `finish_sync`. A ticket that is dropped has synced nothing.
     pub fn begin_sync(&mut self) -> SyncTicket {
-        let left = self.left.iter();
-        let mut files: Vec<_> = left
-            .map(|left| (left.number, Arc::clone(&left.file)))
+        let unsynced = self.unsynced.iter();
+        let mut files: Vec<_> = unsynced
+            .map(|segment| (segment.number, Arc::clone(&segment.file)))
             .collect();
         if self.durable < self.written {
             files.push((self.active.number, Arc::clone(&self.active.file)));
@@ -135,7 +156,7 @@ impl Writer {
         );
         self.durable = self.durable.max(position);
         let durable = self.durable;
-        self.left.retain(|left| left.last > durable);
+        self.unsynced.retain(|segment| segment.last > durable);
         self.retire_segments();
     }
 
@@ -161,9 +182,9 @@ impl Writer {
 
     /// The bytes of all segments in use, the one made ahead not counted.
     pub fn total_bytes(&self) -> u64 {
-        let older = self.older.iter().map(|(_, length)| length);
-        older.fold(self.active.length, |sum, length| {
-            sum.saturating_add(*length)
+        let older = self.older.iter();
+        older.fold(self.active.length, |sum, segment| {
+            sum.saturating_add(segment.length)
         })
     }
 
@@ -195,12 +216,9 @@ impl Writer {
         }
         debug_assert_eq!(next, self.written.next());
         let active = &mut self.active;
-        active
-            .file
-            .write_at(active.offset, bytes)
-            .map_err(|cause| {
-                WriteError::Write(disk_error(&*self.space.disk, "write", active.number, cause))
-            })?;
+        let written = active.file.write_at(active.offset, bytes);
+        let failed = DiskError::at_segment(&*self.space.disk, "write", active.number);
+        written.map_err(failed).map_err(WriteError::Write)?;
         active.offset = active.offset.saturating_add(bytes.len() as u64);
         Ok(())
     }
@@ -209,49 +227,50 @@ impl Writer {
     fn rotate(&mut self, first_position: Position) -> Result<(), WriteError> {
         let disk = Arc::clone(&self.space.disk);
         let spare = self.space.take_spare()?;
-        let failed = |operation, cause| {
-            WriteError::Write(disk_error(&*disk, operation, spare.number, cause))
-        };
-        let salt = disk
-            .random()
-            .map_err(|cause| failed("choose a salt for", cause))?;
+        let failed = |operation| DiskError::at_segment(&*disk, operation, spare.number);
+        let salt = disk.random().map_err(failed("choose a salt for"));
+        let salt = salt.map_err(WriteError::Write)?;
         let length = self.space.segment_bytes();
-        let header = Header {
+        let header = SegmentHeader {
             version: header::NEWEST,
             is_repaired: false,
             identity: self.identity,
             number: spare.number,
             segment_bytes: length,
             salt,
-            previous_number: self.active.number,
-            previous_cut: self.active.offset,
+            previous: Cut {
+                segment: self.active.number,
+                offset: self.active.offset,
+            },
             first_position,
             durable: self.durable,
         };
-        spare
-            .file
-            .write_at(0, &header.encode())
-            .map_err(|cause| failed("write", cause))?;
-        let next = Active {
+        let written = spare.file.write_at(0, &header.encode());
+        let written = written.map_err(failed("write"));
+        written.map_err(WriteError::Write)?;
+        let next = ActiveSegment {
             file: spare.file,
             number: spare.number,
             salt: Salt::new(salt),
             offset: header::BLOCK_BYTES,
             length,
         };
-        let left = std::mem::replace(&mut self.active, next);
-        self.older.push((left.number, left.length));
-        self.left.push(Left {
-            number: left.number,
-            file: left.file,
+        let full = std::mem::replace(&mut self.active, next);
+        self.older.push(OlderSegment {
+            number: full.number,
+            length: full.length,
+        });
+        self.unsynced.push(UnsyncedSegment {
+            number: full.number,
+            file: full.file,
             last: self.written,
         });
         Ok(())
     }
 
-    /// Lets go of the segments before a checkpoint that has become durable.
+    /// Hands the segments before a checkpoint that has become durable to the preparer.
     fn retire_segments(&mut self) {
-        let Some((segment, bytes_before, end)) = self.checkpoint.closed else {
+        let Some((checkpoint, end)) = self.checkpoint.closed else {
             return;
         };
         if end > self.durable {
@@ -259,39 +278,74 @@ impl Writer {
         }
         self.checkpoint.closed = None;
         let since = self.checkpoint.bytes_since;
-        self.checkpoint.bytes_since = since.saturating_sub(bytes_before);
-        if let Some((_, before)) = &mut self.checkpoint.opened {
-            *before = before.saturating_sub(bytes_before);
+        self.checkpoint.bytes_since = since.saturating_sub(checkpoint.bytes_before);
+        if let Some(opened) = &mut self.checkpoint.opened {
+            let before = opened.bytes_before;
+            opened.bytes_before = before.saturating_sub(checkpoint.bytes_before);
         }
-        let kept = self.older.partition_point(|(number, _)| *number < segment);
+        let is_obsolete = |segment: &OlderSegment| segment.number < checkpoint.segment;
+        let obsolete = self.older.partition_point(is_obsolete);
+        let obsolete = self.older.drain(..obsolete);
         self.space
-            .add_obsolete(self.older.drain(..kept).map(|(number, _)| number));
+            .add_obsolete(obsolete.map(|segment| segment.number));
     }
 }
 
-impl Checkpoint {
-    fn note(&mut self, kind: Kind, position: Position, segment: u64, frame_bytes: u64) {
+impl CheckpointProgress {
+    fn note(&mut self, kind: FrameKind, position: Position, segment: u64, frame_bytes: u64) {
         if kind.opens_checkpoint() {
-            self.opened = Some((segment, self.bytes_since));
+            self.opened = Some(OpenedCheckpoint {
+                segment,
+                bytes_before: self.bytes_since,
+            });
         }
         if kind.completes_checkpoint()
-            && let Some((segment, bytes_before)) = self.opened.take()
+            && let Some(opened) = self.opened.take()
         {
-            self.closed = Some((segment, bytes_before, position));
+            self.closed = Some((opened, position));
         }
         self.bytes_since = self.bytes_since.saturating_add(frame_bytes);
     }
 }
 
-fn disk_error(
-    disk: &dyn Disk,
-    operation: &'static str,
-    number: u64,
-    cause: std::io::Error,
-) -> DiskError {
-    DiskError::new(
-        operation,
-        disk.describe(&segment_name::segment(number)),
-        cause,
-    )
+/// A sync that was begun. It covers what was written before it was made and nothing later.
+#[derive(Debug)]
+#[must_use = "nothing is synced until the ticket is run"]
+pub struct SyncTicket {
+    space: Arc<Space>,
+    /// The segments to sync, older ones first, by number.
+    files: Vec<(u64, Arc<dyn File>)>,
+    target: Position,
+}
+
+impl SyncTicket {
+    /// Syncs, older segments first, and returns the position up to which everything is durable now.
+    /// Tickets run one at a time. A failure ends the log before this returns it.
+    pub fn run(self) -> Result<Position, SyncError> {
+        let _one_at_a_time = self.space.syncing.lock().expect(NO_PANIC);
+        self.space.check()?;
+        for (number, file) in &self.files {
+            self.sync_one(*number, &**file)
+                .map_err(|error| self.space.fail(error))?;
+        }
+        Ok(self.target)
+    }
+
+    /// The position up to which everything will be durable.
+    pub fn target(&self) -> Position {
+        self.target
+    }
+
+    fn sync_one(&self, number: u64, file: &dyn File) -> Result<(), WriteError> {
+        let disk = &*self.space.disk;
+        let synced = file.sync();
+        // A file without a name is synced without an error, and for nothing.
+        let is_named = synced.and_then(|()| file.is_named());
+        let is_named = is_named.map_err(DiskError::at_segment(disk, "sync", number));
+        if is_named.map_err(WriteError::Sync)? || self.space.has_removed(number) {
+            return Ok(());
+        }
+        let file = disk.describe(&segment_name::segment(number));
+        Err(WriteError::Removed { file })
+    }
 }

@@ -15,14 +15,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorlock_engine::control::kind;
-use quorlock_persistence::{DirectoryView, DiskError, Inspection, OpenError, Options, Use};
+use quorlock_persistence::{
+    DirectoryUse, DirectoryView, DiskError, Inspection, LogOptions, OpenError,
+};
 
 pub use check::{NextStart, Report, State, check};
 pub use dump::{Body, Dumped, Line, Range, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Deadline, NodeTime, Value};
-pub use quorlock_persistence::{SegmentFile, SegmentHeader, SegmentState, Summary};
+pub use quorlock_persistence::{LogSummary, SegmentFile, SegmentHeader, SegmentState};
 pub use record::{Field, fields};
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
@@ -81,8 +83,8 @@ impl DataDirectory {
     /// The process that has the directory: `None` if nobody has, `Some(None)` if it did not say its id.
     fn holder(&self) -> Result<Option<Option<u32>>, Unreadable> {
         match self.view.usage() {
-            Ok(Use::Free) => Ok(None),
-            Ok(Use::Taken(id)) => Ok(Some(id)),
+            Ok(DirectoryUse::Free) => Ok(None),
+            Ok(DirectoryUse::Taken(id)) => Ok(Some(id)),
             Err(cause) => Err(Unreadable::Lock {
                 directory: self.name(),
                 cause,
@@ -104,10 +106,10 @@ impl DataDirectory {
 }
 
 /// The options of a node's log that matter for reading it.
-fn options(identity: Option<&Identity>) -> Options {
-    Options {
+fn options(identity: Option<&Identity>) -> LogOptions {
+    LogOptions {
         expected_node: identity.map(|identity| identity.id.bytes()),
-        ..Options::default()
+        ..LogOptions::default()
     }
 }
 

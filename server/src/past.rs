@@ -13,7 +13,7 @@ pub(crate) mod identity;
 use quorlock_engine::control::Boot;
 use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
 use quorlock_engine::{NodeTime, PayloadError};
-use quorlock_persistence::{Disk, Summary};
+use quorlock_persistence::{Disk, LogSummary};
 
 pub use identity::NodeId;
 
@@ -123,7 +123,7 @@ struct Now {
 
 /// A log that was repaired or put back may have forgotten the last incarnations; its headers may
 /// not.
-fn newest_incarnation(history: &History, summary: &Summary) -> u64 {
+fn newest_incarnation(history: &History, summary: &LogSummary) -> u64 {
     let recorded = history.start.map_or(0, |start| start.incarnation);
     let in_headers = summary
         .newest_identity
@@ -159,7 +159,7 @@ mod tests {
     use std::sync::Arc;
 
     use quorlock_engine::restart::Stop;
-    use quorlock_persistence::{MemoryDisk, Options, RealDisk, Recovery};
+    use quorlock_persistence::{LogOptions, MemoryDisk, RealDisk, Recovery};
 
     use super::*;
     use crate::clock::SettableClock;
@@ -186,7 +186,7 @@ mod tests {
             if has_marker {
                 fingerprint.mark(&*disk, 7).unwrap();
             }
-            let recovery = Recovery::read(disk.clone(), &Options::default()).unwrap();
+            let recovery = Recovery::read(disk.clone(), &LogOptions::default()).unwrap();
             let directory = Directory {
                 disk: &*disk,
                 fingerprint: &fingerprint,

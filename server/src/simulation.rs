@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
 use quorlock_engine::{NodeTime, Stored};
-use quorlock_persistence::{Disk, Options, Recovery};
+use quorlock_persistence::{Disk, LogOptions, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -41,7 +41,7 @@ pub struct Setup {
     /// The node's configuration. Addresses and the directory have no meaning here; 0 workers are one.
     pub config: Config,
     /// The sizes of the log; small ones make it rotate often.
-    pub sizes: Options,
+    pub sizes: LogOptions,
     /// Bytes of one part of a checkpoint.
     pub part_bytes: usize,
     /// Tells machine and directory from others, as inode numbers do.

@@ -60,9 +60,10 @@ fn plan(report: &RepairReport, verb: &str) -> String {
         finding.file, finding.what
     );
     let _ = match &report.cut {
-        Some((position, file, offset)) => write!(
+        Some(cut) => write!(
             text,
-            "\nkept {verb} everything up to position {position}, which ends in {file} at offset {offset}"
+            "\nkept {verb} everything up to position {}, which ends in {} at offset {}",
+            cut.position, cut.file, cut.offset
         ),
         None => write!(text, "\nnothing of the log can be kept"),
     };
@@ -82,9 +83,9 @@ fn value(report: &RepairReport, folder: Option<&str>) -> serde_json::Value {
     json!({
         "repaired": folder.is_some(),
         "folder": folder,
-        "kept_position": report.cut.as_ref().map(|(position, _, _)| position),
-        "cut_file": report.cut.as_ref().map(|(_, file, _)| file),
-        "cut_offset": report.cut.as_ref().map(|(_, _, offset)| offset),
+        "kept_position": report.cut.as_ref().map(|cut| cut.position.get()),
+        "cut_file": report.cut.as_ref().map(|cut| &cut.file),
+        "cut_offset": report.cut.as_ref().map(|cut| cut.offset),
         "set_aside": report.set_aside,
         "wait_ms": report.wait.as_millis(),
         "finding": { "kind": report.finding.kind.name(), "what": report.finding.what },

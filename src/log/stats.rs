@@ -108,17 +108,17 @@ fn add_segments(log: &LogStatistics, text: &mut String) {
             segment.number, segment.bytes
         );
         let _ = match &segment.state {
-            SegmentState::Used(header) => write!(
+            Ok(SegmentState::Used(header)) => write!(
                 text,
                 "version {}, incarnation {}, from position {}, after segment {}",
                 header.version,
                 header.identity.incarnation,
                 header.first_position,
-                header.previous_number
+                header.previous.segment
             ),
-            SegmentState::Blank => write!(text, "made ahead, not used"),
-            SegmentState::Interrupted => write!(text, "its first write was cut off"),
-            SegmentState::Unusable(why) => write!(text, "not usable: {why}"),
+            Ok(SegmentState::Blank) => write!(text, "made ahead, not used"),
+            Ok(SegmentState::Interrupted) => write!(text, "its first write was cut off"),
+            Err(why) => write!(text, "not usable: {why}"),
         };
     }
 }
@@ -161,17 +161,17 @@ fn segment_value(segment: &inspection::SegmentFile) -> Value {
     let mut value =
         json!({ "number": segment.number, "file": segment.file, "bytes": segment.bytes });
     match &segment.state {
-        SegmentState::Used(header) => {
+        Ok(SegmentState::Used(header)) => {
             value["state"] = json!("used");
             value["version"] = json!(header.version);
             value["incarnation"] = json!(header.identity.incarnation);
             value["first_position"] = json!(header.first_position.get());
-            value["previous_number"] = json!(header.previous_number);
-            value["previous_cut"] = json!(header.previous_cut);
+            value["previous_number"] = json!(header.previous.segment);
+            value["previous_cut"] = json!(header.previous.offset);
         }
-        SegmentState::Blank => value["state"] = json!("blank"),
-        SegmentState::Interrupted => value["state"] = json!("interrupted"),
-        SegmentState::Unusable(why) => {
+        Ok(SegmentState::Blank) => value["state"] = json!("blank"),
+        Ok(SegmentState::Interrupted) => value["state"] = json!("interrupted"),
+        Err(why) => {
             value["state"] = json!("unusable");
             value["reason"] = json!(why);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quorlock_engine::control::Record;
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Stored, StoredValue};
-use quorlock_persistence::{MemoryDisk, Options as Sizes, Point, Recovery};
+use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, Point, Recovery};
 use quorlock_server::simulation::Node;
 
 use super::model::{Moment, Name};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the same disk, limit and seed give the same images in the same order.
 
-use quorlock_persistence::{Fate, Loss, MemoryDisk};
+use quorlock_persistence::{Fate, MemoryDisk, PowerLoss};
 
 use super::random::Random;
 
@@ -58,7 +58,7 @@ pub(crate) fn all(
         is_complete &= fits(choices, limit / count);
         for subset in subsets(choices, (limit / count).max(1), random) {
             let (lengths, sectors) = subset.split_at(unsynced.lengths.len());
-            let loss = Loss {
+            let loss = PowerLoss {
                 names: Vec::new(),
                 lengths: lengths.to_vec(),
                 sectors: sectors.iter().map(|kept| fate(*kept)).collect(),
@@ -87,7 +87,7 @@ pub(crate) fn whole_sectors(disk: &MemoryDisk, random: &mut Random) -> Image {
     let named = disk.after_loss_of_names(&naming);
     let unsynced = named.unsynced();
     let kept = some(unsynced.sectors.len(), random);
-    let loss = Loss {
+    let loss = PowerLoss {
         names: Vec::new(),
         lengths: some(unsynced.lengths.len(), random),
         sectors: kept.into_iter().map(fate).collect(),
@@ -98,7 +98,7 @@ pub(crate) fn whole_sectors(disk: &MemoryDisk, random: &mut Random) -> Image {
 /// A power loss that leaves nothing that was not synced.
 pub(crate) fn total_loss(disk: &MemoryDisk) -> Image {
     let named = disk.after_loss_of_names(&[]);
-    image(&named, &[], &Loss::default(), ImageKind::Subset)
+    image(&named, &[], &PowerLoss::default(), ImageKind::Subset)
 }
 
 /// What the next process finds after this one ended.
@@ -121,7 +121,7 @@ fn torn(named: &MemoryDisk, naming: &[bool], random: &mut Random) -> Image {
         6 => Fate::Garbage,
         _ => Fate::Kept,
     };
-    let loss = Loss {
+    let loss = PowerLoss {
         names: Vec::new(),
         lengths: some(unsynced.lengths.len(), random),
         sectors: unsynced.sectors.iter().map(|_| sector(random)).collect(),
@@ -129,8 +129,8 @@ fn torn(named: &MemoryDisk, naming: &[bool], random: &mut Random) -> Image {
     image(named, naming, &loss, ImageKind::Torn)
 }
 
-fn image(named: &MemoryDisk, naming: &[bool], loss: &Loss, kind: ImageKind) -> Image {
-    let whole = Loss {
+fn image(named: &MemoryDisk, naming: &[bool], loss: &PowerLoss, kind: ImageKind) -> Image {
+    let whole = PowerLoss {
         names: naming.to_vec(),
         ..loss.clone()
     };

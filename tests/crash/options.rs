@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorlock_persistence::{MemoryDisk, Options as Sizes};
+use quorlock_persistence::{LogOptions as Sizes, MemoryDisk};
 use quorlock_server::config::Config;
 use quorlock_server::simulation::{FileNumbers, Setup};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_engine::control::kind;
-use quorlock_persistence::{Fault, MemoryDisk, Operation, Options, Recovery};
+use quorlock_persistence::{Fault, LogOptions, MemoryDisk, Operation, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::config::Config;
 use quorlock_server::simulation::{Node, Setup, request_bytes};
@@ -76,7 +76,7 @@ fn a_key_that_comes_and_expires_between_two_turns_leaves_a_tick() {
     let mut node = Node::start(disk.clone(), clock.clone(), &setup).expect("an empty disk");
     let ticks = || {
         let left = Arc::new(disk.after_process_end());
-        let records = Recovery::read(left, &Options::default()).expect("a whole log");
+        let records = Recovery::read(left, &LogOptions::default()).expect("a whole log");
         let frames = records.frames();
         frames.filter(|frame| frame.kind == kind::TICK).count()
     };
@@ -163,7 +163,7 @@ fn setup(directives: &[(&str, &str)]) -> Setup {
     }
     Setup {
         config,
-        sizes: Options::default(),
+        sizes: LogOptions::default(),
         part_bytes: 256,
         place: 7,
         files: None,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Record as Control, kind};
 use quorlock_engine::restart::{History, Policy, RestartDelay, Seen};
-use quorlock_persistence::{Disk, MemoryDisk, Options, Recovery};
+use quorlock_persistence::{Disk, LogOptions, MemoryDisk, Recovery};
 
 use crate::aged::{Aged, KINDS, Last};
 use crate::check::{Bench, Check, Need, Record};
@@ -195,7 +195,7 @@ struct Read {
 
 /// As `server/src/node/start.rs` does it, in the same boot and directory.
 fn read(disk: &Arc<MemoryDisk>) -> Result<Read, String> {
-    let recovery = Recovery::read(Arc::clone(disk) as Arc<dyn Disk>, &Options::default())
+    let recovery = Recovery::read(Arc::clone(disk) as Arc<dyn Disk>, &LogOptions::default())
         .map_err(|error| error.to_string())?;
     let mut history = History::default();
     let mut frames = Vec::new();

@@ -16,10 +16,10 @@ use std::os::unix::fs::FileExt;
 
 /// The bytes of a file: mapped where the system can, copied otherwise.
 #[derive(Debug)]
-pub struct Mapping(Inner);
+pub struct Mapping(Storage);
 
 #[derive(Debug)]
-enum Inner {
+enum Storage {
     Mapped(Mmap),
     Copied(Vec<u8>),
 }
@@ -27,7 +27,7 @@ enum Inner {
 impl Mapping {
     /// A view that owns a copy.
     pub fn copied(bytes: Vec<u8>) -> Mapping {
-        Mapping(Inner::Copied(bytes))
+        Mapping(Storage::Copied(bytes))
     }
 
     /// Maps `file` and reads all of it in, a chunk at a time.
@@ -48,7 +48,7 @@ impl Mapping {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Mapping(Inner::Mapped(mapped)))
+        Ok(Mapping(Storage::Mapped(mapped)))
     }
 }
 
@@ -57,8 +57,8 @@ impl Deref for Mapping {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Inner::Mapped(mapped) => mapped,
-            Inner::Copied(bytes) => bytes,
+            Storage::Mapped(mapped) => mapped,
+            Storage::Copied(bytes) => bytes,
         }
     }
 }

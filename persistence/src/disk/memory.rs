@@ -2,14 +2,14 @@
 //!
 //! Invariant: it shows the same two worlds as a real disk. What was written is there after the process
 //! ended; only what was synced is certain after a power loss. Faults happen where they were asked for.
-//! It does nothing at random: whoever uses it chooses what survives, and may choose everything in turn.
+//! It does nothing at random: its user chooses what survives, and may choose everything in turn.
 //!
 //! `content` is a file's bytes and what is synced of them, `names` the same for the directory, `loss` the choices
 //! of a power loss, `faults` what goes wrong, `state` puts them behind one lock, `file` is an open file.
 
-use super::{Disk, Entry, File};
+use super::{DirectoryEntry, Disk, File};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 mod content;
 mod faults;
@@ -21,15 +21,15 @@ mod state;
 mod tests;
 
 pub use faults::{Fault, Operation};
-pub use loss::{Fate, Loss, Unsynced};
+pub use loss::{Fate, PowerLoss, Sector, Unsynced};
 
 use file::MemoryFile;
-use state::State;
+use state::{DiskState, SharedState};
 
 /// A directory in memory. Clones are the same directory, so that a node can be started on it again.
 #[derive(Clone, Debug)]
 pub struct MemoryDisk {
-    state: Arc<Mutex<State>>,
+    state: SharedState,
 }
 
 /// The disk after one change.
@@ -52,14 +52,14 @@ impl Default for MemoryDisk {
 impl MemoryDisk {
     /// An empty directory that does not remember what was synced: a power loss would take all of it.
     pub fn new() -> MemoryDisk {
-        MemoryDisk::of(State::default())
+        MemoryDisk::of(DiskState::default())
     }
 
     /// An empty directory that keeps apart what was synced and what was not.
     pub fn with_power_loss() -> MemoryDisk {
-        MemoryDisk::of(State {
+        MemoryDisk::of(DiskState {
             remembers_sync: true,
-            ..State::default()
+            ..DiskState::default()
         })
     }
 
@@ -85,25 +85,7 @@ impl MemoryDisk {
 
     /// What is not durable, and therefore a choice of [`MemoryDisk::after_loss`].
     pub fn unsynced(&self) -> Unsynced {
-        let state = self.state();
-        let mut unsynced = Unsynced {
-            names: state.names.unsynced(),
-            ..Unsynced::default()
-        };
-        for id in state.names.ids() {
-            let Ok(content) = state.content(id) else {
-                continue;
-            };
-            let name = state.name_of(id);
-            let sectors = content.unsynced_sectors();
-            unsynced
-                .sectors
-                .extend(sectors.map(|sector| (name.clone(), sector)));
-            if content.has_unsynced_length() {
-                unsynced.lengths.push(name);
-            }
-        }
-        unsynced
+        self.state().unsynced()
     }
 
     /// The disk after a power loss that takes the names which this does not keep. Whatever no name leads to is
@@ -113,9 +95,7 @@ impl MemoryDisk {
     /// If the disk was not made with `with_power_loss`.
     pub fn after_loss_of_names(&self, survive: &[bool]) -> MemoryDisk {
         let mut state = self.lossy_copy();
-        let survives = |index| survive.get(index).copied().unwrap_or(false);
-        state.names.settle(survives);
-        state.forget_unnamed();
+        state.lose_names(survive);
         MemoryDisk::of(state)
     }
 
@@ -123,27 +103,9 @@ impl MemoryDisk {
     ///
     /// # Panics
     /// If the disk was not made with `with_power_loss`.
-    pub fn after_loss(&self, loss: &Loss) -> MemoryDisk {
+    pub fn after_loss(&self, loss: &PowerLoss) -> MemoryDisk {
         let mut state = self.lossy_copy();
-        let (mut lengths, mut sectors) = (loss.lengths.iter(), loss.sectors.iter());
-        for id in state.names.ids() {
-            let Ok(content) = state.content_mut(id) else {
-                continue;
-            };
-            let numbers: Vec<u64> = content.unsynced_sectors().collect();
-            let fates: Vec<Fate> = numbers
-                .iter()
-                .map(|_| sectors.next().copied().unwrap_or_default())
-                .collect();
-            let keeps_length = content.has_unsynced_length() && lengths.next() == Some(&true);
-            content.settle(keeps_length, |sector| {
-                let place = numbers.binary_search(&sector);
-                place.map_or(Fate::Lost, |place| fates[place])
-            });
-        }
-        let survives = |index| loss.names.get(index).copied().unwrap_or(false);
-        state.names.settle(survives);
-        state.forget_unnamed();
+        state.lose_power(loss);
         MemoryDisk::of(state)
     }
 
@@ -159,13 +121,13 @@ impl MemoryDisk {
     ) -> MemoryDisk {
         let unsynced = self.unsynced();
         let named = self.after_loss_of_names(&vec![names_survive; unsynced.names.len()]);
-        let fate = |(name, sector): &(String, u64)| match survives(name, *sector) {
+        let fate = |sector: &Sector| match survives(&sector.file, sector.number) {
             true => Fate::Kept,
             false => Fate::Lost,
         };
-        named.after_loss(&Loss {
+        named.after_loss(&PowerLoss {
             sectors: named.unsynced().sectors.iter().map(fate).collect(),
-            ..Loss::default()
+            ..PowerLoss::default()
         })
     }
 
@@ -179,11 +141,6 @@ impl MemoryDisk {
         self.state().faults.take_done()
     }
 
-    /// Lets the write after the next `writes` ones fail with this error number, once.
-    pub fn fail_write_after(&self, writes: u64, error_number: i32) {
-        self.plan_fault(&[Operation::Write], writes, Fault::Error(error_number));
-    }
-
     /// Lets the sync after the next `syncs` ones (of a file or the directory) fail with this error number,
     /// once. As on Linux the unsynced data counts as clean from then on, and is lost in a power loss.
     pub fn fail_sync_after(&self, syncs: u64, error_number: i32) {
@@ -194,11 +151,6 @@ impl MemoryDisk {
     /// From now on every sync answers Ok and makes nothing durable, or no longer does so.
     pub fn lie_about_syncs(&self, lies: bool) {
         self.state().faults.all_syncs_lie = lies;
-    }
-
-    /// Whether syncs lie now.
-    pub fn lies_about_syncs(&self) -> bool {
-        self.state().faults.all_syncs_lie
     }
 
     /// Whether a failed sync has given up data that nothing has written since.
@@ -232,17 +184,20 @@ impl MemoryDisk {
 
     /// From now on keeps the state after every change, for [`MemoryDisk::take_points`].
     pub fn record_points(&self) {
-        self.state().points = Some(Vec::new());
+        self.state().recorded = Some(Vec::new());
     }
 
     /// The states since the last call, oldest first.
     pub fn take_points(&self) -> Vec<Point> {
         let mut state = self.state();
-        state
-            .points
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
+        let recorded = state.recorded.as_mut().map(std::mem::take);
+        let points = recorded.unwrap_or_default().into_iter();
+        let points = points.map(|recorded| Point {
+            operation: recorded.operation,
+            file: recorded.file,
+            disk: MemoryDisk::of(recorded.state),
+        });
+        points.collect()
     }
 
     /// Changes a file's content directly, synced or not: bit flips, torn writes, remains of other files.
@@ -262,46 +217,25 @@ impl MemoryDisk {
         self.state().names.id_of(name).ok()
     }
 
-    /// The directory after somebody has put `image`, an earlier state of it, back over it: of the names for which
-    /// `takes_part` says so it has those of the image, as new files with the same bytes. All of it is durable.
+    /// The directory after `image`, an earlier state of it, was copied back over it: of the names that
+    /// `is_replaced` picks it has those of the image, as new files with the same bytes. All of it is durable.
     pub fn with_put_back(
         &self,
         image: &MemoryDisk,
-        takes_part: impl Fn(&str) -> bool,
+        is_replaced: impl Fn(&str) -> bool,
     ) -> MemoryDisk {
         let mut state = self.state().copy();
-        let image = image.state();
-        let old: Vec<String> = state.names.seen().map(|(name, _)| name.clone()).collect();
-        for name in old.iter().filter(|name| takes_part(name)) {
-            // It was listed on the lines above.
-            let _ = state.names.remove(name, false);
-        }
-        for (name, id) in image.names.seen().filter(|(name, _)| takes_part(name)) {
-            let Some(content) = image.contents.get(&id) else {
-                continue;
-            };
-            let mut copy = content::Content::default();
-            copy.write(0, content.bytes(), false);
-            state.contents_made += 1;
-            let number = state.contents_made;
-            state.contents.insert(number, Arc::new(copy));
-            state.names.create(name, number, false);
-        }
-        state.names.sync();
-        for content in state.contents.values_mut() {
-            Arc::make_mut(content).sync();
-        }
-        state.forget_unnamed();
+        state.put_back(&image.state(), is_replaced);
         MemoryDisk::of(state)
     }
 
-    fn of(state: State) -> MemoryDisk {
+    fn of(state: DiskState) -> MemoryDisk {
         MemoryDisk {
-            state: Arc::new(Mutex::new(state)),
+            state: SharedState::new(state),
         }
     }
 
-    fn lossy_copy(&self) -> State {
+    fn lossy_copy(&self) -> DiskState {
         let state = self.state().copy();
         assert!(
             state.remembers_sync,
@@ -310,22 +244,12 @@ impl MemoryDisk {
         state
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("nothing panics while the directory is locked")
-    }
-
-    /// Without the lock: the hook may ask this disk, or anything else.
-    fn call_sync_hook(&self) {
-        let hook = self.state().faults.on_sync.clone();
-        if let Some(hook) = hook {
-            hook();
-        }
+    fn state(&self) -> MutexGuard<'_, DiskState> {
+        self.state.lock()
     }
 
     fn file(&self, id: u64) -> Arc<dyn File> {
-        let disk = self.clone();
+        let disk = self.state.clone();
         Arc::new(MemoryFile { disk, id })
     }
 }
@@ -354,10 +278,10 @@ impl Disk for MemoryDisk {
         Ok(self.file(id))
     }
 
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         let mut state = self.state();
         state.begin(Operation::List)?;
-        let entry = |(name, _): (&String, u64)| Entry {
+        let entry = |(name, _): (&String, u64)| DirectoryEntry {
             name: name.clone(),
             is_file: true,
         };
@@ -385,7 +309,7 @@ impl Disk for MemoryDisk {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        self.call_sync_hook();
+        self.state.call_sync_hook();
         let mut state = self.state();
         match state.begin(Operation::SyncDirectory)? {
             None => state.names.sync(),

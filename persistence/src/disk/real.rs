@@ -3,11 +3,11 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that moving it away changes nothing.
 
-use super::{Disk, Entry, File, Mapping};
+use super::{DirectoryEntry, Disk, File, Mapping};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -30,26 +30,22 @@ impl RealDisk {
             directory: path.display().to_string(),
             cause: Arc::new(cause.into()),
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
+        let directory = open_directory(path).map_err(failed)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let lock =
             rustix::fs::openat(&directory, segment_name::LOCK, flags, FILE_MODE).map_err(failed)?;
-        let mut lock = fs::File::from(lock);
+        let lock = fs::File::from(lock);
         match take_lock(&lock) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                // The number is only for the message; without it the message is shorter.
-                let _ = (&mut lock).take(20).read_to_string(&mut holder);
                 return Err(OpenError::Locked {
                     directory: path.display().to_string(),
-                    holder: holder.trim().parse().ok(),
+                    holder: holder_of(&lock),
                 });
             }
             Err(cause) => return Err(failed(cause)),
         }
-        // Who holds the lock helps people; a full disk must not keep a node from starting for it.
+        // The process id is for people; a full disk must not keep a node from starting because of it.
         let _ = lock.set_len(0);
         let _ = lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -75,7 +71,7 @@ impl Disk for RealDisk {
         Ok(Arc::new(RealFile(file.into())))
     }
 
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         list_directory(&self.directory)
     }
 
@@ -138,8 +134,21 @@ fn take_lock(lock: &fs::File) -> rustix::io::Result<()> {
     rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)
 }
 
+pub(super) fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty())
+}
+
+/// The id of the process that holds the lock, if it wrote one: it is for people only.
+pub(super) fn holder_of(lock: &fs::File) -> Option<u32> {
+    let mut holder = [0; 20];
+    let read = read_fully(lock, 0, &mut holder).ok()?;
+    let holder = std::str::from_utf8(&holder[..read]).ok()?;
+    holder.trim().parse().ok()
+}
+
 /// Everything in a directory, links not followed.
-pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
+pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<DirectoryEntry>> {
     let mut entries = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
@@ -155,7 +164,7 @@ pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
             }
             known => known == FileType::RegularFile,
         };
-        entries.push(Entry {
+        entries.push(DirectoryEntry {
             name: name.to_string_lossy().into_owned(),
             is_file,
         });
@@ -207,10 +216,6 @@ impl File for RealFile {
         Ok(self.0.metadata()?.len())
     }
 
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
-    }
-
     fn map(&self) -> io::Result<Mapping> {
         Mapping::of(&self.0)
     }
@@ -255,6 +260,6 @@ pub enum OpenError {
 
 const LOCK_TRIES: u32 = 5;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-/// Lock names are nobody else's business.
+/// Lock names are for the node's own user only.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;

@@ -3,13 +3,13 @@
 //! Invariant: nothing is changed, and the directory's lock is not kept. Files are read, never mapped: one that is
 //! cut while it is read is then an error and not a signal.
 
-use super::real::{list_directory, read_fully};
-use super::{Disk, Entry, File, Mapping, OpenError};
+use super::real::{holder_of, list_directory, open_directory, read_fully};
+use super::{DirectoryEntry, Disk, File, Mapping, OpenError};
 use crate::segment_name;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub struct DirectoryView {
     directory: OwnedFd,
 }
 
-/// Whether a process has a directory.
+/// Whether a process uses a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Nobody has it.
+pub enum DirectoryUse {
+    /// No process.
     Free,
-    /// A process has it; its id, if it said so.
+    /// A process; its id, if it is known.
     Taken(Option<u32>),
 }
 
@@ -38,30 +38,24 @@ impl DirectoryView {
             directory: path.display().to_string(),
             cause: Arc::new(cause.into()),
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
+        let directory = open_directory(path).map_err(failed)?;
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Ok(Arc::new(DirectoryView { path, directory }))
     }
 
-    /// Whether a process has the directory now. The lock is tried and given back at once; who starts in this
-    /// very instant tries a second time.
-    pub fn usage(&self) -> io::Result<Use> {
+    /// Whether a process uses the directory now. The lock is tried and given back at once; a node that starts in
+    /// that instant tries a second time.
+    pub fn usage(&self) -> io::Result<DirectoryUse> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.directory, segment_name::LOCK, flags, Mode::empty());
         let lock = match opened {
             Ok(lock) => fs::File::from(lock),
-            Err(Errno::NOENT) => return Ok(Use::Free),
+            Err(Errno::NOENT) => return Ok(DirectoryUse::Free),
             Err(cause) => return Err(cause.into()),
         };
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(Use::Free),
-            Err(Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                // The number is for people only.
-                let _ = lock.take(20).read_to_string(&mut holder);
-                Ok(Use::Taken(holder.trim().parse().ok()))
-            }
+            Ok(()) => Ok(DirectoryUse::Free),
+            Err(Errno::WOULDBLOCK) => Ok(DirectoryUse::Taken(holder_of(&lock))),
             Err(cause) => Err(cause.into()),
         }
     }
@@ -83,7 +77,7 @@ impl Disk for DirectoryView {
         Ok(Arc::new(ViewedFile(file.into())))
     }
 
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         list_directory(&self.directory)
     }
 
@@ -127,10 +121,6 @@ impl File for ViewedFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
-    }
-
-    fn truncate(&self, _: u64) -> io::Result<()> {
-        Err(for_reading_only())
     }
 
     fn map(&self) -> io::Result<Mapping> {

@@ -1,23 +1,24 @@
 //! What is in the directory: the segments with their headers, and everything else by name.
 //!
-//! Invariant: every header in here is of a known version, of one node, and belongs to the file it was read
-//! from. Contents beyond the headers are not looked at.
+//! Invariant: the header of each segment is of a known version and belongs to the file it was read from; `read`
+//! adds that all are of one node. Contents beyond the headers are not looked at.
 
-use super::inspection::mismatch;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, Mapping};
 use crate::error::{DiskError, RecoveryError, hexadecimal};
-use crate::header::{self, Found, Header};
-use crate::options::{Options, SEGMENT_BYTES_LIMIT};
+use crate::header::{self, Found, SegmentHeader};
+use crate::options::{LogOptions, SEGMENT_BYTES_LIMIT};
 use crate::segment_name::{self, Name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The files of a log.
-#[derive(Debug)]
-pub(super) struct Directory {
-    /// The segments by number.
+#[derive(Debug, Default)]
+pub(super) struct LogDirectory {
+    /// The segments that can be used, by number.
     pub(super) segments: BTreeMap<u64, Segment>,
-    /// Segments that were being made when the process ended.
+    /// Files with the name of a segment that cannot be used as one, by number.
+    pub(super) unusable: Vec<Unusable>,
+    /// Segments that were being made when the process ended, by number.
     pub(super) unfinished: Vec<u64>,
     pub(super) foreign: Vec<String>,
     pub(super) remarks: Vec<String>,
@@ -28,75 +29,80 @@ pub(super) struct Directory {
 pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     pub(super) length: u64,
-    pub(super) state: State,
+    pub(super) state: SegmentState,
 }
 
 /// What a segment's first block says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub enum SegmentState {
     /// It was in use.
-    Used(Header),
+    Used(SegmentHeader),
     /// No header: made ahead and not used, or used and the header never reached the disk.
     Blank,
     /// Part of a header: used, but the write of the header was cut off.
     Interrupted,
 }
 
-impl Directory {
-    pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<Directory, RecoveryError> {
-        let mut directory = Directory {
-            segments: BTreeMap::new(),
-            unfinished: Vec::new(),
-            foreign: Vec::new(),
-            remarks: Vec::new(),
-        };
-        let failed = |cause| DiskError::new("list", disk.describe(""), cause);
-        for entry in disk.list().map_err(failed)? {
+/// A file with the name of a segment that cannot be used as one.
+#[derive(Debug)]
+pub(super) struct Unusable {
+    pub(super) number: u64,
+    pub(super) name: String,
+    /// Its length, as far as it is known.
+    pub(super) length: u64,
+    pub(super) error: RecoveryError,
+}
+
+impl LogDirectory {
+    /// Lists the files and reads the headers. What is wrong with a file is kept in `unusable`.
+    pub(super) fn list(disk: &dyn Disk) -> Result<LogDirectory, DiskError> {
+        let mut directory = LogDirectory::default();
+        for entry in disk.list().map_err(DiskError::at(disk, "list", ""))? {
             match segment_name::parse(&entry.name) {
-                Name::Segment(_) if !entry.is_file => {
+                Name::Segment(number) if !entry.is_file => {
                     let meaning = "it is not a regular file".to_owned();
-                    return Err(damaged(disk, &entry.name, 0, meaning));
+                    let error = damaged(disk, number, 0, meaning);
+                    directory.set_unusable(number, 0, error);
                 }
-                Name::Segment(number) => directory.add(disk, number, &entry.name)?,
+                Name::Segment(number) => directory.add(disk, number),
                 Name::Unfinished(number) => directory.unfinished.push(number),
                 Name::Lock => {}
                 Name::Foreign => directory.foreign.push(entry.name),
             }
         }
+        directory.unusable.sort_by_key(|file| file.number);
+        directory.unfinished.sort_unstable();
         directory.foreign.sort();
+        Ok(directory)
+    }
+
+    /// For a start: every file with the name of a segment must be one of this node.
+    pub(super) fn read(
+        disk: &dyn Disk,
+        options: &LogOptions,
+    ) -> Result<LogDirectory, RecoveryError> {
+        let mut directory = LogDirectory::list(disk)?;
+        if !directory.unusable.is_empty() {
+            return Err(directory.unusable.swap_remove(0).error);
+        }
         directory.check_nodes(disk, options.expected_node)?;
         directory.check_unused_numbers(disk)?;
         Ok(directory)
     }
 
-    /// For a repair: leaves out the files that cannot be segments, and names them. A newer version and another
-    /// node's files are no damage, so they stay errors.
+    /// For a repair: files that cannot be segments are allowed. A newer version and another node's files are no
+    /// damage, so they stay errors.
     pub(super) fn read_what_is_usable(
         disk: &dyn Disk,
-        options: &Options,
-    ) -> Result<(Directory, Vec<String>), RecoveryError> {
-        let mut directory = Directory {
-            segments: BTreeMap::new(),
-            unfinished: Vec::new(),
-            foreign: Vec::new(),
-            remarks: Vec::new(),
-        };
-        let mut unusable = Vec::new();
-        let failed = |cause| DiskError::new("list", disk.describe(""), cause);
-        for entry in disk.list().map_err(failed)? {
-            match segment_name::parse(&entry.name) {
-                Name::Segment(_) if !entry.is_file => unusable.push(entry.name),
-                Name::Segment(number) => match directory.add(disk, number, &entry.name) {
-                    Ok(()) => {}
-                    Err(RecoveryError::Damaged { .. }) => unusable.push(entry.name),
-                    Err(error) => return Err(error),
-                },
-                Name::Unfinished(number) => directory.unfinished.push(number),
-                Name::Lock | Name::Foreign => {}
-            }
+        options: &LogOptions,
+    ) -> Result<LogDirectory, RecoveryError> {
+        let mut directory = LogDirectory::list(disk)?;
+        let is_damage = |file: &Unusable| matches!(file.error, RecoveryError::Damaged { .. });
+        if let Some(index) = directory.unusable.iter().position(|file| !is_damage(file)) {
+            return Err(directory.unusable.swap_remove(index).error);
         }
         directory.check_nodes(disk, options.expected_node)?;
-        Ok((directory, unusable))
+        Ok(directory)
     }
 
     /// The file with this name is not here any more.
@@ -106,7 +112,7 @@ impl Directory {
         }
     }
 
-    pub(super) fn newest_header(&self) -> Option<&Header> {
+    pub(super) fn newest_header(&self) -> Option<&SegmentHeader> {
         self.segments.values().rev().find_map(Segment::header)
     }
 
@@ -115,65 +121,56 @@ impl Directory {
         self.newest_header().map(|header| header.number)
     }
 
-    fn add(&mut self, disk: &dyn Disk, number: u64, name: &str) -> Result<(), RecoveryError> {
-        let failed = |operation| move |cause| DiskError::new(operation, disk.describe(name), cause);
-        let file = disk.open(name).map_err(failed("open"))?;
-        let length = file.len().map_err(failed("measure"))?;
-        if length > SEGMENT_BYTES_LIMIT {
-            let meaning =
-                format!("the file has {length} bytes, which is more than any segment has");
-            return Err(damaged(disk, name, SEGMENT_BYTES_LIMIT, meaning));
-        }
-        let mut block = [0; header::BLOCK];
-        let read = file.read_at(0, &mut block).map_err(failed("read"))?;
-        if read < block.len() {
-            let meaning = format!(
-                "the file ends after {length} bytes, but a segment gets its name only when it is complete"
-            );
-            return Err(damaged(disk, name, length, meaning));
-        }
-        let state = match header::examine(&block) {
-            Found::Header { header, is_whole } => {
-                if let Some(meaning) = mismatch(&header, number, length) {
-                    let offset = if header.number == number {
-                        length.min(header.segment_bytes)
-                    } else {
-                        64
-                    };
-                    return Err(damaged(disk, name, offset, meaning));
-                }
-                if !is_whole {
-                    let file = disk.describe(name);
-                    self.remarks.push(format!(
-                        "the header of {file} is damaged in part; one copy is good"
-                    ));
-                }
-                State::Used(header)
+    /// The largest number of any segment: usable or not, finished or not.
+    pub(super) fn newest_number(&self) -> u64 {
+        let unusable = self.unusable.iter().map(|file| &file.number);
+        let numbers = self.segments.keys().chain(&self.unfinished).chain(unusable);
+        numbers.copied().max().unwrap_or(0)
+    }
+
+    /// The whole content of a segment that is in `segments`.
+    pub(super) fn map(&self, disk: &dyn Disk, number: u64) -> Result<Mapping, DiskError> {
+        let segment = &self.segments[&number];
+        let mapped = segment.file.map().and_then(|bytes| {
+            // The length was checked against the header. Under the directory's lock it cannot have changed since.
+            if bytes.len() as u64 == segment.length {
+                Ok(bytes)
+            } else {
+                Err(std::io::Error::other(
+                    "its length changed while it was read",
+                ))
             }
-            Found::Nothing => State::Blank,
-            Found::Interrupted => State::Interrupted,
-            Found::Damaged => {
-                let meaning = "both copies of its header are unreadable".to_owned();
-                return Err(damaged(disk, name, 0, meaning));
-            }
-            Found::UnknownVersion(version) => {
-                let file = disk.describe(name);
-                return Err(RecoveryError::UnknownVersion {
-                    file,
-                    version,
-                    known: header::NEWEST,
-                });
-            }
+        });
+        mapped.map_err(DiskError::at_segment(disk, "read", number))
+    }
+
+    fn add(&mut self, disk: &dyn Disk, number: u64) {
+        let opened = match OpenedFile::open(disk, number) {
+            Ok(opened) => opened,
+            Err(error) => return self.set_unusable(number, 0, error.into()),
         };
-        self.segments.insert(
+        let length = opened.length;
+        match opened.first_block(disk, number, &mut self.remarks) {
+            Ok(state) => {
+                let file = opened.file;
+                let segment = Segment {
+                    file,
+                    length,
+                    state,
+                };
+                self.segments.insert(number, segment);
+            }
+            Err(error) => self.set_unusable(number, length, error),
+        }
+    }
+
+    fn set_unusable(&mut self, number: u64, length: u64, error: RecoveryError) {
+        self.unusable.push(Unusable {
             number,
-            Segment {
-                file,
-                length,
-                state,
-            },
-        );
-        Ok(())
+            name: segment_name::segment(number),
+            length,
+            error,
+        });
     }
 
     fn check_nodes(
@@ -199,13 +196,9 @@ impl Directory {
 
     /// Segments are made ahead in order, so one that was never used shows that those before it existed.
     fn check_unused_numbers(&self, disk: &dyn Disk) -> Result<(), RecoveryError> {
-        let mut previous = self.newest_used().unwrap_or(0);
-        for &number in self
-            .segments
-            .keys()
-            .filter(|number| **number > previous)
-            .collect::<Vec<_>>()
-        {
+        let newest_used = self.newest_used();
+        let mut previous = newest_used.unwrap_or(0);
+        for (&number, _) in self.segments.range(previous.saturating_add(1)..) {
             let expected = previous.saturating_add(1);
             if number != expected {
                 let file = disk.describe(&segment_name::segment(expected));
@@ -215,9 +208,8 @@ impl Directory {
         }
         match self.segments.keys().next() {
             // The first segment of a start gets its header before its name, so one of them is never blank.
-            Some(&number) if self.newest_used().is_none() => {
-                let meaning = "its header is gone".to_owned();
-                Err(damaged(disk, &segment_name::segment(number), 0, meaning))
+            Some(&number) if newest_used.is_none() => {
+                Err(damaged(disk, number, 0, "its header is gone".to_owned()))
             }
             _ => Ok(()),
         }
@@ -225,17 +217,113 @@ impl Directory {
 }
 
 impl Segment {
-    pub(super) fn header(&self) -> Option<&Header> {
-        match &self.state {
-            State::Used(header) => Some(header),
-            State::Blank | State::Interrupted => None,
+    pub(super) fn header(&self) -> Option<&SegmentHeader> {
+        self.state.header()
+    }
+}
+
+impl SegmentState {
+    pub(super) fn header(&self) -> Option<&SegmentHeader> {
+        match self {
+            SegmentState::Used(header) => Some(header),
+            SegmentState::Blank | SegmentState::Interrupted => None,
         }
     }
 }
 
-pub(super) fn damaged(disk: &dyn Disk, name: &str, offset: u64, meaning: String) -> RecoveryError {
+impl Unusable {
+    /// Why it cannot be used, without the name of the file.
+    pub(super) fn meaning(&self) -> String {
+        match &self.error {
+            RecoveryError::Damaged { meaning, .. } => meaning.clone(),
+            RecoveryError::UnknownVersion { version, .. } => {
+                format!("version {version} of the format is not known")
+            }
+            RecoveryError::Disk(error) => error.cause.to_string(),
+            error => error.to_string(),
+        }
+    }
+}
+
+/// A file of which only the first block was read.
+struct OpenedFile {
+    file: Arc<dyn File>,
+    length: u64,
+    /// `None` if the file is shorter.
+    block: Option<[u8; header::BLOCK]>,
+}
+
+impl OpenedFile {
+    fn open(disk: &dyn Disk, number: u64) -> Result<OpenedFile, DiskError> {
+        let failed = |operation| DiskError::at_segment(disk, operation, number);
+        let name = segment_name::segment(number);
+        let file = disk.open(&name).map_err(failed("open"))?;
+        let length = file.len().map_err(failed("measure"))?;
+        let mut block = [0; header::BLOCK];
+        let read = file.read_at(0, &mut block).map_err(failed("read"))?;
+        let block = (read == block.len()).then_some(block);
+        Ok(OpenedFile {
+            file,
+            length,
+            block,
+        })
+    }
+
+    fn first_block(
+        &self,
+        disk: &dyn Disk,
+        number: u64,
+        remarks: &mut Vec<String>,
+    ) -> Result<SegmentState, RecoveryError> {
+        let length = self.length;
+        if length > SEGMENT_BYTES_LIMIT {
+            let meaning =
+                format!("the file has {length} bytes, which is more than any segment has");
+            return Err(damaged(disk, number, SEGMENT_BYTES_LIMIT, meaning));
+        }
+        let Some(block) = &self.block else {
+            let meaning = format!(
+                "the file ends after {length} bytes, but a segment gets its name only when it is complete"
+            );
+            return Err(damaged(disk, number, length, meaning));
+        };
+        let file = || disk.describe(&segment_name::segment(number));
+        match header::examine(block) {
+            Found::Header { header, is_whole } => {
+                if let Some(meaning) = header.mismatch(number, length) {
+                    let offset = if header.number == number {
+                        length.min(header.segment_bytes)
+                    } else {
+                        64
+                    };
+                    return Err(damaged(disk, number, offset, meaning));
+                }
+                if !is_whole {
+                    remarks.push(format!(
+                        "the header of {} is damaged in part; one copy is good",
+                        file()
+                    ));
+                }
+                Ok(SegmentState::Used(header))
+            }
+            Found::Nothing => Ok(SegmentState::Blank),
+            Found::Interrupted => Ok(SegmentState::Interrupted),
+            Found::Damaged => {
+                let meaning = "both copies of its header are unreadable".to_owned();
+                Err(damaged(disk, number, 0, meaning))
+            }
+            Found::UnknownVersion(version) => Err(RecoveryError::UnknownVersion {
+                file: file(),
+                version,
+                known: header::NEWEST,
+            }),
+        }
+    }
+}
+
+pub(super) fn damaged(disk: &dyn Disk, number: u64, offset: u64, meaning: String) -> RecoveryError {
     RecoveryError::Damaged {
-        file: disk.describe(name),
+        file: disk.describe(&segment_name::segment(number)),
         offset,
         meaning,
     }

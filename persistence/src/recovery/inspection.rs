@@ -4,17 +4,18 @@
 //! judged by the code of a start. While a node writes, a segment may grow or vanish between two looks: an
 //! unfavourable finding counts only if a second look finds the same.
 
-use super::Summary;
-use super::chain::{self, Keep};
-use super::directory::Directory;
+use super::assembly::{self, Keep};
+use super::directory::{LogDirectory, SegmentState};
 use super::scan::Scan;
+use super::summary::LogSummary;
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError};
 use crate::frame::Frame;
-use crate::header::{self, Found, Header};
-use crate::options::{Identity, Options};
-use crate::position::{Kind, Position};
-use crate::segment_name::{self, Name};
+use crate::header::{self, Found, LogIdentity, SegmentHeader};
+use crate::options::LogOptions;
+use crate::position::Position;
+use crate::segment_name;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The files of a log, and what their headers say.
@@ -22,8 +23,6 @@ use std::sync::Arc;
 pub struct Inspection {
     disk: Arc<dyn Disk>,
     segments: Vec<SegmentFile>,
-    unfinished: Vec<String>,
-    foreign: Vec<String>,
 }
 
 /// A file with the name of a segment.
@@ -35,45 +34,13 @@ pub struct SegmentFile {
     pub file: String,
     /// Its length.
     pub bytes: u64,
-    /// What its first block says.
-    pub state: SegmentState,
-}
-
-/// What a segment's first block says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SegmentState {
-    /// It was in use.
-    Used(SegmentHeader),
-    /// No header: it was made ahead, or its header never reached the disk.
-    Blank,
-    /// Half a header: the write of the first block was cut off.
-    Interrupted,
-    /// It cannot be a segment, for this reason.
-    Unusable(String),
-}
-
-/// What a segment says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentHeader {
-    /// The version of the format.
-    pub version: u32,
-    /// Whether a repair cut the stream before it.
-    pub is_repaired: bool,
-    /// Whose it is.
-    pub identity: Identity,
-    /// The segment whose frames come before, 0 where there is none.
-    pub previous_number: u64,
-    /// The offset in that segment at which it ends.
-    pub previous_cut: u64,
-    /// The position of the first frame here.
-    pub first_position: Position,
-    /// Everything up to here was durable when the header was written.
-    pub durable: Position,
+    /// What its first block says, or why the file cannot be a segment.
+    pub state: Result<SegmentState, String>,
 }
 
 /// A stretch of one segment that belongs to the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SegmentPart {
     /// The segment's number.
     pub number: u64,
     /// The offset of the first frame.
@@ -86,14 +53,14 @@ pub struct Part {
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// What it would read.
-    pub summary: Summary,
+    pub summary: LogSummary,
     /// Where it would read it, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SegmentPart>,
 }
 
 /// The frames of one segment.
 #[derive(Debug)]
-pub struct Content {
+pub struct SegmentContent {
     scan: Scan,
     begin: usize,
 }
@@ -103,8 +70,6 @@ pub struct Content {
 pub struct InspectedFrame<'a> {
     /// What the caller stored, and where in the stream.
     pub frame: Frame<'a>,
-    /// Whether it opens or completes a checkpoint.
-    pub kind: Kind,
     /// Everything up to here was durable when it was written.
     pub durable: Position,
     /// Where in the file it begins.
@@ -117,35 +82,21 @@ impl Inspection {
     /// Lists the directory and reads the headers. A file that is not the segment its name says is listed with
     /// what is wrong with it; only a directory that cannot be listed is an error.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Inspection, DiskError> {
-        let failed = |cause| DiskError::new("list", disk.describe(""), cause);
-        let mut entries = disk.list().map_err(failed)?;
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut segments = Vec::new();
-        let mut unfinished = Vec::new();
-        let mut foreign = Vec::new();
-        for entry in entries {
-            match segment_name::parse(&entry.name) {
-                Name::Segment(number) if entry.is_file => {
-                    segments.push(look_at(&*disk, number, &entry.name));
-                }
-                Name::Segment(number) => segments.push(SegmentFile {
-                    number,
-                    file: disk.describe(&entry.name),
-                    bytes: 0,
-                    state: SegmentState::Unusable("it is not a regular file".to_owned()),
-                }),
-                Name::Unfinished(_) => unfinished.push(entry.name),
-                Name::Lock => {}
-                Name::Foreign => foreign.push(entry.name),
-            }
-        }
+        let directory = LogDirectory::list(&*disk)?;
+        let usable = directory.segments.iter();
+        let usable = usable.map(|(&number, file)| (number, file.length, Ok(file.state)));
+        let unusable = directory.unusable.iter();
+        let unusable = unusable.map(|file| (file.number, file.length, Err(file.meaning())));
+        let files = usable.chain(unusable);
+        let files = files.map(|(number, bytes, state)| SegmentFile {
+            number,
+            file: disk.describe(&segment_name::segment(number)),
+            bytes,
+            state,
+        });
+        let mut segments: Vec<_> = files.collect();
         segments.sort_by_key(|segment| segment.number);
-        Ok(Inspection {
-            disk,
-            segments,
-            unfinished,
-            foreign,
-        })
+        Ok(Inspection { disk, segments })
     }
 
     /// The segments by number.
@@ -153,69 +104,56 @@ impl Inspection {
         &self.segments
     }
 
-    /// Segments that are being made, or were when the process ended.
-    pub fn unfinished(&self) -> &[String] {
-        &self.unfinished
-    }
-
-    /// Names that are not the log's.
-    pub fn foreign(&self) -> &[String] {
-        &self.foreign
-    }
-
     /// The file of the segment with this number, for people.
     pub fn file_of(&self, number: u64) -> String {
-        let at = |segment: &SegmentFile| segment.number.cmp(&number);
-        match self.segments.binary_search_by(at) {
-            Ok(index) => self.segments[index].file.clone(),
-            Err(_) => self.disk.describe(&segment_name::segment(number)),
-        }
+        self.disk.describe(&segment_name::segment(number))
     }
 
     /// What the newest header that can be read says of whose log it is.
-    pub fn newest_identity(&self) -> Option<Identity> {
+    pub fn newest_identity(&self) -> Option<LogIdentity> {
         let newest = self.segments.iter().rev().find_map(SegmentFile::header);
-        newest.map(|(_, header)| header.identity)
+        newest.map(|header| header.identity)
     }
 
     /// Lists and reads the log again, all of it, as a start would.
     ///
     /// # Errors
     /// For the reason for which a start would refuse.
-    pub fn judge(&self, options: &Options) -> Result<Judgement, RecoveryError> {
+    pub fn judge(&self, options: &LogOptions) -> Result<Judgement, RecoveryError> {
         let options = options.in_blocks();
-        let directory = Directory::read(&*self.disk, &options)?;
-        let chain = chain::assemble(&*self.disk, &directory, Keep::Nothing)?;
-        let mut begin = chain.start_offset;
-        let parts = chain.run.iter().map(|scan| Part {
+        let directory = LogDirectory::read(&*self.disk, &options)?;
+        let chain = assembly::assemble(&*self.disk, &directory, Keep::Nothing)?;
+        let mut begin = chain.start_offset();
+        let parts = chain.run.iter().map(|scan| SegmentPart {
             number: scan.header.number,
             begin: std::mem::replace(&mut begin, header::BLOCK) as u64,
             end: Some(scan.end() as u64),
         });
         let parts = parts.collect();
         Ok(Judgement {
-            summary: Summary::of(&directory, &chain),
+            summary: LogSummary::of(&directory, &chain),
             parts,
         })
     }
 
     /// The stream as the headers tell it, oldest segment first: from the newest header back along the names
     /// of the segments before, as far as these are there. It may reach back behind the last checkpoint.
-    pub fn stream(&self) -> Vec<Part> {
+    pub fn stream(&self) -> Vec<SegmentPart> {
+        let headers = self.segments.iter().filter_map(SegmentFile::header);
+        let headers: BTreeMap<u64, &SegmentHeader> =
+            headers.map(|header| (header.number, header)).collect();
         let mut parts = Vec::new();
-        let newest = self.segments.iter().rev().find_map(SegmentFile::header);
-        let mut next = newest.map(|(number, _)| (number, None));
-        while let Some((number, end)) = next {
-            let Some(header) = self.header(number) else {
-                break;
-            };
-            parts.push(Part {
+        let mut next = headers.keys().next_back().map(|newest| (*newest, None));
+        while let Some((number, end)) = next
+            && let Some(header) = headers.get(&number)
+        {
+            parts.push(SegmentPart {
                 number,
                 begin: header::BLOCK_BYTES,
                 end,
             });
-            // Names lead back only, since no other header is used; so this ends at one that is not there.
-            next = Some((header.previous_number, Some(header.previous_cut)));
+            // A header that names no earlier segment is not used, so this ends at one that is not there.
+            next = Some((header.previous.segment, Some(header.previous.offset)));
         }
         parts.reverse();
         parts
@@ -225,9 +163,9 @@ impl Inspection {
     ///
     /// # Errors
     /// If the file cannot be read, or is none of this log's segments any more.
-    pub fn read(&self, part: &Part) -> Result<Content, DiskError> {
+    pub fn read(&self, part: &SegmentPart) -> Result<SegmentContent, DiskError> {
+        let failed = |cause| DiskError::at_segment(&*self.disk, "read", part.number)(cause);
         let name = segment_name::segment(part.number);
-        let failed = |cause| DiskError::new("read", self.disk.describe(&name), cause);
         let file = self.disk.open(&name).map_err(failed)?;
         let bytes = file.map().map_err(failed)?;
         let block = bytes.first_chunk().map(header::examine);
@@ -237,29 +175,21 @@ impl Inspection {
         };
         let begin = usize::try_from(part.begin)
             .map_err(|_| failed(std::io::Error::other("it begins beyond what can be mapped")))?;
-        Ok(Content {
+        Ok(SegmentContent {
             scan: Scan::read(header, bytes, part.end),
             begin,
         })
     }
-
-    fn header(&self, number: u64) -> Option<SegmentHeader> {
-        let at = |segment: &SegmentFile| segment.number.cmp(&number);
-        let index = self.segments.binary_search_by(at).ok()?;
-        self.segments[index].header().map(|(_, header)| header)
-    }
 }
 
 impl SegmentFile {
-    fn header(&self) -> Option<(u64, SegmentHeader)> {
-        match self.state {
-            SegmentState::Used(header) => Some((self.number, header)),
-            _ => None,
-        }
+    /// Its header, if it was in use.
+    pub fn header(&self) -> Option<&SegmentHeader> {
+        self.state.as_ref().ok()?.header()
     }
 }
 
-impl Content {
+impl SegmentContent {
     /// The frames, in order.
     pub fn frames(&self) -> impl Iterator<Item = InspectedFrame<'_>> {
         let mut offset = self.begin;
@@ -272,7 +202,6 @@ impl Content {
             offset = offset.saturating_add(parsed.bytes);
             Some(InspectedFrame {
                 frame: parsed.frame,
-                kind: parsed.kind,
                 durable: parsed.durable,
                 offset: begin as u64,
                 bytes: parsed.bytes as u64,
@@ -288,65 +217,5 @@ impl Content {
     /// Why there is no frame at `end`; `None` if the part ends there.
     pub fn flaw(&self) -> Option<&'static str> {
         self.scan.flaw
-    }
-}
-
-fn look_at(disk: &dyn Disk, number: u64, name: &str) -> SegmentFile {
-    let mut bytes = 0;
-    let mut look = || {
-        let file = disk.open(name)?;
-        bytes = file.len()?;
-        let mut block = [0; header::BLOCK];
-        let read = file.read_at(0, &mut block)?;
-        Ok::<_, std::io::Error>((read == block.len()).then(|| header::examine(&block)))
-    };
-    let unusable = |meaning: &str| SegmentState::Unusable(meaning.to_owned());
-    let state = match look() {
-        Err(error) => SegmentState::Unusable(error.to_string()),
-        Ok(None) => unusable("it is shorter than a segment's first block"),
-        Ok(Some(Found::Header { header, .. })) => match mismatch(&header, number, bytes) {
-            Some(meaning) => SegmentState::Unusable(meaning),
-            None => SegmentState::Used(SegmentHeader::of(&header)),
-        },
-        Ok(Some(Found::Nothing)) => SegmentState::Blank,
-        Ok(Some(Found::Interrupted)) => SegmentState::Interrupted,
-        Ok(Some(Found::Damaged)) => unusable("both copies of its header are unreadable"),
-        Ok(Some(Found::UnknownVersion(version))) => {
-            SegmentState::Unusable(format!("version {version} of the format is not known"))
-        }
-    };
-    SegmentFile {
-        number,
-        file: disk.describe(name),
-        bytes,
-        state,
-    }
-}
-
-/// Why this header cannot belong to the file with this number and length.
-pub(super) fn mismatch(header: &Header, number: u64, length: u64) -> Option<String> {
-    if header.number != number {
-        return Some(format!("it says that it is segment {}", header.number));
-    }
-    if header.previous_number >= number || header.segment_bytes != length {
-        return Some(format!(
-            "its header speaks of {} bytes after segment {}, the file has {length} bytes",
-            header.segment_bytes, header.previous_number
-        ));
-    }
-    None
-}
-
-impl SegmentHeader {
-    fn of(header: &Header) -> SegmentHeader {
-        SegmentHeader {
-            version: header.version,
-            is_repaired: header.is_repaired,
-            identity: header.identity,
-            previous_number: header.previous_number,
-            previous_cut: header.previous_cut,
-            first_position: header.first_position,
-            durable: header.durable,
-        }
     }
 }

@@ -1,22 +1,21 @@
-//! Cutting a log that a start refuses, at the operator's word.
+//! Cutting a log that a start refuses, when the operator asks for it.
 //!
 //! Invariant: nothing is invented. What is kept is a prefix of what was appended, as long as it can be proven to be
 //! one; what is cut off stays in a folder of its own, and no position is ever used a second time. The new segment
 //! is the moment at which the repair happens: it comes into being whole, with the frame that tells of the
 //! loss, and before it nothing of the log was changed.
 
-use super::chain::{chain_from_checkpoint, continues};
-use super::directory::{self, Directory, State};
-use super::reopen::{clear_unused, sync_what_was_read};
-use super::rewrite;
+use super::chain::{Chain, Frames, continues};
+use super::directory::{LogDirectory, Segment, SegmentState};
+use super::reopen::{clear_unused, make_durable};
 use super::scan::{Scan, is_zero};
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError, WriteError};
 use crate::frame::{self, Frame, Salt};
-use crate::header::{self, Header};
-use crate::options::{Identity, Options};
-use crate::position::{Kind, Position};
-use crate::segment_name::{self, Name};
+use crate::header::{self, LogIdentity, SegmentHeader};
+use crate::options::LogOptions;
+use crate::position::{FrameKind, Position};
+use crate::segment_name;
 use crate::space;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,22 +24,29 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Repair {
     disk: Arc<dyn Disk>,
-    directory: Directory,
+    directory: LogDirectory,
     /// The kept part of the stream.
-    run: Vec<Scan>,
-    start_offset: usize,
-    unusable: Vec<String>,
-    /// The largest number of any file, usable or not.
-    newest_number: u64,
-    seen: Seen,
+    kept: Chain,
+    highest: Highest,
 }
 
 /// The largest of everything that could be read anywhere, also behind damage.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
+#[derive(Clone, Copy, Debug, Default)]
+struct Highest {
     position: Position,
-    identity: Option<Identity>,
+    identity: Option<LogIdentity>,
     node_time_ns: u64,
+}
+
+/// Where a log is cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairCut {
+    /// The last position that is kept.
+    pub position: Position,
+    /// The file in which it lies.
+    pub file: String,
+    /// The offset behind it.
+    pub offset: u64,
 }
 
 /// What a repair did.
@@ -59,54 +65,42 @@ impl Repair {
     ///
     /// # Errors
     /// If the log is of a newer version or of another node, which is no damage, or cannot be read at all.
-    pub fn plan(disk: Arc<dyn Disk>, options: &Options) -> Result<Repair, RecoveryError> {
-        let options = options.in_blocks();
-        let (directory, unusable) = Directory::read_what_is_usable(&*disk, &options)?;
-        let numbers = directory
-            .segments
-            .keys()
-            .chain(&directory.unfinished)
-            .copied();
-        let unusable_numbers = unusable.iter().map(|name| number_of(name));
-        let newest_number = numbers.chain(unusable_numbers).max().unwrap_or(0);
+    pub fn plan(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Repair, RecoveryError> {
+        let directory = LogDirectory::read_what_is_usable(&*disk, &options.in_blocks())?;
         let mut repair = Repair {
             disk,
             directory,
-            run: Vec::new(),
-            start_offset: 0,
-            unusable,
-            newest_number,
-            seen: Seen {
-                position: Position::ZERO,
-                identity: None,
-                node_time_ns: 0,
-            },
+            kept: Chain::default(),
+            highest: Highest::default(),
         };
-        repair.find_what_was_seen()?;
-        repair.find_what_is_kept()?;
+        repair.highest = repair.find_highest()?;
+        repair.kept = repair.find_what_is_kept()?;
         Ok(repair)
     }
 
     /// The frames that are kept, from the last complete checkpoint among them, or from the beginning.
-    pub fn frames(&self) -> super::Frames<'_> {
-        super::Frames::new(&self.run, self.start_offset)
+    pub fn frames(&self) -> Frames<'_> {
+        self.kept.frames()
     }
 
-    /// The last position that is kept, the file in which it lies, and the offset behind it.
-    pub fn cut(&self) -> Option<(Position, String, u64)> {
-        let last = self.run.last()?;
-        let file = segment_name::segment(last.header.number);
-        Some((last.last(), self.disk.describe(&file), last.end() as u64))
+    /// Where the log is cut; `None` if nothing is kept.
+    pub fn cut(&self) -> Option<RepairCut> {
+        let end = (!self.kept.run.is_empty()).then(|| self.kept.end())?;
+        Some(RepairCut {
+            position: self.kept.last(),
+            file: self.disk.describe(&segment_name::segment(end.segment)),
+            offset: end.offset,
+        })
     }
 
     /// The largest node time of any frame that can be read, in nanoseconds.
     pub fn newest_node_time_ns(&self) -> u64 {
-        self.seen.node_time_ns
+        self.highest.node_time_ns
     }
 
     /// The identity in the newest header that can be read.
-    pub fn newest_identity(&self) -> Option<Identity> {
-        self.seen.identity
+    pub fn newest_identity(&self) -> Option<LogIdentity> {
+        self.highest.identity
     }
 
     /// The directory, for people.
@@ -117,7 +111,7 @@ impl Repair {
     /// The largest number of any segment, readable or not. Each start begins a segment, so no incarnation was
     /// ever larger.
     pub fn newest_number(&self) -> u64 {
-        self.newest_number
+        self.directory.newest_number()
     }
 
     /// Every whole frame anywhere in the directory, also behind damage and in what is left out.
@@ -141,13 +135,13 @@ impl Repair {
 
     /// The names of the files that are moved into the folder.
     pub fn set_aside(&self) -> Vec<String> {
-        let mut names = self.unusable.clone();
-        let kept = self.run.last().map_or(0, |last| last.header.number);
-        for (&number, segment) in &self.directory.segments {
-            if number > kept && segment.state != State::Blank {
-                names.push(segment_name::segment(number));
-            }
-        }
+        let kept = self.kept.end().segment;
+        let segments = self.directory.segments.iter();
+        let left_out = segments
+            .filter(|(number, segment)| **number > kept && segment.state != SegmentState::Blank);
+        let left_out = left_out.map(|(number, _)| segment_name::segment(*number));
+        let unusable = self.directory.unusable.iter().map(|file| file.name.clone());
+        let mut names: Vec<_> = unusable.chain(left_out).collect();
         names.sort();
         names
     }
@@ -160,57 +154,51 @@ impl Repair {
     /// the repair counts, and another one finishes what is left to move.
     pub fn commit(
         mut self,
-        identity: Identity,
-        kind: Kind,
+        identity: LogIdentity,
+        kind: FrameKind,
         node_time_ns: u64,
         payload: &[u8],
     ) -> Result<Repaired, WriteError> {
-        let number = self.newest_number.saturating_add(1);
+        let number = self.newest_number().saturating_add(1);
         let folder = format!("repair-{number:010}");
         let disk = Arc::clone(&self.disk);
         let failed = |operation: &'static str, name: &str| {
-            let file = disk.describe(name);
-            move |cause| WriteError::Segment(DiskError::new(operation, file, cause))
+            let name = name.to_owned();
+            let disk = &*disk;
+            move |cause| WriteError::Segment(DiskError::at(disk, operation, &name)(cause))
         };
         let set_aside = self.set_aside();
         disk.make_folder(&folder).map_err(failed("make", &folder))?;
-        if let Some(last) = self.run.last() {
+        if let Some(last) = self.kept.run.last() {
             let name = segment_name::segment(last.header.number);
             copy(&*disk, &format!("{folder}/{name}"), last.bytes())
                 .map_err(failed("copy", &name))?;
         }
         disk.sync_folder(&folder).map_err(failed("sync", &folder))?;
 
-        let kept = self.run.last().map_or(Position::ZERO, Scan::last);
-        let end_of = |scan: &Scan| (scan.header.number, scan.end() as u64);
-        let end = self.run.last().map_or((0, 0), end_of);
-        self.make_durable()?;
-        let position = beyond(self.seen.position);
+        let (end, kept) = (self.kept.end(), self.kept.last());
+        // What is kept must be durable before anything says so.
+        make_durable(&*disk, &self.directory, self.kept)?;
+        let position = beyond(self.highest.position);
         let salt = disk.random().map_err(failed("salt", &folder))?;
         let mut start = vec![0; header::BLOCK];
         frame::encode(&mut start, position, kind, node_time_ns, payload);
         frame::seal(&mut start[header::BLOCK..], Salt::new(salt), kept);
         let length = (start.len() as u64).next_multiple_of(header::BLOCK_BYTES);
-        let header = Header {
+        let header = SegmentHeader {
             version: header::NEWEST,
             is_repaired: true,
             identity,
             number,
             segment_bytes: length,
             salt,
-            previous_number: end.0,
-            previous_cut: end.1,
+            previous: end,
             first_position: position,
             durable: kept,
         };
         start[..header::COPIES_BYTES].copy_from_slice(&header.encode());
-        space::make_segment(&*disk, number, length, &start).map_err(|error| {
-            if error.is_no_space() {
-                WriteError::NoSpace(error)
-            } else {
-                WriteError::Segment(error)
-            }
-        })?;
+        space::make_segment(&*disk, number, length, &start)
+            .map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
 
         // The cut counts from here on; before, a start would have taken what is kept for all there was.
         for name in &set_aside {
@@ -228,54 +216,39 @@ impl Repair {
         })
     }
 
-    /// What is kept must be durable before anything says so.
-    fn make_durable(&mut self) -> Result<(), WriteError> {
-        let uncovered = rewrite::uncovered(&self.run);
-        let numbers: Vec<u64> = self.run.iter().map(|scan| scan.header.number).collect();
-        self.run.clear();
-        rewrite::rewrite(&*self.disk, &self.directory, &uncovered)?;
-        sync_what_was_read(&*self.disk, &self.directory, &numbers)
-    }
-
-    fn find_what_was_seen(&mut self) -> Result<(), RecoveryError> {
-        let mut seen = self.seen;
-        for segment in self.directory.segments.values() {
-            if let Some(header) = segment.header() {
-                let before = Position::from_raw(header.first_position.get().saturating_sub(1));
-                seen.position = seen.position.max(before).max(header.durable);
-                seen.identity = Some(header.identity);
-            }
+    fn find_highest(&self) -> Result<Highest, RecoveryError> {
+        let mut highest = Highest::default();
+        for header in self.directory.segments.values().filter_map(Segment::header) {
+            let before = header.first_position.previous();
+            highest.position = highest.position.max(before).max(header.durable);
+            highest.identity = Some(header.identity);
         }
         self.visit(|frame| {
-            seen.position = seen.position.max(frame.position);
-            seen.node_time_ns = seen.node_time_ns.max(frame.node_time_ns);
+            highest.position = highest.position.max(frame.position);
+            highest.node_time_ns = highest.node_time_ns.max(frame.node_time_ns);
         })?;
-        self.seen = seen;
-        Ok(())
+        Ok(highest)
     }
 
     /// Walks back from the newest segment. Where the stream is broken, what comes after is left out and the walk
     /// begins anew with what comes before.
-    fn find_what_is_kept(&mut self) -> Result<(), RecoveryError> {
+    fn find_what_is_kept(&self) -> Result<Chain, RecoveryError> {
         let mut run: VecDeque<Scan> = VecDeque::new();
         let mut older = self.older_than(u64::MAX)?;
         loop {
             if run.is_empty() {
                 match older.take() {
                     Some(scan) => run.push_front(scan),
-                    None => return Ok(()),
+                    None => return Ok(Chain::default()),
                 }
             }
-            if let Some(chain) = chain_from_checkpoint(&mut run) {
-                (self.run, self.start_offset) = (chain.run, chain.start_offset);
-                return Ok(());
+            if let Some(chain) = Chain::from_checkpoint(&mut run) {
+                return Ok(chain);
             }
-            let (header, begin) = (run[0].header, run[0].begin());
-            let previous = header.previous_number;
+            let header = run[0].header;
+            let previous = header.previous.segment;
             if previous == 0 && continues(&header, Position::ZERO.next()) {
-                self.start_offset = begin;
-                self.run = run.into();
-                return Ok(());
+                return Ok(Chain::from_beginning(run));
             }
             match self.scan(previous, Some(&header))? {
                 // Whole up to the cut that the newer segment tells of, and that one goes on from there.
@@ -296,13 +269,7 @@ impl Repair {
     /// known, unless there never was one; so it is taken as far as it says itself that it was durable, for what
     /// was durable was never cut.
     fn older_than(&self, number: u64) -> Result<Option<Scan>, RecoveryError> {
-        for &older in self
-            .directory
-            .segments
-            .range(..number)
-            .rev()
-            .map(|(older, _)| older)
-        {
+        for (&older, _) in self.directory.segments.range(..number).rev() {
             if let Some(scan) = self.scan(older, None)? {
                 let is_end = number == u64::MAX && self.is_only_followed_by_zeros(older)?;
                 return Ok(Some(if is_end {
@@ -319,33 +286,28 @@ impl Repair {
         let mut next = number;
         for (&newer, segment) in self.directory.segments.range(number.saturating_add(1)..) {
             next = next.saturating_add(1);
-            let is_ahead = newer == next && segment.state == State::Blank;
-            if !is_ahead || !is_zero(&self.map(newer)?) {
+            let is_ahead = newer == next && segment.state == SegmentState::Blank;
+            if !is_ahead || !is_zero(&self.directory.map(&*self.disk, newer)?) {
                 return Ok(false);
             }
         }
-        Ok(self.unusable.iter().all(|name| number_of(name) < number))
+        let unusable = &self.directory.unusable;
+        Ok(unusable.iter().all(|file| file.number < number))
     }
 
     /// Reads a segment that has a header; `None` if it has none or is not there.
-    fn scan(&self, number: u64, next: Option<&Header>) -> Result<Option<Scan>, RecoveryError> {
+    fn scan(
+        &self,
+        number: u64,
+        next: Option<&SegmentHeader>,
+    ) -> Result<Option<Scan>, RecoveryError> {
         let segment = self.directory.segments.get(&number);
-        let Some(header) = segment.and_then(directory::Segment::header) else {
+        let Some(header) = segment.and_then(Segment::header) else {
             return Ok(None);
         };
-        let cut = next.map(|next| next.previous_cut);
-        Ok(Some(Scan::read(*header, self.map(number)?, cut)))
-    }
-
-    fn map(&self, number: u64) -> Result<crate::disk::Mapping, DiskError> {
-        super::chain::map(&*self.disk, number, &self.directory.segments[&number])
-    }
-}
-
-fn number_of(name: &str) -> u64 {
-    match segment_name::parse(name) {
-        Name::Segment(number) => number,
-        _ => 0,
+        let cut = next.map(|next| next.previous.offset);
+        let bytes = self.directory.map(&*self.disk, number)?;
+        Ok(Some(Scan::read(*header, bytes, cut)))
     }
 }
 

@@ -1,26 +1,25 @@
 //! Writing again, byte for byte, what was read and what no sync is known to have covered.
 //!
 //! After a sync has failed the system may call pages clean that never reached the disk; they can be read for
-//! as long as they stay in memory, and a later sync says nothing of them. So a start that only synced what it
+//! as long as they stay in memory, and a later sync does not report them. So a start that only synced what it
 //! has read could call durable what a power loss takes away. Written again the pages are dirty again, and the
 //! sync that follows tells the truth.
 //!
 //! Invariant: only bytes that were verified just now are written, to the place they were read from. Wherever
 //! a crash cuts this off, each sector holds what it held before or what it should hold.
 
-use super::directory::Directory;
+use super::directory::LogDirectory;
 use super::scan::Scan;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
 use crate::frame::{self, Salt};
-use crate::header::{self, Found, Header};
+use crate::header::{self, Found, SegmentHeader};
 use crate::position::Position;
-use crate::segment_name;
 
-/// What nobody vouches for in one segment.
+/// What of one segment no claim of durability covers.
 #[derive(Debug)]
 pub(super) struct Uncovered {
-    header: Header,
+    header: SegmentHeader,
     /// The header itself may not be on the disk.
     with_header: bool,
     stretches: Vec<Stretch>,
@@ -54,20 +53,16 @@ pub(super) fn uncovered(run: &[Scan]) -> Vec<Uncovered> {
 /// Writes it again. Nothing is durable before the sync that follows.
 pub(super) fn rewrite(
     disk: &dyn Disk,
-    directory: &Directory,
+    directory: &LogDirectory,
     all: &[Uncovered],
 ) -> Result<(), WriteError> {
     let mut buffer = Vec::new();
     for uncovered in all {
         let number = uncovered.header.number;
         let failed = |cause| {
-            let file = disk.describe(&segment_name::segment(number));
-            let error = DiskError::new("write again what was read of", file, cause);
-            if error.is_no_space() {
-                WriteError::NoSpace(error)
-            } else {
-                WriteError::Write(error)
-            }
+            let operation = "write again what was read of";
+            let error = DiskError::at_segment(disk, operation, number)(cause);
+            WriteError::full_or(error, WriteError::Write)
         };
         let file = &*directory.segments[&number].file;
         if uncovered.with_header {
@@ -81,7 +76,7 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-fn rewrite_header(file: &dyn File, expected: &Header) -> std::io::Result<()> {
+fn rewrite_header(file: &dyn File, expected: &SegmentHeader) -> std::io::Result<()> {
     let mut block = [0; header::BLOCK];
     let read = file.read_at(0, &mut block)?;
     match header::examine(&block) {

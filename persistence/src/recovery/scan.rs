@@ -5,17 +5,17 @@
 
 use crate::disk::Mapping;
 use crate::frame::{self, Flaw, Parsed, Salt};
-use crate::header::{self, Header};
-use crate::position::{Kind, Position};
+use crate::header::{self, SegmentHeader};
+use crate::position::{FrameKind, Position};
 
 /// A segment whose frames were verified.
 #[derive(Debug)]
 pub(super) struct Scan {
-    pub(super) header: Header,
+    pub(super) header: SegmentHeader,
     bytes: Mapping,
     end: usize,
     next: Position,
-    newest_time_ns: u64,
+    pub(super) newest_time_ns: u64,
     /// The largest durable position that a verified frame here (or the header) speaks of.
     pub(super) claim: Claim,
     /// The checkpoint marks in order.
@@ -27,12 +27,12 @@ pub(super) struct Scan {
 /// A frame that opens or completes a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    pub(super) kind: Kind,
+    pub(super) kind: FrameKind,
     pub(super) position: Position,
     pub(super) offset: usize,
 }
 
-/// Somebody's word that everything up to a position was durable.
+/// What a frame or a header says of everything before it: up to this position it was durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) durable: Position,
@@ -43,7 +43,7 @@ pub(super) struct Claim {
 impl Scan {
     /// Reads frames up to `cut`, where the next segment says that this one ends, or, in the last segment,
     /// up to the first thing that is not the next frame.
-    pub(super) fn read(header: Header, bytes: Mapping, cut: Option<u64>) -> Scan {
+    pub(super) fn read(header: SegmentHeader, bytes: Mapping, cut: Option<u64>) -> Scan {
         let claim = Claim {
             durable: header.durable,
             segment: header.number,
@@ -119,7 +119,7 @@ impl Scan {
         }
     }
 
-    /// The same segment, cut behind the last frame that it says itself to have been durable.
+    /// The same segment, cut behind the last frame that its own claim covers.
     pub(super) fn cut_at_own_claim(self) -> Scan {
         let mut end = self.begin();
         while let Some(parsed) = self.frame_at(end) {
@@ -131,7 +131,7 @@ impl Scan {
         Scan::read(self.header, self.bytes, Some(end as u64))
     }
 
-    /// Lets go of the content. What was found out stays; no frame can be asked for any more.
+    /// Frees the content. What was found out stays; no frame can be asked for any more.
     pub(super) fn forget_bytes(&mut self) {
         self.bytes = Mapping::copied(Vec::new());
     }
@@ -156,25 +156,14 @@ impl Scan {
         self.end.saturating_sub(self.begin())
     }
 
-    /// How many frames there are here.
-    pub(super) fn frames(&self) -> u64 {
-        self.next
-            .get()
-            .saturating_sub(self.header.first_position.get())
-    }
-
     /// The position of the last frame here or before.
     pub(super) fn last(&self) -> Position {
-        Position::from_raw(self.next.get().saturating_sub(1))
+        self.next.previous()
     }
 
     /// The position after the last frame here.
     pub(super) fn next(&self) -> Position {
         self.next
-    }
-
-    pub(super) fn newest_time_ns(&self) -> u64 {
-        self.newest_time_ns
     }
 
     /// The frame at `offset`; `None` at the end.

@@ -233,9 +233,7 @@ fn a_hole_is_refused_when_a_later_frame_says_it_was_synced() {
 fn a_hole_in_the_newest_segment_is_judged_by_the_frames_behind_it() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    for number in 0..6 {
-        commit(&mut log, &payload(number, 100));
-    }
+    commit_many(&mut log, 6, 100);
     let ranges = frame_ranges(&disk, FIRST);
     for (index, &(begin, end)) in ranges.iter().enumerate().take(5) {
         for filler in [0, 0xa5] {
@@ -360,18 +358,11 @@ proptest! {
     #[test]
     fn any_damage_gives_a_prefix_or_an_error(
         is_synced in any::<bool>(),
-        damages in prop::collection::vec(
-            (0_usize..3, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 1..600)),
-            1..4,
-        ),
+        damages in prop::collection::vec(Damage::in_one_of(3), 1..4),
     ) {
         let (disk, all) = if is_synced { synced_log() } else { unsynced_log(40, 300) };
-        for (segment, place, damage) in damages {
-            disk.edit(&names(&disk)[segment], |bytes| {
-                let begin = place.index(bytes.len());
-                let end = bytes.len().min(begin + damage.len());
-                bytes[begin..end].copy_from_slice(&damage[..end - begin]);
-            });
+        for damage in damages {
+            damage.strike(&disk, &names(&disk));
         }
         if let Ok(recovery) = try_read(&disk) {
             let found = payloads(&recovery);

@@ -3,14 +3,14 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Batch, Disk, Kind, Log, MemoryDisk, Recovery, RecoveryError, WriteError,
+    Batch, Disk, FrameKind, Log, MemoryDisk, Recovery, RecoveryError, WriteError,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const BEGIN: Kind = Kind::checkpoint_begin(2);
-const PART: Kind = Kind::new(3);
-const END: Kind = Kind::checkpoint_end(4);
+const BEGIN: FrameKind = FrameKind::checkpoint_begin(2);
+const PART: FrameKind = FrameKind::new(3);
+const END: FrameKind = FrameKind::checkpoint_end(4);
 
 /// A state that is a set of numbers: a group adds one, a checkpoint's parts say all of it anew. The parts of an
 /// unfinished checkpoint say what is known already.

@@ -2,7 +2,8 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Disk, Kind, MemoryDisk, OpenError, Options, RealDisk, Recovery, RecoveryError, WriteError,
+    Disk, FrameKind, LogOptions, MemoryDisk, OpenError, RealDisk, Recovery, RecoveryError,
+    WriteError,
 };
 use std::fs;
 use std::process::Command;
@@ -12,9 +13,7 @@ use std::sync::Arc;
 fn three_segments() -> MemoryDisk {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    for number in 0..12 {
-        commit(&mut log, &payload(number, 1000));
-    }
+    commit_many(&mut log, 12, 1000);
     drop(log);
     assert_eq!(names(&disk).len(), 3);
     disk
@@ -206,7 +205,7 @@ fn a_segment_under_another_name_is_refused() {
 #[test]
 fn the_log_of_another_node_is_refused() {
     let disk = three_segments();
-    let expected = Options {
+    let expected = LogOptions {
         expected_node: Some([9; 20]),
         ..options()
     };
@@ -216,7 +215,7 @@ fn the_log_of_another_node_is_refused() {
         "{error}"
     );
     assert!(error.to_string().contains(&"01".repeat(20)), "{error}");
-    let other = quorlock_persistence::Identity {
+    let other = quorlock_persistence::LogIdentity {
         node_id: [9; 20],
         ..identity(1)
     };
@@ -276,11 +275,7 @@ fn every_start_opens_a_fresh_segment_and_clears_what_was_made_ahead() {
 #[test]
 fn a_segment_removed_under_a_running_log_ends_it() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(directory.path()).unwrap();
-    let mut log = Recovery::read(disk, &options())
-        .unwrap()
-        .into_log(identity(1))
-        .unwrap();
+    let mut log = open_real(directory.path());
     commit(&mut log, b"named");
     fs::remove_file(directory.path().join(FIRST)).unwrap();
     append(&mut log, b"nameless");
@@ -297,18 +292,14 @@ fn a_segment_removed_under_a_running_log_ends_it() {
 #[test]
 fn a_segment_that_the_log_itself_has_removed_is_no_loss() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(directory.path()).unwrap();
-    let mut log = Recovery::read(disk, &options())
-        .unwrap()
-        .into_log(identity(1))
-        .unwrap();
+    let mut log = open_real(directory.path());
     for number in 0..6 {
         append(&mut log, &payload(number, 1500));
     }
     write(&mut log);
     let ticket = log.writer.begin_sync();
-    log.appender.append(Kind::checkpoint_begin(9), 7, b"");
-    log.appender.append(Kind::checkpoint_end(11), 8, b"");
+    log.appender.append(FrameKind::checkpoint_begin(9), 7, b"");
+    log.appender.append(FrameKind::checkpoint_end(11), 8, b"");
     write(&mut log);
     log.writer.sync().unwrap();
     log.preparer.prepare().unwrap();

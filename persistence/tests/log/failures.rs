@@ -1,7 +1,7 @@
 //! Disks that fail: the first failure is the last thing the log does, whatever a second try would say.
 
 use crate::small_log::*;
-use quorlock_persistence::{Batch, MemoryDisk, Recovery, WriteError};
+use quorlock_persistence::{Batch, Fault, Log, MemoryDisk, Operation, Recovery, WriteError};
 use rustix::io::Errno;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -9,7 +9,11 @@ use std::time::Duration;
 const EIO: i32 = Errno::IO.raw_os_error();
 const ENOSPC: i32 = Errno::NOSPC.raw_os_error();
 
-fn try_write(log: &mut quorlock_persistence::Log) -> Result<(), WriteError> {
+fn fail_write_after(disk: &MemoryDisk, writes: u64, error_number: i32) {
+    disk.plan_fault(&[Operation::Write], writes, Fault::Error(error_number));
+}
+
+fn try_write(log: &mut Log) -> Result<(), WriteError> {
     let mut batch = log.appender.take(Batch::default());
     let result = log.writer.write(&mut batch).map(|_| ());
     assert!(batch.is_empty());
@@ -17,7 +21,7 @@ fn try_write(log: &mut quorlock_persistence::Log) -> Result<(), WriteError> {
 }
 
 /// Every call of a log that has failed says the same, though the disk is fine again.
-fn assert_ended(log: &mut quorlock_persistence::Log, first: &WriteError) {
+fn assert_ended(log: &mut Log, first: &WriteError) {
     for _ in 0..3 {
         append(log, b"after the failure");
         let errors = [
@@ -39,7 +43,7 @@ fn a_failed_write_ends_the_log() {
         let mut log = open(&disk);
         commit(&mut log, b"before");
         append(&mut log, b"lost");
-        disk.fail_write_after(0, error_number);
+        fail_write_after(&disk, 0, error_number);
         let error = try_write(&mut log).unwrap_err();
         assert!(matches!(error, WriteError::Write(_)), "{error}");
         assert!(error.to_string().contains(FIRST), "{error}");
@@ -124,7 +128,7 @@ fn a_failed_write_of_the_next_segments_header_ends_the_log() {
         append(&mut log, &payload(number, 1000));
     }
     // The first write is the rest of the first segment, the second one is the header.
-    disk.fail_write_after(1, EIO);
+    fail_write_after(&disk, 1, EIO);
     let error = try_write(&mut log).unwrap_err();
     assert!(error.to_string().contains(SECOND), "{error}");
     assert_ended(&mut log, &error);
@@ -136,7 +140,7 @@ fn a_segment_that_cannot_be_made_for_another_reason_than_space_ends_the_log() {
         let disk = MemoryDisk::new();
         let mut log = open(&disk);
         if fail {
-            disk.fail_write_after(0, errno);
+            fail_write_after(&disk, 0, errno);
         } else {
             disk.fail_sync_after(1, errno);
         }
@@ -238,20 +242,18 @@ fn what_is_known_to_be_durable_is_not_written_again() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
     // The last frame is not the first one of its segment, so the header is vouched for.
-    for number in 0..11 {
-        commit(&mut log, &payload(number, 1400));
-    }
+    commit_many(&mut log, 11, 1400);
     drop(log);
     // One write for the last frame, which nothing vouches for. Then the new segment: zeros and its header.
     let copy = disk.after_process_end();
-    copy.fail_write_after(0, EIO);
+    fail_write_after(&copy, 0, EIO);
     let error = read(&copy).into_log(identity(2)).unwrap_err();
     assert!(
         error.to_string().contains("write again what was read"),
         "{error}"
     );
     let copy = disk.after_process_end();
-    copy.fail_write_after(1, EIO);
+    fail_write_after(&copy, 1, EIO);
     let error = read(&copy).into_log(identity(2)).unwrap_err();
     assert!(matches!(error, WriteError::Segment(_)), "{error}");
 }

@@ -4,21 +4,18 @@
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Disk, Kind, MemoryDisk, Options, RealDisk, RecoveryError, Repair, Repaired, WriteError,
+    Disk, FrameKind, LogOptions, MemoryDisk, RealDisk, RecoveryError, Repair, Repaired, WriteError,
 };
 use std::sync::Arc;
 
 const THIRD: &str = "segment-0000000003.log";
-const LOST: Kind = Kind::new(13);
+const LOST: FrameKind = FrameKind::new(13);
 
 /// Ten frames in four segments, each synced on its own.
 fn synced_log() -> (MemoryDisk, Vec<Vec<u8>>) {
     let disk = MemoryDisk::with_power_loss();
     let mut log = open(&disk);
-    let all: Vec<_> = (0..10).map(|number| payload(number, 1500)).collect();
-    for payload in &all {
-        commit(&mut log, payload);
-    }
+    let all = commit_many(&mut log, 10, 1500);
     assert_eq!(names(&disk).len(), 4);
     (disk, all)
 }
@@ -157,15 +154,12 @@ fn a_segment_that_is_gone_takes_what_comes_after_it() {
 fn without_its_checkpoint_nothing_of_a_log_is_kept() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    for number in 0..6 {
-        commit(&mut log, &payload(number, 1500));
-    }
-    log.appender.append(Kind::checkpoint_begin(9), 7, b"");
-    log.appender.append(Kind::new(10), 8, &payload(9, 1900));
-    log.appender.append(Kind::checkpoint_end(11), 9, b"");
-    for number in 0..4 {
-        commit(&mut log, &payload(number, 1500));
-    }
+    commit_many(&mut log, 6, 1500);
+    log.appender.append(FrameKind::checkpoint_begin(9), 7, b"");
+    log.appender
+        .append(FrameKind::new(10), 8, &payload(9, 1900));
+    log.appender.append(FrameKind::checkpoint_end(11), 9, b"");
+    commit_many(&mut log, 4, 1500);
     log.preparer.prepare().unwrap();
     drop(log);
     let oldest = names(&disk)[0].clone();
@@ -226,7 +220,7 @@ fn what_is_no_damage_is_not_repaired() {
         Err(RecoveryError::UnknownVersion { .. })
     ));
     let (disk, _) = synced_log();
-    let expected = Options {
+    let expected = LogOptions {
         expected_node: Some([9; 20]),
         ..options()
     };
@@ -243,8 +237,10 @@ fn the_last_frame_is_kept_only_where_nothing_can_have_cut_it_off() {
     let whole = MemoryDisk::new();
     commit(&mut open(&whole), b"first start");
     let mut log = open(&whole);
-    log.appender.append(Kind::checkpoint_begin(9), 2, b"begin");
-    log.appender.append(Kind::checkpoint_end(11), 3, b"end");
+    log.appender
+        .append(FrameKind::checkpoint_begin(9), 2, b"begin");
+    log.appender
+        .append(FrameKind::checkpoint_end(11), 3, b"end");
     commit(&mut log, b"durable");
     commit(&mut log, b"last");
     let older = whole.after_process_end();
@@ -357,20 +353,13 @@ proptest! {
 
     #[test]
     fn whatever_was_damaged_a_prefix_is_left(
-        damages in prop::collection::vec(
-            (0_usize..4, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 1..600)),
-            1..4,
-        ),
+        damages in prop::collection::vec(Damage::in_one_of(4), 1..4),
         gone in prop::option::of((0_usize..4, 0..BLOWS.len() - 1)),
     ) {
         let (disk, all) = synced_log();
         let all_names = names(&disk);
-        for (segment, place, damage) in damages {
-            disk.edit(&all_names[segment], |bytes| {
-                let begin = place.index(bytes.len());
-                let end = bytes.len().min(begin + damage.len());
-                bytes[begin..end].copy_from_slice(&damage[..end - begin]);
-            });
+        for damage in damages {
+            damage.strike(&disk, &all_names);
         }
         if let Some((segment, blow)) = gone {
             BLOWS[blow](&disk, &all_names[segment]);

@@ -2,7 +2,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Batch, Kind, MemoryDisk, Position, RealDisk, Recovery};
+use quorlock_persistence::{Batch, FrameKind, MemoryDisk, Position, RealDisk, Recovery};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
@@ -23,7 +23,7 @@ proptest! {
             let mut log = read(&disk).into_log(identity(incarnation as u64)).unwrap();
             let mut spare = Batch::default();
             for (kind, time_ns, payload, is_written, is_prepared) in run {
-                let position = log.appender.append(Kind::new(*kind), *time_ns, payload);
+                let position = log.appender.append(FrameKind::new(*kind), *time_ns, payload);
                 expected.push((position.get(), *kind, *time_ns, payload.clone()));
                 if *is_written {
                     let mut batch = log.appender.take(spare);

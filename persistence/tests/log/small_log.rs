@@ -1,17 +1,20 @@
 //! A log with small segments, so that a test can touch every byte of it.
 
+use proptest::prelude::*;
 use quorlock_persistence::{
-    Batch, Disk, Identity, Kind, Log, MemoryDisk, Options, Position, Recovery, RecoveryError,
+    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, RealDisk, Recovery,
+    RecoveryError,
 };
+use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) const GROUP: Kind = Kind::new(1);
+pub(crate) const GROUP: FrameKind = FrameKind::new(1);
 pub(crate) const FIRST: &str = "segment-0000000001.log";
 pub(crate) const SECOND: &str = "segment-0000000002.log";
 pub(crate) const BLOCK: usize = 4096;
 
-pub(crate) fn options() -> Options {
-    Options {
+pub(crate) fn options() -> LogOptions {
+    LogOptions {
         first_segment_bytes: 12 << 10,
         segment_bytes: 8 << 10,
         frame_bytes_max: 2000,
@@ -20,8 +23,8 @@ pub(crate) fn options() -> Options {
     }
 }
 
-pub(crate) fn identity(incarnation: u64) -> Identity {
-    Identity {
+pub(crate) fn identity(incarnation: u64) -> LogIdentity {
+    LogIdentity {
         node_id: [1; 20],
         boot_id: [2; 16],
         incarnation,
@@ -38,6 +41,22 @@ pub(crate) fn read(disk: &MemoryDisk) -> Recovery {
 
 pub(crate) fn open(disk: &MemoryDisk) -> Log {
     read(disk).into_log(identity(1)).unwrap()
+}
+
+/// A log in a directory of the machine.
+pub(crate) fn open_real(directory: &Path) -> Log {
+    let disk = RealDisk::open(directory).unwrap();
+    let recovery = Recovery::read(disk, &options()).unwrap();
+    recovery.into_log(identity(1)).unwrap()
+}
+
+/// Commits frames with payloads of this length, each synced on its own, and returns the payloads.
+pub(crate) fn commit_many(log: &mut Log, count: usize, length: usize) -> Vec<Vec<u8>> {
+    let all: Vec<_> = (0..count).map(|number| payload(number, length)).collect();
+    for payload in &all {
+        commit(log, payload);
+    }
+    all
 }
 
 /// The payloads to replay.
@@ -99,4 +118,33 @@ pub(crate) fn names(disk: &MemoryDisk) -> Vec<String> {
         .into_iter()
         .map(|entry| entry.name)
         .collect()
+}
+
+/// Bytes written over a segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Damage {
+    segment: usize,
+    begin: prop::sample::Index,
+    bytes: Vec<u8>,
+}
+
+impl Damage {
+    pub(crate) fn in_one_of(segments: usize) -> impl Strategy<Value = Damage> {
+        let bytes = prop::collection::vec(any::<u8>(), 1..600);
+        let parts = (0..segments, any::<prop::sample::Index>(), bytes);
+        parts.prop_map(|(segment, begin, bytes)| Damage {
+            segment,
+            begin,
+            bytes,
+        })
+    }
+
+    /// Writes it over the segment with this index among the names.
+    pub(crate) fn strike(&self, disk: &MemoryDisk, names: &[String]) {
+        disk.edit(&names[self.segment], |bytes| {
+            let begin = self.begin.index(bytes.len());
+            let end = bytes.len().min(begin + self.bytes.len());
+            bytes[begin..end].copy_from_slice(&self.bytes[..end - begin]);
+        });
+    }
 }

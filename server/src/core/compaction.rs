@@ -11,7 +11,7 @@
 
 use quorlock_engine::control::{Start, kind};
 use quorlock_engine::{SnapshotCursor, incarnation};
-use quorlock_persistence::Kind;
+use quorlock_persistence::FrameKind;
 
 use crate::clock::Clock;
 use crate::core::executor::{Executor, Phase};
@@ -140,7 +140,7 @@ impl Compaction {
         let (control, owed) = incarnation::at_checkpoint(control, executor.owed_until, now);
         let mut payload = Vec::new();
         control.encode(&mut payload);
-        let opening = Kind::checkpoint_begin(kind::CONTROL);
+        let opening = FrameKind::checkpoint_begin(kind::CONTROL);
         executor.appender.append(opening, now.as_nanos(), &payload);
         if let Some(owed) = owed {
             executor.append(now, &owed);
@@ -168,7 +168,7 @@ impl Compaction {
             return Step::GivenUp { has_begun: true };
         }
         if !self.part.is_empty() {
-            let kind = Kind::new(kind::SNAPSHOT);
+            let kind = FrameKind::new(kind::SNAPSHOT);
             executor.appender.append(kind, now.as_nanos(), &self.part);
             self.bytes = self.bytes.saturating_add(self.part.len() as u64);
         }
@@ -195,7 +195,7 @@ impl Compaction {
 
     fn close(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
         let now = executor.time.node_now(clock);
-        let end = Kind::checkpoint_end(kind::END);
+        let end = FrameKind::checkpoint_end(kind::END);
         let position = executor.appender.append(end, now.as_nanos(), &[]);
         self.stage = Stage::Settle(position.get());
         Step::LacksSync

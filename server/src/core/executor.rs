@@ -13,7 +13,7 @@ use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
     NO_ROOM, NodeTime, Reply, incarnation,
 };
-use quorlock_persistence::{Appender, Batch, Kind};
+use quorlock_persistence::{Appender, Batch, FrameKind};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
@@ -184,7 +184,7 @@ impl Executor {
     pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> u64 {
         self.record.clear();
         record.encode(&mut self.record);
-        let kind = Kind::new(record.kind());
+        let kind = FrameKind::new(record.kind());
         self.appender
             .append(kind, now.as_nanos(), &self.record)
             .get()
@@ -319,7 +319,7 @@ impl Executor {
         let journal = &self.effects.journal;
         let position = self
             .appender
-            .append(Kind::new(kind::GROUP), now.as_nanos(), journal)
+            .append(FrameKind::new(kind::GROUP), now.as_nanos(), journal)
             .get();
         self.changed_position = position;
         wait.raise(self.mode.reach(position));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Boot, Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
-use quorlock_persistence::{Identity, MemoryDisk, Options, Preparer, Recovery};
+use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Preparer, Recovery};
 
 use crate::clock::{Clock, SettableClock};
 use crate::core::executor::{Executor, Phase, Rules, Unlogged};
@@ -16,11 +16,14 @@ use crate::core::time::Timekeeper;
 use crate::core::wait::Wait;
 
 pub(super) fn executor(durability: Durability) -> (Executor, SettableClock) {
-    let (executor, clock, _) = core_with_log(durability, &Options::default());
+    let (executor, clock, _) = core_with_log(durability, &LogOptions::default());
     (executor, clock)
 }
 
-fn core_with_log(durability: Durability, sizes: &Options) -> (Executor, SettableClock, Preparer) {
+fn core_with_log(
+    durability: Durability,
+    sizes: &LogOptions,
+) -> (Executor, SettableClock, Preparer) {
     let clock = SettableClock::new();
     let start = Start {
         incarnation: 1,
@@ -41,7 +44,7 @@ fn core_with_log(durability: Durability, sizes: &Options) -> (Executor, Settable
         advice: "",
     };
     let disk = Arc::new(MemoryDisk::new());
-    let identity = Identity {
+    let identity = LogIdentity {
         node_id: [1; 20],
         boot_id: [0; 16],
         incarnation: 1,
@@ -65,7 +68,7 @@ fn core_with_log(durability: Durability, sizes: &Options) -> (Executor, Settable
 }
 
 /// A log whose first segment holds little, and no other is made ahead.
-const SMALL: Options = Options {
+const SMALL: LogOptions = LogOptions {
     first_segment_bytes: 16 << 10,
     segment_bytes: 1 << 20,
     frame_bytes_max: 8 << 20,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{PayloadError, changes};
-use quorlock_persistence::{Inspection, Judgement, Summary, hexadecimal};
+use quorlock_persistence::{Inspection, Judgement, LogSummary, hexadecimal};
 
 use super::finding::{Finding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
@@ -42,7 +42,7 @@ pub struct Report {
     /// The first thing that is wrong.
     pub finding: Option<Finding>,
     /// What a start would read; `None` if it would refuse before.
-    pub summary: Option<Summary>,
+    pub summary: Option<LogSummary>,
     /// What a start with the default configuration would do; `None` if it would refuse, or runs.
     pub next_start: Option<NextStart>,
     /// Where the node was just writing, if it runs: what follows is not judged.

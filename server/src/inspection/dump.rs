@@ -8,7 +8,7 @@ use std::path::Path;
 
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::{Change, changes};
-use quorlock_persistence::{InspectedFrame, Inspection, Part, Position, SegmentState};
+use quorlock_persistence::{InspectedFrame, Inspection, Position, SegmentPart};
 
 use super::{DataDirectory, Unreadable, hash_seed};
 
@@ -113,7 +113,7 @@ pub fn dump(
 
 fn dump_part(
     inspection: &Inspection,
-    part: &Part,
+    part: &SegmentPart,
     range: Range,
     next: &mut Option<u64>,
     take: &mut impl FnMut(Line<'_>) -> ControlFlow<()>,
@@ -181,13 +181,10 @@ impl<'a> Body<'a> {
     }
 }
 
-fn first(inspection: &Inspection, part: &Part) -> Option<Position> {
+fn first(inspection: &Inspection, part: &SegmentPart) -> Option<Position> {
     let segments = inspection.segments();
     let segment = segments
         .iter()
         .find(|segment| segment.number == part.number)?;
-    match segment.state {
-        SegmentState::Used(header) => Some(header.first_position),
-        _ => None,
-    }
+    segment.header().map(|header| header.first_position)
 }

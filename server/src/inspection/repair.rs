@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use quorlock_engine::control::{Record, Start, kind};
 use quorlock_persistence::{
-    Disk, Frame, Identity, Kind, RealDisk, Recovery, RecoveryError, Repair, Repaired, WriteError,
+    Disk, Frame, FrameKind, LogIdentity, RealDisk, Recovery, RecoveryError, Repair, RepairCut,
+    Repaired, WriteError,
 };
 
 use super::check::{is_understood, of_past};
@@ -69,8 +70,8 @@ pub struct PlannedRepair {
 pub struct RepairReport {
     /// Why a start refuses.
     pub finding: Finding,
-    /// The last position that is kept, its file, and the offset behind it; `None` if nothing is kept.
-    pub cut: Option<(u64, String, u64)>,
+    /// Where the log is cut; `None` if nothing is kept.
+    pub cut: Option<RepairCut>,
     /// The files that are moved into the folder.
     pub set_aside: Vec<String>,
     /// The next start serves no locks for at least so long.
@@ -166,10 +167,9 @@ fn repairable(error: &RecoveryError) -> Result<Finding, RepairError> {
 impl PlannedRepair {
     /// What it would do.
     pub fn report(&self) -> RepairReport {
-        let cut = self.repair.cut();
         RepairReport {
             finding: self.finding.clone(),
-            cut: cut.map(|(position, file, offset)| (position.get(), file, offset)),
+            cut: self.repair.cut(),
             set_aside: self.repair.set_aside(),
             wait: Duration::from_nanos(self.lost_ns),
         }
@@ -181,7 +181,7 @@ impl PlannedRepair {
     /// When the disk fails.
     pub fn commit(self) -> Result<Repaired, RepairError> {
         let written = self.repair.newest_identity();
-        let identity = Identity {
+        let identity = LogIdentity {
             node_id: self.node_id,
             boot_id: written.map_or([0; 16], |identity| identity.boot_id),
             // The next start counts on from here. Clients take no vote of an incarnation that goes back.
@@ -194,7 +194,7 @@ impl PlannedRepair {
         let time_ns = self.repair.newest_node_time_ns();
         let repaired = self
             .repair
-            .commit(identity, Kind::new(kind::LOST), time_ns, &payload);
+            .commit(identity, FrameKind::new(kind::LOST), time_ns, &payload);
         repaired.map_err(RepairError::Write)
     }
 }

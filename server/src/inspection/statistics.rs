@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quorlock_persistence::{Inspection, Part, SegmentFile, hexadecimal};
+use quorlock_persistence::{Inspection, SegmentFile, SegmentPart, hexadecimal};
 
 use super::check::{NextStart, read_past};
 use super::{DataDirectory, Unreadable, options};
@@ -101,7 +101,7 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
 }
 
 impl LogStatistics {
-    fn add_part(&mut self, inspection: &Inspection, part: &Part) {
+    fn add_part(&mut self, inspection: &Inspection, part: &SegmentPart) {
         // A running node may just have removed it.
         let Ok(content) = inspection.read(part) else {
             return;
@@ -117,7 +117,7 @@ impl LogStatistics {
         }
     }
 
-    fn add_replayed(&mut self, inspection: &Inspection, part: &Part) {
+    fn add_replayed(&mut self, inspection: &Inspection, part: &SegmentPart) {
         let Ok(content) = inspection.read(part) else {
             return;
         };

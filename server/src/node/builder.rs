@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, MemoryDisk, Options};
+use quorlock_persistence::{Disk, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
@@ -113,7 +113,7 @@ impl NodeBuilder {
             clock,
             disk,
             fingerprint,
-            sizes: Options::default(),
+            sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
             random: Box::new(system_random),
         };

@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, Options, Preparer};
+use quorlock_persistence::{Disk, LogOptions, Preparer};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -27,7 +27,7 @@ pub(crate) fn started(
         clock,
         disk,
         fingerprint: Fingerprint::named(0),
-        sizes: Options::default(),
+        sizes: LogOptions::default(),
         part_bytes: PART_BYTES,
         random: Box::new(system_random),
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorlock_engine::control::{Boot, Record, kind};
-use quorlock_persistence::{Disk, Kind, Options, RealDisk, Recovery};
+use quorlock_persistence::{Disk, FrameKind, LogOptions, RealDisk, Recovery};
 
 use crate::node::error::StartError;
 use crate::past::identity::FILE;
@@ -34,7 +34,7 @@ pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartE
         });
     }
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
-    let recovery = Recovery::read(disk.clone(), &Options::default()).map_err(StartError::Log)?;
+    let recovery = Recovery::read(disk.clone(), &LogOptions::default()).map_err(StartError::Log)?;
     if Identity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
         return Err(StartError::AlreadyInitialised {
             directory: directory.to_owned(),
@@ -66,7 +66,7 @@ pub(crate) fn create(
     identity: &Identity,
     recovery: Recovery,
 ) -> Result<(), StartError> {
-    let log_identity = quorlock_persistence::Identity {
+    let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
         boot_id: Boot::default().0,
         incarnation: 0,
@@ -74,7 +74,7 @@ pub(crate) fn create(
     let mut log = recovery.into_log(log_identity).map_err(StartError::Write)?;
     let mut payload = Vec::new();
     Record::Init.encode(&mut payload);
-    log.appender.append(Kind::new(kind::INIT), 0, &payload);
+    log.appender.append(FrameKind::new(kind::INIT), 0, &payload);
     let mut batch = log.appender.take(quorlock_persistence::Batch::default());
     log.writer.write(&mut batch).map_err(StartError::Write)?;
     log.writer.sync().map_err(StartError::Sync)?;

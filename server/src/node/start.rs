@@ -10,7 +10,7 @@ use quorlock_engine::control::Start;
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{self, Verdict};
 use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
-use quorlock_persistence::{Disk, Options, Preparer, Recovery};
+use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     /// Tells machine and directory from others.
     pub(crate) fingerprint: Fingerprint,
     /// The sizes of the log.
-    pub(crate) sizes: Options,
+    pub(crate) sizes: LogOptions,
     /// Bytes of one part of a checkpoint at most.
     pub(crate) part_bytes: usize,
     /// Fills with bytes that nobody can guess.
@@ -116,7 +116,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
 /// network nor a thread.
 pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let known = Identity::read(&*plan.disk)?;
-    let options = Options {
+    let options = LogOptions {
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
         ..plan.sizes
     };
@@ -143,7 +143,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let wall_us = plan.clock.wall_us();
     report.announce(&id, wall_us, advice(&past.verdict));
 
-    let log_identity = quorlock_persistence::Identity {
+    let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
         boot_id: start.boot.0,
         incarnation: start.incarnation,

@@ -125,7 +125,7 @@ fn the_log_of_another_node_is_refused_when_it_is_read() {
         clock,
         disk: Arc::new(disk),
         fingerprint: Fingerprint::named(0),
-        sizes: Options::default(),
+        sizes: LogOptions::default(),
         part_bytes: 4096,
         random: Box::new(system_random),
     };

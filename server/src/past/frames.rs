@@ -3,7 +3,7 @@
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::restart::History;
 use quorlock_engine::{NodeTime, PayloadError};
-use quorlock_persistence::{Frame, Inspection, Judgement, Recovery, Summary};
+use quorlock_persistence::{Frame, Inspection, Judgement, LogSummary, Recovery};
 
 use crate::past::{FrameError, PastError};
 
@@ -18,7 +18,7 @@ pub(crate) enum Log<'a> {
 
 impl Log<'_> {
     /// What it holds.
-    pub(crate) fn summary(&self) -> &Summary {
+    pub(crate) fn summary(&self) -> &LogSummary {
         match self {
             Self::Recovered(recovery) => recovery.summary(),
             Self::Viewed(_, judgement) => &judgement.summary,

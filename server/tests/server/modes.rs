@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_engine::control::{Record, kind};
-use quorlock_persistence::{Options, Recovery};
+use quorlock_persistence::{LogOptions, Recovery};
 use quorlock_server::Node;
 
 use crate::machine::waiting::eventually;
@@ -228,7 +228,7 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
         assert_eq!(why, "unclean stop", "the weaker mode is still known");
         assert!((9_000..10_000).contains(&left_ms), "{left_ms}");
         // A directory that was moved waits for the cap: for the largest that was in force.
-        let history = Recovery::read(Arc::new(disk.after_process_end()), &Options::default());
+        let history = Recovery::read(Arc::new(disk.after_process_end()), &LogOptions::default());
         let records = history.unwrap();
         let control = records.frames().find(|frame| frame.kind == kind::CONTROL);
         let control = Record::decode(kind::CONTROL, control.unwrap().payload).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorlock_persistence::{Fate, Loss, MemoryDisk, Recovery};
+use quorlock_persistence::{Fate, MemoryDisk, PowerLoss, Recovery, Sector};
 
 use super::live::{Truth, options};
 use super::{Flaw, Survivors};
@@ -23,7 +23,7 @@ pub(crate) fn examine(disk: &MemoryDisk, truth: &Truth, looked_at: &mut u64) -> 
         for kept_lengths in subsets(unsynced.lengths.len()) {
             for kept_groups in subsets(groups.len()) {
                 *looked_at += 1;
-                let left = named.after_loss(&Loss {
+                let left = named.after_loss(&PowerLoss {
                     names: Vec::new(),
                     lengths: kept_lengths.clone(),
                     sectors: fates(&unsynced.sectors, &groups, &kept_groups),
@@ -53,7 +53,7 @@ pub(crate) fn power_loss(disk: &MemoryDisk, survivors: Survivors) -> MemoryDisk 
         Survivors::OnlyFirst => index == 0,
     };
     let fate = |index| if kept(index) { Fate::Kept } else { Fate::Lost };
-    disk.after_loss(&Loss {
+    disk.after_loss(&PowerLoss {
         names: vec![true; unsynced.names.len()],
         lengths: vec![survivors != Survivors::None; unsynced.lengths.len()],
         sectors: (0..unsynced.sectors.len()).map(fate).collect(),
@@ -64,9 +64,9 @@ fn subsets(length: usize) -> impl Iterator<Item = Vec<bool>> {
     (0..1_u64 << length).map(move |subset| (0..length).map(|bit| subset >> bit & 1 == 1).collect())
 }
 
-fn fates(sectors: &[(String, u64)], groups: &[Sectors], kept: &[bool]) -> Vec<Fate> {
-    let fate = |(name, sector): &(String, u64)| {
-        let group = groups.iter().position(|group| group.holds(name, *sector));
+fn fates(sectors: &[Sector], groups: &[Sectors], kept: &[bool]) -> Vec<Fate> {
+    let fate = |sector: &Sector| {
+        let group = groups.iter().position(|group| group.holds(sector));
         match group.is_some_and(|group| kept[group]) {
             true => Fate::Kept,
             false => Fate::Lost,
@@ -129,8 +129,16 @@ struct Sectors {
 }
 
 impl Sectors {
-    fn holds(&self, name: &str, sector: u64) -> bool {
-        self.name == name && (self.first..=self.last).contains(&sector)
+    fn one(sector: &Sector) -> Sectors {
+        Sectors {
+            name: sector.file.clone(),
+            first: sector.number,
+            last: sector.number,
+        }
+    }
+
+    fn holds(&self, sector: &Sector) -> bool {
+        self.name == sector.file && (self.first..=self.last).contains(&sector.number)
     }
 }
 
@@ -146,29 +154,22 @@ impl std::fmt::Display for Sectors {
 
 /// The sectors one by one. Only where they are many, the inner sectors of a long write go together:
 /// its first and its last are what a tear separates.
-fn grouped(single: &[(String, u64)]) -> Vec<Sectors> {
+fn grouped(single: &[Sector]) -> Vec<Sectors> {
     if single.len() > SINGLE_SECTORS_MAX {
         return runs(single);
     }
-    let one = |(name, sector): &(String, u64)| Sectors {
-        name: name.clone(),
-        first: *sector,
-        last: *sector,
-    };
-    single.iter().map(one).collect()
+    single.iter().map(Sectors::one).collect()
 }
 
 /// Runs of consecutive sectors of one file: the first, the inner ones together, the last.
-fn runs(single: &[(String, u64)]) -> Vec<Sectors> {
+fn runs(single: &[Sector]) -> Vec<Sectors> {
     let mut runs: Vec<Sectors> = Vec::new();
-    for (name, sector) in single {
+    for sector in single {
         match runs.last_mut() {
-            Some(run) if run.name == *name && run.last + 1 == *sector => run.last = *sector,
-            _ => runs.push(Sectors {
-                name: name.clone(),
-                first: *sector,
-                last: *sector,
-            }),
+            Some(run) if run.name == sector.file && run.last + 1 == sector.number => {
+                run.last = sector.number;
+            }
+            _ => runs.push(Sectors::one(sector)),
         }
     }
     runs.into_iter().flat_map(torn).collect()

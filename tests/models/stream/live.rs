@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use quorlock_persistence::{
-    Batch, Disk, Identity, Kind, Log, MemoryDisk, Options, Recovery, SyncTicket,
+    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Recovery, SyncTicket,
 };
 
 use super::crash::power_loss;
@@ -74,7 +74,7 @@ impl Live {
             Recovery::read(seam, &options()).map_err(|error| Flaw::Refused(error.to_string()))?;
         let last = usize::try_from(recovery.summary().last.get()).unwrap_or(usize::MAX);
         truth.incarnation += 1;
-        let identity = Identity {
+        let identity = LogIdentity {
             node_id: [7; 20],
             boot_id: [1; 16],
             incarnation: truth.incarnation,
@@ -101,7 +101,7 @@ impl Live {
     pub(crate) fn allows(&self, step: Step) -> bool {
         match step {
             Step::End => self.truth.is_checkpoint_open,
-            Step::Write => self.log.appender.pending_bytes() > 0,
+            Step::Write => self.log.appender.next_position() > self.log.writer.written().next(),
             Step::BeginSync => self.ticket.is_none() && self.truth.written > self.truth.durable,
             Step::Sync => self.truth.written > self.truth.durable,
             Step::FinishSync => self.ticket.is_some(),
@@ -123,14 +123,14 @@ impl Live {
     pub(crate) fn take(&mut self, step: Step) -> Result<(), Flaw> {
         let failed = |error: quorlock_persistence::WriteError| Flaw::Failed(error.to_string());
         match step {
-            Step::Append(size) => self.append(Kind::new(1), Mark::Ordinary, size),
+            Step::Append(size) => self.append(FrameKind::new(1), Mark::Ordinary, size),
             Step::Begin => {
-                self.append(Kind::checkpoint_begin(2), Mark::Begin, Size::Small);
+                self.append(FrameKind::checkpoint_begin(2), Mark::Begin, Size::Small);
                 self.truth.is_checkpoint_open = true;
                 self.is_begun_later = self.log.appender.rotations() > 0;
             }
             Step::End => {
-                self.append(Kind::checkpoint_end(3), Mark::End, Size::Small);
+                self.append(FrameKind::checkpoint_end(3), Mark::End, Size::Small);
                 self.truth.is_checkpoint_open = false;
             }
             Step::Write => {
@@ -173,7 +173,7 @@ impl Live {
         hasher.finish()
     }
 
-    fn append(&mut self, kind: Kind, mark: Mark, size: Size) {
+    fn append(&mut self, kind: FrameKind, mark: Mark, size: Size) {
         self.truth.appended += 1;
         // No two frames are alike, also not those that follow a crash under the same position.
         let mut payload = vec![b'.'; size.bytes()];
@@ -216,8 +216,8 @@ impl Live {
 }
 
 /// Segments of two blocks, so that few frames fill one.
-pub(crate) fn options() -> Options {
-    Options {
+pub(crate) fn options() -> LogOptions {
+    LogOptions {
         first_segment_bytes: 0,
         segment_bytes: 0,
         frame_bytes_max: 4_000,

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorlock_persistence::{Disk, Entry, File, Mapping, MemoryDisk};
+use quorlock_persistence::{DirectoryEntry, Disk, File, Mapping, MemoryDisk};
 
 use super::Mutant;
 
@@ -79,7 +79,7 @@ impl Disk for Seam {
         Ok(self.wrap(name, self.inner.open(name)?, false))
     }
 
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         self.inner.list()
     }
 
@@ -177,10 +177,6 @@ impl File for SeamFile {
 
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
-    }
-
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.inner.truncate(length)
     }
 
     fn map(&self) -> io::Result<Mapping> {

@@ -3,28 +3,28 @@
 //! Invariant: a sector that is not in `unsynced` is durable as it is read. Where nothing is remembered
 //! (`remembers` is false) the map stays empty and costs nothing.
 
-use super::loss::Fate;
+use super::loss::{Fate, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     bytes: Vec<u8>,
     /// The sectors written since they were last synced.
-    unsynced: BTreeMap<u64, Old>,
+    unsynced: BTreeMap<u64, SyncedSector>,
     /// The length a power loss would leave, if no sector beyond it survives.
     synced_length: usize,
 }
 
 /// What a sector held when it was last synced.
 #[derive(Clone, Debug)]
-struct Old {
+struct SyncedSector {
     /// `None` where there was nothing: it reads as zeros.
     bytes: Option<Box<[u8]>>,
     /// A sync of it has failed. Linux calls such a page clean: no later sync writes it.
     is_abandoned: bool,
 }
 
-impl Content {
+impl FileContent {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -38,14 +38,6 @@ impl Content {
             self.bytes.resize(end, 0);
         }
         self.bytes[offset..end].copy_from_slice(bytes);
-    }
-
-    pub(super) fn truncate(&mut self, length: usize, remembers: bool) {
-        let (from, to) = (length.min(self.bytes.len()), length.max(self.bytes.len()));
-        if remembers && from < to {
-            self.remember(from, to);
-        }
-        self.bytes.resize(length, 0);
     }
 
     /// Everything is durable, except what a failed sync has abandoned.
@@ -86,7 +78,7 @@ impl Content {
 
     /// The pages that a failed sync has abandoned leave the page cache: they read as before.
     pub(super) fn evict_abandoned(&mut self) {
-        let is_abandoned = |old: &Old| old.is_abandoned;
+        let is_abandoned = |old: &SyncedSector| old.is_abandoned;
         self.lose(true, |content, sector| {
             match content.unsynced.get(&sector).is_some_and(is_abandoned) {
                 true => Fate::Lost,
@@ -103,19 +95,18 @@ impl Content {
         self.synced_length = self.bytes.len();
     }
 
-    fn lose(&mut self, keeps_length: bool, fate: impl Fn(&Content, u64) -> Fate) {
+    fn lose(&mut self, keeps_length: bool, fate: impl Fn(&FileContent, u64) -> Fate) {
         let mut left = self.bytes.clone();
         let mut length = match keeps_length {
             true => self.bytes.len(),
             false => self.synced_length,
         };
-        left.resize(length.max(self.bytes.len()), 0);
         for (&sector, old) in &self.unsynced {
             let from = start_of(sector).min(left.len());
             let to = start_of(sector + 1).min(left.len());
             let fate = fate(self, sector);
             if fate != Fate::Lost && self.differs(sector, old) {
-                length = length.max(to.min(self.bytes.len()));
+                length = length.max(to);
             }
             for (index, byte) in left[from..to].iter_mut().enumerate() {
                 let old = old.byte(index);
@@ -131,7 +122,7 @@ impl Content {
             let old = self.unsynced.entry(sector).or_insert_with(|| {
                 let from = start_of(sector).min(self.bytes.len());
                 let to = start_of(sector + 1).min(self.bytes.len());
-                Old {
+                SyncedSector {
                     bytes: (from < to).then(|| self.bytes[from..to].into()),
                     is_abandoned: false,
                 }
@@ -141,16 +132,15 @@ impl Content {
         }
     }
 
-    fn differs(&self, sector: u64, old: &Old) -> bool {
+    fn differs(&self, sector: u64, old: &SyncedSector) -> bool {
         let from = start_of(sector).min(self.bytes.len());
         let to = start_of(sector + 1).min(self.bytes.len());
-        let is_cut = old.bytes.as_ref().map_or(0, |bytes| bytes.len()) > to - from;
         let mut bytes = self.bytes[from..to].iter().enumerate();
-        is_cut || bytes.any(|(index, byte)| *byte != old.byte(index))
+        bytes.any(|(index, byte)| *byte != old.byte(index))
     }
 }
 
-impl Old {
+impl SyncedSector {
     fn byte(&self, index: usize) -> u8 {
         let bytes = self.bytes.as_ref();
         bytes
@@ -169,6 +159,3 @@ fn start_of(sector: u64) -> usize {
         .expect("it was counted in memory")
         .saturating_mul(SECTOR_BYTES)
 }
-
-/// What a disk writes as a whole, unless it is torn.
-pub(super) const SECTOR_BYTES: usize = 512;

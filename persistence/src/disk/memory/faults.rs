@@ -1,4 +1,4 @@
-//! What goes wrong, when, and how: always because somebody asked for it.
+//! What goes wrong, when, and how: only what was asked for.
 //!
 //! Invariant: the same requests and the same operations give the same faults. Nothing here is random.
 
@@ -23,8 +23,6 @@ pub enum Operation {
     Sync,
     /// Asking for its length.
     Length,
-    /// Cutting or extending it.
-    Truncate,
     /// Giving it another name.
     Rename,
     /// Removing it.
@@ -35,11 +33,10 @@ pub enum Operation {
 
 impl Operation {
     /// Those that change what is on the disk.
-    pub const CHANGES: [Operation; 7] = [
+    pub const CHANGES: [Operation; 6] = [
         Operation::Create,
         Operation::Write,
         Operation::Sync,
-        Operation::Truncate,
         Operation::Rename,
         Operation::Remove,
         Operation::SyncDirectory,
@@ -62,7 +59,7 @@ pub enum Fault {
 #[derive(Clone, Default)]
 pub(super) struct Faults {
     planned: Vec<Planned>,
-    /// What has happened since somebody asked.
+    /// What has happened since the last `take_done`.
     done: Vec<(Operation, Fault)>,
     /// Syncs lie until told otherwise.
     pub(super) all_syncs_lie: bool,
@@ -88,7 +85,7 @@ impl Faults {
     }
 
     /// What happens to this operation, which is about to be done.
-    pub(super) fn due(&mut self, operation: Operation) -> Option<Fault> {
+    pub(super) fn take_due(&mut self, operation: Operation) -> Option<Fault> {
         let mut due = None;
         self.planned.retain_mut(|planned| {
             if !planned.operations.contains(&operation) {

@@ -1,19 +1,19 @@
 //! One open file of a directory in memory.
 
-use super::MemoryDisk;
 use super::faults::{Fault, Operation};
+use super::state::SharedState;
 use crate::disk::{File, Mapping};
 use std::io;
 
 #[derive(Debug)]
 pub(super) struct MemoryFile {
-    pub(super) disk: MemoryDisk,
+    pub(super) disk: SharedState,
     pub(super) id: u64,
 }
 
 impl File for MemoryFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.disk.state();
+        let mut state = self.disk.lock();
         let fault = state.begin(Operation::Write)?;
         let written = match fault {
             None => bytes.len(),
@@ -31,7 +31,7 @@ impl File for MemoryFile {
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.disk.state();
+        let mut state = self.disk.lock();
         state.begin(Operation::Read)?;
         let content = state.content(self.id)?.bytes();
         let from = index(offset).min(content.len());
@@ -42,7 +42,7 @@ impl File for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.call_sync_hook();
-        let mut state = self.disk.state();
+        let mut state = self.disk.lock();
         let fault = state.begin(Operation::Sync)?;
         let remembers_sync = state.remembers_sync;
         let content = state.content_mut(self.id)?;
@@ -60,25 +60,13 @@ impl File for MemoryFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        let mut state = self.disk.state();
+        let mut state = self.disk.lock();
         state.begin(Operation::Length)?;
         Ok(state.content(self.id)?.bytes().len() as u64)
     }
 
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        let mut state = self.disk.state();
-        state.begin(Operation::Truncate)?;
-        state.make_room(self.id, index(length))?;
-        let remembers_sync = state.remembers_sync;
-        let content = state.content_mut(self.id)?;
-        content.truncate(index(length), remembers_sync);
-        let name = state.name_of(self.id);
-        state.done(Operation::Truncate, &name);
-        Ok(())
-    }
-
     fn map(&self) -> io::Result<Mapping> {
-        let mut state = self.disk.state();
+        let mut state = self.disk.lock();
         state.begin(Operation::Read)?;
         Ok(Mapping::copied(state.content(self.id)?.bytes().to_vec()))
     }

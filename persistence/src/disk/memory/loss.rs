@@ -1,7 +1,7 @@
 //! What a power loss may take, as a list of choices, and one way of choosing.
 //!
 //! Invariant: the same disk lists the same choices in the same order, so that a loss can be written down
-//! and repeated. A choice whose outcome nobody could tell is not listed.
+//! and repeated. A choice that would change nothing is not listed.
 
 use std::fmt;
 
@@ -13,8 +13,17 @@ pub struct Unsynced {
     pub names: Vec<String>,
     /// Files whose length changed. The length may survive without the data, which then reads as zeros.
     pub lengths: Vec<String>,
-    /// Sectors of 512 bytes whose content changed: file and number. They reach the disk in any order.
-    pub sectors: Vec<(String, u64)>,
+    /// Sectors whose content changed. They reach the disk in any order.
+    pub sectors: Vec<Sector>,
+}
+
+/// 512 bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sector {
+    /// The file's name.
+    pub file: String,
+    /// The number in the file, from 0.
+    pub number: u64,
 }
 
 impl Unsynced {
@@ -31,7 +40,7 @@ impl Unsynced {
 
 /// What survives: one choice for each entry of [`Unsynced`], in its order. A choice that is missing means lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loss {
+pub struct PowerLoss {
     /// Which changes of names survive.
     pub names: Vec<bool>,
     /// Which lengths survive.
@@ -59,7 +68,7 @@ pub enum Fate {
 impl Fate {
     /// One byte of the sector after the loss.
     pub(super) fn byte(self, index: usize, old: u8, new: u8) -> u8 {
-        let is_first = index < super::content::SECTOR_BYTES / 2;
+        let is_first = index < SECTOR_BYTES / 2;
         match self {
             Fate::Lost => old,
             Fate::Kept => new,
@@ -83,7 +92,7 @@ impl Fate {
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for PowerLoss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = |survives: &[bool]| -> String {
             let digit = |survives: &bool| if *survives { '1' } else { '0' };
@@ -97,3 +106,6 @@ impl fmt::Display for Loss {
         )
     }
 }
+
+/// What a disk writes as a whole, unless it is torn.
+pub(super) const SECTOR_BYTES: usize = 512;

@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     seen: BTreeMap<String, u64>,
     synced: BTreeMap<String, u64>,
-    unsynced: Vec<Change>,
+    unsynced: Vec<NameChange>,
 }
 
 /// One change of the directory.
 #[derive(Clone, Debug)]
-enum Change {
+enum NameChange {
     Create { name: String, id: u64 },
     Rename { from: String, to: String, id: u64 },
     Remove { name: String },
 }
 
-impl Names {
+impl FileNames {
     pub(super) fn id_of(&self, name: &str) -> io::Result<u64> {
         let id = self.seen.get(name).copied();
         id.ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -36,20 +36,20 @@ impl Names {
 
     pub(super) fn create(&mut self, name: &str, id: u64, remembers: bool) {
         let name = name.to_owned();
-        self.change(Change::Create { name, id }, remembers);
+        self.change(NameChange::Create { name, id }, remembers);
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str, remembers: bool) -> io::Result<()> {
         let id = self.id_of(from)?;
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.change(Change::Rename { from, to, id }, remembers);
+        self.change(NameChange::Rename { from, to, id }, remembers);
         Ok(())
     }
 
     pub(super) fn remove(&mut self, name: &str, remembers: bool) -> io::Result<()> {
         self.id_of(name)?;
         let name = name.to_owned();
-        self.change(Change::Remove { name }, remembers);
+        self.change(NameChange::Remove { name }, remembers);
         Ok(())
     }
 
@@ -60,10 +60,10 @@ impl Names {
 
     /// The unsynced changes in words, oldest first.
     pub(super) fn unsynced(&self) -> Vec<String> {
-        let word = |change: &Change| match change {
-            Change::Create { name, .. } => format!("create {name}"),
-            Change::Rename { from, to, .. } => format!("rename {from} to {to}"),
-            Change::Remove { name } => format!("remove {name}"),
+        let word = |change: &NameChange| match change {
+            NameChange::Create { name, .. } => format!("create {name}"),
+            NameChange::Rename { from, to, .. } => format!("rename {from} to {to}"),
+            NameChange::Remove { name } => format!("remove {name}"),
         };
         self.unsynced.iter().map(word).collect()
     }
@@ -83,14 +83,14 @@ impl Names {
     /// Every file that is named, or may be after a power loss.
     pub(super) fn ids(&self) -> BTreeSet<u64> {
         let pending = self.unsynced.iter().filter_map(|change| match change {
-            Change::Create { id, .. } | Change::Rename { id, .. } => Some(id),
-            Change::Remove { .. } => None,
+            NameChange::Create { id, .. } | NameChange::Rename { id, .. } => Some(id),
+            NameChange::Remove { .. } => None,
         });
         let named = self.seen.values().chain(self.synced.values());
         named.chain(pending).copied().collect()
     }
 
-    fn change(&mut self, change: Change, remembers: bool) {
+    fn change(&mut self, change: NameChange, remembers: bool) {
         change.apply(&mut self.seen);
         if remembers {
             self.unsynced.push(change);
@@ -98,20 +98,20 @@ impl Names {
     }
 }
 
-impl Change {
+impl NameChange {
     fn apply(&self, names: &mut BTreeMap<String, u64>) {
         match self {
-            Change::Create { name, id } => {
+            NameChange::Create { name, id } => {
                 names.insert(name.clone(), *id);
             }
-            Change::Rename { from, to, id } => {
+            NameChange::Rename { from, to, id } => {
                 // The name may stand for another file by now, if an earlier change did not survive.
                 if names.get(from) == Some(id) {
                     names.remove(from);
                 }
                 names.insert(to.clone(), *id);
             }
-            Change::Remove { name } => {
+            NameChange::Remove { name } => {
                 names.remove(name);
             }
         }

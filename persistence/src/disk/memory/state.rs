@@ -3,19 +3,43 @@
 //! Invariant: every operation passes `begin` first, which decides whether it fails, and a change passes `done`
 //! once it has happened, so that no state of the disk goes unrecorded.
 
-use super::content::Content;
+use super::content::FileContent;
 use super::faults::{Fault, Faults, Operation};
-use super::names::Names;
-use super::{MemoryDisk, Point};
+use super::loss::{Fate, PowerLoss, Sector, Unsynced};
+use super::names::FileNames;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The directory behind its lock. Clones are the same directory.
+#[derive(Clone, Debug)]
+pub(super) struct SharedState(Arc<Mutex<DiskState>>);
+
+impl SharedState {
+    pub(super) fn new(state: DiskState) -> SharedState {
+        SharedState(Arc::new(Mutex::new(state)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, DiskState> {
+        self.0
+            .lock()
+            .expect("nothing panics while the directory is locked")
+    }
+
+    /// Without the lock: the hook may ask this disk, or anything else.
+    pub(super) fn call_sync_hook(&self) {
+        let hook = self.lock().faults.on_sync.clone();
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+}
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
-    pub(super) names: Names,
+pub(super) struct DiskState {
+    pub(super) names: FileNames,
     /// Shared with recorded states until they are written to.
-    pub(super) contents: HashMap<u64, Arc<Content>>,
+    pub(super) contents: HashMap<u64, Arc<FileContent>>,
     pub(super) contents_made: u64,
     /// Whether what is not synced is remembered; a node that keeps nothing need not pay for it.
     pub(super) remembers_sync: bool,
@@ -24,11 +48,19 @@ pub(super) struct State {
     pub(super) faults: Faults,
     /// So many more changes are done; then the process counts as ended.
     pub(super) changes_left: Option<u64>,
-    /// The state after each change, while somebody watches.
-    pub(super) points: Option<Vec<Point>>,
+    /// The state after each change, while it is recorded.
+    pub(super) recorded: Option<Vec<Recorded>>,
 }
 
-impl State {
+/// The state after one change.
+#[derive(Clone, Debug)]
+pub(super) struct Recorded {
+    pub(super) operation: Operation,
+    pub(super) file: String,
+    pub(super) state: DiskState,
+}
+
+impl DiskState {
     /// An operation is about to be done: it fails here if it shall, or brings back a fault that the caller
     /// has to act out.
     pub(super) fn begin(&mut self, operation: Operation) -> io::Result<Option<Fault>> {
@@ -39,7 +71,7 @@ impl State {
         if is_change && let Some(left) = &mut self.changes_left {
             *left -= 1;
         }
-        match self.faults.due(operation) {
+        match self.faults.take_due(operation) {
             Some(fault) if !acts_out(operation) => Err(fault.error()),
             fault => Ok(fault),
         }
@@ -47,38 +79,37 @@ impl State {
 
     /// A change has happened.
     pub(super) fn done(&mut self, operation: Operation, file: &str) {
-        if self.points.is_none() {
+        if self.recorded.is_none() {
             return;
         }
-        let disk = MemoryDisk::of(self.copy());
-        let point = Point {
+        let after = Recorded {
             operation,
             file: file.to_owned(),
-            disk,
+            state: self.copy(),
         };
-        if let Some(points) = &mut self.points {
-            points.push(point);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(after);
         }
     }
 
     /// The same directory, without faults and without a record.
-    pub(super) fn copy(&self) -> State {
-        State {
+    pub(super) fn copy(&self) -> DiskState {
+        DiskState {
             names: self.names.clone(),
             contents: self.contents.clone(),
             contents_made: self.contents_made,
             remembers_sync: self.remembers_sync,
             random: self.random,
-            ..State::default()
+            ..DiskState::default()
         }
     }
 
-    pub(super) fn content(&self, id: u64) -> io::Result<&Content> {
+    pub(super) fn content(&self, id: u64) -> io::Result<&FileContent> {
         let content = self.contents.get(&id).map(|content| &**content);
         content.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    pub(super) fn content_mut(&mut self, id: u64) -> io::Result<&mut Content> {
+    pub(super) fn content_mut(&mut self, id: u64) -> io::Result<&mut FileContent> {
         let content = self.contents.get_mut(&id).map(Arc::make_mut);
         content.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -95,6 +126,83 @@ impl State {
     pub(super) fn forget_unnamed(&mut self) {
         let named = self.names.ids();
         self.contents.retain(|id, _| named.contains(id));
+    }
+
+    /// What is not durable.
+    pub(super) fn unsynced(&self) -> Unsynced {
+        let mut unsynced = Unsynced {
+            names: self.names.unsynced(),
+            ..Unsynced::default()
+        };
+        for id in self.names.ids() {
+            let Ok(content) = self.content(id) else {
+                continue;
+            };
+            let file = self.name_of(id);
+            let sectors = content.unsynced_sectors().map(|number| Sector {
+                file: file.clone(),
+                number,
+            });
+            unsynced.sectors.extend(sectors);
+            if content.has_unsynced_length() {
+                unsynced.lengths.push(file);
+            }
+        }
+        unsynced
+    }
+
+    /// Power is lost: of what is not durable there remains what `loss` says.
+    pub(super) fn lose_power(&mut self, loss: &PowerLoss) {
+        let (mut lengths, mut sectors) = (loss.lengths.iter(), loss.sectors.iter());
+        for id in self.names.ids() {
+            let Ok(content) = self.content_mut(id) else {
+                continue;
+            };
+            let numbers: Vec<u64> = content.unsynced_sectors().collect();
+            let fates: Vec<Fate> = numbers
+                .iter()
+                .map(|_| sectors.next().copied().unwrap_or_default())
+                .collect();
+            let keeps_length = content.has_unsynced_length() && lengths.next() == Some(&true);
+            content.settle(keeps_length, |sector| {
+                let index = numbers.binary_search(&sector);
+                index.map_or(Fate::Lost, |index| fates[index])
+            });
+        }
+        self.lose_names(&loss.names);
+    }
+
+    /// The changes of names are gone for which `survive` does not say so, and what no name leads to any more.
+    pub(super) fn lose_names(&mut self, survive: &[bool]) {
+        let survives = |index| survive.get(index).copied().unwrap_or(false);
+        self.names.settle(survives);
+        self.forget_unnamed();
+    }
+
+    /// The names that `is_replaced` picks are from now on those of `image`, as new files with the same bytes.
+    /// All of it is durable.
+    pub(super) fn put_back(&mut self, image: &DiskState, is_replaced: impl Fn(&str) -> bool) {
+        let old: Vec<String> = self.names.seen().map(|(name, _)| name.clone()).collect();
+        for name in old.iter().filter(|name| is_replaced(name)) {
+            // It was listed on the lines above.
+            let _ = self.names.remove(name, false);
+        }
+        for (name, id) in image.names.seen().filter(|(name, _)| is_replaced(name)) {
+            let Some(content) = image.contents.get(&id) else {
+                continue;
+            };
+            let mut copy = FileContent::default();
+            copy.write(0, content.bytes(), false);
+            self.contents_made += 1;
+            let number = self.contents_made;
+            self.contents.insert(number, Arc::new(copy));
+            self.names.create(name, number, false);
+        }
+        self.names.sync();
+        for content in self.contents.values_mut() {
+            Arc::make_mut(content).sync();
+        }
+        self.forget_unnamed();
     }
 
     /// Fails if the named files, with this one grown to `length`, would not fit.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::{Engine, EngineOptions};
 use quorlock_persistence::{
-    Batch, Disk, Identity, Inspection, Kind, Log, MemoryDisk, Recovery, SegmentFile, SegmentState,
+    Batch, Disk, FrameKind, Inspection, Log, LogIdentity, MemoryDisk, Recovery, SegmentFile,
 };
 
 use quorlock_server::Node;
@@ -193,14 +193,14 @@ fn a_log_of_the_oldest_version_goes_on_in_the_newest() {
         assert_eq!(versions(&disk).iter().max(), Some(&1), "{name}");
 
         let mut log = read(&disk).into_log(identity()).unwrap();
-        append(&mut log, Kind::new(kind::TICK), &[1]);
+        append(&mut log, FrameKind::new(kind::TICK), &[1]);
         assert_eq!(versions(&disk).iter().max(), Some(&NEWEST), "{name}");
         let after = frames(&read(&disk));
         assert!(after.starts_with(&before), "{name}");
         assert_eq!(after.lines().count(), before.lines().count() + 1, "{name}");
 
-        append(&mut log, Kind::checkpoint_begin(kind::CONTROL), &[]);
-        append(&mut log, Kind::checkpoint_end(kind::END), &[]);
+        append(&mut log, FrameKind::checkpoint_begin(kind::CONTROL), &[]);
+        append(&mut log, FrameKind::checkpoint_end(kind::END), &[]);
         log.preparer.prepare().unwrap();
         assert_eq!(versions(&disk), [NEWEST], "{name}");
         assert_eq!(frames(&read(&disk)).lines().count(), 2, "{name}");
@@ -240,23 +240,19 @@ fn read(disk: &MemoryDisk) -> Recovery {
 /// The versions of the segments that are in use, oldest segment first.
 fn versions(disk: &MemoryDisk) -> Vec<u32> {
     let inspection = Inspection::open(Arc::new(disk.clone())).unwrap();
-    let segments = inspection.segments().iter();
-    let version = |segment: &SegmentFile| match segment.state {
-        SegmentState::Used(header) => Some(header.version),
-        _ => None,
-    };
-    segments.filter_map(version).collect()
+    let headers = inspection.segments().iter().filter_map(SegmentFile::header);
+    headers.map(|header| header.version).collect()
 }
 
-fn identity() -> Identity {
-    Identity {
+fn identity() -> LogIdentity {
+    LogIdentity {
         node_id: *b"a node for fixtures.",
         boot_id: [0xb0; 16],
         incarnation: 3,
     }
 }
 
-fn append(log: &mut Log, kind: Kind, payload: &[u8]) {
+fn append(log: &mut Log, kind: FrameKind, payload: &[u8]) {
     log.appender.append(kind, 0, payload);
     let mut batch = log.appender.take(Batch::default());
     log.writer.write(&mut batch).unwrap();

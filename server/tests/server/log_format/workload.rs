@@ -11,12 +11,13 @@ use quorlock_engine::control::{Boot, Control, Durability, Mode, Pending, Record,
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime};
 use quorlock_persistence::{
-    Batch, Disk, Entry, File, Identity, Kind, Log, MemoryDisk, Options, Recovery, Repair,
+    Batch, DirectoryEntry, Disk, File, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk,
+    Recovery, Repair,
 };
 
 /// Segments of a few KiB: the same format as a node's, and files that can be kept.
-pub(crate) fn options() -> Options {
-    Options {
+pub(crate) fn options() -> LogOptions {
+    LogOptions {
         first_segment_bytes: 12 << 10,
         segment_bytes: 8 << 10,
         frame_bytes_max: 2000,
@@ -113,14 +114,14 @@ fn repair(memory: &MemoryDisk, disk: Arc<dyn Disk>) {
         bytes[begin..begin + 40].fill(0);
     });
     let repair = Repair::plan(disk, &options()).unwrap();
-    let identity = Identity {
+    let identity = LogIdentity {
         incarnation: 3,
         ..repair.newest_identity().unwrap()
     };
     let mut payload = Vec::new();
     Record::Lost(61_000_000_000).encode(&mut payload);
     let time_ns = repair.newest_node_time_ns();
-    let kind = Kind::new(kind::LOST);
+    let kind = FrameKind::new(kind::LOST);
     repair.commit(identity, kind, time_ns, &payload).unwrap();
 }
 
@@ -168,7 +169,7 @@ struct Writing {
 
 impl Writing {
     fn open(disk: &Arc<dyn Disk>, incarnation: u64) -> Self {
-        let identity = Identity {
+        let identity = LogIdentity {
             node_id: *b"a node for fixtures.",
             boot_id: [0xb0; 16],
             incarnation,
@@ -179,7 +180,7 @@ impl Writing {
         }
     }
 
-    fn append(&mut self, kind: Kind, payload: &[u8]) {
+    fn append(&mut self, kind: FrameKind, payload: &[u8]) {
         let time_ns = self.log.appender.next_position().get() * 1_000_000_000;
         self.log.appender.append(kind, time_ns, payload);
     }
@@ -187,7 +188,7 @@ impl Writing {
     fn record(&mut self, record: &Record) {
         let mut payload = Vec::new();
         record.encode(&mut payload);
-        self.append(Kind::new(record.kind()), &payload);
+        self.append(FrameKind::new(record.kind()), &payload);
     }
 
     fn command(&mut self, engine: &mut Engine, line: &str) {
@@ -212,7 +213,7 @@ impl Writing {
             !effects.journal.is_empty(),
             "'{line}' must change something"
         );
-        self.append(Kind::new(kind::GROUP), &effects.journal);
+        self.append(FrameKind::new(kind::GROUP), &effects.journal);
     }
 
     /// Large enough to go on in a second segment.
@@ -225,12 +226,12 @@ impl Writing {
         };
         let mut payload = Vec::new();
         Record::Control(control).encode(&mut payload);
-        self.append(Kind::checkpoint_begin(kind::CONTROL), &payload);
+        self.append(FrameKind::checkpoint_begin(kind::CONTROL), &payload);
         self.sync();
         let mut cursor = Some(Default::default());
         while let Some(from) = cursor {
             cursor = engine.snapshot(from, 16, &mut payload);
-            self.append(Kind::new(kind::SNAPSHOT), &payload);
+            self.append(FrameKind::new(kind::SNAPSHOT), &payload);
         }
         let mut large = Engine::new(EngineOptions::default());
         for number in 0..5 {
@@ -246,9 +247,9 @@ impl Writing {
                 &command,
                 &mut effects,
             );
-            self.append(Kind::new(kind::SNAPSHOT), &effects.journal);
+            self.append(FrameKind::new(kind::SNAPSHOT), &effects.journal);
         }
-        self.append(Kind::checkpoint_end(kind::END), &[]);
+        self.append(FrameKind::checkpoint_end(kind::END), &[]);
         self.sync();
     }
 
@@ -275,7 +276,7 @@ impl Disk for Counted {
         self.disk.open(name)
     }
 
-    fn list(&self) -> io::Result<Vec<Entry>> {
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         self.disk.list()
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod waiting;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorlock_persistence::{Options, Recovery};
+use quorlock_persistence::{LogOptions, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node, NodeBuilder, StartError};
 
@@ -139,7 +139,7 @@ impl Machine {
     /// The log on the disk, as the next start would read it.
     pub(crate) fn log(&self) -> Recovery {
         let disk = Arc::new(self.disk().after_process_end());
-        Recovery::read(disk, &Options::default()).unwrap()
+        Recovery::read(disk, &LogOptions::default()).unwrap()
     }
 }
 

@@ -125,7 +125,7 @@ impl Compaction {
         let now = core.time.node_now(clock);
         let is_logged = core.mode.is_logged();
         let promise_ns = if is_logged {
-            core.promise.sink().unwrap_or(core.promise.on_record_ns)
+            core.promise.lower().unwrap_or(core.promise.on_record_ns)
         } else {
             core.promise.on_record_ns
         };

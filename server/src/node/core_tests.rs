@@ -24,7 +24,7 @@ fn core_with_log(durability: Durability, sizes: &Options) -> (Core, SettableCloc
     let start = Start {
         incarnation: 1,
         boot: Boot::default(),
-        place: 0,
+        fingerprint: 0,
         durability,
         base: NodeTime::from_nanos(clock.raw_ns()),
         raw_ns: clock.raw_ns(),
@@ -113,8 +113,8 @@ fn a_reentered_lock_is_covered_for_the_time_it_has_left() {
     let (mut core, clock) = core(Durability::Everysec);
     ask(&mut core, &clock, "HSET lock owner 1");
     ask(&mut core, &clock, "PEXPIRE lock 50000");
-    core.promise.sink();
-    core.promise.sink();
+    core.promise.lower();
+    core.promise.lower();
     assert_eq!(core.promise.on_record_ns, 0);
     let (_, wait) = ask(&mut core, &clock, "HINCRBY lock owner 1");
     assert_eq!(core.promise.on_record_ns, 50_000_000_000);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::duration::{self, show, whole_ms};
+use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle};
 use crate::output::Format;
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let mut signals = Signals::that_break_off()?;
+        let mut signals = Signals::that_interrupt()?;
         let request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         });
         format.result(lease.token(), &value);
         if lease.remaining().is_zero() {
-            let shown = show(arguments.ttl);
+            let shown = quorlock_server::show_duration(arguments.ttl);
             crate::output::remark(format_args!(
                 "a ttl of {shown} was over before it was printed"
             ));

@@ -16,6 +16,7 @@ mod info;
 mod logs;
 mod manifest;
 mod member;
+mod options;
 mod ports;
 mod prepare;
 mod ready_file;
@@ -42,9 +43,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Start a cluster, or resume a stopped one
-    Up(up::Arguments),
+    Up(options::Arguments),
     /// Show what each node is doing; ends with 69 if fewer than a quorum serve
-    Status(Place),
+    Status(ClusterDirectory),
     /// Kill a node with kill -9; it stays down until it is restarted
     Kill(OneNode),
     /// Stop a node cleanly if it runs, and start it again
@@ -56,17 +57,24 @@ enum Action {
     /// Print the log of a node, or of all
     Logs(logs::Arguments),
     /// Stop all nodes cleanly; their locks and data stay
-    Down(Place),
+    Down(ClusterDirectory),
     /// Remove a stopped cluster's directory with all its data
-    Clean(Place),
+    Clean(ClusterDirectory),
 }
 
 /// Which cluster is meant.
 #[derive(Clone, Debug, clap::Args)]
-struct Place {
+struct ClusterDirectory {
     /// Directory of the cluster (default: the one last started here, see .quorlock/current)
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+}
+
+impl ClusterDirectory {
+    /// The cluster there, or else the one last started.
+    fn find(&self) -> Result<home::Home, Failure> {
+        current::find(self.dir.as_deref())
+    }
 }
 
 /// Which node of which cluster is meant.
@@ -76,7 +84,7 @@ struct OneNode {
     #[arg(value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     node: u16,
     #[command(flatten)]
-    place: Place,
+    cluster: ClusterDirectory,
 }
 
 /// Runs a subcommand of `quorlock cluster`.
@@ -84,18 +92,20 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     use control::Request;
     match arguments.action {
         Action::Up(arguments) => up::run(arguments, format),
-        Action::Status(place) => status::run(&place, format),
-        Action::Kill(one) => actions::run(&one.place, &Request::Kill { node: one.node }, format),
+        Action::Status(cluster) => status::run(&cluster, format),
+        Action::Kill(one) => actions::run(&one.cluster, &Request::Kill { node: one.node }, format),
         Action::Restart(one) => {
-            actions::run(&one.place, &Request::Restart { node: one.node }, format)
+            actions::run(&one.cluster, &Request::Restart { node: one.node }, format)
         }
-        Action::Pause(one) => actions::run(&one.place, &Request::Pause { node: one.node }, format),
+        Action::Pause(one) => {
+            actions::run(&one.cluster, &Request::Pause { node: one.node }, format)
+        }
         Action::Resume(one) => {
-            actions::run(&one.place, &Request::Resume { node: one.node }, format)
+            actions::run(&one.cluster, &Request::Resume { node: one.node }, format)
         }
         Action::Logs(arguments) => logs::run(&arguments),
-        Action::Down(place) => actions::run(&place, &Request::Down, format),
-        Action::Clean(place) => actions::clean(&place, format),
+        Action::Down(cluster) => actions::run(&cluster, &Request::Down, format),
+        Action::Clean(cluster) => actions::clean(&cluster, format),
     }
 }
 

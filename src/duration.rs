@@ -59,16 +59,6 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Writes a duration for people: `7.2 s`, `350 ms`, `4 min 5 s`.
-pub(crate) fn show(duration: Duration) -> String {
-    let ms = duration.as_millis();
-    match ms {
-        0..1_000 => format!("{ms} ms"),
-        1_000..120_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
-        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
-    }
-}
-
 /// What is left of a lease, in whole milliseconds: never more than is left.
 pub(crate) fn whole_ms(left: Duration) -> u64 {
     u64::try_from(left.as_millis()).expect("a lease lasts at most 365 days")
@@ -137,12 +127,5 @@ mod tests {
         assert!(parse_ttl("0").is_err());
         assert!(parse_ttl("0.9ms").is_err());
         assert_eq!(parse_ttl("1ms"), Ok(Duration::from_millis(1)));
-    }
-
-    #[test]
-    fn is_shown_for_people() {
-        assert_eq!(show(Duration::from_millis(999)), "999 ms");
-        assert_eq!(show(Duration::from_millis(7_250)), "7.2 s");
-        assert_eq!(show(Duration::from_secs(245)), "4 min 5 s");
     }
 }

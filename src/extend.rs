@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_client::{ExtendError, Token};
 use serde_json::json;
 
-use crate::duration::{self, show, whole_ms};
+use crate::duration::{self, whole_ms};
 use crate::exit_code::{Failure, LOST, NO_QUORUM, USAGE};
 use crate::lock_options::{NodeOptions, settle};
 use crate::output::Format;
@@ -44,7 +44,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                     "validity_ms": whole_ms(left),
                 });
                 format.result(
-                    format_args!("'{shown}' is held for another {}", show(left)),
+                    format_args!(
+                        "'{shown}' is held for another {}",
+                        quorlock_server::show_duration(left)
+                    ),
                     &value,
                 );
                 Ok(ExitCode::SUCCESS)

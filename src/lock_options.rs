@@ -33,7 +33,7 @@ impl NodeOptions {
 /// How long to wait for a lock that somebody else holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WaitOptions {
-    /// Give up after this time (default: wait for ever)
+    /// Give up after this time (default: wait without end)
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait at all: end with 75 if the lock is busy

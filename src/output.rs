@@ -1,7 +1,7 @@
 //! What the command says: results on standard output, remarks on standard error.
 //!
 //! With `--json` a result is one JSON object on one line and a failure is one too. Writing to a
-//! closed pipe is not an error: whoever closed it does not want to read more.
+//! closed pipe is not an error: the reader that closed it wants no more.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

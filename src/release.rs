@@ -1,6 +1,6 @@
 //! `quorlock release`: gives back a lock taken with `acquire`.
 //!
-//! Only the token's own lock is freed, never that of whoever holds the name now.
+//! Only the token's own lock is freed, never that of the present holder of the name.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Fai
     let program = Program::find(&arguments.command)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let mut signals = Signals::that_break_off()?;
+        let mut signals = Signals::that_interrupt()?;
         let request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
@@ -118,7 +118,10 @@ fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure
         .remedy("somebody else may have worked at the same time: check what the command did"));
     }
     if !release.is_free() {
-        let (count, ttl) = (release.nodes.len(), duration::show(arguments.ttl));
+        let (count, ttl) = (
+            release.nodes.len(),
+            quorlock_server::show_duration(arguments.ttl),
+        );
         remark(format_args!(
             "too few of {count} nodes answered to release '{shown}'; it ends within {ttl}"
         ));

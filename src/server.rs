@@ -74,8 +74,9 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         .pidfile
         .as_ref()
         .map(|path| in_data_directory(&config, path));
+    let has_log_file = config.logfile.is_some();
     runtime::block_on(async {
-        // Before the node starts: it answers before `start` returns, and whoever saw it answer
+        // Before the node starts: it answers before `start` returns, and who saw it answer
         // may ask it to stop.
         let signals = Signals::listen()?;
         let node = Node::builder()
@@ -83,7 +84,10 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
             .start()
             .await
             .map_err(|error| {
-                tracing::error!("{error}");
+                // Where the log goes to the output, who reads one reads the other as well.
+                if has_log_file {
+                    tracing::error!("{error}");
+                }
                 Failure::failed(error)
             })?;
         // Port 0 found one: this line says which.

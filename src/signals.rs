@@ -18,7 +18,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Catches the signals that break a wait off, from now on.
-    pub(crate) fn that_break_off() -> Result<Self, Failure> {
+    pub(crate) fn that_interrupt() -> Result<Self, Failure> {
         let mut signals = Self {
             streams: Vec::new(),
         };

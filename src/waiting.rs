@@ -45,7 +45,7 @@ pub(crate) async fn acquiring<T>(
     let shown = name.display();
     Err(Failure::new(
         code,
-        format!("broken off while waiting for '{shown}'; it is not held"),
+        format!("interrupted while waiting for '{shown}'; it is not held"),
     ))
 }
 

@@ -153,16 +153,17 @@ pub(crate) fn passes_after(cause: &Cause) -> Option<Duration> {
     }
 }
 
-/// `RESTARTDELAY node <id> takes no part for another <ms> ms (<reason>)`
+/// The time left in `RESTARTDELAY <ms> <node id> <sentence>`, or in the same with `LOADING`.
 fn delay(text: &str) -> Option<Duration> {
-    let rest = text.strip_prefix("RESTARTDELAY")?;
-    let millis = rest
-        .split_once(" another ")
-        .and_then(|(_, after)| after.split(' ').next());
-    // A node that does not say how long is asked again soon.
-    Some(Duration::from_millis(
-        millis.and_then(|millis| millis.parse().ok()).unwrap_or(100),
-    ))
+    let mut fields = text.split(' ');
+    let code = fields.next()?;
+    let left = fields.next().and_then(|millis| millis.parse().ok());
+    match (code, left) {
+        ("RESTARTDELAY" | "LOADING", Some(millis)) => Some(Duration::from_millis(millis)),
+        // A node that does not say how long is asked again soon.
+        ("RESTARTDELAY", None) => Some(Duration::from_millis(100)),
+        _ => None,
+    }
 }
 
 fn shown(text: &str) -> Arc<str> {
@@ -261,15 +262,19 @@ mod tests {
 
     #[test]
     fn a_restart_delay_is_read_from_the_refusal() {
-        let text = "RESTARTDELAY node ab takes no part for another 1234 ms (unclean stop)";
-        let Cause::Delayed { left, .. } = refusal(&error(text)) else {
-            panic!("no delay")
+        let left_ms = |text: &str| match refusal(&error(text)) {
+            Cause::Delayed { left, .. } => Some(left.as_millis()),
+            _ => None,
         };
-        assert_eq!(left, Duration::from_millis(1234));
-        assert!(matches!(
-            refusal(&error("RESTARTDELAY")),
-            Cause::Delayed { .. }
-        ));
+        let sentence = "ab this node is in its restart delay for another 9 s (unclean stop)";
+        assert_eq!(
+            left_ms(&format!("RESTARTDELAY 1234 {sentence}")),
+            Some(1234)
+        );
+        assert_eq!(left_ms(&format!("LOADING 1234 {sentence}")), Some(1234));
+        assert_eq!(left_ms("RESTARTDELAY"), Some(100));
+        assert_eq!(left_ms(&format!("RESTARTDELAY -1 {sentence}")), Some(100));
+        assert_eq!(left_ms(&format!("RESTARTDELAYED 1234 {sentence}")), None);
         assert!(matches!(
             refusal(&error("LOADING Redis is loading")),
             Cause::Refused(_)

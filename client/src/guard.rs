@@ -124,8 +124,9 @@ impl Guard {
         }
     }
 
-    /// Releases the lock and waits until a majority of the nodes has answered. The rest is
-    /// released in the background, and so is everything if the future is dropped.
+    /// Releases the lock and waits until a majority of the nodes has freed it, all nodes have
+    /// answered, or their time is up. The rest is released in the background, and so is everything
+    /// if the future is dropped.
     pub async fn release(self) -> Release {
         let (reply, answer) = oneshot::channel();
         if self.wishes.send(Wish::Release(reply)).is_ok()

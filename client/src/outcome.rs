@@ -20,7 +20,7 @@ pub enum Cause {
     Unreachable(Arc<str>),
     /// The node did not answer in the time it was given.
     Silent,
-    /// The node restarted and takes no part until what it may have forgotten has expired.
+    /// The node restarted and serves no locks until what it may have forgotten has expired.
     Delayed {
         /// What is left of the delay.
         left: Duration,
@@ -49,8 +49,8 @@ impl fmt::Display for Cause {
             Self::Delayed { left, .. } => {
                 write!(
                     formatter,
-                    "in its restart delay for another {} ms",
-                    left.as_millis()
+                    "in its restart delay for another {}",
+                    show_duration(*left)
                 )
             }
             Self::Refused(text) => write!(formatter, "refused: {text}"),
@@ -196,8 +196,8 @@ impl fmt::Display for AcquireError {
                 if let Some(left) = time_left {
                     write!(
                         formatter,
-                        " for another {} ms unless renewed",
-                        left.as_millis()
+                        " for another {} unless renewed",
+                        show_duration(*left)
                     )?;
                 }
                 write!(
@@ -423,7 +423,17 @@ fn after(waited: Duration) -> String {
     if waited < Duration::from_millis(1) {
         String::new()
     } else {
-        format!(" after {} ms", waited.as_millis())
+        format!(" after {}", show_duration(waited))
+    }
+}
+
+/// A duration for people, cut to what they read: `350 ms`, `7.2 s`, `30 s`.
+fn show_duration(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    match (ms / 1_000, ms % 1_000 / 100) {
+        (0, _) => format!("{ms} ms"),
+        (seconds, 0) => format!("{seconds} s"),
+        (seconds, tenths) => format!("{seconds}.{tenths} s"),
     }
 }
 
@@ -442,6 +452,18 @@ mod tests {
             .map(|letter| (Arc::from("node"), node(letter)));
         Release {
             nodes: nodes.collect(),
+        }
+    }
+
+    #[test]
+    fn durations_are_cut_to_what_people_read() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (7_299, "7.2 s"),
+            (30_099, "30 s"),
+        ] {
+            assert_eq!(show_duration(Duration::from_millis(ms)), text);
         }
     }
 

@@ -173,7 +173,7 @@ pub enum RecoveryError {
     Disk(#[from] DiskError),
 }
 
-/// A node's id as people see it.
-pub(crate) fn hexadecimal(id: &[u8]) -> String {
+/// Bytes, such as a node's id, as people see them.
+pub fn hexadecimal(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -47,7 +47,7 @@ pub use disk::{
     DirectoryView, Disk, Entry, Fate, Fault, File, Loss, Mapping, MemoryDisk, OpenError, Operation,
     Point, RealDisk, Unsynced, Use,
 };
-pub use error::{DiskError, RecoveryError, SyncError, WriteError};
+pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::Frame;
 pub use log::Log;
 pub use options::{Identity, Options};

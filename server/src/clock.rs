@@ -1,7 +1,7 @@
 //! The clocks a node reads, and nothing else: the only place in the server that asks the
 //! machine for the time.
 //!
-//! Node time rests on the raw monotonic clock, which no time daemon steers. The boot-time and
+//! Node time is based on the raw monotonic clock, which no time daemon steers. The boot-time and
 //! wall clocks serve TIME and absolute expiries only. [`SettableClock`] is the twin for tests:
 //! it moves when told to.
 
@@ -36,7 +36,7 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// The length of a duration in nanoseconds. One of more than 584 years is longer than a node lives:
-/// it becomes the longest that 64 bits can count, which stands for "for ever".
+/// it becomes the longest that 64 bits can count, which stands for "without end".
 pub(crate) fn saturated_nanos(duration: Duration) -> u64 {
     saturated(duration.as_nanos())
 }

@@ -132,7 +132,7 @@ pub fn kind_name(code: u8) -> &'static str {
     }
 }
 
-/// Unpredictable for whoever chose the fields of a hash; without randomness slow, but never wrong.
+/// Unpredictable for the one who chose the fields of a hash; without randomness slow, but never wrong.
 fn hash_seed() -> u64 {
     getrandom::u64().unwrap_or_default()
 }

@@ -11,18 +11,21 @@ compile_error!(
 
 pub mod clock;
 pub mod config;
+mod core;
 mod date;
+mod event_loop;
+mod fnv;
 pub mod inspection;
 mod metrics;
-mod net;
 mod node;
 mod past;
 pub mod protocol;
+mod runtime;
 mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 
-pub use date::Date;
+pub use date::{Date, show_duration};
 pub use node::{Failure, Node, NodeBuilder, StartError, init};
 pub use past::NodeId;
 pub use quorlock_persistence::{Disk, MemoryDisk};

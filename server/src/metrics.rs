@@ -8,7 +8,6 @@ mod exposition;
 mod listener;
 mod state;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -22,38 +21,18 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::net;
-use crate::node::error::StartError;
-use crate::node::shared::Shared;
-use listener::Bounded;
+use crate::core::state::NodeState;
+use crate::runtime::listener::{BindError, bind_all};
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
 ///
 /// # Errors
 /// When an address that must exist cannot be listened on.
-pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartError> {
-    let Some(mut port) = config.metrics_port else {
+pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, BindError> {
+    let Some(port) = config.metrics_port else {
         return Ok(Vec::new());
     };
-    let mut listeners: Vec<std::net::TcpListener> = Vec::new();
-    for address in &config.metrics_bind {
-        let wanted = SocketAddr::new(address.address, port);
-        match net::listener::bind(wanted, BACKLOG) {
-            Ok(bound) => {
-                // Port 0: the first address finds a free one, the others take the same.
-                port = bound.local_addr().map_or(port, |address| address.port());
-                listeners.push(bound);
-            }
-            Err(error) if address.is_optional && error.kind() != std::io::ErrorKind::AddrInUse => {}
-            Err(error) => {
-                return Err(StartError::BindMetrics {
-                    address: wanted,
-                    reason: error.to_string(),
-                });
-            }
-        }
-    }
-    Ok(listeners)
+    bind_all(&config.metrics_bind, port, BACKLOG)
 }
 
 /// Serves until the node has stopped, on a thread of its own.
@@ -62,15 +41,15 @@ pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartE
 /// When the system has no thread to give.
 pub(crate) fn spawn(
     listeners: Vec<std::net::TcpListener>,
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new()
         .name("quorlock-http".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                let mut stopped = shared.stopped();
-                let mut serving = serve(listeners, &shared);
+                let mut stopped = node.stopped();
+                let mut serving = serve(listeners, &node);
                 // Nobody's reply waits here: what is under way when the node stops is cut off.
                 let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
                 serving.abort_all();
@@ -78,26 +57,24 @@ pub(crate) fn spawn(
         })
 }
 
-fn serve(listeners: Vec<std::net::TcpListener>, shared: &Arc<Shared>) -> JoinSet<()> {
+fn serve(listeners: Vec<std::net::TcpListener>, node: &Arc<NodeState>) -> JoinSet<()> {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
         .route("/healthz", get(healthy))
         .fallback(nowhere)
         .method_not_allowed_fallback(only_reading)
-        .with_state(Arc::clone(shared));
+        .with_state(Arc::clone(node));
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut serving = JoinSet::new();
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                let bounded = Bounded::new(listener, Arc::clone(&permits));
-                let router = router.clone();
-                serving.spawn(async move {
-                    if let Err(error) = axum::serve(bounded, router).await {
-                        tracing::warn!("the metrics endpoint ended: {error}");
-                    }
-                });
+                serving.spawn(listener::serve(
+                    listener,
+                    Arc::clone(&permits),
+                    router.clone(),
+                ));
             }
             Err(error) => tracing::warn!("the metrics endpoint cannot serve: {error}"),
         }
@@ -105,8 +82,8 @@ fn serve(listeners: Vec<std::net::TcpListener>, shared: &Arc<Shared>) -> JoinSet
     serving
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    match exposition::text(&shared) {
+async fn metrics(State(node): State<Arc<NodeState>>) -> Response {
+    match exposition::text(&node) {
         Ok(text) => answer(StatusCode::OK, exposition::CONTENT_TYPE, text),
         Err(error) => plain(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -115,9 +92,9 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Whether the node takes part: what a load balancer or an orchestrator asks.
-async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    let state = state::of(&shared);
+/// Whether the node serves locks: what a load balancer or an orchestrator asks.
+async fn ready(State(node): State<Arc<NodeState>>) -> Response {
+    let state = state::of(&node);
     let mut response = plain(
         if state.is_serving() {
             StatusCode::OK
@@ -136,8 +113,8 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Whether the process is worth keeping: also while it waits out its restart delay, because to
 /// restart it then would help nobody.
-async fn healthy(State(shared): State<Arc<Shared>>) -> Response {
-    let state = state::of(&shared);
+async fn healthy(State(node): State<Arc<NodeState>>) -> Response {
+    let state = state::of(&node);
     let status = if state.is_failed() {
         StatusCode::SERVICE_UNAVAILABLE
     } else {

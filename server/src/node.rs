@@ -3,37 +3,14 @@
 //! This file is the outside: starting, stopping, and asking where it listens. Inside, `start`
 //! brings it up, `maintenance` keeps it going, `core` executes, `commit` makes durable.
 
-pub(crate) mod alarm;
 pub(crate) mod builder;
-pub(crate) mod commit;
-pub(crate) mod commit_queue;
-#[cfg(test)]
-mod commit_tests;
-pub(crate) mod compaction;
-pub(crate) mod core;
-#[cfg(test)]
-mod core_tests;
 mod descriptors;
-pub(crate) mod durable_counts;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;
 pub(crate) mod identity;
-mod log_duties;
-pub(crate) mod log_thread;
-pub(crate) mod log_writer;
-pub(crate) mod maintenance;
-pub(crate) mod maintenance_task;
-#[cfg(test)]
-mod maintenance_tests;
-pub(crate) mod report;
-pub(crate) mod rewrites;
-pub(crate) mod settings;
-pub(crate) mod shared;
 pub(crate) mod start;
-pub(crate) mod statistics;
 mod threads;
-mod time;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,11 +19,11 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 pub use builder::NodeBuilder;
-pub use commit::Failure;
 pub use error::StartError;
 pub use identity::init;
 
-use crate::node::shared::Shared;
+pub use crate::core::commit::Failure;
+use crate::core::state::NodeState;
 use crate::past::NodeId;
 
 /// A running node. Dropping it stops it in order.
@@ -63,7 +40,7 @@ use crate::past::NodeId;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Node {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     address: SocketAddr,
     outcome: watch::Receiver<Outcome>,
     supervisor: Option<JoinHandle<()>>,
@@ -86,7 +63,7 @@ impl Node {
 
     /// Where it serves `/metrics`, `/readyz` and `/healthz`; `None` without `metrics-port`.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.shared.metrics_address
+        self.node.facts.metrics_address
     }
 
     /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take.
@@ -96,27 +73,27 @@ impl Node {
 
     /// Its id, the same over all its restarts.
     pub fn id(&self) -> NodeId {
-        self.shared.identity.id
+        self.node.facts.identity.id
     }
 
     /// How often this node was started, this time included.
     pub fn incarnation(&self) -> u64 {
-        self.shared.start.incarnation
+        self.node.facts.start.incarnation
     }
 
     /// What the node knows of its last stop, in words.
     pub fn last_stop(&self) -> &'static str {
-        self.shared.verdict.stop.reason()
+        self.node.facts.verdict.stop.reason()
     }
 
-    /// Whether it takes part, or still waits out its restart delay.
+    /// Whether it serves locks, or still waits out its restart delay.
     pub fn is_serving(&self) -> bool {
-        *self.shared.signals.serving.borrow()
+        *self.node.signals.serving.borrow()
     }
 
-    /// Resolves when the node takes part; at once if it does. Never, if it stops before.
+    /// Resolves when the node serves locks; at once if it does. Never, if it stops before.
     pub async fn serving(&self) {
-        let mut serving = self.shared.signals.serving.subscribe();
+        let mut serving = self.node.signals.serving.subscribe();
         if serving.wait_for(|is_serving| *is_serving).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -124,7 +101,7 @@ impl Node {
 
     /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has.
     pub fn request_stop(&self) {
-        self.shared.stop();
+        self.node.stop();
     }
 
     /// Resolves when the node has stopped, whoever asked for it.
@@ -136,7 +113,7 @@ impl Node {
         match outcome.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or(Ok(())),
             // The node's thread panicked; its alarm has said so.
-            Err(_) => Err(match self.shared.commit.failure() {
+            Err(_) => Err(match self.node.commit.failure() {
                 Some(failure) => failure.clone(),
                 None => Failure("the node's thread ended unexpectedly".to_owned()),
             }),
@@ -148,18 +125,18 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub async fn stop(self) -> Result<(), Failure> {
-        self.shared.stop();
+        self.node.stop();
         self.stopped().await
     }
 
     /// Stops the node as a killed process would: no SHUTDOWN record, nothing flushed. For crash
     /// experiments; the next start on the same disk treats it as an unclean stop.
     pub async fn crash(self) {
-        self.shared
+        self.node
             .signals
             .crash
             .store(true, std::sync::atomic::Ordering::Release);
-        self.shared.stop();
+        self.node.stop();
         // How it ended does not matter: it was a crash.
         let _ = self.stopped().await;
     }
@@ -167,7 +144,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.node.stop();
         if let Some(supervisor) = self.supervisor.take() {
             // A thread that panicked has said so already.
             let _ = supervisor.join();

@@ -3,12 +3,12 @@
 //! Invariant: there is one judge. A start, the log tools, a repair and the simulation hand it a
 //! directory, the clocks and a configuration, and get the same typed past with its verdict. The
 //! rules of the verdict are in `quorlock_engine::restart`. Nothing here changes the directory, but
-//! for what `identity` and `place` write when a start asks them to.
+//! for what `identity` and `fingerprint` write when a start asks them to.
 
 mod error;
+pub(crate) mod fingerprint;
 mod frames;
 pub(crate) mod identity;
-pub(crate) mod place;
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
@@ -18,11 +18,11 @@ use quorlock_persistence::{Disk, Summary};
 pub use identity::NodeId;
 
 pub(crate) use error::{FrameError, PastError};
+pub(crate) use fingerprint::Fingerprint;
+#[cfg(feature = "simulation")]
+pub use fingerprint::{FileNumbers, NumberOf};
 pub(crate) use frames::Log;
 pub(crate) use identity::Identity;
-pub(crate) use place::Place;
-#[cfg(feature = "simulation")]
-pub use place::{FileNumbers, NumberOf};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, FirstStart, RestartDelay};
@@ -30,7 +30,7 @@ use crate::config::{Config, FirstStart, RestartDelay};
 /// A directory as it was found: who it says it is, its log, and what surrounds that.
 pub(crate) struct Directory<'a> {
     pub(crate) disk: &'a dyn Disk,
-    pub(crate) place: &'a Place,
+    pub(crate) fingerprint: &'a Fingerprint,
     /// What `node.id` holds; the log was read as this node's.
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) log: Log<'a>,
@@ -66,7 +66,7 @@ impl Past {
     ) -> Result<Self, PastError> {
         let history = directory.log.history(replay)?;
         let marked = directory
-            .place
+            .fingerprint
             .newest_incarnation(directory.disk)
             .map_err(PastError::Disk)?;
         let now = Now {
@@ -92,8 +92,8 @@ impl Past {
         } = history.rebase(now.boot, now.raw_ns, now.boottime_ns);
         let is_same_directory = history.start.is_none_or(|start| {
             let here = directory
-                .place
-                .fingerprint(start.incarnation, history.is_shut_down);
+                .fingerprint
+                .value(start.incarnation, history.is_shut_down);
             start.fingerprint == here
         });
         let has_marker = marked > 0;
@@ -102,7 +102,7 @@ impl Past {
             is_same_boot,
             is_whole: summary.only_zeros_follow,
             is_same_directory,
-            // A marker without a log says as much as an identity without one: somebody lived here.
+            // A marker without a log says as much as an identity without one: a node ran here.
             has_identity: directory.identity.is_some() || has_marker,
             has_marker,
         };
@@ -185,14 +185,14 @@ mod tests {
         ] {
             let home = tempfile::tempdir().unwrap();
             let disk = RealDisk::open(home.path()).unwrap();
-            let place = Place::of(home.path());
+            let fingerprint = Fingerprint::of(home.path());
             if has_marker {
-                place.mark(&*disk, 7).unwrap();
+                fingerprint.mark(&*disk, 7).unwrap();
             }
             let recovery = Recovery::read(disk.clone(), &Options::default()).unwrap();
             let directory = Directory {
                 disk: &*disk,
-                place: &place,
+                fingerprint: &fingerprint,
                 identity: has_identity.then_some(&identity),
                 log: Log::Recovered(&recovery),
             };
@@ -209,9 +209,9 @@ mod tests {
         let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
         for (incarnation, stop) in [(1, Stop::Unknown), (2, Stop::Complete), (3, Stop::Complete)] {
             let config = with("appendfsync", "always");
-            let (shared, _, _) = for_tests::started(config, Arc::new(disk.clone()), clock.clone());
-            assert_eq!(shared.start.incarnation, incarnation);
-            assert_eq!(shared.verdict.stop, stop, "start {incarnation}");
+            let (node, _, _) = for_tests::started(config, Arc::new(disk.clone()), clock.clone());
+            assert_eq!(node.facts.start.incarnation, incarnation);
+            assert_eq!(node.facts.verdict.stop, stop, "start {incarnation}");
         }
     }
 

@@ -7,35 +7,38 @@
 //!
 //! A crash is nothing more than to drop the node and to start another on what the disk kept.
 
-use std::net::{Ipv4Addr, SocketAddr};
+mod worker;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
-use quorlock_engine::{Command, NodeTime, Stored};
+use quorlock_engine::{NodeTime, Stored};
 use quorlock_persistence::{Disk, Options, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::node::commit::Failure;
-use crate::node::core;
+use crate::core::commit::Failure;
+use crate::core::log_queue::{Job, Jobs};
+use crate::core::log_writer::Syncing;
+use crate::core::maintenance::{Maintenance, Wake, Work};
+use crate::core::state::NodeState;
+use crate::event_loop::message::Message;
+pub use crate::event_loop::pipe::Observer;
+use crate::event_loop::pipe::Pipe;
 use crate::node::error::StartError;
 use crate::node::identity;
-use crate::node::log_thread::{Job, Jobs, Turn};
-use crate::node::log_writer;
-use crate::node::maintenance::{Maintenance, Wake, Work};
-use crate::node::shared::Shared;
-use crate::node::start::{Begun, Plan, Reach, begin};
+use crate::node::start::{Begun, Plan, Reach, StopMark, begin};
 pub use crate::past::{FileNumbers, NumberOf};
-use crate::past::{Identity, Place};
-use crate::protocol::{Output, reply};
-use crate::session::{Batch, Blocked, Next, Session};
+use crate::past::{Fingerprint, Identity};
+use crate::runtime::log_thread::LogWorker;
+use crate::simulation::worker::Worker;
 
 /// What a simulated node starts from.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The node's configuration. Addresses, workers and the directory have no meaning here.
+    /// The node's configuration. Addresses and the directory have no meaning here; 0 workers are one.
     pub config: Config,
     /// The sizes of the log; small ones make it rotate often.
     pub sizes: Options,
@@ -53,39 +56,30 @@ pub struct Setup {
 
 /// A node that does nothing on its own.
 pub struct Node {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
+    workers: Vec<Worker>,
+    /// All clients that ever connected, and the worker of each.
+    clients: Vec<(usize, Pipe)>,
+    /// The client that [`Node::execute`] speaks for.
+    own: Option<Client>,
     /// What the log thread would do; `None` once the log has failed.
     jobs: Option<Jobs>,
-    log_work: Turn,
+    log_work: LogWorker,
+    /// The sync that the log thread runs.
+    syncing: Option<LogSync>,
     maintenance: Maintenance,
-    /// The client that [`Node::execute`] speaks for.
-    session: Session,
-    connections: Vec<Connection>,
+    stop_mark: StopMark,
 }
 
-/// A client without a socket. What its replies wait for is raised from request to request, as long as they are in one
-/// pipeline.
-struct Connection {
-    session: Session,
-    wait: core::Wait,
-    blocked: Option<Blocked>,
+/// A client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client(usize);
+
+/// A sync of the log thread that has begun, and who is told of its end.
+struct LogSync {
+    syncing: Option<Syncing>,
+    done: Option<Box<dyn FnOnce() + Send>>,
 }
-
-/// What a reply waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wait(core::Wait);
-
-impl Wait {
-    /// Whether it waits for a sync, not only for a write.
-    pub fn is_for_sync(&self) -> bool {
-        self.0.synced > 0
-    }
-}
-
-/// A sync that was begun; it runs in [`Node::finish_sync`].
-#[derive(Debug)]
-#[must_use = "nothing is synced until it is finished"]
-pub struct Syncing(log_writer::Syncing);
 
 /// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
 ///
@@ -110,11 +104,14 @@ impl Node {
         setup: &Setup,
     ) -> Result<Node, StartError> {
         let random = AtomicU64::new(setup.seed);
+        let mut config = setup.config.clone();
+        let workers = config.workers.max(1);
+        config.workers = workers;
         let plan = Plan {
-            config: setup.config.clone(),
+            config,
             clock,
             disk,
-            place: Place::simulated(setup.place, setup.files.clone()),
+            fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
             random: Box::new(move |bytes| {
@@ -128,35 +125,39 @@ impl Node {
             metrics: None,
         };
         let Begun {
-            shared,
+            node,
             maintenance,
+            stop_mark,
             preparer,
             jobs,
         } = begin(plan, reach)?;
-        let session = new_session(&shared);
+        let worker = |number| Worker::new(Arc::clone(&node), number);
         Ok(Node {
-            connections: Vec::new(),
-            log_work: Turn::new(Arc::clone(&shared), preparer),
-            shared,
+            workers: (0..workers).map(worker).collect(),
+            clients: Vec::new(),
+            own: None,
+            syncing: None,
+            log_work: LogWorker::new(Arc::clone(&node), preparer),
+            node,
             jobs: Some(jobs),
             maintenance,
-            session,
+            stop_mark,
         })
     }
 
     /// What the node made of its past.
     pub fn verdict(&self) -> Verdict {
-        self.shared.verdict
+        self.node.facts.verdict
     }
 
     /// How often it was started, this time included.
     pub fn incarnation(&self) -> u64 {
-        self.shared.start.incarnation
+        self.node.facts.start.incarnation
     }
 
-    /// Whether it takes part.
+    /// Whether it serves locks.
     pub fn is_serving(&self) -> bool {
-        *self.shared.signals.serving.borrow()
+        *self.node.signals.serving.borrow()
     }
 
     /// Its time now.
@@ -164,7 +165,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn now(&self) -> Result<NodeTime, Failure> {
-        Ok(self.shared.lock()?.time.node_now(&*self.shared.clock))
+        Ok(self.node.lock()?.time.node_now(&*self.node.clock))
     }
 
     /// All its keys, those whose deadline has come included as long as they are in memory.
@@ -172,114 +173,106 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn stored(&self) -> Result<Vec<Stored>, Failure> {
-        let mut stored: Vec<Stored> = self.shared.lock()?.engine.stored().collect();
+        let mut stored: Vec<Stored> = self.node.lock()?.engine.stored().collect();
         stored.sort_unstable();
         Ok(stored)
     }
 
-    /// Executes one request of a client and returns the reply's bytes, and what they have to wait for before
-    /// the client may see them.
-    pub fn execute(&mut self, arguments: &[&[u8]]) -> (Vec<u8>, Wait) {
-        self.make_room(arguments);
-        let (mut wait, mut output) = (core::Wait::default(), Output::default());
-        Batch::new(&self.shared).execute(&mut self.session, arguments, &mut wait, &mut output);
-        (bytes(&output), Wait(wait))
+    /// A client connects; connections are dealt out to the workers in turn. Each call of its stream moves at most
+    /// so many bytes.
+    pub fn connect(
+        &mut self,
+        call_bytes_max: usize,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Client {
+        let client = Client(self.clients.len());
+        let worker = client.0 % self.workers.len();
+        let pipe = Pipe::new(call_bytes_max, observer);
+        self.workers[worker].open(&pipe);
+        self.clients.push((worker, pipe));
+        client
     }
 
-    /// There is no thread to wait for: the segment that a command may need is made here.
-    fn make_room(&mut self, arguments: &[&[u8]]) {
-        if let Ok(command) = Command::parse(arguments)
-            && self
-                .shared
-                .lock()
-                .is_ok_and(|core| core.waits_for_segment(&command))
-        {
-            // If that fails, nobody does any more jobs.
-            let prepared = self.log_work.handle(Job::Prepare);
-            if self.noted(prepared).is_err() {
-                self.jobs = None;
+    /// A client sends bytes. They are read by the next iteration of its worker.
+    pub fn send(&self, client: Client, bytes: &[u8]) {
+        self.pipe(client).send(bytes);
+    }
+
+    /// A client sends no more, and still reads.
+    pub fn end(&self, client: Client) {
+        self.pipe(client).end();
+    }
+
+    /// A client goes and reads nothing more.
+    pub fn reset(&self, client: Client) {
+        self.pipe(client).reset();
+    }
+
+    /// So many bytes more are taken by the client and its kernel; at first there is no bound.
+    pub fn set_room(&self, client: Client, bytes: usize) {
+        self.pipe(client).set_room(bytes);
+    }
+
+    /// What has come to a client since the last call.
+    pub fn take_received(&self, client: Client) -> Vec<u8> {
+        self.pipe(client).take_received()
+    }
+
+    /// Whether the node has closed a client's connection.
+    pub fn is_closed(&self, client: Client) -> bool {
+        self.pipe(client).is_closed()
+    }
+
+    fn pipe(&self, client: Client) -> &Pipe {
+        &self.clients[client.0].1
+    }
+
+    /// How many event loops there are.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// One iteration of a worker's event loop. Returns whether the next one would follow at once.
+    pub fn iterate(&mut self, worker: usize) -> bool {
+        self.workers[worker].iterate()
+    }
+
+    /// A client of its own sends a request; its worker and the log thread go on until the reply is there. The reply
+    /// is empty where the node closes the connection without one, or blocks it.
+    pub fn execute(&mut self, arguments: &[&[u8]]) -> Vec<u8> {
+        let is_usable = |own: &Client| !self.is_closed(*own);
+        let own = match self.own.filter(is_usable) {
+            Some(own) => own,
+            None => self.connect(usize::MAX, None),
+        };
+        self.own = Some(own);
+        self.send(own, &request_bytes(arguments));
+        let worker = self.clients[own.0].0;
+        for _ in 0..ITERATIONS_MAX {
+            self.iterate(worker);
+            let reply = self.take_received(own);
+            if !reply.is_empty() || self.is_closed(own) {
+                return reply;
             }
+            // A failure shows in the reply.
+            let _ = self.work_on_log();
         }
+        Vec::new()
     }
 
-    /// Executes one request of a connection, behind those of its pipeline. Returns the reply's bytes, none where the
-    /// client is blocked, and what all replies of the pipeline so far wait for.
-    pub fn execute_on(&mut self, connection: usize, arguments: &[&[u8]]) -> (Vec<u8>, Wait) {
-        self.make_room(arguments);
-        while self.connections.len() <= connection {
-            let session = new_session(&self.shared);
-            self.connections.push(Connection {
-                session,
-                wait: core::Wait::default(),
-                blocked: None,
-            });
-        }
-        let Connection {
-            session,
-            wait,
-            blocked,
-        } = &mut self.connections[connection];
-        let mut output = Output::default();
-        let next = Batch::new(&self.shared).execute(session, arguments, wait, &mut output);
-        if let Next::Wait(until) = next {
-            *blocked = Some(until);
-        }
-        (bytes(&output), Wait(*wait))
+    /// Whether all that was executed is written.
+    pub fn is_all_written(&self) -> bool {
+        self.is_reached(self.node.commit.written())
     }
 
-    /// The replies of a connection have left: its next request begins a pipeline.
-    pub fn end_pipeline(&mut self, connection: usize) {
-        if let Some(connection) = self.connections.get_mut(connection) {
-            connection.wait = core::Wait::default();
-        }
+    /// Whether all that was executed is synced.
+    pub fn is_all_synced(&self) -> bool {
+        self.is_reached(self.node.commit.synced())
     }
 
-    /// What a blocked client is told, once what it waits for is synced.
-    pub fn unblocked(&mut self, connection: usize) -> Option<Vec<u8>> {
-        let connection = self.connections.get_mut(connection)?;
-        let until = connection.blocked?;
-        if !until.is_synced(&self.shared) {
-            return None;
-        }
-        connection.blocked = None;
-        let mut output = Output::default();
-        let answer = until.reply(&self.shared);
-        reply::write(&mut output, &answer, connection.session.protocol());
-        Some(bytes(&output))
-    }
-
-    /// A client goes, and another one comes.
-    pub fn close(&mut self, connection: usize) {
-        if let Some(connection) = self.connections.get_mut(connection) {
-            connection.session = new_session(&self.shared);
-            connection.wait = core::Wait::default();
-            connection.blocked = None;
-        }
-    }
-
-    /// Whether a reply that waits for this may leave.
-    pub fn is_met(&self, wait: &Wait) -> bool {
-        self.shared.commit.is_met(wait.0)
-    }
-
-    /// Writes what was executed, as a worker does at the end of its turn.
-    ///
-    /// # Errors
-    /// When the log failed, now or before.
-    pub fn write(&mut self) -> Result<(), Failure> {
-        let written = self.shared.log_writer.write(&self.shared.core);
-        self.shared.log_thread.after_write(&self.shared);
-        self.noted(written)
-    }
-
-    /// Writes and syncs what was executed, as a worker does while syncs are short.
-    ///
-    /// # Errors
-    /// When the log failed, now or before.
-    pub fn commit(&mut self) -> Result<(), Failure> {
-        let synced = self.shared.log_writer.write_and_sync(&self.shared.core);
-        self.shared.log_thread.after_write(&self.shared);
-        self.noted(synced)
+    fn is_reached(&self, position: u64) -> bool {
+        let executor = self.node.lock();
+        executor.is_ok_and(|executor| position + 1 >= executor.appender.next_position().get())
     }
 
     /// Syncs what is written, as the log thread does every second.
@@ -291,33 +284,65 @@ impl Node {
         self.noted(synced)
     }
 
-    /// Begins a sync of what is written; `None` where all of it is synced. Others go on meanwhile.
+    /// The log thread begins its next job. A sync that it asks for is only begun: workers go on meanwhile.
     ///
     /// # Errors
-    /// When the log failed before.
-    pub fn begin_sync(&mut self) -> Result<Option<Syncing>, Failure> {
-        let begun = self.shared.log_writer.begin_sync();
-        self.noted(begun).map(|ticket| ticket.map(Syncing))
+    /// When the log failed.
+    pub fn begin_log_work(&mut self) -> Result<(), Failure> {
+        if self.syncing.is_some() {
+            return Ok(());
+        }
+        let Some(job) = self.jobs.as_mut().and_then(|jobs| jobs.try_recv().ok()) else {
+            return Ok(());
+        };
+        let done = match job {
+            Job::SyncNow(done) => Some(done),
+            Job::WriteAndSync => {
+                let written = self.log_work.begin_write_and_sync();
+                self.noted(written)?;
+                None
+            }
+            job => {
+                let done = self.log_work.handle(job);
+                return self.noted(done);
+            }
+        };
+        let begun = self.node.log_writer.begin_sync();
+        let syncing = self.noted(begun)?;
+        self.syncing = Some(LogSync { syncing, done });
+        Ok(())
     }
 
-    /// Runs a sync that was begun.
+    /// Whether the log thread runs a sync.
+    pub fn is_syncing(&self) -> bool {
+        self.syncing.is_some()
+    }
+
+    /// The sync that the log thread runs ends.
     ///
     /// # Errors
     /// When it failed: the log is then finished.
-    pub fn finish_sync(&mut self, syncing: Syncing) -> Result<(), Failure> {
-        let synced = self.shared.log_writer.finish_sync(syncing.0);
-        self.noted(synced)
+    pub fn finish_sync(&mut self) -> Result<(), Failure> {
+        let Some(LogSync { syncing, done }) = self.syncing.take() else {
+            return Ok(());
+        };
+        let ran = syncing.map_or(Ok(()), |syncing| self.node.log_writer.finish_sync(syncing));
+        if let Some(done) = done {
+            done();
+        }
+        self.noted(ran)
     }
 
-    /// Does what is waiting for the log thread: making segments ahead, removing old ones. The sync of every
+    /// Does what is waiting for the log thread: syncs, making segments ahead, removing old ones. The sync of every
     /// second is left to [`Node::sync`].
     ///
     /// # Errors
     /// When the log failed.
     pub fn work_on_log(&mut self) -> Result<(), Failure> {
-        while let Some(job) = self.jobs.as_mut().and_then(|jobs| jobs.try_recv().ok()) {
-            let done = self.log_work.handle(job);
-            self.noted(done)?;
+        self.finish_sync()?;
+        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_empty()) {
+            self.begin_log_work()?;
+            self.finish_sync()?;
         }
         Ok(())
     }
@@ -328,7 +353,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
-        let step = self.shared.next_step(&mut self.maintenance);
+        let step = self.node.next_step(&mut self.maintenance);
         let step = self.noted(step)?;
         match step.work {
             // There is no thread to wait for: the segment is made here.
@@ -337,16 +362,16 @@ impl Node {
                 self.noted(made)?;
             }
             work => {
-                let done = self.shared.perform(work);
+                let done = self.node.perform(work);
                 self.noted(done)?;
             }
         }
-        self.shared.conclude(&step);
+        self.node.conclude(&step);
         Ok(match step.wake {
             Wake::Soon => Some(Duration::ZERO),
             Wake::After(pause) => Some(pause),
             Wake::At { raw_ns, .. } => {
-                let left_ns = raw_ns.saturating_sub(self.shared.clock.raw_ns());
+                let left_ns = raw_ns.saturating_sub(self.node.clock.raw_ns());
                 Some(Duration::from_nanos(left_ns))
             }
         })
@@ -357,9 +382,9 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn delay_left(&self) -> Result<Option<Duration>, Failure> {
-        let mut core = self.shared.lock()?;
-        let now = core.time.node_now(&*self.shared.clock);
-        Ok(core.delay_left(now))
+        let mut executor = self.node.lock()?;
+        let now = executor.time.node_now(&*self.node.clock);
+        Ok(executor.delay_left(now))
     }
 
     /// Begins to serve if the delay is over; returns whether it did.
@@ -381,12 +406,12 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn compact(&mut self) -> Result<bool, Failure> {
-        let rewrites = &self.shared.rewrites;
+        let rewrites = &self.node.rewrites;
         if !rewrites.is_running.load(Ordering::Acquire) {
             rewrites.is_asked.store(true, Ordering::Release);
         }
         self.maintain()?;
-        Ok(self.shared.rewrites.is_running.load(Ordering::Acquire))
+        Ok(self.node.rewrites.is_running.load(Ordering::Acquire))
     }
 
     /// The orderly stop: SHUTDOWN is synced last, and what is asked after it is refused.
@@ -394,39 +419,50 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn stop(&mut self) -> Result<(), Failure> {
-        self.shared.shut_down(&mut self.maintenance)?;
-        let shared = &self.shared;
-        shared.place.rest(&*shared.disk, shared.start.incarnation);
+        self.node.shut_down(&mut self.maintenance)?;
+        self.stop_mark.leave();
         Ok(())
+    }
+
+    /// The workers of a node that has stopped let the replies leave that may.
+    pub fn drain(&mut self) {
+        for worker in &mut self.workers {
+            worker.tell(Message::Stop);
+            for _ in 0..ITERATIONS_MAX {
+                worker.iterate();
+                if worker.has_ended() {
+                    break;
+                }
+            }
+        }
     }
 
     /// Whether the node was told to stop, or stopped because its log failed.
     pub fn is_stopping(&self) -> bool {
-        *self.shared.signals.stop.borrow()
+        *self.node.signals.stop.borrow()
     }
 
     /// As the real threads do: a failure ends the node.
     fn noted<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
-        outcome.inspect_err(|failure| self.shared.fail(failure))
+        outcome.inspect_err(|failure| self.node.fail(failure))
     }
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Node({})", self.shared.identity.id)
+        write!(formatter, "Node({})", self.node.facts.identity.id)
     }
 }
 
-fn bytes(output: &Output) -> Vec<u8> {
-    output.runs().collect::<Vec<_>>().concat()
-}
-
-fn new_session(shared: &Arc<Shared>) -> Session {
-    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let client = shared
-        .clients
-        .add((nobody, nobody), shared.clock.raw_ns(), 0);
-    Session::new(client, shared)
+/// A request as clients send it.
+pub fn request_bytes(arguments: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
 }
 
 /// SplitMix64, a byte at a time.
@@ -437,3 +473,6 @@ fn next_byte(state: &AtomicU64) -> u8 {
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed ^ (mixed >> 31)).to_le_bytes()[0]
 }
+
+/// More iterations than a reply can need: one to read, one more look, one after a segment, one after a sync.
+const ITERATIONS_MAX: usize = 16;

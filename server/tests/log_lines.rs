@@ -4,13 +4,10 @@
 //! A program of its own: every thread of a process sends its lines to one subscriber.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "that a line was written is only seen by looking again"
-)]
 
-#[path = "server/machine/mod.rs"]
-mod machine;
+#[allow(dead_code, reason = "the other tests use the rest")]
+#[path = "server/machine/waiting.rs"]
+mod waiting;
 #[path = "server/wire.rs"]
 mod wire;
 
@@ -18,12 +15,12 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use machine::run;
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+use waiting::{becomes_so, eventually};
 use wire::Wire;
 
 /// Holds each line up until another worker has executed a command.
@@ -59,32 +56,22 @@ impl SlowLog {
             probe.send(b"GET a\r\n");
         }
         // One may be the connection of the worker that writes the line.
-        let mut tries = 0;
-        while !probes.is_empty() && probes.iter_mut().all(Wire::is_silent) {
-            if tries == 2_000 {
-                state.frozen.push(line.clone());
-                // Else the first line would be followed by nothing.
-                state.probes.clear();
-                break;
-            }
-            tries += 1;
-            std::thread::sleep(Duration::from_millis(1));
+        let is_answered = || probes.is_empty() || !probes.iter_mut().all(Wire::is_silent);
+        if !becomes_so(is_answered) {
+            state.frozen.push(line.clone());
+            // Else the first line would be followed by nothing.
+            state.probes.clear();
         }
         state.lines.push(line);
     }
 
     /// Waits until a line with this text was written.
     fn await_line(&self, text: &str) {
-        for _ in 0..5_000 {
+        eventually(text, || {
             let state = self.state.lock().unwrap();
             assert_eq!(state.frozen, [""; 0]);
-            if state.lines.iter().any(|line| line.contains(text)) {
-                return;
-            }
-            drop(state);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("no line says {text:?}");
+            state.lines.iter().any(|line| line.contains(text))
+        });
     }
 }
 
@@ -113,51 +100,49 @@ fn slow_log() -> &'static SlowLog {
     LOG.get_or_init(SlowLog::default)
 }
 
-#[test]
-fn every_line_is_written_while_other_workers_execute() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_line_is_written_while_other_workers_execute() {
     tracing::subscriber::set_global_default(Installed(slow_log())).unwrap();
-    run(async {
-        let log = slow_log();
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        disk.set_capacity(Some(40 << 20));
-        let node = Node::builder()
-            .ephemeral()
-            .directive("workers", &["3"])
-            .directive("appendfsync", &["no"])
-            .directive("auto-aof-rewrite-min-size", &["32mb"])
-            .disk(disk.clone())
-            .clock(clock.clone())
-            .start()
-            .await
-            .unwrap();
-        let probes = (0..3).map(|_| Wire::connect(node.address())).collect();
-        log.state.lock().unwrap().probes = probes;
-        let mut client = Wire::connect(node.address());
-        let script = "redis.log(redis.LOG_WARNING, 'from a script') return 1";
-        assert_eq!(client.ask_words(&["EVAL", script, "0"]), ":1");
-        log.await_line("script: from a script");
-        assert_eq!(client.ask("CONFIG SET appendfsync everysec"), "+OK");
-        log.await_line("appendfsync was no and is everysec");
-        assert_eq!(client.ask("CONFIG SET no-ttl-durability as-mode"), "+OK");
-        log.await_line("no-ttl-durability was sync");
-        clock.step_wall(3_600_000_000);
-        clock.advance(Duration::from_secs(60));
-        assert_eq!(client.ask("SET a token PX 60000"), "+OK");
-        log.await_line("the wall clock was set");
-        let value = "v".repeat(100_000);
-        for key in 0..400 {
-            let reply = client.ask(&format!("SET {key} {value} PX 60000000"));
-            assert!(reply == "+OK" || reply.starts_with("-MISCONF"), "{reply}");
-        }
-        log.await_line("the disk is full");
-        disk.set_capacity(None);
-        clock.advance(Duration::from_secs(2));
-        assert_eq!(client.ask("PING"), "+PONG");
-        log.await_line("the disk has space again");
-        log.state.lock().unwrap().probes.clear();
-        node.stop().await.unwrap();
-        let state = log.state.lock().unwrap();
-        assert_eq!(state.frozen, [""; 0]);
-    });
+    let log = slow_log();
+    let disk = Arc::new(MemoryDisk::new());
+    let clock = Arc::new(SettableClock::new());
+    disk.set_capacity(Some(40 << 20));
+    let node = Node::builder()
+        .ephemeral()
+        .directive("workers", &["3"])
+        .directive("appendfsync", &["no"])
+        .directive("auto-aof-rewrite-min-size", &["32mb"])
+        .disk(disk.clone())
+        .clock(clock.clone())
+        .start()
+        .await
+        .unwrap();
+    let probes = (0..3).map(|_| Wire::connect(node.address())).collect();
+    log.state.lock().unwrap().probes = probes;
+    let mut client = Wire::connect(node.address());
+    let script = "redis.log(redis.LOG_WARNING, 'from a script') return 1";
+    assert_eq!(client.ask_words(&["EVAL", script, "0"]), ":1");
+    log.await_line("script: from a script");
+    assert_eq!(client.ask("CONFIG SET appendfsync everysec"), "+OK");
+    log.await_line("appendfsync was no and is everysec");
+    assert_eq!(client.ask("CONFIG SET no-ttl-durability as-mode"), "+OK");
+    log.await_line("no-ttl-durability was sync");
+    clock.step_wall(3_600_000_000);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(client.ask("SET a token PX 60000"), "+OK");
+    log.await_line("the wall clock was set");
+    let value = "v".repeat(100_000);
+    for key in 0..400 {
+        let reply = client.ask(&format!("SET {key} {value} PX 60000000"));
+        assert!(reply == "+OK" || reply.starts_with("-MISCONF"), "{reply}");
+    }
+    log.await_line("the disk is full");
+    disk.set_capacity(None);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(client.ask("PING"), "+PONG");
+    log.await_line("the disk has space again");
+    log.state.lock().unwrap().probes.clear();
+    node.stop().await.unwrap();
+    let state = log.state.lock().unwrap();
+    assert_eq!(state.frozen, [""; 0]);
 }

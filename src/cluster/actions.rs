@@ -4,39 +4,43 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use quorlock_server::show_duration;
 use serde_json::json;
 
-use super::Place;
+use super::ClusterDirectory;
 use super::control::{self, Request};
 use super::current;
 use super::home::Home;
 use super::info::{self, Answer};
 use super::view::ClusterView;
 use crate::clock;
-use crate::duration::show;
 use crate::exit_code::Failure;
 use crate::output::Format;
 use crate::runtime;
 
 /// Has the supervisor carry out a request, and says what came of it.
-pub(super) fn run(place: &Place, request: &Request, format: Format) -> Result<ExitCode, Failure> {
-    let home = Home::find(place)?;
-    let (mut text, cluster) = control::ask(&home, request)?;
+pub(super) fn run(
+    cluster: &ClusterDirectory,
+    request: &Request,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let home = cluster.find()?;
+    let (mut text, view) = control::ask(&home, request)?;
     if let Request::Restart { node } = request {
-        let answer = runtime::block_on(await_answer(&home, &cluster, *node))?;
+        let answer = runtime::block_on(await_answer(&home, &view, *node))?;
         text = match answer {
             Answer::RestartDelay { remaining_ms } => format!(
-                "{text}; it takes no part for another {} (restart delay)",
-                show(Duration::from_millis(remaining_ms))
+                "{text}; it is in its restart delay and serves no locks for another {}",
+                show_duration(Duration::from_millis(remaining_ms))
             ),
-            Answer::Serving { .. } => format!("{text}; it serves"),
+            Answer::Serving { .. } => format!("{text}; it serves locks"),
             Answer::Starting | Answer::Silent => format!("{text}; it does not answer yet"),
         };
     }
     if *request == Request::Down {
         await_end(&home);
     }
-    format.result(&text, &json!({ "done": text, "nodes": cluster.nodes }));
+    format.result(&text, &json!({ "done": text, "nodes": view.nodes }));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -71,8 +75,8 @@ async fn await_answer(home: &Home, cluster: &ClusterView, number: u16) -> Result
 }
 
 /// Removes a stopped cluster.
-pub(super) fn clean(place: &Place, format: Format) -> Result<ExitCode, Failure> {
-    let home = Home::find(place)?;
+pub(super) fn clean(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
+    let home = cluster.find()?;
     let shown = home.directory().display();
     let _ownership = home.own().map_err(|_| {
         Failure::failed(format!(

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::home::Home;
+use super::home::{DEFAULT_DIRECTORY, Home};
 use super::manifest::Manifest;
 use crate::exit_code::Failure;
 
@@ -29,6 +29,23 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
         return Ok(None);
     }
     Ok(Some(Manifest::read(&home)?.urls()))
+}
+
+/// The cluster that a command means: the one in `given`, or else the one last started.
+pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
+    let home = match given {
+        Some(directory) => Home::at(directory)?,
+        None => match directory()? {
+            Some(directory) => Home::at(&directory)?,
+            None => Home::at(Path::new(DEFAULT_DIRECTORY))?,
+        },
+    };
+    if home.manifest().is_file() {
+        return Ok(home);
+    }
+    let shown = home.directory().display();
+    Err(Failure::failed(format!("there is no cluster in {shown}"))
+        .remedy("start one with: quorlock cluster up\nor name its directory with --dir"))
 }
 
 /// Records `home` as the cluster last started in the working directory.

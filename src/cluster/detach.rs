@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::control::{self, Request};
 use super::home::Home;
-use super::up::Arguments;
+use super::options::Arguments;
 use super::{banner, ready_file};
 use crate::clock;
 use crate::exit_code::Failure;

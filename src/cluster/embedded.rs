@@ -8,8 +8,15 @@ use quorlock_server::{MemoryDisk, Node};
 
 use super::home::Home;
 use super::manifest::Entry;
-use super::member::{Mode, directives};
 use crate::exit_code::Failure;
+
+/// How the nodes of a cluster are run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) in_process: bool,
+    pub(super) ephemeral: bool,
+    pub(super) appendfsync: String,
+}
 
 /// Creates a node in a directory, once in its life, and gives its id.
 pub(super) fn create_identity(directory: &Path) -> Result<String, Failure> {
@@ -66,4 +73,14 @@ impl EmbeddedNode {
     pub(super) async fn stop(self) -> io::Result<()> {
         self.node.stop().await.map_err(io::Error::other)
     }
+}
+
+/// The directives that every node of a local cluster gets, besides its port and directory.
+pub(super) fn directives(mode: &Mode) -> [(&'static str, String); 4] {
+    [
+        ("bind", "127.0.0.1".to_owned()),
+        ("appendonly", "yes".to_owned()),
+        ("appendfsync", mode.appendfsync.clone()),
+        ("first-start", "wait".to_owned()),
+    ]
 }

@@ -22,7 +22,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Events for whoever started this process.
+    /// Events for the one who started this process.
     pub(super) fn to_output(format: Format) -> Self {
         Self {
             format,

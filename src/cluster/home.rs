@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Place, current};
 use crate::clock;
 use crate::exit_code::Failure;
 
@@ -36,25 +35,6 @@ impl Home {
             ))
         })?;
         Ok(Self { directory })
-    }
-
-    /// The cluster that a command without `--dir` means.
-    pub(super) fn find(place: &Place) -> Result<Self, Failure> {
-        let home = match &place.dir {
-            Some(directory) => Self::at(directory)?,
-            None => match current::directory()? {
-                Some(directory) => Self::at(&directory)?,
-                None => Self::at(Path::new(super::up::DEFAULT_DIRECTORY))?,
-            },
-        };
-        if home.manifest().is_file() {
-            return Ok(home);
-        }
-        Err(Failure::failed(format!(
-            "there is no cluster in {}",
-            home.directory.display()
-        ))
-        .remedy("start one with: quorlock cluster up\nor name its directory with --dir"))
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -159,6 +139,9 @@ impl Home {
             .remedy("name another directory with --dir, or use --ephemeral")
     }
 }
+
+/// Where a cluster is kept when nobody says otherwise.
+pub(super) const DEFAULT_DIRECTORY: &str = ".quorlock/dev";
 
 const LOCK_NAME: &str = "lock";
 const LOCK_TRIES: u32 = 5;

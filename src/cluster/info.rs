@@ -13,13 +13,13 @@ use tokio::time::timeout;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// It takes part.
+    /// It serves locks.
     Serving {
         /// Keys it holds, locks among them.
         keys: u64,
         uptime_seconds: u64,
     },
-    /// It takes no part until its restart delay is over.
+    /// It serves no locks until its restart delay is over.
     RestartDelay { remaining_ms: u64 },
     /// It is starting, or refuses INFO.
     Starting,

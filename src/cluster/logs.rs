@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::Place;
+use super::ClusterDirectory;
 use super::home::Home;
 use super::manifest::Manifest;
 use crate::clock;
@@ -26,12 +26,12 @@ pub(super) struct Arguments {
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
-    place: Place,
+    cluster: ClusterDirectory,
 }
 
 /// Prints the logs.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let home = Home::find(&arguments.place)?;
+    let home = arguments.cluster.find()?;
     let manifest = Manifest::read(&home)?;
     let numbers = manifest.nodes.iter().map(|node| node.number);
     let mut logs: Vec<Log> = numbers

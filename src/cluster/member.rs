@@ -13,19 +13,11 @@ use std::time::Duration;
 use quorlock_server::MemoryDisk;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::embedded::EmbeddedNode;
+use super::embedded::{EmbeddedNode, Mode, directives};
 use super::home::Home;
 use super::manifest::Entry;
 use super::view::{NodeView, ProcessState};
 use crate::launch::{self, Bond};
-
-/// How the nodes of a cluster are run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mode {
-    pub(super) in_process: bool,
-    pub(super) ephemeral: bool,
-    pub(super) appendfsync: String,
-}
 
 /// A node and what runs it.
 #[derive(Debug)]
@@ -213,16 +205,6 @@ impl Member {
             process: self.state.clone(),
         }
     }
-}
-
-/// The directives that every node of a local cluster gets, besides its port and directory.
-pub(super) fn directives(mode: &Mode) -> [(&'static str, String); 4] {
-    [
-        ("bind", "127.0.0.1".to_owned()),
-        ("appendonly", "yes".to_owned()),
-        ("appendfsync", mode.appendfsync.clone()),
-        ("first-start", "wait".to_owned()),
-    ]
 }
 
 /// How a process ended; None if cleanly.

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taken_default_moves_on_and_a_taken_wish_fails() {
+    fn a_taken_default_moves_on_and_a_taken_port_that_was_asked_for_fails() {
         let base = choose(Some(0), 5).unwrap();
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, base + 2)).unwrap();
         let failure = choose(Some(base), 5).expect_err("the third port is taken");

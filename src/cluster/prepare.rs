@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::embedded::create_identity;
 use super::home::Home;
 use super::manifest::{Entry, Manifest};
+use super::options::Arguments;
 use super::ports;
-use super::up::Arguments;
 use crate::clock;
 use crate::exit_code::Failure;
 

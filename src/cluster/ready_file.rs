@@ -1,7 +1,7 @@
 //! The file that says a cluster is ready, for scripts and tests.
 //!
 //! It appears in one piece, once all nodes serve, and goes when the cluster stops. One that an
-//! earlier cluster could not remove goes before the next start, so whoever starts a cluster and
+//! earlier cluster could not remove goes before the next start, so a program that starts a cluster and
 //! then waits for the file can connect at once. It does not say that a cluster still runs: a
 //! supervisor that is killed leaves it behind.
 

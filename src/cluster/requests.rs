@@ -76,7 +76,7 @@ impl Supervisor {
         Ok(self.tell(number, "started".to_owned()))
     }
 
-    /// Reports an event, and gives its text to whoever asked for it.
+    /// Reports an event, and gives its text to the one who asked for it.
     fn tell(&mut self, number: u16, text: String) -> String {
         self.reporter.node(number, &text);
         format!("node {number}: {text}")

@@ -3,23 +3,23 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use quorlock_server::show_duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::Place;
+use super::ClusterDirectory;
 use super::control::{self, Request};
 use super::home::Home;
 use super::info::{self, Answer};
 use super::manifest::Manifest;
 use super::view::{ClusterView, NodeView, ProcessState};
-use crate::duration::show;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::output::Format;
 use crate::runtime;
 
 /// Shows the state of a cluster. The exit code tells whether a majority serves.
-pub(super) fn run(place: &Place, format: Format) -> Result<ExitCode, Failure> {
-    let home = Home::find(place)?;
+pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
+    let home = cluster.find()?;
     if !home.is_running() {
         return Ok(report_stopped(&home, &Manifest::read(&home)?, format));
     }
@@ -96,7 +96,7 @@ fn state(node: &NodeView, answer: &Answer) -> String {
         (ProcessState::Running, Answer::RestartDelay { remaining_ms }) => {
             format!(
                 "restart delay, {} left",
-                show(Duration::from_millis(*remaining_ms))
+                show_duration(Duration::from_millis(*remaining_ms))
             )
         }
         (ProcessState::Running, Answer::Starting) => "starting".to_owned(),

@@ -2,10 +2,11 @@
 //!
 //! It starts the nodes, reports what happens to them, carries out the requests of other
 //! terminals, and stops all of them at the end. A node that was killed or that ended stays down
-//! until somebody restarts it: whoever tries out a failure wants to see it.
+//! until somebody restarts it: to try out a failure is to see it.
 
 use std::time::Duration;
 
+use quorlock_server::show_duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -18,7 +19,6 @@ use super::info::{self, Answer as State};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
-use crate::duration::show;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -130,21 +130,21 @@ pub(super) async fn supervise(
         Err(failure) => Err(failure),
     };
     supervisor.stop_all(&mut signals).await;
-    let farewell = supervisor.farewell();
+    let closing_words = supervisor.closing_words();
     match end {
-        Ok(End::Signal) => supervisor.reporter.cluster(&farewell),
+        Ok(End::Signal) => supervisor.reporter.cluster(&closing_words),
         Ok(End::Request(answer)) => {
             let cluster = Box::new(supervisor.view());
-            supervisor.reporter.cluster(&farewell);
+            supervisor.reporter.cluster(&closing_words);
             let _caller_went_away = answer.send(Answer::Done {
-                text: farewell,
+                text: closing_words,
                 cluster,
             });
         }
         Err(failure) => return Err(failure),
     }
     let conversations = std::mem::take(&mut supervisor.conversations);
-    let _hung_callers = tokio::time::timeout(FAREWELL_TIME, conversations.join_all()).await;
+    let _hung_callers = tokio::time::timeout(LAST_ANSWERS_TIME, conversations.join_all()).await;
     Ok(())
 }
 
@@ -244,12 +244,12 @@ impl Supervisor {
         match (&before, &state) {
             (State::RestartDelay { .. }, State::RestartDelay { .. }) => self.count_down(),
             (_, State::RestartDelay { remaining_ms }) => {
-                let left = show(Duration::from_millis(*remaining_ms));
+                let left = show_duration(Duration::from_millis(*remaining_ms));
                 self.reporter.node(
                     number,
                     format_args!(
-                        "takes no part for another {left}: restart delay, until every lock it may \
-                     have forgotten has expired"
+                        "is in its restart delay and serves no locks for another {left}, until every \
+                         lock it may have forgotten has expired"
                     ),
                 );
             }
@@ -271,7 +271,7 @@ impl Supervisor {
         });
         let (count, longest) =
             delays.fold((0, 0), |(count, longest), ms| (count + 1, ms.max(longest)));
-        let left = show(Duration::from_millis(longest));
+        let left = show_duration(Duration::from_millis(longest));
         let nodes = if count == 1 {
             "1 node"
         } else {
@@ -338,7 +338,7 @@ impl Supervisor {
         }
     }
 
-    fn farewell(&self) -> String {
+    fn closing_words(&self) -> String {
         let (count, name) = (self.plan.members.len(), self.plan.home.name());
         let is_clean = |member: &&Member| *member.state() == ProcessState::Stopped;
         let clean = self.plan.members.iter().filter(is_clean).count();
@@ -388,5 +388,5 @@ async fn watch(number: u16, port: u16, pid: Option<u32>, observations: mpsc::Sen
 
 const WATCH_STEP: Duration = Duration::from_millis(100);
 const REAP_STEP: Duration = Duration::from_millis(100);
-const FAREWELL_TIME: Duration = Duration::from_secs(1);
+const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
 const LOG_LINES_SHOWN: usize = 5;

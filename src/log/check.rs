@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{self, Finding, NextStart, Report, State, Unreadable};
+use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
-use crate::duration::show;
 use crate::exit_code::{Failure, NO_INPUT};
 use crate::output::Format;
 
@@ -105,7 +105,7 @@ pub(crate) fn process(holder: Option<u32>) -> String {
 /// What the next start would do.
 pub(crate) fn intention(next: &NextStart) -> String {
     match next.delay {
-        Some((delay, reason)) => format!("takes no part for {} ({reason})", show(delay)),
+        Some((delay, reason)) => format!("serves no locks for {} ({reason})", show_duration(delay)),
         None => "serves at once".to_owned(),
     }
 }
@@ -171,7 +171,7 @@ pub(crate) fn next_value(next: &NextStart) -> Value {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0   whole: everything that was written is there
-  1   it breaks off, or is gone, in a way that a start copes with: it cuts there and waits
+  1   it is interrupted, or gone, in a way that a start copes with: it cuts there and waits
   2   a start refuses: durable data is lost, another node's log, a newer version ...
   66  the directory cannot be read, or holds no log
   64  wrong usage

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             Format::Text => text(&line),
             Format::Json => value(&line).to_string(),
         };
-        // Whoever closed the pipe does not want to read more.
+        // The reader that closed the pipe wants no more.
         match writeln!(out, "{text}") {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
@@ -90,7 +90,7 @@ fn text(line: &Line<'_>) -> String {
             file,
             offset,
             reason,
-        } => format!("-- {file} breaks off at offset {offset}: {reason}"),
+        } => format!("-- {file} is interrupted at offset {offset}: {reason}"),
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{RepairError, RepairReport, plan_repair};
+use quorlock_server::show_duration;
 use serde_json::json;
 
 use super::check::unreadable;
-use crate::duration::show;
 use crate::exit_code::{FAILED, Failure};
 use crate::output::Format;
 
@@ -69,10 +69,10 @@ fn plan(report: &RepairReport, verb: &str) -> String {
     if !report.set_aside.is_empty() {
         let _ = write!(text, "\nset aside {verb}: {}", report.set_aside.join(", "));
     }
-    let wait = show(report.wait);
+    let wait = show_duration(report.wait);
     let _ = write!(
         text,
-        "\nthe next start takes no part for at least {wait}, until the locks that may be lost have expired. \
+        "\nthe next start serves no locks for at least {wait}, until the locks that may be lost have expired. \
          Locks without TTL, or with a longer one, may be gone for good: make sure that nobody relies on one"
     );
     text
@@ -98,7 +98,7 @@ const NOT_REPAIRED: u8 = 2;
 pub(crate) const HELP: &str = "\
 Without the flag it says what it would cut, changes nothing and ends with 2. It cuts only what a
 start refuses, and only back to where the log is provably whole. What is cut off is kept in a folder
-of the data directory. The next start takes no part for restart-delay-max, or longer.
+of the data directory. The next start serves no locks for restart-delay-max, or longer.
 
 Exit codes:
   0   repaired, or there was nothing to repair

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_server::inspection::{self, Finding, LogStatistics, SegmentState, kind_name};
+use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
 use super::check::{
     add_finding, finding_value, intention, next_value, process, refusal, refused, unreadable,
 };
 use super::excerpt::seconds;
-use crate::duration::show;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -53,7 +53,7 @@ fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
         seconds(log.newest_node_time_ns)
     );
     if let Some(promise_ns) = log.promise_ns {
-        let promise = show(Duration::from_nanos(promise_ns));
+        let promise = show_duration(Duration::from_nanos(promise_ns));
         let _ = write!(
             text,
             "\n  longest ttl that may be granted without a new promise: {promise}"

@@ -1,7 +1,7 @@
 //! Ignoring SIGTTOU, which the kernel sends to a background process that moves the foreground.
 //!
 //! Taking the terminal back from a command that has ended is exactly that. Catching the signal
-//! would not do: the call would be begun again for ever. No safe interface sets a signal to be
+//! would not do: the call would be begun again and again. No safe interface sets a signal to be
 //! ignored, hence this file.
 #![allow(
     unsafe_code,

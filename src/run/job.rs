@@ -118,7 +118,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Whoever gives up on a command gives up its lock too, so it must not go on.
+    /// A command that is given up loses its lock too, so it must not go on.
     fn drop(&mut self) {
         if !self.is_reaped {
             let _runs_as_somebody_else = self.signal(Signal::KILL);

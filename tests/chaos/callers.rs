@@ -8,6 +8,7 @@ use std::time::Duration;
 use quorlock_client::{Redlock, Wait};
 use quorlock_tests::history::{Event, History, observed_now};
 use quorlock_tests::node_process::NodeProcess;
+use quorlock_tests::waiting::eventually;
 
 const CALLERS: u64 = 20;
 const LOCKS: u64 = 50;
@@ -36,12 +37,12 @@ async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
         .map(|caller| tokio::spawn(call(run.clone(), urls.clone(), caller)))
         .collect();
 
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    await_locks(&run, 200);
     nodes[1].kill();
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    await_locks(&run, 200);
     nodes[3].kill();
     let killed = observed_now();
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    await_locks(&run, 200);
     for number in [1, 3] {
         nodes[number].start_again();
     }
@@ -51,7 +52,7 @@ async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
         sits_out_its_delay(&nodes[1], killed),
         sits_out_its_delay(&nodes[3], killed)
     );
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    await_locks(&run, 50);
     run.is_over.store(true, Ordering::Relaxed);
 
     let mut problems = Vec::new();
@@ -77,6 +78,12 @@ async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
         overlaps.is_empty(),
         "{acquisitions} acquisitions, overlaps: {overlaps:#?}"
     );
+}
+
+/// Waits until the callers have taken so many locks more.
+fn await_locks(run: &Run, more: usize) {
+    let enough = run.history.acquisitions() + more;
+    eventually("the callers go on", || run.history.acquisitions() >= enough);
 }
 
 /// Locks and unlocks until the run is over; returns what went wrong.
@@ -136,7 +143,7 @@ async fn sits_out_its_delay(node: &NodeProcess, killed: Duration) {
             break;
         }
         assert!(
-            reply.starts_with("-RESTARTDELAY node "),
+            reply.starts_with("-RESTARTDELAY "),
             "the answer was {reply:?}"
         );
         refusals += 1;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorlock_tests::history::observed_now;
 use quorlock_tests::node_process::NodeProcess;
+use quorlock_tests::waiting::becomes_so;
 
 const TTL_MS: &str = "4000";
 const TTL: Duration = Duration::from_secs(4);
@@ -31,12 +32,9 @@ fn remaining_ms(node: &NodeProcess) -> u64 {
 }
 
 /// Returns when the node serves, and how long after `since` that was.
-async fn serves(node: &NodeProcess, since: Duration) -> Duration {
-    while is_refused(node) {
-        let waited = observed_now().saturating_sub(since);
-        assert!(waited < TTL * 4, "the delay does not end");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+fn serves(node: &NodeProcess, since: Duration) -> Duration {
+    let has_ended = becomes_so(TTL * 4, || !is_refused(node));
+    assert!(has_ended, "the delay does not end");
     observed_now().saturating_sub(since)
 }
 
@@ -71,7 +69,7 @@ async fn a_killed_node_waits_until_its_locks_have_expired() {
     );
     assert_eq!(node.info("restart_delay").as_deref(), Some("1"));
     assert_eq!(node.ask(&["PING"]).ok().as_deref(), Some("+PONG"));
-    let waited = serves(&node, killed).await;
+    let waited = serves(&node, killed);
     assert!(
         waited >= TTL,
         "it waited {waited:?}; a lock may live {TTL:?}"
@@ -106,7 +104,7 @@ async fn neither_a_clean_stop_nor_another_kill_ends_the_delay() {
     assert!(is_refused(&node), "a kill ended the delay:\n{}", node.log());
     // The end stays where it was, so a crash loop does not restart the delay for ever.
     assert!(remaining_ms(&node) <= second, "the end moved");
-    let waited = serves(&node, killed).await;
+    let waited = serves(&node, killed);
     assert!(
         waited >= TTL,
         "it waited {waited:?}; a lock may live {TTL:?}"

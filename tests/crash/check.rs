@@ -383,10 +383,7 @@ fn holds(known: &StoredValue, held: &StoredValue) -> bool {
 impl Reopened {
     /// The node refuses to grant until its delay is over, and grants then.
     pub(crate) fn check_service(mut self) -> Result<(), Violation> {
-        let ask = |node: &mut Node| {
-            node.execute(&[b"SET", b"fresh", b"t", b"NX", b"PX", b"1000"])
-                .0
-        };
+        let ask = |node: &mut Node| node.execute(&[b"SET", b"fresh", b"t", b"NX", b"PX", b"1000"]);
         let failed = |error| Violation::new("the node failed while it waited", error);
         if let Some(left) = self.node.delay_left().map_err(failed)? {
             let reply = ask(&mut self.node);

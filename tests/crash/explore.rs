@@ -16,7 +16,7 @@ use super::random::Random;
 use super::statistics::Statistics;
 use super::time::WorldClock;
 use super::workload::{Ending, Mode, Step, Workload};
-use super::world::World;
+use super::world::{Happened, World};
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Explorer<'_> {
     fn run(&mut self, workload: &Workload) -> Result<(), Violation> {
         let mut world = World::new(self.seed, workload.mode)?;
         self.place = "node init".to_owned();
-        self.look(&world)?;
+        self.look(&mut world)?;
         self.place = format!("first start, {}", workload.mode.name());
         self.start(&mut world)?;
         for (number, step) in workload.steps.iter().enumerate() {
@@ -147,12 +147,12 @@ impl Explorer<'_> {
         if matches!(step, Step::Fault(..)) {
             self.statistics.faults_planned += 1;
         }
-        let before = known(world);
         world.apply(step)?;
         for (operation, fault) in world.disk.take_faults() {
             self.statistics.note_fault(operation, fault);
         }
         self.look(world)?;
+        let before = known(world);
         world.settle();
         match known(world) != before {
             true => self.look_now(world),
@@ -187,13 +187,24 @@ impl Explorer<'_> {
         self.look_now(world)
     }
 
-    /// Looks at every point that the disk has gone through.
-    fn look(&mut self, world: &World) -> Result<(), Violation> {
-        let points = world.disk.take_points();
+    /// Looks at every point that the disk has gone through, with what clients knew there.
+    fn look(&mut self, world: &mut World) -> Result<(), Violation> {
         let place = self.place.clone();
-        for point in &points {
-            self.place = format!("{place}, after {:?} {}", point.operation, point.file);
-            self.point(world, &point.disk)?;
+        for happened in std::mem::take(&mut world.happened) {
+            match happened {
+                Happened::Changed(point) => {
+                    self.place = format!("{place}, after {:?} {}", point.operation, point.file);
+                    self.point(world, &point.disk)?;
+                }
+                Happened::Told(learnt, disk) => {
+                    let before = known(world);
+                    world.reveal(&learnt);
+                    if known(world) != before {
+                        self.place = format!("{place}, after a reply");
+                        self.point(world, &disk)?;
+                    }
+                }
+            }
         }
         self.place = place;
         Ok(())

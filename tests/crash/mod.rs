@@ -1,12 +1,15 @@
 //! Crash states: what a node makes of every disk that a crash may leave.
 //!
 //! `workload`, `request` and `options` make from a seed what a node does and how it is started, `world` does it with a
-//! simulated node, disk and clock, `model` says what each request does, `oracle` knows what clients were told, `images`
+//! simulated node, disk and clock, `session` is a client that sends and receives bytes, `events` is what happened in its
+//! order, `batch` executes what one iteration of an event loop has executed, `model` says what each request does, `oracle` knows what clients were told, `images`
 //! lists what a crash at one point may leave, `check` starts the node on one of them and holds it to the contract,
 //! `explore` goes through all of it. The fault model is in the book's chapter on crash states; `tests/mutants/` shows
 //! that planted defects are noticed.
 
+pub(crate) mod batch;
 pub(crate) mod check;
+pub(crate) mod events;
 pub(crate) mod explore;
 pub(crate) mod images;
 pub mod ledger;
@@ -16,6 +19,7 @@ pub(crate) mod oracle;
 pub(crate) mod random;
 pub(crate) mod request;
 pub mod run;
+pub(crate) mod session;
 pub(crate) mod statistics;
 pub(crate) mod time;
 pub(crate) mod workload;

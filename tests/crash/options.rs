@@ -135,6 +135,7 @@ impl Options {
     /// What a node on this disk is set up with.
     pub(crate) fn setup(&self, disk: &MemoryDisk, place: u64, seed: u64) -> Setup {
         let mut config = Config::default();
+        config.workers = 1 + usize::try_from(seed % 3).unwrap_or(0);
         let (logged, fsync) = match self.mode {
             Mode::Always => ("yes", "always"),
             Mode::Everysec => ("yes", "everysec"),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_engine::{Stored, StoredValue};
 
+use super::batch::Played;
 use super::check::Violation;
 use super::model::{Execution, Expected, Item, Keys, Moment, Name, Rules};
 use super::request::{Reads, Request};
@@ -86,48 +87,53 @@ impl Oracle {
         self.versions.len() - 1
     }
 
-    /// Executes a request and holds the node's reply and the keys that it has now against it; returns the version
-    /// if it is a new one.
-    pub(crate) fn executed(
-        &mut self,
-        now: Moment,
-        database: u8,
-        request: &Request,
-        (reply, stored): (&[u8], &[Stored]),
-    ) -> Result<Option<usize>, Violation> {
-        let mut before = self.versions[self.last()].keys.clone();
-        before.retain(|_, item| item.is_live(now.node_ns));
+    /// Executes a request and holds the node's reply against it. Returns the states that it may have left: one, or
+    /// those at which a script may have been ended, the latest first.
+    pub(crate) fn candidates(&self, played: &Played) -> Result<Vec<Keys>, Violation> {
+        let Played {
+            request,
+            now,
+            reply,
+            ..
+        } = played;
+        let before = self.live(*now);
         let mut after = before.clone();
         let mut execution = Execution {
-            now,
+            now: *now,
             rules: self.rules,
-            database,
+            database: played.database,
             keys: &mut after,
             between: Vec::new(),
         };
         let expected = execution.run(&request.words);
         let between = execution.between;
-        let after = match self.refusal(now, &before, &after, reply) {
-            Refusal::No => Some(after),
+        let refusal = self.refusal(*now, &before, &after, reply);
+        if !played.is_refused() && !expected.is_met_by(reply) {
+            return Err(wrong_reply(request, reply, &expected));
+        }
+        Ok(match refusal {
+            Refusal::No => vec![after],
             Refusal::Right if request.is_script() => {
-                let mut stops = between.into_iter().chain([after]).rev();
-                stops.find(|keys| is_state(keys, stored, now.node_ns))
+                between.into_iter().chain([after]).rev().collect()
             }
-            Refusal::Right => Some(before.clone()),
+            Refusal::Right => vec![before],
             Refusal::Missing => {
                 let what = "a key without a sufficient TTL is not refused";
                 return Err(Violation::new(what, request.text()));
             }
-        };
-        let is_refused = reply.first() == Some(&b'-');
-        if !is_refused && !expected.is_met_by(reply) {
-            return Err(wrong_reply(request, reply, &expected));
-        }
-        let Some(after) = after.filter(|keys| is_state(keys, stored, now.node_ns)) else {
-            let detail = format!("{}: the node has {stored:?}", request.text());
-            return Err(Violation::new("a request does not do what it says", detail));
-        };
-        Ok(self.note(now, before, after, &request.text()))
+        })
+    }
+
+    /// The keys that are there now.
+    fn live(&self, now: Moment) -> Keys {
+        let mut keys = self.versions[self.last()].keys.clone();
+        keys.retain(|_, item| item.is_live(now.node_ns));
+        keys
+    }
+
+    /// Whether a node that has these keys is in the newest state.
+    pub(crate) fn agrees(&self, stored: &[Stored], now: Moment) -> bool {
+        is_state(&self.live(now), stored, now.node_ns)
     }
 
     /// Whether the node refused, and whether it should have.
@@ -148,8 +154,10 @@ impl Oracle {
         }
     }
 
-    /// Notes the state after a request.
-    fn note(&mut self, now: Moment, before: Keys, after: Keys, text: &str) -> Option<usize> {
+    /// Notes the state after a request; returns the version if it is a new one.
+    pub(crate) fn note(&mut self, played: &Played, after: Keys) -> Option<usize> {
+        let now = played.now;
+        let before = self.live(now);
         let cap_ns = self.rules.cap_ns;
         let is_same = |name: &Name| match (before.get(name), after.get(name)) {
             (Some(old), Some(new)) => old.value == new.value && old.deadline == new.deadline,
@@ -178,7 +186,7 @@ impl Oracle {
             keys: after,
             is_revealed: false,
             told_of: BTreeSet::new(),
-            text: text.to_owned(),
+            text: played.request.text(),
         });
         Some(self.last())
     }

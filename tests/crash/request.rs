@@ -1,6 +1,7 @@
 //! Requests of clients: every kind of mutation, and reads that reveal them.
 
 use super::random::Random;
+use super::workload::Mode;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Request {
     /// A request of any kind, of any connection.
     pub(crate) fn any(random: &mut Random) -> Request {
         let connection = Request::any_connection(random);
-        let request = match random.chance(1, 25) {
+        let request = match random.chance(1, 12) {
             true => Request::new(&["WAITAOF", "1", "0", "0"], Reads::Nothing),
             false => Request::on_keys(random),
         };
@@ -100,6 +101,45 @@ impl Request {
         self.words[0] == b"WAITAOF"
     }
 
+    /// The database that it goes over to.
+    pub(crate) fn selects(&self) -> Option<u8> {
+        match self.words.as_slice() {
+            [name, number] if name == b"SELECT" => text_of(number).parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The mode that it sets.
+    pub(crate) fn sets_mode(&self) -> Option<Mode> {
+        let name = self.sets("appendfsync")?;
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The cap that it sets, in nanoseconds.
+    pub(crate) fn sets_cap(&self) -> Option<u64> {
+        let seconds: u64 = self
+            .sets("restart-delay-max")?
+            .strip_suffix('s')?
+            .parse()
+            .ok()?;
+        Some(seconds * 1_000_000_000)
+    }
+
+    fn sets(&self, directive: &str) -> Option<String> {
+        match self.words.as_slice() {
+            [config, _, name, value] if config == b"CONFIG" && text_of(name) == directive => {
+                Some(text_of(value))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it reads or changes keys.
+    pub(crate) fn is_on_keys(&self) -> bool {
+        let others: [&[u8]; 3] = [b"SELECT", b"CONFIG", b"WAITAOF"];
+        !others.contains(&self.words[0].as_slice())
+    }
+
     /// The request as people write it, long words cut.
     pub(crate) fn text(&self) -> String {
         let word = |word: &Vec<u8>| {
@@ -113,6 +153,10 @@ impl Request {
         let words: Vec<String> = self.words.iter().map(word).collect();
         format!("{}> {}", self.connection, words.join(" "))
     }
+}
+
+fn text_of(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).into_owned()
 }
 
 /// So many clients at once.

@@ -7,7 +7,7 @@ use quorlock_engine::control::kind;
 use quorlock_persistence::{Fault, MemoryDisk, Operation, Options, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::config::Config;
-use quorlock_server::simulation::{Node, Setup};
+use quorlock_server::simulation::{Node, Setup, request_bytes};
 use quorlock_tests::crash::ledger::Ledger;
 use quorlock_tests::crash::run::run;
 use quorlock_tests::crash::{Budget, Vary};
@@ -81,7 +81,7 @@ fn a_key_that_comes_and_expires_between_two_turns_leaves_a_tick() {
         frames.filter(|frame| frame.kind == kind::TICK).count()
     };
     node.maintain().expect("a disk without faults");
-    let (reply, _) = node.execute(&[b"SET", b"a", b"token", b"PX", b"1000"]);
+    let reply = node.execute(&[b"SET", b"a", b"token", b"PX", b"1000"]);
     assert_eq!(reply, b"+OK\r\n");
     clock.advance(Duration::from_secs(10));
     assert_eq!(ticks(), 0);
@@ -101,7 +101,7 @@ fn a_second_checkpoint_that_is_cut_off_forgets_no_recovered_lock() {
         let clock = Arc::new(SettableClock::new());
         let start = |directives| Node::start(disk.clone(), clock.clone(), &setup(directives));
         let mut node = start(&[("appendfsync", "always")]).expect("an empty disk");
-        let (reply, _) = node.execute(&[b"SET", b"lock", b"A", b"NX", b"PX", b"50000"]);
+        let reply = node.execute(&[b"SET", b"lock", b"A", b"NX", b"PX", b"50000"]);
         assert_eq!(reply, b"+OK\r\n");
         node.stop().expect("a disk without faults");
         let unlogged = [("appendonly", "no"), ("restart-delay-max", "5s")];
@@ -119,6 +119,41 @@ fn a_second_checkpoint_that_is_cut_off_forgets_no_recovered_lock() {
             "{written} bytes: {left:?}"
         );
     }
+}
+
+#[test]
+fn waitaof_is_answered_when_the_sync_has_ended_that_covers_it() {
+    let disk = Arc::new(MemoryDisk::new());
+    let clock = Arc::new(SettableClock::new());
+    let setup = setup(&[("appendfsync", "everysec"), ("workers", "2")]);
+    let mut node = Node::start(disk, clock, &setup).expect("an empty disk");
+    let (writer, other) = (node.connect(3, None), node.connect(usize::MAX, None));
+    // The first grant waits for a sync anyway: it raises the bound of all TTLs.
+    node.send(
+        writer,
+        &request_bytes(&[b"SET", b"a", b"1", b"PX", b"9000"]),
+    );
+    while node.iterate(0) {}
+    assert_eq!(node.take_received(writer), b"+OK\r\n");
+    node.send(
+        writer,
+        &request_bytes(&[b"SET", b"b", b"2", b"PX", b"9000"]),
+    );
+    node.send(writer, &request_bytes(&[b"WAITAOF", b"1", b"0", b"0"]));
+    while node.iterate(0) {}
+    assert_eq!(node.take_received(writer), b"+OK\r\n");
+    while !node.is_syncing() {
+        node.begin_log_work().expect("a disk without faults");
+    }
+    node.send(other, &request_bytes(&[b"GET", b"b"]));
+    for worker in [0, 1] {
+        while node.iterate(worker) {}
+    }
+    assert_eq!(node.take_received(other), b"$1\r\n2\r\n");
+    assert_eq!(node.take_received(writer), b"", "the sync has not ended");
+    node.finish_sync().expect("a disk without faults");
+    while node.iterate(0) {}
+    assert_eq!(node.take_received(writer), b"*2\r\n:1\r\n:0\r\n");
 }
 
 fn setup(directives: &[(&str, &str)]) -> Setup {

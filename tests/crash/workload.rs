@@ -13,17 +13,17 @@ use super::request::Request;
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// A client's request is executed.
+    /// A client sends a request.
     Request(Request),
-    /// What was executed is written.
-    Write,
-    /// It is written and synced.
-    Commit,
-    /// What is written is synced.
+    /// A worker goes on until it has nothing to do.
+    Iterate(usize),
+    /// What is written is synced, as every second.
     Sync,
-    /// The same in two steps, so that others can go on in between.
+    /// The log thread begins its next job; where that is a sync, others go on until its end.
     BeginSync,
     FinishSync,
+    /// From here on a sync takes so many nanoseconds.
+    SyncsTake(u64),
     /// The log thread makes segments and removes old ones.
     WorkOnLog,
     /// One turn of maintenance.
@@ -34,8 +34,10 @@ pub(crate) enum Step {
     Compact,
     /// The clients' connection goes over to another database.
     Select(u8),
-    /// A client goes without having read its replies, and another one comes.
-    Close(usize),
+    /// A client goes.
+    Leave(usize, Leaving),
+    /// A client reads so many bytes more, or any number again.
+    Reads(usize, Option<usize>),
     /// The restart delay is waited out.
     Serve,
     /// The node ends in some way, and is started again.
@@ -62,6 +64,17 @@ impl fmt::Display for Step {
             other => write!(formatter, "{other:?}"),
         }
     }
+}
+
+/// How a client goes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Leaving {
+    /// It closes without having read its replies, and another one comes.
+    Closes,
+    /// The same with half of this request sent.
+    InsideOf(Request),
+    /// It sends no more and still reads.
+    SendsNoMore,
 }
 
 /// How a node ends.
@@ -187,7 +200,7 @@ impl Maker {
             77..=84 => self.steps.push(Step::Compact),
             85..=86 => self.compact(),
             87 => self.steps.push(match random.below(3) {
-                2 => Step::Close(Request::any_connection(random)),
+                2 => Step::SyncsTake(random.pick(&[0, 2_000_000])),
                 0 => Step::Select(u8::from(random.chance(1, 2))),
                 _ => Step::Wall(random.pick(&WALL_STEPS)),
             }),
@@ -201,19 +214,44 @@ impl Maker {
         }
     }
 
-    /// Some requests, then what a worker does at the end of its turn.
+    /// Clients send some requests, or leave; then some of the workers go on.
     fn serve_requests(&mut self) {
-        for _ in 0..=self.random.below(3) {
-            let request = Request::any(&mut self.random);
+        let is_pipeline = self.random.chance(1, 12);
+        let connection = Request::any_connection(&mut self.random);
+        let most = if is_pipeline { 20 } else { 3 };
+        for _ in 0..=self.random.below(most) {
+            let mut request = Request::any(&mut self.random);
+            if is_pipeline {
+                request.connection = connection;
+            }
             self.steps.push(Step::Request(request));
         }
-        let commit = match self.mode {
-            Mode::Always => self.random.chance(4, 5),
-            _ => self.random.chance(1, 4),
-        };
-        self.steps.push(match commit {
-            true => Step::Commit,
-            false => Step::Write,
+        if self.random.chance(1, 12) {
+            self.leave_or_stop_reading(connection);
+        }
+        let first = usize::from(self.random.chance(1, 2));
+        for worker in [first, first + 1, first + 2] {
+            if self.random.chance(5, 6) {
+                self.steps.push(Step::Iterate(worker));
+            }
+        }
+        if self.random.chance(1, 4) {
+            self.steps.push(Step::Sync);
+        }
+    }
+
+    fn leave_or_stop_reading(&mut self, connection: usize) {
+        let random = &mut self.random;
+        self.steps.push(match random.below(6) {
+            0 => Step::Leave(connection, Leaving::Closes),
+            1 => Step::Leave(connection, Leaving::InsideOf(Request::any(random))),
+            2 => Step::Leave(connection, Leaving::SendsNoMore),
+            3 => Step::Reads(connection, Some(0)),
+            4 => Step::Reads(
+                connection,
+                Some(usize::try_from(random.below(40)).unwrap_or(0)),
+            ),
+            _ => Step::Reads(connection, None),
         });
     }
 

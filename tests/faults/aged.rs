@@ -4,13 +4,13 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::check::Bench;
-use crate::pause::wait_until;
 use crate::phase::{PHASE_MAX, listening};
 use crate::place::{Image, Place};
 use crate::segment;
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Launch, Mode};
 use crate::traffic::{Traffic, streams};
+use quorlock_tests::waiting::becomes_so;
 
 /// How the log's last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Aged {
             if !came.is_fine() {
                 return Err(io::Error::other(format!("preparing failed: {came:?}")));
             }
-            wait_until(PHASE_MAX, || place.is_prepared());
+            becomes_so(PHASE_MAX, || place.is_prepared());
             if is_last && last == Last::Killed {
                 node.kill();
             } else {

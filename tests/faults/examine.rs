@@ -177,7 +177,11 @@ struct Standing {
 impl Standing {
     fn ask(connection: &mut Connection) -> io::Result<Self> {
         let asked = observed_now();
-        let text = connection.ask(&["INFO", "server", "restart"])?.text();
+        let text = match connection.ask(&["INFO", "server", "restart"])? {
+            // A node whose log has failed answers every command so until it has ended.
+            Reply::Error(error) => return Err(io::Error::other(error)),
+            reply => reply.text(),
+        };
         let field = |name: &str| {
             let mut lines = text.lines();
             let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

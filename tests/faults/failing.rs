@@ -4,10 +4,10 @@ use std::io;
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Rule, examine, examine_running};
-use crate::pause::wait_until;
 use crate::phase::{LOG_THREAD, NODE, PHASE_MAX, Phase, Stage, WORKER};
 use crate::strace::Injection;
 use crate::subject::{Ended, Mode};
+use quorlock_tests::waiting::becomes_so;
 
 const SERVING: &str = "a call fails while the node serves";
 const STARTING: &str = "a call fails while the node starts";
@@ -338,7 +338,7 @@ fn start_once(
     match node.listening() {
         Ok(address) => {
             let looked = examine_running(address, &streams, rule, &mut finding);
-            wait_until(PHASE_MAX, || {
+            becomes_so(PHASE_MAX, || {
                 stage.place.is_prepared() || node.has_ended() || stage.was_injected()
             });
             // The log thread may have failed by now.

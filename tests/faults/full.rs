@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
-use crate::pause::wait_until;
 use crate::phase::{LOG_THREAD, PHASE_MAX, listening};
 use crate::place::Place;
 use crate::resp::{Connection, Reply};
@@ -16,6 +15,7 @@ use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::{Traffic, streams};
+use quorlock_tests::waiting::becomes_so;
 
 const KIND: &str = "full disk";
 
@@ -137,7 +137,7 @@ impl Filled {
         let launch = Launch::new(bench.program.clone(), mode);
         let mut node = launch.start(&place)?;
         let address = listening(&mut node)?;
-        wait_until(PHASE_MAX, || place.is_prepared());
+        becomes_so(PHASE_MAX, || place.is_prepared());
         let mut connection = Connection::open(address)?;
         connection.ask(&["SET", "r:held", "me", "PX", "3000000"])?;
         Ok(Self {
@@ -187,7 +187,7 @@ impl Filled {
     fn resume(&mut self) -> io::Result<()> {
         let mut connection = Connection::open(self.address)?;
         let large = "x".repeat(400 << 10);
-        let has_resumed = wait_until(RESUME_MAX, || {
+        let has_resumed = becomes_so(RESUME_MAX, || {
             let reply = connection.ask(&["SET", "r:new", &large, "PX", "3000000"]);
             matches!(reply, Ok(Reply::Status(_)))
         });

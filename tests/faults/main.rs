@@ -18,7 +18,6 @@ mod mount;
 mod op;
 mod options;
 mod pairs;
-mod pause;
 mod phase;
 mod place;
 mod places;

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use crate::check::Bench;
 use crate::examine::{Finding, Rule};
-use crate::pause::{pause, wait_until};
 use crate::place::{Image, Place};
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, START_TRACE, Subject};
 use crate::traffic::{Came, Traffic, streams};
+use quorlock_tests::waiting::{becomes_so, pause};
 
 /// A phase of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Stage {
         if !came.is_fine() {
             return Err(io::Error::other(format!("preparing failed: {came:?}")));
         }
-        wait_until(PHASE_MAX, || self.place.is_prepared());
+        becomes_so(PHASE_MAX, || self.place.is_prepared());
         if self.base_is_killed() {
             node.kill();
         } else {
@@ -202,7 +202,7 @@ impl Stage {
         let launch = self.launch.clone().injecting(injection.clone());
         let mut node = launch.start(&self.place)?;
         if node.listening().is_ok() {
-            wait_until(PHASE_MAX, || self.place.is_prepared() || node.has_ended());
+            becomes_so(PHASE_MAX, || self.place.is_prepared() || node.has_ended());
         }
         played.ended = node.has_ended().then(|| node.end(PHASE_MAX)).flatten();
         node.kill();
@@ -218,7 +218,7 @@ impl Stage {
     ) -> io::Result<()> {
         let mut node = self.launch.start(&self.place)?;
         let address = listening(&mut node)?;
-        wait_until(PHASE_MAX, || self.place.is_prepared());
+        becomes_so(PHASE_MAX, || self.place.is_prepared());
         if self.phase == Phase::Stop {
             write(address, 4, 3, played);
         }
@@ -283,14 +283,14 @@ impl Stage {
                 node.end(SYNC_OF_A_SECOND);
             }
             Phase::Rotate if is_log_thread(thread) => {
-                wait_until(PHASE_MAX, || node.has_ended() || has_more());
+                becomes_so(PHASE_MAX, || node.has_ended() || has_more());
                 // The name may be there although making it durable failed.
                 node.end(Duration::from_millis(30));
             }
             Phase::Compact | Phase::Rewrite if is_log_thread(thread) => {
                 // Everything older than the checkpoint is removed, oldest first.
                 let is_gone = |(path, _): &(PathBuf, u64)| !path.exists();
-                wait_until(PHASE_MAX, || {
+                becomes_so(PHASE_MAX, || {
                     node.has_ended() || before.iter().rev().skip(2).all(is_gone)
                 });
                 node.end(Duration::from_millis(30));
@@ -312,7 +312,7 @@ fn rewrite(address: SocketAddr, played: &mut Played) {
         played.finding.flaw(format!("BGREWRITEAOF answered {text}"));
     }
     write(address, 4, 3, played);
-    wait_until(PHASE_MAX, || {
+    becomes_so(PHASE_MAX, || {
         let info = Connection::open(address)
             .and_then(|mut connection| connection.ask(&["INFO", "persistence"]));
         info.map_or(true, |text| {
@@ -359,7 +359,7 @@ fn write(address: SocketAddr, rounds: usize, depth: usize, played: &mut Played) 
 
 /// A node whose log has failed acknowledges nothing any more, to nobody, and ends.
 fn await_fail_stop(node: &mut Subject, address: SocketAddr, played: &mut Played) {
-    let has_ended = wait_until(FAIL_STOP_MAX, || {
+    let has_ended = becomes_so(FAIL_STOP_MAX, || {
         let reply = Connection::open(address)
             .and_then(|mut late| late.ask(&["SET", "a:late", "1", "PX", "60000"]));
         if matches!(reply, Ok(Reply::Status(_))) {

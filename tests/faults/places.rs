@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
-use crate::pause::wait_until;
 use crate::phase::{PHASE_MAX, listening};
 use crate::place::Place;
 use crate::resp::{Connection, Reply};
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Ended, Launch, Mode};
 use crate::traffic::{Traffic, streams};
+use quorlock_tests::waiting::becomes_so;
 
 const KIND: &str = "unusable directory";
 
@@ -94,7 +94,7 @@ fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::
     let mut connection = Connection::open(address)?;
     let set = ["SET", "k", "v", "PX", "60000"];
     connection.ask(&set)?;
-    wait_until(PHASE_MAX, || place.is_prepared());
+    becomes_so(PHASE_MAX, || place.is_prepared());
     if is_all {
         fs::remove_dir_all(place.data())?;
     } else {

@@ -8,7 +8,6 @@ use quorlock_tests::history::observed_now;
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Finding, Rule, examine};
-use crate::pause::{pause, wait_until};
 use crate::phase::{PHASE_MAX, listening};
 use crate::place::Place;
 use crate::resp::{Connection, Reply};
@@ -16,6 +15,7 @@ use crate::strace::{Attached, Injection};
 use crate::stream::{Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::Traffic;
+use quorlock_tests::waiting::{becomes_so, pause};
 
 const KIND: &str = "slow sync";
 
@@ -77,7 +77,7 @@ impl Slowed {
         if !came.is_fine() {
             return Err(io::Error::other(format!("preparing failed: {came:?}")));
         }
-        wait_until(PHASE_MAX, || place.is_prepared());
+        becomes_so(PHASE_MAX, || place.is_prepared());
         let effect = format!("delay_enter={}", delay.as_micros());
         let injection = Injection::new("fdatasync,fsync", &effect, "1+");
         let trace = place.file("attach.trace");

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::pause::wait_until;
 use crate::subject::signal;
+use quorlock_tests::waiting::becomes_so;
 
 /// What happens at which call.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ impl Attached {
             .stdout(Stdio::null())
             .stderr(fs::File::create(&said)?);
         let mut strace = command.spawn()?;
-        let is_attached = wait_until(ATTACH_MAX, || {
+        let is_attached = becomes_so(ATTACH_MAX, || {
             // It has ended if it may not attach, or if what it attaches to is gone.
             are_traced(process, thread.map(|_| task)) || !matches!(strace.try_wait(), Ok(None))
         });
@@ -127,7 +127,7 @@ impl Drop for Attached {
     fn drop(&mut self) {
         // SIGTERM lets it detach; the traced process goes on.
         signal(&self.strace, rustix::process::Signal::TERM);
-        let has_ended = wait_until(ATTACH_MAX, || !matches!(self.strace.try_wait(), Ok(None)));
+        let has_ended = becomes_so(ATTACH_MAX, || !matches!(self.strace.try_wait(), Ok(None)));
         if !has_ended {
             let _ = self.strace.kill();
             let _ = self.strace.wait();
@@ -190,7 +190,7 @@ fn thread_named(process: u32, name: &str) -> io::Result<u32> {
     };
     let mut found = Ok(None);
     // A thread names itself once it runs.
-    wait_until(THREAD_MAX, || {
+    becomes_so(THREAD_MAX, || {
         found = tasks(process).map(|tasks| tasks.into_iter().find(is_named));
         !matches!(found, Ok(None))
     });

@@ -318,7 +318,11 @@ impl Random {
 }
 
 /// What the node's refusals say that are given before a command is executed.
-const REFUSALS: [&str; 3] = ["the log has no room", "takes no part", "grants no more"];
+const REFUSALS: [&str; 3] = [
+    "the log has no room",
+    "in its restart delay",
+    "grants no more",
+];
 
 /// Longer than the `restart-delay-max` of all nodes here.
 const BEYOND: Duration = Duration::from_secs(3 * 3_600);

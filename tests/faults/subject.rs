@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::pause::wait_until;
 use crate::place::Place;
 use crate::strace::{self, Injection};
+use quorlock_tests::waiting::becomes_so;
 
 /// `appendfsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Subject {
     /// Waits until the node says where it listens; how it ended if it does not come that far.
     pub(crate) fn listening(&mut self) -> Result<SocketAddr, Ended> {
         let mut address = None;
-        let has_come = wait_until(START_MAX, || {
+        let has_come = becomes_so(START_MAX, || {
             address = address_in(&self.said());
             address.is_some() || self.has_ended()
         });
@@ -184,7 +184,7 @@ impl Subject {
 
     /// Waits for the end; `None` if it does not come in time.
     pub(crate) fn end(&mut self, max: Duration) -> Option<Ended> {
-        wait_until(max, || self.has_ended());
+        becomes_so(max, || self.has_ended());
         self.ended
     }
 

@@ -66,7 +66,7 @@ fn tear(bench: &Bench, mode: Mode, is_survived: bool, bytes: u64) -> io::Result<
     let mut streams = streams(9, SMALL);
     let mut traffic = Traffic::open(address, &streams)?;
     let mut came = traffic.run(&mut streams, 6, 3);
-    crate::pause::wait_until(crate::phase::PHASE_MAX, || place.is_prepared());
+    quorlock_tests::waiting::becomes_so(crate::phase::PHASE_MAX, || place.is_prepared());
     let end = segment::end_of_frames(&segment::newest(&place)?)?;
     limit(&node, end + bytes)?;
     streams.iter_mut().for_each(|stream| {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use quorlock_tests::waiting::{becomes_so, pause};
 use tempfile::TempDir;
 
 /// A node as a process; it is killed when dropped.
@@ -70,14 +71,12 @@ impl FloodedNode {
             has_password,
             _folder: folder,
         };
-        let end = Instant::now() + START_MAX;
-        let mut client = loop {
-            match node.arrive() {
-                Ok(client) => break client,
-                Err(error) if Instant::now() > end => return Err(error),
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        };
+        let mut arrived = Err(io::ErrorKind::TimedOut.into());
+        becomes_so(START_MAX, || {
+            arrived = node.arrive();
+            arrived.is_ok()
+        });
+        let mut client = arrived?;
         let value = "v".repeat(1_000_000);
         let set = format!(
             "*5\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$1000000\r\n{value}\r\n$2\r\nPX\r\n$6\r\n900000\r\n"
@@ -159,7 +158,7 @@ fn watch(is_over: &AtomicBool, address: SocketAddr, has_password: bool) -> Seen 
                 Err(_) => seen.refused += 1,
             }
         }
-        std::thread::sleep(Duration::from_millis(5));
+        pause(Duration::from_millis(5));
     }
     seen
 }

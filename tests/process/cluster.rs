@@ -3,7 +3,8 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::{Place, await_end, lives, pids, send, wait_until};
+use crate::place::{Place, await_end, lives, pids, send};
+use quorlock_tests::waiting::eventually;
 
 fn identities(ready: &Value) -> Vec<(String, String)> {
     let nodes = ready["nodes"].as_array().unwrap().iter();
@@ -101,7 +102,7 @@ fn with_always_a_killed_node_serves_again_at_once() {
     let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
     place.succeed(&["cluster", "kill", "1"]);
     let restarted = place.succeed(&["cluster", "restart", "1"]);
-    assert!(restarted.ends_with("it serves\n"), "{restarted}");
+    assert!(restarted.ends_with("it serves locks\n"), "{restarted}");
     place.succeed(&["release", "a", token.trim()]);
 }
 
@@ -111,7 +112,7 @@ fn a_clean_restart_needs_no_delay() {
     place.up(&["--nodes", "1", "--base-port", "0"]);
     let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
     place.succeed(&["cluster", "restart", "1"]);
-    wait_until("the node serves", || place.states() == ["serving"]);
+    eventually("the node serves", || place.states() == ["serving"]);
     place.succeed(&["release", "a", token.trim()]);
 }
 
@@ -149,7 +150,7 @@ fn nodes_do_not_outlive_a_killed_supervisor() {
     place.succeed(&["cluster", "pause", "2"]);
     send(place.supervisor(), Signal::KILL);
     await_end(place.supervisor());
-    wait_until("the nodes end", || {
+    eventually("the nodes end", || {
         pids(&first).into_iter().all(|pid| !lives(pid))
     });
     assert_eq!(place.states(), ["down", "down", "down"]);
@@ -178,7 +179,7 @@ fn a_detached_cluster_lives_on_and_an_ephemeral_one_leaves_nothing() {
     place.succeed(&["run", "a", "--", "true"]);
     place.succeed(&["cluster", "down"]);
     let pid = status["pid"].as_u64().unwrap();
-    wait_until("the supervisor ends", || !lives(pid));
+    eventually("the supervisor ends", || !lives(pid));
     assert!(!directory.exists() && !place.file(".quorlock").exists());
 }
 
@@ -239,7 +240,7 @@ fn a_second_ctrl_c_kills_what_does_not_stop() {
     let hung = Pid::from_raw(i32::try_from(pids[0]).unwrap()).unwrap();
     kill_process(hung, Signal::STOP).unwrap();
     send(place.supervisor(), Signal::INT);
-    wait_until("the other node stops", || !lives(pids[1]));
+    eventually("the other node stops", || !lives(pids[1]));
     assert!(lives(pids[0]));
     send(place.supervisor(), Signal::INT);
     await_end(place.supervisor());

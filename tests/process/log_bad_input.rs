@@ -12,7 +12,9 @@ use quorlock_tests::binary;
 use quorlock_tests::node_process::NodeProcess;
 
 use crate::log::Logged;
-use crate::place::{Place, await_end, free_port, wait_until};
+use crate::place::{Place, await_end};
+use quorlock_tests::node_process::free_port;
+use quorlock_tests::waiting::eventually;
 
 #[test]
 fn garbage_behind_the_end_is_a_break_and_takes_no_lock_away() {
@@ -128,11 +130,11 @@ fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     let mut node = command.spawn().unwrap();
     let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
-    wait_until("the node answers", || ask(&["PING"]).is_ok());
+    eventually("the node answers", || ask(&["PING"]).is_ok());
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     // Making the next segment would fail as well, with words of its own.
     let ahead = place.file("data/segment-0000000002.log");
-    wait_until("the next segment is made", || ahead.exists());
+    eventually("the next segment is made", || ahead.exists());
     fs::remove_dir_all(place.file("data")).unwrap();
     let reply = ask(&["SET", "after", "t", "PX", "30000"]);
     let is_granted = reply.as_ref().is_ok_and(|reply| reply == "+OK");
@@ -231,14 +233,14 @@ fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
     let words = ["--port", &port.to_string(), "--bind", "127.0.0.1"];
     let mut node = start_unprivileged(&place, 0o700, &words);
     let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
-    wait_until("the node answers", || ask(&["PING"]).is_ok());
+    eventually("the node answers", || ask(&["PING"]).is_ok());
     let ahead = place.file("data/segment-0000000002.log");
-    wait_until("the next segment is made", || ahead.exists());
+    eventually("the next segment is made", || ahead.exists());
     fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o000)).unwrap();
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     let value = "v".repeat(60_000);
     let mut asked = 0;
-    wait_until("the node ends", || {
+    eventually("the node ends", || {
         let _granted_or_not = ask(&["SET", "lock", &value, "PX", "30000"]);
         asked += 1;
         node.try_wait().unwrap().is_some()

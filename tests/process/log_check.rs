@@ -74,7 +74,7 @@ fn a_torn_last_frame_is_a_break_that_a_start_copes_with() {
     for part in [
         "checksum does not match",
         "leaves it out",
-        "takes no part for",
+        "serves no locks for",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

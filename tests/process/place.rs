@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use quorlock_tests::binary;
-use quorlock_tests::history::observed_now;
+use quorlock_tests::waiting::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -83,7 +82,7 @@ impl Place {
             .stdout(output.try_clone().unwrap())
             .stderr(output);
         self.clusters.push(command.spawn().unwrap());
-        wait_until("the cluster is ready", || {
+        eventually("the cluster is ready", || {
             let ended = self.clusters.last_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "it ended:\n{}", self.up_output());
             ready.exists()
@@ -136,18 +135,9 @@ impl Ended {
     }
 }
 
-/// Waits for something another process does.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = observed_now() + PATIENCE;
-    while !is_so() {
-        assert!(observed_now() < end, "not in time: {what}");
-        pause(Duration::from_millis(5));
-    }
-}
-
 /// Waits for a child's end.
 pub(crate) fn await_end(child: &mut Child) -> std::process::ExitStatus {
-    wait_until("the process ends", || child.try_wait().unwrap().is_some());
+    eventually("the process ends", || child.try_wait().unwrap().is_some());
     child.wait().unwrap()
 }
 
@@ -170,12 +160,6 @@ pub(crate) fn send(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// A port nobody uses now.
-pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 /// The process ids of a cluster's nodes.
 pub(crate) fn pids(ready: &Value) -> Vec<u64> {
     let nodes = ready["nodes"].as_array().unwrap();
@@ -184,13 +168,3 @@ pub(crate) fn pids(ready: &Value) -> Vec<u64> {
         .map(|node| node["pid"].as_u64().unwrap())
         .collect()
 }
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "another process: its time cannot be moved"
-)]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -9,7 +9,9 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
-use crate::place::{Place, await_end, free_port, send, wait_until};
+use crate::place::{Place, await_end, send};
+use quorlock_tests::node_process::free_port;
+use quorlock_tests::waiting::eventually;
 
 /// A node as a process: its directory, and what it has written since it was started.
 struct Node {
@@ -55,7 +57,7 @@ impl Node {
     }
 
     fn await_line(&mut self, place: &Place, part: &str) -> String {
-        wait_until(part, || {
+        eventually(part, || {
             let ended = self.process.try_wait().unwrap();
             let output = self.output(place);
             assert!(
@@ -126,15 +128,16 @@ fn is_there(program: &str) -> bool {
 }
 
 #[test]
-fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
+fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     let place = Place::new();
     let mut node = start(&place, "data", &[]);
     let line = node.await_line(&place, "incarnation 1:");
-    assert!(line.contains(" # node "), "a warning: {line}");
-    assert!(line.contains(
-        "last stop unknown (empty data directory, unknown past), clean: unknown; no restart delay."
-    ));
-    node.await_line(&place, "takes part (incarnation 1)");
+    assert!(line.contains(" * node "), "no warning: {line}");
+    assert!(
+        line.ends_with("incarnation 1: new node; no restart delay"),
+        "{line}"
+    );
+    node.await_line(&place, "serves locks (incarnation 1)");
     assert!(node.ask("SET a t NX PX 300").starts_with("+OK"));
     node.kill();
 
@@ -142,16 +145,17 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
     let line = node.await_line(&place, "incarnation 2:");
     for part in [
         " # node ",
-        "last stop unclean (unclean stop), clean: no; it takes no part for 316 ms of a restart delay of 316 ms",
+        "last stop: unclean stop; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
         "because of: unclean stop. That is until about ",
-        " UTC, if nobody sets this machine's clock. [cause unclean, weakest mode everysec, promise 300 ms, \
+        " UTC, if nobody sets this machine's clock. [stop unclean, clean no, cause unclean, weakest mode everysec, TTL bound 300 ms, \
          cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same place yes, log whole yes, ",
     ] {
         assert!(line.contains(part), "{part}\n{line}");
     }
-    let line = node.await_line(&place, "took part again after ");
-    let waited = line.split("after ").nth(1).unwrap();
-    let waited: u64 = waited.split(' ').next().unwrap().parse().unwrap();
+    let line = node.await_line(&place, "serves locks again after ");
+    let info = node.ask("INFO restart");
+    let field = |line: &str| line.strip_prefix("restart_waited_ms:")?.parse().ok();
+    let waited: u64 = info.lines().find_map(field).unwrap();
     assert!((316..5_000).contains(&waited), "{line}");
     assert!(line.contains("(incarnation 2, restart delay because of: unclean stop)"));
     node.stop();
@@ -159,7 +163,7 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_takes_part() {
     let mut node = start(&place, "data", &["--metrics-port", "0"]);
     let line = node.await_line(&place, "incarnation 3:");
     assert!(line.contains(" * node "), "no warning: {line}");
-    assert!(line.contains("last stop clean (clean stop), clean: yes; no restart delay."));
+    assert!(line.contains("last stop: clean stop; no restart delay. [stop clean, clean yes,"));
     let line = node.await_line(&place, "metrics at http://127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap();
     let port: u16 = port.split('/').next().unwrap().parse().unwrap();
@@ -206,7 +210,7 @@ fn what_real_tools_put_back_is_noticed() {
         }
         let mut node = start(&place, "data", &[]);
         let line = node.await_line(&place, "incarnation 2:");
-        for part in ["last stop moved", "for 61210 ms", "same place no"] {
+        for part in ["[stop moved,", "for another 61.", "same place no"] {
             assert!(line.contains(part), "{steps:?}: {part}\n{line}");
         }
         assert!(node.ask("GET a").starts_with("-RESTARTDELAY"), "{steps:?}");
@@ -235,7 +239,7 @@ fn another_machine_id_is_another_machine() {
     }
     let mut node = start_in(&place, "data", &[], &inside);
     let line = node.await_line(&place, "incarnation 3:");
-    assert!(line.contains("last stop moved"), "{line}");
+    assert!(line.contains("[stop moved,"), "{line}");
     node.stop();
 }
 
@@ -275,7 +279,7 @@ fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
     let mut node = start(&place, "data", &[]);
     let line = node.await_line(&place, "incarnation 3:");
     assert!(
-        line.contains("last stop clean"),
+        line.contains("[stop clean,"),
         "the same file, at home again: {line}"
     );
     node.stop();

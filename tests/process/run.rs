@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::place::{Ended, Place, await_end, free_port, lives, send, wait_until};
+use crate::place::{Ended, Place, await_end, lives, send};
+use quorlock_tests::node_process::free_port;
+use quorlock_tests::waiting::eventually;
 
 fn cluster() -> Place {
     let mut place = Place::new();
@@ -151,7 +153,7 @@ fn signals_reach_the_command() {
             .unwrap()
             .contains(text)
     };
-    wait_until("the command runs", || printed("started"));
+    eventually("the command runs", || printed("started"));
     send(&child, Signal::USR1);
     assert_eq!(await_end(&mut child).code(), Some(3));
     assert!(printed("heard"));
@@ -171,12 +173,12 @@ fn the_command_dies_with_a_killed_wrapper() {
     ];
     let mut child = place.command(&words).stdout(output).spawn().unwrap();
     let printed = || fs::read_to_string(place.file("out")).unwrap();
-    wait_until("the command runs", || printed().ends_with('\n'));
+    eventually("the command runs", || printed().ends_with('\n'));
     let pid: u64 = printed().trim().parse().unwrap();
     assert!(lives(pid));
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the command dies", || !lives(pid));
+    eventually("the command dies", || !lives(pid));
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn the_loss_of_the_lock_stops_the_command() {
         let mut command = place.command(&words);
         let child = command.stdout(output).spawn().unwrap();
         let printed = || fs::read_to_string(place.file("out")).unwrap();
-        wait_until("the command runs", || printed().contains("started"));
+        eventually("the command runs", || printed().contains("started"));
         take_away(&place, "lost", 3);
         let ended = Ended::of(child.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(70), "{}", ended.stderr);
@@ -211,7 +213,7 @@ fn a_loss_seen_only_at_the_release_is_no_success() {
         let words = ["run", &name, "--ttl", "1h", "--", "sh", "-c", script];
         let child = place.command(&words).stdout(output).spawn().unwrap();
         let printed = || fs::read_to_string(place.file("out")).unwrap();
-        wait_until("the command runs", || printed().contains("started"));
+        eventually("the command runs", || printed().contains("started"));
         take_away(&place, &name, count);
         fs::write(place.file("go"), "").unwrap();
         let ended = Ended::of(child.wait_with_output().unwrap());
@@ -240,7 +242,7 @@ fn a_wait_without_a_quorum_says_why_and_goes_on() {
     let output = fs::File::create(&errors).unwrap();
     let mut child = place.command(&words).stderr(output).spawn().unwrap();
     let said = || fs::read_to_string(&errors).unwrap();
-    wait_until("it says why", || said().contains("unreachable"));
+    eventually("it says why", || said().contains("unreachable"));
     assert!(said().contains("still waiting"), "{}", said());
     assert!(child.try_wait().unwrap().is_none());
     send(&child, Signal::TERM);
@@ -279,7 +281,7 @@ fn waiting_can_be_broken_off() {
     place.succeed(&["acquire", "a", "--ttl", "1h"]);
     let child = place.command(&["run", "a", "--", "true"]).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
-    wait_until("it listens to SIGTERM", || catches_sigterm(&status));
+    eventually("it listens to SIGTERM", || catches_sigterm(&status));
     send(&child, Signal::TERM);
     let ended = Ended::of(child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(143), "{}", ended.stderr);

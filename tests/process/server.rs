@@ -9,7 +9,9 @@ use std::process::Child;
 use quorlock_tests::binary;
 use rustix::process::Signal;
 
-use crate::place::{Place, await_end, free_port, send, wait_until};
+use crate::place::{Place, await_end, send};
+use quorlock_tests::node_process::free_port;
+use quorlock_tests::waiting::eventually;
 
 /// Starts a node in `data`, with its output in `out`.
 fn start(place: &Place, words: &[&str]) -> Child {
@@ -27,7 +29,7 @@ fn output(place: &Place) -> String {
 }
 
 fn await_ready(place: &Place) {
-    wait_until("the node is ready", || {
+    eventually("the node is ready", || {
         output(place).contains("* Ready to accept connections tcp")
     });
 }

@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use quorlock_tests::binary;
 
-use crate::place::{Place, await_end, wait_until};
+use crate::place::{Place, await_end};
+use quorlock_tests::waiting::eventually;
 
 /// A shell script on a terminal of its own.
 struct Session {
@@ -43,7 +44,7 @@ impl Session {
     }
 
     fn shows(&self, text: &str) {
-        wait_until(text, || {
+        eventually(text, || {
             fs::read_to_string(&self.output).unwrap().contains(text)
         });
     }

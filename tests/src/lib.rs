@@ -9,3 +9,4 @@ pub mod binary;
 pub mod crash;
 pub mod history;
 pub mod node_process;
+pub mod waiting;

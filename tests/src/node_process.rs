@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary;
-use crate::history::observed_now;
+use crate::waiting::becomes_so;
 
 const START_MAX: Duration = Duration::from_secs(20);
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -83,15 +83,8 @@ impl NodeProcess {
         let errors = log.try_clone().expect("a file can be opened twice");
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         self.process = Some(command.spawn().expect("the program can be started"));
-        let end = observed_now() + START_MAX;
-        while self.ask(&["PING"]).is_err() {
-            assert!(
-                observed_now() < end,
-                "the node does not answer:\n{}",
-                self.log()
-            );
-            pause();
-        }
+        let answers = becomes_so(START_MAX, || self.ask(&["PING"]).is_ok());
+        assert!(answers, "the node does not answer:\n{}", self.log());
     }
 
     /// `kill -9`: nothing is flushed, nothing is said.
@@ -111,18 +104,12 @@ impl NodeProcess {
         let mut process = self.process.take().expect("the node runs");
         let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("a process id"), Signal::TERM).expect("the node can be signalled");
-        let end = observed_now() + STOP_MAX;
-        let status = loop {
-            if let Some(status) = process.try_wait().expect("a child can be waited for") {
-                break status;
-            }
-            assert!(
-                observed_now() < end,
-                "the node does not end:\n{}",
-                self.log()
-            );
-            pause();
-        };
+        let mut ended = None;
+        becomes_so(STOP_MAX, || {
+            ended = process.try_wait().expect("a child can be waited for");
+            ended.is_some()
+        });
+        let status = ended.unwrap_or_else(|| panic!("the node does not end:\n{}", self.log()));
         assert!(
             status.success(),
             "the node ended with {status}:\n{}",
@@ -215,15 +202,13 @@ impl Drop for NodeProcess {
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "another process: its time cannot be moved"
-)]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(10));
-}
-
-fn free_port() -> u16 {
+/// A port nobody uses now, for what has to be named before it is there: a node that keeps its port
+/// over restarts, or one that nobody may answer for.
+///
+/// # Panics
+///
+/// If the system has none.
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     listener
         .local_addr()

@@ -185,9 +185,9 @@ const MAY_SATURATE: [(&str, &str); 6] = [
     ("client/src/clock.rs", "saturated"),
     ("server/engine/src/time.rs", "saturated"),
     ("server/src/clock.rs", "saturated"),
-    ("server/src/net/guard.rs", "memory_limit_bytes"),
-    ("server/src/net/limits.rs", "unlimited_output_bytes"),
-    ("server/src/net/listener.rs", "bind"),
+    ("server/src/event_loop/guard.rs", "memory_limit_bytes"),
+    ("server/src/event_loop/limits.rs", "unlimited_output_bytes"),
+    ("server/src/runtime/listener.rs", "bind"),
 ];
 
 fn lines_with(source: &Source, word: &str, advice: &str) -> Vec<String> {
@@ -283,7 +283,7 @@ mod tests {
             text: text.into(),
         };
         let reads = "let now = SystemClock.raw_ns();";
-        assert_eq!(clock_seam(&at("server/src/node/commit.rs", reads)).len(), 1);
+        assert_eq!(clock_seam(&at("server/src/core/commit.rs", reads)).len(), 1);
         for path in [
             "server/src/clock/system.rs",
             "server/tests/x.rs",

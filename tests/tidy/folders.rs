@@ -1,6 +1,6 @@
 //! ARCHITECTURE.md names every folder, and every folder it names exists.
 //!
-//! A folder is named by a code span that ends with a slash, such as `server/src/net/`.
+//! A folder is named by a code span that ends with a slash, such as `server/src/core/`.
 
 use std::collections::BTreeSet;
 

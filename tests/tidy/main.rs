@@ -1,12 +1,14 @@
 //! The house rules, checked over the whole repository: openings, lengths, marks, letters, names,
-//! arrows between packages, the map of folders, links.
+//! arrows between packages, circles inside them, the map of folders, links.
 //!
 //! Each check is a function from sources to problems, with tests of its own that see it fail.
 //! What the compiler, clippy and rustfmt can check is left to them.
 
 mod arrows;
 mod checks;
+mod circles;
 mod folders;
+mod imports;
 mod links;
 mod scan;
 mod tree;
@@ -80,6 +82,11 @@ fn no_number_is_made_up() {
 #[test]
 fn arrows_between_packages_point_one_way() {
     every_file(arrows::arrows);
+}
+
+#[test]
+fn no_file_and_no_folder_uses_another_in_a_circle() {
+    whole_tree(circles::circles);
 }
 
 #[test]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use quorlock_tests::history::observed_now;
 use quorlock_tests::node_process::NodeProcess;
+use quorlock_tests::waiting::{eventually, pause};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 use crate::Case;
-use crate::world::{World, namespace, pause};
+use crate::world::{World, namespace};
 
 pub(crate) const ALL: &[Case] = &[
     Case {
@@ -119,7 +120,7 @@ impl Stage {
         digits.parse().expect("an integer reply")
     }
 
-    /// What the node says is left of its restart delay; 0 if it takes part.
+    /// What the node says is left of its restart delay; 0 if it serves locks.
     fn delay_ms(&self) -> i64 {
         let reply = self.ask("EXISTS a");
         let Some(rest) = reply.split("for another ").nth(1) else {
@@ -163,9 +164,7 @@ impl Stage {
         let left = self.delay_ms();
         // The machine went down: the cap counts, not the lock's 3 s.
         assert!((1..=CAP_DELAY_MS).contains(&left), "{left} ms");
-        while self.delay_ms() > 0 {
-            pause(Duration::from_millis(20));
-        }
+        eventually("the delay ends", || self.delay_ms() == 0);
         let waited = observed_now() - started;
         assert!(waited >= Duration::from_millis(5_110), "{waited:?}");
     }

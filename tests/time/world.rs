@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// What the kernel shows a process. Offsets are those of a time namespace of its own; without
 /// any, and without a boot id, it is the machine's own world.
@@ -104,15 +103,6 @@ pub(crate) fn missing() -> Option<&'static str> {
     } else {
         Some("needs bind mounts over /proc, and time namespaces that a program enters with exec")
     }
-}
-
-/// Another process: its time cannot be moved.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "another process: its time cannot be moved"
-)]
-pub(crate) fn pause(time: Duration) {
-    std::thread::sleep(time);
 }
 
 const AHEAD: u32 = 100_000_000;

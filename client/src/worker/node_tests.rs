@@ -70,7 +70,7 @@ fn nothing_is_parked_behind_a_full_queue_and_what_is_owed_is_kept() {
 #[test]
 fn a_release_that_is_refused_for_a_while_is_sent_again() {
     for text in [
-        "RESTARTDELAY node ab takes no part for another 400 ms (unclean stop)",
+        "RESTARTDELAY 400 ab this node is in its restart delay (unclean stop)",
         "LOADING Redis is loading the dataset in memory",
     ] {
         let (node, clock) = node();

@@ -117,7 +117,7 @@ async fn every_attempt_has_a_token_of_its_own_and_is_released_before_the_next() 
 #[tokio::test]
 async fn nodes_that_refuse_say_why_at_once() {
     let nodes = FakeNode::five();
-    let delayed = "RESTARTDELAY node ab takes no part for another 5000 ms (unclean stop)";
+    let delayed = "RESTARTDELAY 5000 ab this node is in its restart delay (unclean stop)";
     nodes[0].set_mood(Mood::Refuses(delayed));
     nodes[1].set_mood(Mood::Refuses(
         "LOADING Redis is loading the dataset in memory",

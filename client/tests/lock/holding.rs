@@ -221,7 +221,7 @@ async fn a_release_that_a_loading_node_refused_is_made_up_for() {
     eventually("all nodes hold it", || holders(&nodes, "a") == 5);
     nodes[3].set_mood(Mood::Refuses("LOADING Redis is loading"));
     nodes[4].set_mood(Mood::Refuses(
-        "RESTARTDELAY node ab takes no part for another 300 ms (unclean stop)",
+        "RESTARTDELAY 300 ab this node is in its restart delay (unclean stop)",
     ));
     assert!(guard.release().await.released());
     eventually("both have refused", || {

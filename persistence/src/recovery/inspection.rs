@@ -214,9 +214,8 @@ impl Inspection {
                 begin: header::BLOCK_BYTES,
                 end,
             });
-            // Names lead back only, so this ends.
-            let is_earlier = header.previous_number < number && header.previous_number > 0;
-            next = is_earlier.then_some((header.previous_number, Some(header.previous_cut)));
+            // Names lead back only, since no other header is used; so this ends at one that is not there.
+            next = Some((header.previous_number, Some(header.previous_cut)));
         }
         parts.reverse();
         parts

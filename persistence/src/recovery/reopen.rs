@@ -5,7 +5,7 @@
 //! again as it was.
 
 use super::Recovery;
-use super::directory::{Directory, State};
+use super::directory::Directory;
 use super::rewrite;
 use super::scan::is_zero;
 use crate::appender::Appender;
@@ -163,7 +163,6 @@ pub(super) fn clear_unused(disk: &dyn Disk, directory: &mut Directory) -> Result
     let failed = |operation, name: &str, cause| {
         WriteError::Segment(DiskError::new(operation, disk.describe(name), cause))
     };
-    let newest_used = directory.newest_used().unwrap_or(0);
     for number in directory.unfinished.drain(..) {
         let name = segment_name::unfinished(number);
         disk.remove(&name)
@@ -172,9 +171,6 @@ pub(super) fn clear_unused(disk: &dyn Disk, directory: &mut Directory) -> Result
     while let Some(newest) = directory.segments.last_entry() {
         let (number, segment) = (*newest.key(), newest.get());
         let name = segment_name::segment(number);
-        if number <= newest_used || segment.state != State::Blank {
-            break;
-        }
         let content = segment
             .file
             .map()

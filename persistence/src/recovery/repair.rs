@@ -356,11 +356,8 @@ fn beyond(seen: Position) -> Position {
 }
 
 fn copy(disk: &dyn Disk, to: &str, bytes: &[u8]) -> std::io::Result<()> {
-    // A repair that was cut off may have left half a copy.
-    match disk.remove(to) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    // A repair that was cut off may have left half a copy. Where it cannot go, no new one can be made.
+    let _ = disk.remove(to);
     let file = disk.create(to)?;
     for (chunk, offset) in bytes.chunks(COPY_BYTES).zip((0..).step_by(COPY_BYTES)) {
         file.write_at(offset, chunk)?;

@@ -119,7 +119,10 @@ fn a_file_of_any_other_length_is_refused() {
         for length in (0..whole).chain([whole + 1, whole + 4096]) {
             let copy = broken(&disk, name, |bytes| bytes.resize(length, 0));
             match try_read(&copy) {
-                Err(RecoveryError::Damaged { file, .. }) => assert!(file.ends_with(name)),
+                Err(RecoveryError::Damaged { file, offset, .. }) => {
+                    assert!(file.ends_with(name));
+                    assert_eq!(offset, length.min(whole) as u64);
+                }
                 other => panic!("{name} of length {length}: {other:?}"),
             }
         }

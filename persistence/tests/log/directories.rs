@@ -126,6 +126,20 @@ fn what_has_the_name_of_a_segment_must_be_one() {
     }
 }
 
+/// Sparse: not one byte of it is on the disk.
+#[test]
+fn a_file_is_too_long_from_the_first_byte_beyond_the_longest_segment() {
+    for (bytes, is_too_long) in [(1 << 34, false), ((1 << 34) + 1, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = fs::File::create(directory.path().join(FIRST)).unwrap();
+        file.set_len(bytes).unwrap();
+        let disk = RealDisk::open(directory.path()).unwrap();
+        let error = Recovery::read(disk, &options()).unwrap_err().to_string();
+        let said = error.contains("more than any segment has");
+        assert_eq!(said, is_too_long, "{bytes}: {error}");
+    }
+}
+
 #[test]
 fn a_missing_segment_is_named() {
     for missing in [FIRST, SECOND] {
@@ -147,6 +161,33 @@ fn a_missing_segment_is_named() {
     );
 }
 
+/// Both segments are whole, and the older one ends where the newer one says; but it counts otherwise.
+#[test]
+fn a_first_segment_of_another_log_is_refused_also_where_it_is_as_long() {
+    let two_starts = |first: &[usize]| {
+        let disk = MemoryDisk::new();
+        let mut log = open(&disk);
+        for (number, length) in first.iter().enumerate() {
+            commit(&mut log, &payload(number, *length));
+        }
+        drop(log);
+        commit(&mut open(&disk), b"second start");
+        disk
+    };
+    // Frames of 144 bytes, and of 288.
+    let logs = [two_starts(&[104, 104]), two_starts(&[248])];
+    let firsts = logs.each_ref().map(|disk| content(disk, FIRST));
+    for (disk, first) in logs.iter().zip(firsts.into_iter().rev()) {
+        assert!(payloads(&read(disk)).len() > 1);
+        disk.edit(FIRST, |bytes| *bytes = first);
+        let error = try_read(disk).unwrap_err();
+        assert!(
+            matches!(&error, RecoveryError::Damaged { file, offset: 104, .. } if file.ends_with(SECOND)),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_segment_under_another_name_is_refused() {
     let disk = three_segments();
@@ -154,6 +195,10 @@ fn a_segment_under_another_name_is_refused() {
     let error = try_read(&disk).unwrap_err();
     assert!(
         error.to_string().contains("it says that it is segment 2"),
+        "{error}"
+    );
+    assert!(
+        matches!(error, RecoveryError::Damaged { offset: 64, .. }),
         "{error}"
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Disk, Inspection, Kind, MemoryDisk, Part, SegmentState};
+use quorlock_persistence::{Disk, Inspection, Kind, MemoryDisk, Part, RealDisk, SegmentState};
 use std::sync::Arc;
 
 /// Frames in four segments, several of them in the last one.
@@ -107,6 +107,46 @@ fn each_file_is_listed_with_what_it_is() {
     }
     assert_eq!(inspection.foreign(), ["notes.txt"]);
     assert_eq!(inspection.unfinished(), ["segment-0000000099.new"]);
+}
+
+#[test]
+fn a_folder_with_the_name_of_a_segment_is_listed_as_none() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join(FIRST)).unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let inspection = Inspection::open(disk).unwrap();
+    let states: Vec<_> = inspection.segments().iter().map(|it| &it.state).collect();
+    let no_file = SegmentState::Unusable("it is not a regular file".to_owned());
+    assert_eq!(states, [&no_file]);
+}
+
+#[test]
+fn what_ends_the_frames_of_a_segment_is_said() {
+    let (disk, _) = log_of_four();
+    let flaw = |disk: &MemoryDisk| {
+        let inspection = inspect(disk);
+        let newest = *inspection.stream().last().unwrap();
+        inspection.read(&newest).unwrap().flaw()
+    };
+    assert_eq!(flaw(&disk), None);
+    let newest = names(&disk).into_iter().max().unwrap();
+    let (begin, end) = frame_ranges(&disk, &newest)[0];
+    disk.edit(&newest, |bytes| bytes[end - 1] ^= 1);
+    let checksum = Some("a frame whose checksum does not match");
+    assert_eq!(flaw(&disk), checksum);
+    disk.edit(&newest, |bytes| bytes[begin..begin + 40].fill(0));
+    assert_eq!(flaw(&disk), Some("zeros where a frame should be"));
+    disk.edit(&newest, |bytes| bytes[begin] = 1);
+    let other = Some("bytes that are not a frame of this segment");
+    assert_eq!(flaw(&disk), other);
+}
+
+#[test]
+fn a_segment_is_named_for_people_also_where_it_is_not_there() {
+    let (disk, _) = log_of_four();
+    let inspection = inspect(&disk);
+    assert_eq!(inspection.file_of(2), inspection.segments()[1].file);
+    assert!(inspection.file_of(99).ends_with("segment-0000000099.log"));
 }
 
 #[test]

@@ -4,10 +4,11 @@
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Disk, Kind, MemoryDisk, Options, RecoveryError, Repair, Repaired, WriteError,
+    Disk, Kind, MemoryDisk, Options, RealDisk, RecoveryError, Repair, Repaired, WriteError,
 };
 use std::sync::Arc;
 
+const THIRD: &str = "segment-0000000003.log";
 const LOST: Kind = Kind::new(13);
 
 /// Ten frames in four segments, each synced on its own.
@@ -38,6 +39,7 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
         .into_iter()
         .map(|name| (name.clone(), content(disk, &name)))
         .collect();
+    let cut = plan(disk).unwrap().cut();
     let done = try_repair(disk).unwrap();
     let recovery = read(disk);
     let mut found = payloads(&recovery);
@@ -56,6 +58,11 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
     // Whatever is not in the log any more, or was cut, lies in the folder as it was.
     let folder = done.folder.trim_start_matches("memory:").to_owned();
     let now = names(disk);
+    if let Some((_, file, _)) = cut {
+        let name = file.trim_start_matches("memory:");
+        let (_, bytes) = before.iter().find(|(it, _)| it == name).unwrap();
+        assert_eq!(content(disk, &format!("{folder}/{name}")), *bytes, "{name}");
+    }
     let cut = recovery.frames().count();
     for (name, bytes) in before {
         let copy = format!("{folder}/{name}");
@@ -230,6 +237,59 @@ fn what_is_no_damage_is_not_repaired() {
     );
 }
 
+/// A start cuts the segment before its own: what nobody vouches for counts only in the newest one.
+#[test]
+fn the_last_frame_is_kept_only_where_nothing_can_have_cut_it_off() {
+    let whole = MemoryDisk::new();
+    commit(&mut open(&whole), b"first start");
+    let mut log = open(&whole);
+    log.appender.append(Kind::checkpoint_begin(9), 2, b"begin");
+    log.appender.append(Kind::checkpoint_end(11), 3, b"end");
+    commit(&mut log, b"durable");
+    commit(&mut log, b"last");
+    let older = whole.after_process_end();
+    assert!(log.preparer.prepare().unwrap());
+    drop(log);
+    let keeps_last_of = |disk: MemoryDisk, change: fn(&MemoryDisk)| {
+        change(&disk);
+        try_repair(&disk).unwrap();
+        let found = payloads(&read(&disk));
+        assert!(found.contains(&b"durable".to_vec()));
+        found.contains(&b"last".to_vec())
+    };
+    let older_is_damaged = |disk: &MemoryDisk| disk.edit(FIRST, |bytes| bytes.truncate(100));
+    assert!(keeps_last_of(older, older_is_damaged));
+    let keeps_last = |change| keeps_last_of(whole.after_process_end(), change);
+    assert!(keeps_last(|_| {}), "zeros were made ahead");
+    assert!(keeps_last(|disk| disk.remove(THIRD).unwrap()));
+    let used = |disk: &MemoryDisk| disk.edit(THIRD, |bytes| bytes[BLOCK] = 1);
+    assert!(!keeps_last(used));
+    let cut_short = |disk: &MemoryDisk| disk.edit(THIRD, |bytes| bytes.truncate(100));
+    assert!(!keeps_last(cut_short), "it may have been used");
+    let missing = |disk: &MemoryDisk| disk.rename(THIRD, "segment-0000000004.log").unwrap();
+    assert!(!keeps_last(missing), "the one before it is missing");
+}
+
+#[test]
+fn a_segment_of_zeros_goes_away_with_what_came_after_it() {
+    let (disk, all) = synced_log();
+    disk.edit(SECOND, |bytes| bytes.fill(0));
+    assert!(try_read(&disk).is_err());
+    let kept = repaired(&disk, &all);
+    assert!(kept > 0 && !names(&disk).contains(&SECOND.to_owned()));
+    assert_goes_on(&disk, kept);
+}
+
+#[test]
+fn what_only_has_the_name_of_a_segment_is_set_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join(SECOND)).unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let plan = Repair::plan(disk, &options()).unwrap();
+    assert_eq!(plan.set_aside(), [SECOND]);
+    assert_eq!(plan.newest_number(), 2);
+}
+
 #[test]
 fn a_plan_changes_nothing() {
     let (disk, _) = synced_log();
@@ -237,6 +297,9 @@ fn a_plan_changes_nothing() {
     disk.end_after(0);
     let plan = plan(&disk).unwrap();
     assert!(plan.cut().is_some() && !plan.set_aside().is_empty());
+    assert_eq!(plan.newest_node_time_ns(), 10, "also behind the gap");
+    assert_eq!(plan.newest_identity(), Some(identity(1)));
+    assert_eq!(plan.describe(), disk.describe(""));
     let mut seen = 0;
     plan.visit(|_| seen += 1).unwrap();
     assert_eq!(seen, 8, "also what lies behind the gap is looked at");

@@ -272,15 +272,19 @@ fn time_goes_on_in_the_same_boot_and_resumes_in_another() {
 
 #[test]
 fn the_ttl_bound_rises_in_steps_and_is_lowered_to_what_was_granted_lately() {
-    let mut bound = TtlBound::default();
-    assert_eq!(bound.raise(10 * SECOND), Some(10 * SECOND));
-    assert_eq!(bound.raise(9_500_000_000), None);
-    assert_eq!(bound.raise(10 * SECOND + 1), Some(11 * SECOND));
-    assert_eq!(bound.lower(), None, "the longest grant since is still 11 s");
-    bound.raise(250_000_000);
-    assert_eq!(bound.lower(), Some(300_000_000));
-    assert_eq!(bound.on_record_ns, 300_000_000);
-    assert_eq!(bound.raise(u64::MAX), Some(u64::MAX));
+    let mut promise = TtlBound::default();
+    assert_eq!(promise.raise(10 * SECOND), Some(10 * SECOND));
+    assert_eq!(promise.raise(9_500_000_000), None);
+    assert_eq!(promise.raise(10 * SECOND + 1), Some(11 * SECOND));
+    assert_eq!(
+        promise.lower(),
+        None,
+        "the longest grant since is still 11 s"
+    );
+    promise.raise(250_000_000);
+    assert_eq!(promise.lower(), Some(300_000_000));
+    assert_eq!(promise.on_record_ns, 300_000_000);
+    assert_eq!(promise.raise(u64::MAX), Some(u64::MAX));
 }
 
 #[test]
@@ -335,7 +339,7 @@ fn a_weaker_mode_counts_until_a_record_says_that_all_it_revealed_is_synced() {
     records.push((5, complete(Durability::Always)));
     let synced = history(&records);
     assert_eq!(synced.judge(&seen(6), &policy()).stop, Stop::Complete);
-    // And it is lowered again.
+    // And it sinks again.
     records.push((5, mode(Durability::No)));
     let lowered = history(&records);
     assert_eq!(lowered.judge(&seen(6), &policy()).stop, Stop::Unclean);
@@ -431,10 +435,10 @@ fn another_boot_after_an_unclean_stop_covers_the_cap_unless_the_disk_is_trusted(
         ..policy()
     };
     let unclean = history(&served(Durability::Everysec));
-    let [cap, bound] = [60, 10].map(|seconds| policy().stretch(seconds * SECOND));
-    assert_eq!(delay_ns(&unclean, &seen(5), &policy()), bound);
+    let [cap, promise] = [60, 10].map(|seconds| policy().stretch(seconds * SECOND));
+    assert_eq!(delay_ns(&unclean, &seen(5), &policy()), promise);
     assert_eq!(delay_ns(&unclean, &other_boot, &policy()), cap);
-    assert_eq!(delay_ns(&unclean, &other_boot, &trusting), bound);
+    assert_eq!(delay_ns(&unclean, &other_boot, &trusting), promise);
 }
 
 #[test]
@@ -462,86 +466,5 @@ fn recovered_keys_that_were_not_logged_are_waited_out_to_their_end() {
     assert_eq!(delay_ns(&owing, &seen(495), &policy()), shorter);
 }
 
-#[test]
-fn a_repaired_node_waits_for_the_longest_ttl_that_may_be_gone() {
-    let mut records = served(Durability::Always);
-    records.push((4, Record::Shutdown(None)));
-    records.push((4, Record::Lost(20 * SECOND)));
-    let repaired = history(&records);
-    let verdict = repaired.judge(&seen(5), &policy());
-    assert_eq!(verdict.stop, Stop::Lost);
-    // The cap in force was longer than what the repair could read.
-    assert_eq!(
-        delay_ns(&repaired, &seen(5), &policy()),
-        policy().stretch(60 * SECOND)
-    );
-    let lower = Policy {
-        cap_ns: SECOND,
-        ..policy()
-    };
-    assert!(delay_ns(&repaired, &seen(5), &lower) >= 60 * SECOND);
-    records.push((4, Record::Lost(300 * SECOND)));
-    records.push((4, Record::Lost(20 * SECOND)));
-    assert!(delay_ns(&history(&records), &seen(5), &lower) >= 300 * SECOND);
-    // Neither a trusted disk nor the same boot makes up for what was cut off, and a log of
-    // nothing else is no new node.
-    let trusting = Policy {
-        trusts_fsync: true,
-        vouches_for_first_start: true,
-        first_start_waits: false,
-        ..lower
-    };
-    let alone = history(&[(0, Record::Lost(7 * SECOND))]);
-    let nothing = Seen {
-        has_identity: false,
-        ..seen(1)
-    };
-    assert_eq!(alone.judge(&nothing, &trusting).stop, Stop::Lost);
-    assert!(delay_ns(&alone, &nothing, &trusting) >= 7 * SECOND);
-}
-
-#[test]
-fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
-    let mut records = served(Durability::Always);
-    records.push((4, Record::Lost(20 * SECOND)));
-    let owed = history(&records).judge(&seen(5), &policy()).delay;
-    assert_eq!(owed.map(|delay| delay.cause), Some(Stop::Lost));
-    records.push((5, start(Durability::Everysec, owed)));
-    // A crash inside the delay neither ends nor renews it.
-    let crashed = history(&records);
-    assert_eq!(crashed.judge(&seen(9), &policy()).delay, owed);
-    // A crash of the machine has it waited in full, and the reason stays.
-    let other_boot = Seen {
-        is_same_boot: false,
-        ..seen(9)
-    };
-    let again = crashed.judge(&other_boot, &policy());
-    assert_eq!(again.delay.map(|delay| delay.cause), Some(Stop::Lost));
-    assert!(delay_ns(&crashed, &other_boot, &policy()) >= 60 * SECOND);
-    // Also where something else makes it longer.
-    let elsewhere = Seen {
-        is_same_directory: false,
-        ..other_boot
-    };
-    let higher = Policy {
-        cap_ns: 600 * SECOND,
-        ..policy()
-    };
-    let longer = crashed.judge(&elsewhere, &higher).delay;
-    assert_eq!(longer.map(|delay| delay.cause), Some(Stop::Lost));
-    assert!(delay_ns(&crashed, &elsewhere, &higher) >= 600 * SECOND);
-    // Nor does a clean stop.
-    records.push((9, Record::Shutdown(owed)));
-    assert_eq!(history(&records).judge(&seen(10), &policy()).delay, owed);
-    // A start that waits for nothing, as an experiment, does not settle it either.
-    let mut experiment = records.clone();
-    experiment.truncate(5);
-    experiment.push((5, start(Durability::Everysec, None)));
-    let judged = history(&experiment).judge(&seen(6), &policy());
-    assert_eq!(judged.stop, Stop::Lost);
-    // Served: settled.
-    records.push((70, start(Durability::Everysec, owed)));
-    records.push((70, Record::Serving));
-    records.push((71, Record::Shutdown(None)));
-    assert_eq!(history(&records).judge(&seen(72), &policy()).delay, None);
-}
+#[path = "restart_repair_tests.rs"]
+mod repair;

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 
 use quorlock_engine::control::Boot;
 
+use crate::fnv::fnv;
+
 /// The boot this process runs in. `wall_us` makes the value unequal where even randomness lacks.
 pub(super) fn read(wall_us: u64) -> Boot {
     let id = fs::read_to_string(BOOT_ID);
@@ -57,19 +59,13 @@ fn fingerprint(boot_id: &str, namespace: Option<&str>) -> Option<Boot> {
     if digits != 32 {
         return None;
     }
-    let hash = namespace.map_or(0, |text| text.bytes().fold(FNV_BASIS, mix));
+    let hash = namespace.map_or(0, |text| fnv(text.bytes()));
     for (byte, part) in boot[8..].iter_mut().zip(hash.to_le_bytes()) {
         *byte ^= part;
     }
     Some(Boot(boot))
 }
 
-/// FNV-1a: a fingerprint that is kept on disk needs a hash that never changes.
-fn mix(hash: u64, byte: u8) -> u64 {
-    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-}
-
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const NAMESPACE: &str = "/proc/self/ns/time";
 const OFFSETS: &str = "/proc/self/timens_offsets";

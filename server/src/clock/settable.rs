@@ -79,7 +79,7 @@ impl SettableClock {
         self.change(|clocks| clocks.raw.rate_ppm = by_ppm);
     }
 
-    /// The wall clock is stepped, forwards or backwards; the others know nothing of it.
+    /// The wall clock is stepped, forwards or backwards; the others are not changed.
     pub fn step_wall(&self, by_us: i64) {
         self.change(|clocks| clocks.wall.set_by(by_us));
     }

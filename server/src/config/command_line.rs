@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::Config;
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, Origin};
 use super::file::Reader;
 use crate::protocol::words;
 
@@ -56,7 +56,7 @@ pub fn parse_command_line<S: AsRef<str>>(
         _ => options,
     };
     for line in option_lines(options) {
-        reader.apply_line(&mut config, &line, Place::CommandLine, 0)?;
+        reader.apply_line(&mut config, &line, Origin::CommandLine, 0)?;
     }
     reader.finish()?;
     Ok(Invocation::Serve(Box::new(config)))

@@ -1,8 +1,7 @@
 //! What a directive is: a row of one of the tables, and how a line naming it is treated.
 
 use super::error::Problem;
-use super::suggest::closest;
-use super::{Config, redis, table, warning};
+use super::{Config, warning};
 
 /// One directive. Adding one is adding one row.
 #[derive(Debug)]
@@ -30,9 +29,11 @@ enum Treatment {
     Used { set: Set, show: Show },
     /// Accepted with any value, without effect, with one notice.
     Inert,
+    /// The same for all names that begin with this one, which ends with `*`.
+    InertFamily,
     /// Only the default is what a node does; anything else is accepted with a notice.
     FixedWithNotice,
-    /// Only the default is what a node does; anything else would be unsafe or a lie.
+    /// Only the default is what a node does; anything else would be unsafe or untrue.
     FixedOrRefused,
     /// Always refused: there is no value of it that a node could honour.
     Refused,
@@ -74,18 +75,23 @@ impl Directive {
         }
     }
 
+    /// All directives whose names begin with `name` before its `*`.
+    pub(super) const fn inert_family(name: &'static str, summary: &'static str) -> Self {
+        Self {
+            treatment: Treatment::InertFamily,
+            ..Self::inert(name, "", summary)
+        }
+    }
+
     pub(super) const fn fixed_with_notice(
         name: &'static str,
         default: &'static str,
         summary: &'static str,
     ) -> Self {
         Self {
-            name,
-            default,
             allowed: default,
-            summary,
             treatment: Treatment::FixedWithNotice,
-            is_live: false,
+            ..Self::inert(name, default, summary)
         }
     }
 
@@ -95,12 +101,8 @@ impl Directive {
         summary: &'static str,
     ) -> Self {
         Self {
-            name,
-            default,
-            allowed: default,
-            summary,
             treatment: Treatment::FixedOrRefused,
-            is_live: false,
+            ..Self::fixed_with_notice(name, default, summary)
         }
     }
 
@@ -118,24 +120,17 @@ impl Directive {
 
     pub(super) const fn refused(name: &'static str, summary: &'static str) -> Self {
         Self {
-            name,
-            default: "",
             allowed: "nothing",
-            summary,
             treatment: Treatment::Refused,
-            is_live: false,
+            ..Self::inert(name, "", summary)
         }
     }
 
     pub(super) const fn include(summary: &'static str) -> Self {
-        let treatment = Treatment::Include;
         Self {
-            name: INCLUDE,
-            default: "",
             allowed: "a path",
-            summary,
-            treatment,
-            is_live: false,
+            treatment: Treatment::Include,
+            ..Self::inert(INCLUDE, "", summary)
         }
     }
 
@@ -162,20 +157,26 @@ impl Directive {
         matches!(self.treatment, Treatment::FixedOrRefused)
     }
 
-    /// Whether its value must not appear in messages.
+    /// Whether its value must not appear in messages. Among `tls-*` are passwords.
     pub(super) fn is_secret(&self) -> bool {
-        matches!(
-            self.name,
-            "requirepass"
-                | "masterauth"
-                | "user"
-                | "tls-key-file-pass"
-                | "tls-client-key-file-pass"
-        )
+        matches!(self.name, "requirepass" | "masterauth" | "user" | "tls-*")
+    }
+
+    /// Whether a name, in any case, means this directive.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(beginning) => name
+                .get(..beginning.len())
+                .is_some_and(|it| it.eq_ignore_ascii_case(beginning)),
+            None => self.name.eq_ignore_ascii_case(name),
+        }
     }
 
     pub(super) fn has_value(&self) -> bool {
-        !matches!(self.treatment, Treatment::Refused | Treatment::Include)
+        !matches!(
+            self.treatment,
+            Treatment::InertFamily | Treatment::Refused | Treatment::Include
+        )
     }
 
     /// The value in effect: for what has no effect it is what a node really does, not what was written.
@@ -205,7 +206,9 @@ impl Directive {
                 set(config, values)?;
                 Ok(warning::warning(config, self.name).map(str::to_owned))
             }
-            Treatment::Inert => Ok(Some(format!("accepted, without effect: {}", self.summary))),
+            Treatment::Inert | Treatment::InertFamily => {
+                Ok(Some(format!("accepted, without effect: {}", self.summary)))
+            }
             Treatment::FixedWithNotice | Treatment::FixedOrRefused if is_default => Ok(None),
             Treatment::FixedWithNotice => Ok(Some(format!(
                 "accepted, without effect, a node runs with '{} {}': {}",
@@ -221,22 +224,6 @@ impl Directive {
             )),
         }
     }
-}
-
-/// All directives: those a node uses first, in the order of `configs/node.conf`.
-pub fn directives() -> impl Iterator<Item = &'static Directive> {
-    table::USED.iter().chain(redis::FIXED).chain(redis::INERT)
-}
-
-/// The directive of that name, in any case.
-pub(super) fn named(name: &str) -> Option<&'static Directive> {
-    directives().find(|directive| directive.name.eq_ignore_ascii_case(name))
-}
-
-/// What to say about a name that neither Redis nor a node knows.
-pub(super) fn unknown(name: &str) -> Problem {
-    let suggestion = closest(name, directives().map(|directive| directive.name));
-    Problem::new("Bad directive or wrong number of arguments").with_suggestion(suggestion)
 }
 
 /// Defaults are written as in the file, where nothing is written as two quotes.

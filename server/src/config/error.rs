@@ -41,7 +41,7 @@ impl std::error::Error for Problem {}
 
 /// Where a line of configuration came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Origin {
     /// A line of the file named on the command line, or of standard input.
     File {
         /// Counted from 1.
@@ -56,8 +56,6 @@ pub enum Place {
     },
     /// `--directive value ...`.
     CommandLine,
-    /// [`super::Config::set`], for example through the builder of an embedded node.
-    Program,
 }
 
 /// Why there is no configuration. The text is complete: print it and exit with status 1.
@@ -80,7 +78,7 @@ pub enum ConfigError {
     /// A line that cannot be accepted.
     Line {
         /// Where it stands.
-        place: Place,
+        origin: Origin,
         /// The line itself, shortened and without control characters; passwords are hidden.
         text: String,
         /// Why.
@@ -105,22 +103,21 @@ impl fmt::Display for ConfigError {
                 path.display()
             ),
             Self::Line {
-                place,
+                origin,
                 text,
                 problem,
             } => {
                 let version = env!("CARGO_PKG_VERSION");
                 writeln!(f, "*** FATAL CONFIG FILE ERROR (Quorlock {version}) ***")?;
-                match place {
-                    Place::File { line } => {
+                match origin {
+                    Origin::File { line } => {
                         writeln!(f, "Reading the configuration file, at line {line}")?;
                     }
-                    Place::Included { path, line } => {
+                    Origin::Included { path, line } => {
                         let path = path.display();
                         writeln!(f, "Reading the configuration file '{path}', at line {line}")?;
                     }
-                    Place::CommandLine => writeln!(f, "Reading the command line")?,
-                    Place::Program => writeln!(f, "Reading a directive set by the program")?,
+                    Origin::CommandLine => writeln!(f, "Reading the command line")?,
                 }
                 write!(f, ">>> '{text}'\n{problem}")
             }

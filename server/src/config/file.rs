@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{Read, Take};
 use std::path::{Path, PathBuf};
 
-use super::directive::{INCLUDE, named};
-use super::error::{ConfigError, Place, Problem};
+use super::catalogue::named;
+use super::directive::INCLUDE;
+use super::error::{ConfigError, Origin, Problem};
 use super::{Config, value};
 use crate::protocol::words;
 
@@ -57,7 +58,7 @@ impl Reader {
         &mut self,
         config: &mut Config,
         line: &[u8],
-        place: Place,
+        origin: Origin,
         depth: usize,
     ) -> Result<(), ConfigError> {
         let line = line.trim_ascii();
@@ -65,7 +66,7 @@ impl Reader {
             return Ok(());
         }
         let refuse = |problem| ConfigError::Line {
-            place: place.clone(),
+            origin: origin.clone(),
             text: shown(line),
             problem,
         };
@@ -118,14 +119,14 @@ impl Reader {
     ) -> Result<(), ConfigError> {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line_number = index + 1;
-            let place = match included {
-                Some(path) => Place::Included {
+            let origin = match included {
+                Some(path) => Origin::Included {
                     path: path.to_owned(),
                     line: line_number,
                 },
-                None => Place::File { line: line_number },
+                None => Origin::File { line: line_number },
             };
-            self.apply_line(config, line, place, depth)?;
+            self.apply_line(config, line, origin, depth)?;
         }
         Ok(())
     }

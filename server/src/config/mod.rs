@@ -1,10 +1,11 @@
 //! The configuration of a node: redis.conf's grammar, resolved into values that cannot be wrong.
 //!
 //! `directive` says what a directive is, `table` lists the ones a node uses, `redis` the ones it only
-//! knows of, `file` and `command_line` read text. Every spelling goes through `Config::set`, so a
+//! knows of, `catalogue` finds one by its name, `file` and `command_line` read text. Every spelling goes through `Config::set`, so a
 //! value is checked in one place. It does not touch what it configures.
 
 mod bind;
+mod catalogue;
 mod clients;
 mod command_line;
 #[cfg(test)]
@@ -26,10 +27,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use bind::Bind;
+pub use catalogue::directives;
 pub use clients::{ClientMemory, OutputLimit, OutputLimits};
 pub use command_line::{Invocation, USAGE, parse_command_line};
-pub use directive::{Directive, directives};
-pub use error::{ConfigError, Place, Problem};
+pub use directive::Directive;
+pub use error::{ConfigError, Origin, Problem};
 pub use settings::{
     AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
     Supervised,
@@ -132,8 +134,8 @@ pub struct Config {
 /// Something the operator should read once, at start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// The directive it is about.
-    pub directive: &'static str,
+    /// The directive it is about, lower case.
+    pub directive: String,
     /// What to know about it, without the name.
     pub text: String,
 }
@@ -145,13 +147,13 @@ impl Config {
             .iter()
             .map(|value| value.as_ref().to_owned())
             .collect();
-        let directive = directive::named(name).ok_or_else(|| directive::unknown(name))?;
+        let directive = catalogue::named(name).ok_or_else(|| catalogue::unknown(name))?;
         let notice = directive.apply(self, &values)?;
-        self.notices
-            .retain(|notice| notice.directive != directive.name);
+        let name = name.to_ascii_lowercase();
+        self.notices.retain(|notice| notice.directive != name);
         if let Some(text) = notice {
             self.notices.push(Notice {
-                directive: directive.name,
+                directive: name,
                 text,
             });
         }
@@ -160,12 +162,12 @@ impl Config {
 
     /// Whether CONFIG SET can change this directive. `name` in any case.
     pub fn is_live(name: &str) -> bool {
-        directive::named(name).is_some_and(Directive::is_live)
+        catalogue::named(name).is_some_and(Directive::is_live)
     }
 
     /// The value in effect, as CONFIG GET shows it. `name` in any case; None when there is none.
     pub fn value_of(&self, name: &str) -> Option<String> {
-        directive::named(name)?.show(self)
+        catalogue::named(name)?.show(self)
     }
 
     /// The names of all directives that have a value.

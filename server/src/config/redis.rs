@@ -1,9 +1,10 @@
 //! Directives of Redis that a node knows of and does not carry out.
 //!
-//! A redis.conf that sets one of `INERT` starts, and the operator reads one line about it. `FIXED` are
-//! those where a node does exactly one of the possible things: anything else gets a notice, or is
-//! refused where accepting it would be unsafe (a password nobody checks) or a lie (a replica).
-//! CONFIG GET shows for each what a node really does. The list is that of Redis 7.2.
+//! A redis.conf that sets one of `INERT` starts, and the operator reads one line about it; a name that
+//! ends with `*` stands for all that begin so. `FIXED` are those where a node does exactly one of the
+//! possible things: anything else gets a notice, or is refused where accepting it would be unsafe (a
+//! password nobody checks) or untrue (a replica). CONFIG GET shows for each single name what a node
+//! really does. The lists cover Redis 7.2.
 
 use super::directive::Directive;
 
@@ -12,7 +13,7 @@ pub(super) const FIXED: &[Directive] = &[
     Directive::fixed_with_notice(
         "save",
         "\"\"",
-        "there are no snapshots, the log is the memory",
+        "there are no RDB snapshots, the log keeps all data",
     ),
     Directive::fixed_with_notice("maxmemory", "0", "memory is not limited in this release"),
     Directive::fixed_or_refused(
@@ -76,50 +77,37 @@ pub(super) const FIXED: &[Directive] = &[
 ];
 
 const SNAPSHOTS: &str = "there are no RDB snapshots";
-const LOG: &str = "the log is written in a format of its own and compacts itself";
+const LOG: &str = "the log has a format of its own and compacts itself";
 const REPLICATION: &str = "a node has no replicas";
-const CLUSTER: &str = "a node is no part of a Redis Cluster";
 const TLS: &str = "there is no TLS in this release";
 const ENCODING: &str = "data has one encoding";
 const MEMORY: &str = "memory is not limited in this release and nothing is evicted";
-const FREEING: &str = "memory is freed in small steps anyway";
 const PROCESS: &str = "the process is left as the system started it";
 const SLOW: &str = "there is no slow log or latency monitor in this release";
 const EXPIRY: &str = "expired keys go at once on access and in small steps otherwise";
-const THREADS: &str = "see workers";
-const SYSLOG: &str = "messages go to logfile or standard output";
 const SCRIPTS: &str = "see script-time-limit: a script that runs too long is ended and undone";
 const PROTECTED: &str = "the command does not exist";
-const CLIENTS: &str = "the limits of this release are fixed";
-const STOPPING: &str = "every stop completes the log and keeps the locks";
+const ACL: &str = "there are no ACL users in this release";
 
 /// Directives without effect: name, what CONFIG GET shows, why.
 pub(super) const INERT: &[Directive] = &[
-    Directive::inert(
-        "acl-pubsub-default",
-        "resetchannels",
-        "there are no ACL users",
-    ),
-    Directive::inert("acllog-max-len", "128", "there are no ACL users"),
-    Directive::inert("active-defrag-cycle-max", "25", MEMORY),
-    Directive::inert("active-defrag-cycle-min", "1", MEMORY),
-    Directive::inert("active-defrag-ignore-bytes", "104857600", MEMORY),
-    Directive::inert("active-defrag-max-scan-fields", "1000", MEMORY),
-    Directive::inert("active-defrag-threshold-lower", "10", MEMORY),
-    Directive::inert("active-defrag-threshold-upper", "100", MEMORY),
+    Directive::inert("acl-pubsub-default", "resetchannels", ACL),
+    Directive::inert("acllog-max-len", "128", ACL),
+    Directive::inert_family("active-defrag-*", MEMORY),
     Directive::inert("active-expire-effort", "1", EXPIRY),
     Directive::inert("activedefrag", "no", MEMORY),
-    Directive::inert("activerehashing", "yes", EXPIRY),
+    Directive::inert(
+        "activerehashing",
+        "yes",
+        "the table of keys is of another kind",
+    ),
     Directive::inert("always-show-logo", "no", "there is no logo"),
-    Directive::inert("aof-disable-auto-gc", "no", LOG),
+    Directive::inert_family("aof-*", LOG),
     Directive::inert(
         "aof-load-truncated",
         "yes",
         "a torn end is cut off and the delay covers it",
     ),
-    Directive::inert("aof-rewrite-incremental-fsync", "yes", LOG),
-    Directive::inert("aof-timestamp-enabled", "no", LOG),
-    Directive::inert("aof-use-rdb-preamble", "no", LOG),
     Directive::inert("aof_rewrite_cpulist", "\"\"", PROCESS),
     Directive::inert(
         "appenddirname",
@@ -135,28 +123,8 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert("bind-source-addr", "\"\"", REPLICATION),
     Directive::inert("bio_cpulist", "\"\"", PROCESS),
     Directive::inert("busy-reply-threshold", "5000", SCRIPTS),
-    Directive::inert("cluster-allow-pubsubshard-when-down", "yes", CLUSTER),
-    Directive::inert("cluster-allow-reads-when-down", "no", CLUSTER),
-    Directive::inert("cluster-allow-replica-migration", "yes", CLUSTER),
-    Directive::inert("cluster-announce-bus-port", "0", CLUSTER),
-    Directive::inert("cluster-announce-hostname", "\"\"", CLUSTER),
-    Directive::inert("cluster-announce-human-nodename", "\"\"", CLUSTER),
-    Directive::inert("cluster-announce-ip", "\"\"", CLUSTER),
-    Directive::inert("cluster-announce-port", "0", CLUSTER),
-    Directive::inert("cluster-announce-tls-port", "0", CLUSTER),
-    Directive::inert("cluster-config-file", "nodes.conf", CLUSTER),
-    Directive::inert("cluster-link-sendbuf-limit", "0", CLUSTER),
-    Directive::inert("cluster-migration-barrier", "1", CLUSTER),
-    Directive::inert("cluster-node-timeout", "15000", CLUSTER),
-    Directive::inert("cluster-port", "0", CLUSTER),
-    Directive::inert("cluster-preferred-endpoint-type", "ip", CLUSTER),
-    Directive::inert("cluster-replica-no-failover", "no", CLUSTER),
-    Directive::inert("cluster-replica-validity-factor", "10", CLUSTER),
-    Directive::inert("cluster-require-full-coverage", "yes", CLUSTER),
-    Directive::inert("cluster-slave-no-failover", "no", CLUSTER),
-    Directive::inert("cluster-slave-validity-factor", "10", CLUSTER),
-    Directive::inert("crash-log-enabled", "no", PROCESS),
-    Directive::inert("crash-memcheck-enabled", "no", PROCESS),
+    Directive::inert_family("cluster-*", "a node is no part of a Redis Cluster"),
+    Directive::inert_family("crash-*", PROCESS),
     Directive::inert("dbfilename", "dump.rdb", SNAPSHOTS),
     Directive::inert("disable-thp", "no", PROCESS),
     Directive::inert("dynamic-hz", "no", EXPIRY),
@@ -165,129 +133,70 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert(
         "enable-protected-configs",
         "no",
-        "nothing can be changed while running",
+        "CONFIG SET changes what is safe to change while the node runs, and nothing else",
     ),
     Directive::inert("gopher-enabled", "no", "there is no Gopher"),
-    Directive::inert("hash-max-listpack-entries", "0", ENCODING),
-    Directive::inert("hash-max-listpack-value", "0", ENCODING),
-    Directive::inert("hash-max-ziplist-entries", "0", ENCODING),
-    Directive::inert("hash-max-ziplist-value", "0", ENCODING),
+    Directive::inert_family("hash-max-*", ENCODING),
     Directive::inert("hll-sparse-max-bytes", "0", ENCODING),
     Directive::inert("hz", "10", EXPIRY),
     Directive::inert("ignore-warnings", "\"\"", PROCESS),
-    Directive::inert("io-threads", "1", THREADS),
-    Directive::inert("io-threads-do-reads", "no", THREADS),
+    Directive::inert_family("io-threads*", "see workers"),
     Directive::inert("jemalloc-bg-thread", "no", MEMORY),
-    Directive::inert("latency-monitor-threshold", "0", SLOW),
-    Directive::inert("latency-tracking", "no", SLOW),
-    Directive::inert("latency-tracking-info-percentiles", "50 99 99.9", SLOW),
-    Directive::inert("lazyfree-lazy-eviction", "no", FREEING),
-    Directive::inert("lazyfree-lazy-expire", "no", FREEING),
-    Directive::inert("lazyfree-lazy-server-del", "no", FREEING),
-    Directive::inert("lazyfree-lazy-user-del", "no", FREEING),
-    Directive::inert("lazyfree-lazy-user-flush", "no", FREEING),
-    Directive::inert("lfu-decay-time", "1", MEMORY),
-    Directive::inert("lfu-log-factor", "10", MEMORY),
-    Directive::inert("list-compress-depth", "0", ENCODING),
-    Directive::inert("list-max-listpack-size", "-2", ENCODING),
-    Directive::inert("list-max-ziplist-entries", "0", ENCODING),
-    Directive::inert("list-max-ziplist-size", "-2", ENCODING),
-    Directive::inert("list-max-ziplist-value", "0", ENCODING),
+    Directive::inert_family("latency-*", SLOW),
+    Directive::inert_family("lazyfree-*", "memory is freed in small steps anyway"),
+    Directive::inert_family("lfu-*", MEMORY),
+    Directive::inert_family("list-*", ENCODING),
     Directive::inert("locale-collate", "\"\"", "nothing is sorted by locale"),
     Directive::inert("lua-time-limit", "5000", SCRIPTS),
     Directive::inert("masterauth", "\"\"", REPLICATION),
     Directive::inert("masteruser", "\"\"", REPLICATION),
-    Directive::inert("max-new-connections-per-cycle", "10", CLIENTS),
+    Directive::inert(
+        "max-new-connections-per-cycle",
+        "10",
+        "each connection is accepted as it comes",
+    ),
     Directive::inert("max-new-tls-connections-per-cycle", "1", TLS),
     Directive::inert("maxmemory-eviction-tenacity", "10", MEMORY),
     Directive::inert("maxmemory-samples", "5", MEMORY),
-    Directive::inert("min-replicas-max-lag", "10", REPLICATION),
-    Directive::inert("min-replicas-to-write", "0", REPLICATION),
-    Directive::inert("min-slaves-max-lag", "10", REPLICATION),
-    Directive::inert("min-slaves-to-write", "0", REPLICATION),
+    Directive::inert_family("min-replicas-*", REPLICATION),
+    Directive::inert_family("min-slaves-*", REPLICATION),
     Directive::inert("no-appendfsync-on-rewrite", "no", LOG),
-    Directive::inert("oom-score-adj", "no", PROCESS),
-    Directive::inert("oom-score-adj-values", "0 200 800", PROCESS),
+    Directive::inert_family("oom-score-adj*", PROCESS),
     Directive::inert(
         "proc-title-template",
         "{title} {listen-addr} {server-mode}",
         PROCESS,
     ),
     Directive::inert("propagation-error-behavior", "ignore", REPLICATION),
-    Directive::inert("rdb-del-sync-files", "no", SNAPSHOTS),
-    Directive::inert("rdb-save-incremental-fsync", "yes", SNAPSHOTS),
+    Directive::inert_family("rdb-*", SNAPSHOTS),
     Directive::inert("rdbchecksum", "yes", SNAPSHOTS),
     Directive::inert("rdbcompression", "yes", SNAPSHOTS),
-    Directive::inert("repl-backlog-size", "1048576", REPLICATION),
-    Directive::inert("repl-backlog-ttl", "3600", REPLICATION),
-    Directive::inert("repl-disable-tcp-nodelay", "no", REPLICATION),
-    Directive::inert("repl-diskless-load", "disabled", REPLICATION),
-    Directive::inert("repl-diskless-sync", "yes", REPLICATION),
-    Directive::inert("repl-diskless-sync-delay", "5", REPLICATION),
-    Directive::inert("repl-diskless-sync-max-replicas", "0", REPLICATION),
-    Directive::inert("repl-diskless-sync-period", "0", REPLICATION),
-    Directive::inert("repl-ping-replica-period", "10", REPLICATION),
-    Directive::inert("repl-ping-slave-period", "10", REPLICATION),
-    Directive::inert("repl-timeout", "60", REPLICATION),
-    Directive::inert("replica-announce-ip", "\"\"", REPLICATION),
-    Directive::inert("replica-announce-port", "0", REPLICATION),
-    Directive::inert("replica-announced", "yes", REPLICATION),
-    Directive::inert("replica-ignore-disk-write-errors", "no", REPLICATION),
-    Directive::inert("replica-ignore-maxmemory", "yes", REPLICATION),
-    Directive::inert("replica-lazy-flush", "no", REPLICATION),
-    Directive::inert("replica-priority", "100", REPLICATION),
-    Directive::inert("replica-read-only", "yes", REPLICATION),
-    Directive::inert("replica-serve-stale-data", "yes", REPLICATION),
+    Directive::inert_family("repl-*", REPLICATION),
+    Directive::inert_family("replica-*", REPLICATION),
     Directive::inert("sanitize-dump-payload", "no", SNAPSHOTS),
     Directive::inert("server_cpulist", "\"\"", PROCESS),
-    Directive::inert("set-max-intset-entries", "0", ENCODING),
-    Directive::inert("set-max-listpack-entries", "0", ENCODING),
-    Directive::inert("set-max-listpack-value", "0", ENCODING),
+    Directive::inert_family("set-max-*", ENCODING),
     Directive::inert("set-proc-title", "no", PROCESS),
-    Directive::inert("shutdown-on-sigint", "default", STOPPING),
-    Directive::inert("shutdown-on-sigterm", "default", STOPPING),
-    Directive::inert("slave-announce-ip", "\"\"", REPLICATION),
-    Directive::inert("slave-announce-port", "0", REPLICATION),
-    Directive::inert("slave-ignore-maxmemory", "yes", REPLICATION),
-    Directive::inert("slave-lazy-flush", "no", REPLICATION),
-    Directive::inert("slave-priority", "100", REPLICATION),
-    Directive::inert("slave-read-only", "yes", REPLICATION),
-    Directive::inert("slave-serve-stale-data", "yes", REPLICATION),
-    Directive::inert("slowlog-log-slower-than", "-1", SLOW),
-    Directive::inert("slowlog-max-len", "128", SLOW),
+    Directive::inert_family(
+        "shutdown-on-*",
+        "every stop completes the log and keeps the locks",
+    ),
+    Directive::inert_family("slave-*", REPLICATION),
+    Directive::inert_family("slowlog-*", SLOW),
     Directive::inert("socket-mark-id", "0", PROCESS),
     Directive::inert("stop-writes-on-bgsave-error", "yes", SNAPSHOTS),
-    Directive::inert("stream-node-max-bytes", "0", ENCODING),
-    Directive::inert("stream-node-max-entries", "0", ENCODING),
-    Directive::inert("syslog-facility", "local0", SYSLOG),
-    Directive::inert("syslog-ident", "quorlock", SYSLOG),
-    Directive::inert("tls-auth-clients", "yes", TLS),
-    Directive::inert("tls-ca-cert-dir", "\"\"", TLS),
-    Directive::inert("tls-ca-cert-file", "\"\"", TLS),
-    Directive::inert("tls-cert-file", "\"\"", TLS),
-    Directive::inert("tls-ciphers", "\"\"", TLS),
-    Directive::inert("tls-ciphersuites", "\"\"", TLS),
-    Directive::inert("tls-client-cert-file", "\"\"", TLS),
-    Directive::inert("tls-client-key-file", "\"\"", TLS),
-    Directive::inert("tls-client-key-file-pass", "\"\"", TLS),
-    Directive::inert("tls-cluster", "no", TLS),
-    Directive::inert("tls-dh-params-file", "\"\"", TLS),
-    Directive::inert("tls-key-file", "\"\"", TLS),
-    Directive::inert("tls-key-file-pass", "\"\"", TLS),
-    Directive::inert("tls-prefer-server-ciphers", "no", TLS),
-    Directive::inert("tls-protocols", "\"\"", TLS),
-    Directive::inert("tls-replication", "no", TLS),
-    Directive::inert("tls-session-cache-size", "20480", TLS),
-    Directive::inert("tls-session-cache-timeout", "300", TLS),
-    Directive::inert("tls-session-caching", "yes", TLS),
-    Directive::inert("tracking-table-max-keys", "1000000", CLIENTS),
+    Directive::inert_family("stream-node-max-*", ENCODING),
+    Directive::inert_family("syslog-*", "messages go to logfile or standard output"),
+    Directive::inert_family("tls-*", TLS),
+    Directive::inert(
+        "tracking-table-max-keys",
+        "1000000",
+        "there is no client-side caching in this release",
+    ),
     Directive::inert(
         "unixsocketperm",
         "0",
         "there are no Unix sockets in this release",
     ),
-    Directive::inert("zset-max-listpack-entries", "0", ENCODING),
-    Directive::inert("zset-max-listpack-value", "0", ENCODING),
-    Directive::inert("zset-max-ziplist-entries", "0", ENCODING),
-    Directive::inert("zset-max-ziplist-value", "0", ENCODING),
+    Directive::inert_family("zset-max-*", ENCODING),
 ];

@@ -9,7 +9,7 @@ pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
     match name {
         "restart-delay" => match config.restart_delay {
             RestartDelay::Off => Some(
-                "after a crash this node takes part at once and may grant a lock that it granted \
+                "after a crash this node serves locks at once and may grant a lock that it granted \
                  before and forgot; for experiments only",
             ),
             RestartDelay::Fixed(_) => Some(
@@ -46,7 +46,7 @@ pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
                 .any(|it| !it.address.is_loopback()) =>
         {
             Some(
-                "whoever can reach the endpoint can read this node's counters and states; it has no \
+                "everybody who can reach the endpoint can read this node's counters and states; it has no \
              password",
             )
         }

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{PayloadError, changes};
-use quorlock_persistence::{Inspection, Judgement, Summary};
+use quorlock_persistence::{Inspection, Judgement, Summary, hexadecimal};
 
 use super::finding::{Finding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::past::place::is_own;
-use crate::past::{self, Directory, Identity, Log, Past, PastError, Place};
+use crate::past::fingerprint::is_own;
+use crate::past::{self, Directory, Fingerprint, Identity, Log, Past, PastError};
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Everything that was written is there.
     Whole,
-    /// It breaks off, or is gone, in a way that a start copes with.
+    /// It is interrupted, or gone, in a way that a start copes with.
     Broken,
     /// A start refuses.
     Refused,
@@ -54,7 +54,7 @@ pub struct Report {
 pub struct NextStart {
     /// How the last run ended.
     pub stop: Stop,
-    /// How long it would take no part, and why.
+    /// How long it would serve no locks, and why.
     pub delay: Option<(Duration, &'static str)>,
 }
 
@@ -63,17 +63,17 @@ pub struct NextStart {
 /// # Errors
 /// When it cannot be looked at, or holds nothing of a node.
 pub fn check(directory: &Path) -> Result<Report, Unreadable> {
-    let place = DataDirectory::open(directory)?;
+    let data_directory = DataDirectory::open(directory)?;
     let look = || {
-        let before = place.holder()?;
-        let report = look(&place)?;
-        let holder = place.holder()?.or(before);
+        let before = data_directory.holder()?;
+        let report = look(&data_directory)?;
+        let holder = data_directory.holder()?.or(before);
         Ok((report, holder))
     };
     match settled(look)? {
         Some((report, holder)) => Ok(judged(report, holder)),
         None => Err(Unreadable::Restless {
-            directory: place.name(),
+            directory: data_directory.name(),
             looks: LOOKS_MAX,
         }),
     }
@@ -120,9 +120,9 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
     report
 }
 
-fn look(place: &DataDirectory) -> Result<Report, Unreadable> {
+fn look(data_directory: &DataDirectory) -> Result<Report, Unreadable> {
     let mut report = Report {
-        directory: place.name(),
+        directory: data_directory.name(),
         state: State::Whole,
         holder: None,
         node: None,
@@ -131,19 +131,19 @@ fn look(place: &DataDirectory) -> Result<Report, Unreadable> {
         next_start: None,
         moving_tail: None,
     };
-    let known = match place.identity() {
+    let known = match data_directory.identity() {
         Ok(known) => known,
         Err(error) => {
-            report.finding = Some(of_past(place, error));
+            report.finding = Some(of_past(data_directory, error));
             return Ok(report);
         }
     };
     report.node = known.as_ref().map(|identity| identity.id.to_string());
-    let inspection = place.inspection()?;
+    let inspection = data_directory.inspection()?;
     let has_segments = !inspection.segments().is_empty();
     if !has_segments && known.is_none() {
         return Err(Unreadable::NoLog {
-            directory: place.name(),
+            directory: data_directory.name(),
         });
     }
     let judgement = match inspection.judge(&options(known.as_ref())) {
@@ -155,15 +155,15 @@ fn look(place: &DataDirectory) -> Result<Report, Unreadable> {
     };
     if report.node.is_none() {
         let named = judgement.summary.node_id;
-        report.node = named.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
+        report.node = named.map(|id| hexadecimal(&id));
     }
-    match read_past(place, known.as_ref(), &inspection, &judgement) {
+    match read_past(data_directory, known.as_ref(), &inspection, &judgement) {
         Ok(past) => {
             let broken = judgement.summary.break_at.as_ref().map(Finding::of_break);
-            report.finding = broken.or_else(|| emptied(place, &past, has_segments));
+            report.finding = broken.or_else(|| emptied(data_directory, &past, has_segments));
             report.next_start = Some(NextStart::of(&past));
         }
-        Err(error) => report.finding = Some(of_past(place, error)),
+        Err(error) => report.finding = Some(of_past(data_directory, error)),
     }
     let mut summary = judgement.summary;
     summary.foreign_files.retain(|name| !is_own(name));
@@ -172,25 +172,32 @@ fn look(place: &DataDirectory) -> Result<Report, Unreadable> {
 }
 
 /// What is wrong with a log that holds nothing of what its node did.
-fn emptied(place: &DataDirectory, past: &Past, has_segments: bool) -> Option<Finding> {
+fn emptied(data_directory: &DataDirectory, past: &Past, has_segments: bool) -> Option<Finding> {
     let what = match has_segments {
         true => "the log holds no start, but an incarnation-* file tells of one",
         false => "the directory has a node.id and not one segment of a log",
     };
-    let finding = || Finding::new(FindingKind::Emptied, place.name(), None, what.to_owned());
+    let finding = || {
+        Finding::new(
+            FindingKind::Emptied,
+            data_directory.name(),
+            None,
+            what.to_owned(),
+        )
+    };
     (past.verdict.stop == Stop::Emptied).then(finding)
 }
 
 /// The past that a start with the default configuration would see now.
 pub(super) fn read_past(
-    place: &DataDirectory,
+    data_directory: &DataDirectory,
     identity: Option<&Identity>,
     inspection: &Inspection,
     judgement: &Judgement,
 ) -> Result<Past, PastError> {
     let directory = Directory {
-        disk: &*place.view,
-        place: &Place::of(place.view.path()),
+        disk: &*data_directory.view,
+        fingerprint: &Fingerprint::of(data_directory.view.path()),
         identity,
         log: Log::Viewed(inspection, judgement),
     };
@@ -208,8 +215,8 @@ pub(super) fn is_understood(_: u64, payload: &[u8]) -> Result<(), PayloadError> 
 }
 
 /// What is found wrong with a past that a start cannot read.
-pub(super) fn of_past(place: &DataDirectory, error: PastError) -> Finding {
-    let directory = place.name();
+pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> Finding {
+    let directory = data_directory.name();
     match error {
         PastError::BadIdentity { file, reason } => {
             Finding::new(FindingKind::BadIdentity, file, None, reason)
@@ -307,7 +314,7 @@ mod tests {
         let running = judged(starting.clone(), Some(None));
         assert_eq!((running.state, running.finding), (State::Whole, None));
         assert_eq!(judged(starting, None).finding, Some(emptied));
-        // What is lost is lost, whoever runs.
+        // What is lost is lost, no matter which process runs.
         let lost = judged(report(Some(7)), Some(None));
         assert_eq!(lost.state, State::Refused);
     }

@@ -76,7 +76,7 @@ pub enum Body<'a> {
     NotUnderstood(String),
 }
 
-/// Hands the frames of a directory's log to `take`, in order, until it breaks off.
+/// Hands the frames of a directory's log to `take`, in order, until it is interrupted.
 ///
 /// # Errors
 /// When the directory cannot be looked at, or holds no log.
@@ -85,11 +85,11 @@ pub fn dump(
     range: Range,
     mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), Unreadable> {
-    let place = DataDirectory::open(directory)?;
-    let inspection = place.inspection()?;
+    let data_directory = DataDirectory::open(directory)?;
+    let inspection = data_directory.inspection()?;
     if inspection.segments().is_empty() {
         return Err(Unreadable::NoLog {
-            directory: place.name(),
+            directory: data_directory.name(),
         });
     }
     let parts = inspection.stream();

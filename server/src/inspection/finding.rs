@@ -7,7 +7,7 @@ use quorlock_persistence::{Break, RecoveryError};
 /// What kind of trouble it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// The stream breaks off, and nothing says that what is gone had been durable.
+    /// The stream is interrupted, and nothing says that what is gone had been durable.
     Break,
     /// The node has an identity and no log.
     Emptied,
@@ -150,7 +150,7 @@ impl Finding {
             FindingKind::Break,
             found.file.clone(),
             Some(found.offset),
-            format!("the log breaks off here: {}", found.reason),
+            format!("the log is interrupted here: {}", found.reason),
         )
     }
 

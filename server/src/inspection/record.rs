@@ -1,8 +1,7 @@
 //! A control record as names and values, for people and for JSON alike.
 
-use std::fmt::Write as _;
-
 use quorlock_engine::control::{Pending, Record, Start};
+use quorlock_persistence::hexadecimal;
 
 /// One value of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +47,8 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
 }
 
 fn add_start(start: &Start, fields: &mut Vec<(&'static str, Field)>) {
-    let mut boot = String::new();
-    for byte in start.boot.0 {
-        let _ = write!(boot, "{byte:02x}");
-    }
     fields.push(("incarnation", Field::Number(start.incarnation)));
-    fields.push(("boot", Field::Word(boot)));
+    fields.push(("boot", Field::Word(hexadecimal(&start.boot.0))));
     fields.push(("place", Field::Word(format!("{:016x}", start.fingerprint))));
     fields.push(("durability", word(start.durability.name())));
     fields.push(("base_ns", Field::Number(start.base.as_nanos())));

@@ -73,7 +73,7 @@ pub struct RepairReport {
     pub cut: Option<(u64, String, u64)>,
     /// The files that are moved into the folder.
     pub set_aside: Vec<String>,
-    /// The next start takes no part for at least so long.
+    /// The next start serves no locks for at least so long.
     pub wait: Duration,
 }
 
@@ -83,23 +83,28 @@ pub struct RepairReport {
 /// When the directory cannot be taken, or there is nothing that a cut could mend.
 pub fn plan_repair(directory: &Path) -> Result<PlannedRepair, RepairError> {
     // To take a directory creates its lock, which has no place in one that is no node's.
-    let place = DataDirectory::open(directory)?;
-    if matches!(place.identity(), Ok(None)) && place.inspection()?.segments().is_empty() {
+    let data_directory = DataDirectory::open(directory)?;
+    if matches!(data_directory.identity(), Ok(None))
+        && data_directory.inspection()?.segments().is_empty()
+    {
         return Err(RepairError::Unreadable(Unreadable::NoLog {
-            directory: place.name(),
+            directory: data_directory.name(),
         }));
     }
     let of_start = RepairError::Directory;
     let disk = RealDisk::open(directory).map_err(|error| of_start(StartError::Open(error)))?;
-    plan_on(&place, disk)
+    plan_on(&data_directory, disk)
 }
 
-fn plan_on(place: &DataDirectory, disk: Arc<dyn Disk>) -> Result<PlannedRepair, RepairError> {
+fn plan_on(
+    data_directory: &DataDirectory,
+    disk: Arc<dyn Disk>,
+) -> Result<PlannedRepair, RepairError> {
     let known =
         past::Identity::read(&*disk).map_err(|error| RepairError::Directory(error.into()))?;
     let options = options(known.as_ref());
     let error = match Recovery::read(Arc::clone(&disk), &options) {
-        Ok(recovery) => return Err(why_not(place, &*disk, known.as_ref(), &recovery)),
+        Ok(recovery) => return Err(why_not(data_directory, &*disk, known.as_ref(), &recovery)),
         Err(error) => error,
     };
     let finding = repairable(&error)?;
@@ -129,23 +134,23 @@ fn plan_on(place: &DataDirectory, disk: Arc<dyn Disk>) -> Result<PlannedRepair, 
 
 /// Why a log that can be read is not repaired.
 fn why_not(
-    place: &DataDirectory,
+    data_directory: &DataDirectory,
     disk: &dyn Disk,
     identity: Option<&past::Identity>,
     recovery: &Recovery,
 ) -> RepairError {
     let directory = Directory {
         disk,
-        place: &past::Place::of(place.view.path()),
+        fingerprint: &past::Fingerprint::of(data_directory.view.path()),
         identity,
         log: Log::Recovered(recovery),
     };
     let policy = past::policy(&Config::default(), false);
     match Past::read(&directory, &SystemClock, &policy, is_understood) {
         Ok(_) => RepairError::NothingToRepair {
-            directory: place.name(),
+            directory: data_directory.name(),
         },
-        Err(error) => RepairError::NoDamage(Box::new(of_past(place, error))),
+        Err(error) => RepairError::NoDamage(Box::new(of_past(data_directory, error))),
     }
 }
 

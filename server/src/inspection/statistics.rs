@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quorlock_persistence::{Inspection, Part, SegmentFile};
+use quorlock_persistence::{Inspection, Part, SegmentFile, hexadecimal};
 
 use super::check::{NextStart, read_past};
 use super::{DataDirectory, Unreadable, options};
@@ -57,18 +57,18 @@ pub struct LogStatistics {
 /// # Errors
 /// When the directory cannot be looked at, or holds no log.
 pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
-    let place = DataDirectory::open(directory)?;
-    let holder = place.holder()?;
-    let inspection = place.inspection()?;
+    let data_directory = DataDirectory::open(directory)?;
+    let holder = data_directory.holder()?;
+    let inspection = data_directory.inspection()?;
     if inspection.segments().is_empty() {
         return Err(Unreadable::NoLog {
-            directory: place.name(),
+            directory: data_directory.name(),
         });
     }
     let newest = inspection.newest_identity();
     let segments = inspection.segments().to_vec();
     let mut statistics = LogStatistics {
-        directory: place.name(),
+        directory: data_directory.name(),
         holder,
         node: newest.map(|identity| hexadecimal(&identity.node_id)),
         incarnation: newest.map(|identity| identity.incarnation),
@@ -85,14 +85,14 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
     for part in inspection.stream() {
         statistics.add_part(&inspection, &part);
     }
-    let known = place.identity().unwrap_or(None);
+    let known = data_directory.identity().unwrap_or(None);
     // A log that a start refuses is counted as far as it can be read, and no more is said of it.
     if let Ok(judgement) = inspection.judge(&options(known.as_ref())) {
         statistics.checkpoint = judgement.summary.checkpoint.map(|position| position.get());
         for part in &judgement.parts {
             statistics.add_replayed(&inspection, part);
         }
-        if let Ok(past) = read_past(&place, known.as_ref(), &inspection, &judgement) {
+        if let Ok(past) = read_past(&data_directory, known.as_ref(), &inspection, &judgement) {
             statistics.promise_ns = Some(past.history.ttl_bound_ns);
             statistics.next_start = holder.is_none().then(|| NextStart::of(&past));
         }
@@ -139,8 +139,4 @@ impl KindCount {
         self.bytes += bytes;
         self.payload_bytes += payload_bytes as u64;
     }
-}
-
-fn hexadecimal(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -17,11 +17,11 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use quorlock_engine::control::Durability;
 
+use crate::core::durable_counts::Counts;
+use crate::core::state::NodeState;
+use crate::core::statistics::SYNC_BOUNDS_NS;
+use crate::core::wait::Wait;
 use crate::metrics::state;
-use crate::node::core::Wait;
-use crate::node::durable_counts::Counts;
-use crate::node::shared::Shared;
-use crate::node::statistics::SYNC_BOUNDS_NS;
 use crate::session::info::{cpu_seconds, resident_bytes};
 
 /// What `/metrics` answers.
@@ -31,10 +31,10 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 ///
 /// # Errors
 /// Never in practice: writing to a string does not fail.
-pub(super) fn text(shared: &Shared) -> Result<String, Error> {
+pub(super) fn text(node: &NodeState) -> Result<String, Error> {
     let mut page = Page {
         registry: Registry::default(),
-        shared,
+        node,
     };
     page.of_redis();
     page.of_the_traffic();
@@ -50,7 +50,7 @@ type Labels = Vec<(&'static str, String)>;
 
 struct Page<'a> {
     registry: Registry,
-    shared: &'a Shared,
+    node: &'a NodeState,
 }
 
 impl Page<'_> {
@@ -70,8 +70,11 @@ impl Page<'_> {
 
     /// What redis_exporter shows of Redis, as far as a node has it.
     fn of_redis(&mut self) {
-        let shared = self.shared;
-        let uptime_ns = shared.clock.raw_ns().saturating_sub(shared.started_raw_ns);
+        let node = self.node;
+        let uptime_ns = node
+            .clock
+            .raw_ns()
+            .saturating_sub(node.facts.started_raw_ns);
         self.gauge("redis_up", "The node answers", 1.0);
         self.gauge(
             "redis_uptime_in_seconds",
@@ -84,8 +87,11 @@ impl Page<'_> {
             ("redis_mode", "standalone".to_owned()),
             ("os", std::env::consts::OS.to_owned()),
             ("maxmemory_policy", "noeviction".to_owned()),
-            ("tcp_port", shared.port.to_string()),
-            ("run_id", shared.identity.run_id(shared.start.incarnation)),
+            ("tcp_port", node.facts.port.to_string()),
+            (
+                "run_id",
+                node.facts.identity.run_id(node.facts.start.incarnation),
+            ),
             ("process_id", std::process::id().to_string()),
         ];
         self.info(
@@ -93,15 +99,15 @@ impl Page<'_> {
             "This node, as Redis describes itself",
             labels,
         );
-        let clients = shared.clients.count() as f64;
+        let clients = node.clients.count() as f64;
         self.gauge("redis_connected_clients", "Connections now", clients);
-        let blocked = shared.statistics.blocked.load(Ordering::Relaxed) as f64;
+        let blocked = node.statistics.blocked.load(Ordering::Relaxed) as f64;
         self.gauge(
             "redis_blocked_clients",
             "Clients that wait for a sync",
             blocked,
         );
-        let clients_max = shared.config.maxclients as f64;
+        let clients_max = node.config.maxclients as f64;
         self.gauge(
             "redis_config_maxclients",
             "Most connections at a time",
@@ -120,7 +126,7 @@ impl Page<'_> {
             "Always 0: nodes are independent",
             0.0,
         );
-        let loading = f64::from(u8::from(shared.is_loading()));
+        let loading = f64::from(u8::from(node.is_loading()));
         self.gauge(
             "redis_loading_dump_file",
             "The field `loading` of INFO",
@@ -130,10 +136,10 @@ impl Page<'_> {
 
     /// The counters that redis_exporter has, and the one it lacks.
     fn of_the_traffic(&mut self) {
-        let shared = self.shared;
+        let node = self.node;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let statistics = &shared.statistics;
-        let total = shared.clients.total();
+        let statistics = &node.statistics;
+        let total = node.clients.total();
         self.counter(
             "redis_connections_received",
             "Connections since the start",
@@ -149,7 +155,7 @@ impl Page<'_> {
         self.counter("redis_commands_processed", "Commands answered", commands);
         let bytes_in = count(&statistics.bytes_in);
         self.counter("redis_net_input_bytes", "Bytes received", bytes_in);
-        let bytes_out = count(&shared.statistics.bytes_out);
+        let bytes_out = count(&node.statistics.bytes_out);
         self.counter("redis_net_output_bytes", "Bytes sent", bytes_out);
         let errors = count(&statistics.errors);
         self.counter("quorlock_error_replies", "Replies that were errors", errors);
@@ -166,15 +172,17 @@ impl Page<'_> {
 
     /// What only the engine knows: one short hold of its lock.
     fn of_the_engine(&mut self) {
-        let shared = self.shared;
-        let state = state::of(shared);
+        let node = self.node;
+        let state = state::of(node);
         // A lock that a panic poisoned: the process is about to end, and /healthz says so.
-        let Ok(core) = shared.core.lock() else { return };
-        let statistics = core.engine.statistics();
-        let counts = shared.commit.counts_shown(&core, Wait::default());
-        let (promise_ns, cap_ns) = (core.promise.on_record_ns, core.mode.cap_ns());
-        let is_full = core.appender.is_full();
-        drop(core);
+        let Ok(executor) = node.executor.lock() else {
+            return;
+        };
+        let statistics = executor.engine.statistics();
+        let counts = node.commit.counts_shown(&executor, Wait::default());
+        let (promise_ns, cap_ns) = (executor.promise.on_record_ns, executor.mode.cap_ns());
+        let is_full = executor.appender.is_full();
+        drop(executor);
         self.sizes(counts);
         self.counter(
             "redis_expired_keys",
@@ -193,7 +201,11 @@ impl Page<'_> {
             statistics.misses,
         );
         let is_serving = f64::from(u8::from(state.is_serving()));
-        self.gauge("quorlock_serving", "1 when the node takes part", is_serving);
+        self.gauge(
+            "quorlock_serving",
+            "1 when the node serves locks",
+            is_serving,
+        );
         let left = state.left_ms() as f64 / 1_000.0;
         self.gauge(
             "quorlock_restart_delay_remaining_seconds",
@@ -245,8 +257,8 @@ impl Page<'_> {
 
     /// How the last run ended and what that costs.
     fn of_the_start(&mut self) {
-        let shared = self.shared;
-        let report = &shared.report;
+        let node = self.node;
+        let report = &node.facts.report;
         let length = seconds(report.length_ns());
         self.gauge(
             "quorlock_restart_delay_seconds",
@@ -256,7 +268,7 @@ impl Page<'_> {
         let waited = seconds(report.waited_ns().unwrap_or(0));
         self.gauge(
             "quorlock_restart_waited_seconds",
-            "Waited before taking part",
+            "Waited before it served locks",
             waited,
         );
         let labels = vec![
@@ -267,9 +279,9 @@ impl Page<'_> {
         self.info("quorlock_last_stop", "How the last run ended", labels);
         let labels = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("node_id", shared.identity.id.to_string()),
-            ("name", shared.config.node_name.clone().unwrap_or_default()),
-            ("appendfsync", shared.durability().name().to_owned()),
+            ("node_id", node.facts.identity.id.to_string()),
+            ("name", node.config.node_name.clone().unwrap_or_default()),
+            ("appendfsync", node.durability().name().to_owned()),
         ];
         self.info("quorlock_node", "This node", labels);
         let incarnation = report.incarnation as f64;
@@ -281,30 +293,30 @@ impl Page<'_> {
     }
 
     fn of_the_log(&mut self) {
-        let shared = self.shared;
-        let is_logged = f64::from(u8::from(shared.durability() != Durability::Volatile));
+        let node = self.node;
+        let is_logged = f64::from(u8::from(node.durability() != Durability::Volatile));
         self.gauge("redis_aof_enabled", "1 when keys are logged", is_logged);
-        let bytes = shared.commit.size().total_bytes as f64;
+        let bytes = node.commit.size().total_bytes as f64;
         self.gauge("redis_aof_current_size_bytes", "The log on disk", bytes);
-        let is_well = f64::from(u8::from(shared.commit.failure().is_none()));
+        let is_well = f64::from(u8::from(node.commit.failure().is_none()));
         self.gauge(
             "redis_aof_last_write_status",
             "0 when the log failed",
             is_well,
         );
-        let position = shared.commit.written();
+        let position = node.commit.written();
         self.counter(
             "quorlock_log_frames_written",
             "The position written",
             position,
         );
-        let position = shared.commit.synced();
+        let position = node.commit.synced();
         self.counter(
             "quorlock_log_frames_synced",
             "The position synced",
             position,
         );
-        let syncs = SyncTimes::read(shared);
+        let syncs = SyncTimes::read(node);
         let help = "How long syncs of the log took";
         self.registry
             .register("quorlock_sync_duration_seconds", help, syncs);
@@ -321,8 +333,8 @@ struct SyncTimes {
 }
 
 impl SyncTimes {
-    fn read(shared: &Shared) -> Self {
-        let (sum_ns, counts) = shared.commit.syncs.read();
+    fn read(node: &NodeState) -> Self {
+        let (sum_ns, counts) = node.commit.syncs.read();
         let bounds = SYNC_BOUNDS_NS.iter().map(|bound| seconds(*bound));
         Self {
             sum_seconds: seconds(sum_ns),

@@ -1,237 +1,153 @@
 //! Connections that cannot cost more than they are worth: bounded in number, lifetime and bytes.
-//!
-//! axum reads as long as a client sends, so the bounds lie below it, in the stream itself.
 
-use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep};
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
-/// Accepts while there are permits left.
-#[derive(Debug)]
-pub(super) struct Bounded {
-    listener: TcpListener,
-    permits: Arc<Semaphore>,
-}
-
-impl Bounded {
-    pub(super) fn new(listener: TcpListener, permits: Arc<Semaphore>) -> Self {
-        Self { listener, permits }
-    }
-}
-
-impl Listener for Bounded {
-    type Io = BoundedStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
-                // Nobody closes the semaphore.
-                return std::future::pending().await;
-            };
-            match self.listener.accept().await {
-                Ok((stream, address)) => return (BoundedStream::new(stream, permit), address),
-                // Out of descriptors, or a client that left in the queue: both pass.
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+/// Answers connections while there are permits left; further ones wait in the kernel's queue.
+pub(super) async fn serve(listener: TcpListener, permits: Arc<Semaphore>, router: Router) {
+    let mut connections = JoinSet::new();
+    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let router = router.clone();
+                connections.spawn(async move {
+                    answer(stream, router).await;
+                    drop(permit);
+                });
             }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection with an end.
-#[derive(Debug)]
-pub(super) struct BoundedStream {
-    stream: TcpStream,
-    accepted: Instant,
-    end: Pin<Box<Sleep>>,
-    is_answered: bool,
-    bytes_left: usize,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl BoundedStream {
-    fn new(stream: TcpStream, permit: OwnedSemaphorePermit) -> Self {
-        let accepted = Instant::now();
-        Self {
-            stream,
-            accepted,
-            end: Box::pin(tokio::time::sleep_until(accepted + HEAD_TIME)),
-            is_answered: false,
-            bytes_left: REQUEST_BYTES_MAX,
-            _permit: permit,
-        }
-    }
-
-    /// Fails once the time is up, and wakes the task when it is.
-    fn check_time(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        match self.end.as_mut().poll(context) {
-            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
-            Poll::Pending => Ok(()),
+            // Out of descriptors, or a client that left in the queue: both pass.
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-impl AsyncRead for BoundedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.check_time(context)?;
-        let before = buffer.filled().len();
-        std::task::ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = buffer.filled().len() - before;
-        match self.bytes_left.checked_sub(read) {
-            Some(left) => self.bytes_left = left,
-            None => {
-                // What an error left behind must not be taken for data.
-                buffer.set_filled(before);
-                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for BoundedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if !self.is_answered {
-            // Nothing is answered before the head of the request is complete.
-            self.is_answered = true;
-            let end = self.accepted + LIFETIME;
-            self.end.as_mut().reset(end);
-        }
-        self.check_time(context)?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check_time(context)?;
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check_time(context)?;
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
+/// Answers one request, in its time. Who sent it sees why it got no answer, or nobody does.
+async fn answer<S>(stream: S, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let _cut_off = tokio::time::timeout(LIFETIME, connection).await;
 }
 
 /// From accept to the last byte of the answer.
 const LIFETIME: Duration = Duration::from_secs(5);
-/// From accept to the end of the request's head: whoever keeps a place without asking for anything delays the
-/// probes that wait for one.
+/// From accept to the end of the request's head: a connection that asks nothing delays the probes
+/// that wait for a permit.
 const HEAD_TIME: Duration = Duration::from_secs(1);
-/// More than the request of any scraper; a little more may be read before it is noticed.
-const REQUEST_BYTES_MAX: usize = 16 * 1024;
+/// More than the head of any scraper's request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::net::TcpStream;
+    use tokio::task::JoinHandle;
+    use tokio::time::Instant;
 
     use super::*;
 
-    async fn pair() -> (BoundedStream, TcpStream, Bounded) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut bounded = Bounded::new(listener, Arc::new(Semaphore::new(1)));
-        let client = TcpStream::connect(address).await.unwrap();
-        let (served, _) = bounded.accept().await;
-        (served, client, bounded)
+    fn router() -> Router {
+        Router::new()
+            .route("/", get(async || "here"))
+            .route("/long", get(async || "x".repeat(1 << 20)))
     }
 
-    /// The clock of the test stands still while something happens, and jumps to the next timer
-    /// when nothing does.
+    /// A client and what serves it. The clock of the test jumps to the next timer when nothing
+    /// happens.
+    async fn pair() -> (DuplexStream, JoinHandle<Duration>) {
+        let (client, served) = duplex(64 * 1024);
+        let serving = tokio::spawn(async {
+            let began = Instant::now();
+            answer(served, router()).await;
+            began.elapsed()
+        });
+        tokio::task::yield_now().await;
+        (client, serving)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_is_cut_off_when_its_time_is_up() {
-        let (mut served, _client, _) = pair().await;
-        let began = Instant::now();
-        let read = tokio::time::timeout(2 * LIFETIME, served.read_u8()).await;
-        let error = read.expect("it is cut off at all").unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), HEAD_TIME.as_secs());
+        let (_client, serving) = pair().await;
+        assert_eq!(serving.await.unwrap().as_secs(), HEAD_TIME.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_asks_byte_by_byte_gets_no_more_time() {
-        let (mut served, mut client, _) = pair().await;
-        let began = Instant::now();
-        let error = loop {
-            client.write_all(b"x").await.unwrap();
-            if let Err(error) = served.read_u8().await {
-                break error;
+        let (mut client, serving) = pair().await;
+        for byte in b"GET / HTTP/1.1" {
+            if client.write_all(&[*byte]).await.is_err() {
+                break;
             }
-            assert!(began.elapsed() < LIFETIME, "it is cut off at all");
             tokio::time::sleep(HEAD_TIME / 4).await;
-        };
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), HEAD_TIME.as_secs());
+        }
+        assert_eq!(serving.await.unwrap().as_secs(), HEAD_TIME.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_cut_off_too() {
-        let (mut served, _client, _) = pair().await;
-        let part = vec![0; 1 << 20];
-        let began = Instant::now();
-        let error = loop {
-            let written = tokio::time::timeout(2 * LIFETIME, served.write_all(&part)).await;
-            if let Err(error) = written.expect("it is cut off at all") {
-                break error;
-            }
-        };
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), LIFETIME.as_secs());
-    }
-
-    #[tokio::test]
-    async fn a_request_has_an_end() {
-        let (mut served, mut client, _) = pair().await;
+        let (mut client, serving) = pair().await;
         client
-            .write_all(&vec![b'x'; REQUEST_BYTES_MAX + 1])
+            .write_all(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
             .await
             .unwrap();
-        let mut bytes = Vec::new();
-        let error = served.read_to_end(&mut bytes).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-        assert!(bytes.len() <= REQUEST_BYTES_MAX);
+        assert_eq!(serving.await.unwrap().as_secs(), LIFETIME.as_secs());
     }
 
     #[tokio::test]
-    async fn a_place_is_free_again_when_its_connection_has_gone() {
-        let (served, _client, mut bounded) = pair().await;
-        let _second = TcpStream::connect(bounded.local_addr().unwrap())
+    async fn the_head_of_a_request_has_an_end() {
+        for (bytes, status) in [(0, "200"), (HEAD_BYTES_MAX, "431")] {
+            let (mut client, serving) = pair().await;
+            let head = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(bytes));
+            client.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status}")),
+                "{answer}"
+            );
+            serving.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_permit_is_free_again_when_its_connection_has_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let permits = Arc::new(Semaphore::new(1));
+        let serving = tokio::spawn(serve(listener, Arc::clone(&permits), router()));
+        let silent = TcpStream::connect(address).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        second
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             .await
             .unwrap();
-        {
-            let mut waiting = std::pin::pin!(bounded.accept());
-            let is_accepted = tokio::select! {
-                biased;
-                _ = &mut waiting => true,
-                () = tokio::task::yield_now() => false,
-            };
-            assert!(!is_accepted, "there was one place");
+        while permits.available_permits() > 0 {
+            tokio::task::yield_now().await;
         }
-        drop(served);
-        bounded.accept().await;
+        drop(silent);
+        let mut answer = String::new();
+        second.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("here"), "{answer}");
+        serving.abort();
     }
 }

@@ -1,9 +1,11 @@
 //! What the node is doing, in one word and for people.
 
 use std::fmt;
+use std::time::Duration;
 
-use crate::node::core::Phase;
-use crate::node::shared::Shared;
+use crate::core::executor::Phase;
+use crate::core::state::NodeState;
+use crate::date::show_duration;
 
 /// The node's state as `/readyz` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +19,15 @@ pub(super) enum State {
 }
 
 /// Reads the state; holds the engine's lock for a moment.
-pub(super) fn of(shared: &Shared) -> State {
-    if let Some(failure) = shared.commit.failure() {
+pub(super) fn of(node: &NodeState) -> State {
+    if let Some(failure) = node.commit.failure() {
         return State::Failed(failure.to_string());
     }
-    let Ok(mut core) = shared.core.lock() else {
+    let Ok(mut executor) = node.executor.lock() else {
         return State::Failed("a thread panicked while it held the engine".to_owned());
     };
-    let now = core.time.node_now(&*shared.clock);
-    match &core.phase {
+    let now = executor.time.node_now(&*node.clock);
+    match &executor.phase {
         Phase::Serving => State::Serving,
         Phase::Waiting(until, reason) => {
             let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
@@ -67,7 +69,8 @@ impl fmt::Display for State {
             Self::Serving => formatter.write_str("serving"),
             Self::Waiting(left_ms, reason) => write!(
                 formatter,
-                "restart delay: takes no part for another {left_ms} ms ({reason})"
+                "in its restart delay, serves no locks for another {} ({reason})",
+                show_duration(Duration::from_millis(*left_ms))
             ),
             Self::Stopping => formatter.write_str("stopping"),
             Self::Failed(why) => write!(formatter, "failed: {why}"),

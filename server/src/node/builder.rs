@@ -8,11 +8,11 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::node::compaction::PART_BYTES;
+use crate::core::compaction::PART_BYTES;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
-use crate::past::Place;
+use crate::past::Fingerprint;
 
 /// A node that has not been started.
 #[derive(Default)]
@@ -97,22 +97,22 @@ impl NodeBuilder {
             Some(clock) => clock,
             None => machine_clock()?,
         };
-        let (disk, place): (Arc<dyn Disk>, Place) = match self.disk {
-            Some(disk) => (disk, Place::named(0)),
+        let (disk, fingerprint): (Arc<dyn Disk>, Fingerprint) = match self.disk {
+            Some(disk) => (disk, Fingerprint::named(0)),
             None => {
                 let directory = self.config.dir.clone();
                 std::fs::create_dir_all(&directory).map_err(|error| StartError::Directory {
                     directory: directory.clone(),
                     reason: error.to_string(),
                 })?;
-                (identity::open(&directory)?, Place::of(&directory))
+                (identity::open(&directory)?, Fingerprint::of(&directory))
             }
         };
         let plan = Plan {
             config: self.config,
             clock,
             disk,
-            place,
+            fingerprint,
             sizes: Options::default(),
             part_bytes: PART_BYTES,
             random: Box::new(system_random),
@@ -121,8 +121,8 @@ impl NodeBuilder {
         let (sender, outcome) = watch::channel(None);
         let supervisor = threads::spawn(plan, ready, sender).map_err(StartError::Thread)?;
         match started.await {
-            Ok(Ok((shared, address))) => Ok(Node {
-                shared,
+            Ok(Ok((node, address))) => Ok(Node {
+                node,
                 address,
                 outcome,
                 supervisor: Some(supervisor),

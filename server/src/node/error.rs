@@ -9,7 +9,7 @@ use quorlock_engine::PayloadError;
 use quorlock_engine::control::RecordError;
 use quorlock_persistence::{OpenError, RecoveryError, SyncError, WriteError};
 
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
 use crate::past::{FrameError, PastError};
 
 /// Why a node could not start.

@@ -9,11 +9,11 @@ use quorlock_persistence::{Disk, Options, Preparer};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::node::compaction::PART_BYTES;
-use crate::node::log_thread::Jobs;
-use crate::node::shared::Shared;
+use crate::core::compaction::PART_BYTES;
+use crate::core::log_queue::Jobs;
+use crate::core::state::NodeState;
 use crate::node::start::{Plan, Reach, begin, system_random};
-use crate::past::Place;
+use crate::past::Fingerprint;
 use crate::session::Session;
 
 /// A node that serves; its log thread is whoever does the jobs.
@@ -21,12 +21,12 @@ pub(crate) fn started(
     config: Config,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-) -> (Arc<Shared>, Preparer, Jobs) {
+) -> (Arc<NodeState>, Preparer, Jobs) {
     let plan = Plan {
         config,
         clock,
         disk,
-        place: Place::named(0),
+        fingerprint: Fingerprint::named(0),
         sizes: Options::default(),
         part_bytes: PART_BYTES,
         random: Box::new(system_random),
@@ -37,11 +37,11 @@ pub(crate) fn started(
         metrics: None,
     };
     let begun = begin(plan, reach).unwrap();
-    (begun.shared, begun.preparer, begun.jobs)
+    (begun.node, begun.preparer, begun.jobs)
 }
 
 /// A client's session with it.
-pub(crate) fn session(shared: &Shared) -> Session {
+pub(crate) fn session(node: &NodeState) -> Session {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Session::new(shared.clients.add((nobody, nobody), 0, 0), shared)
+    Session::new(node.clients.add((nobody, nobody), 0, 0), node)
 }

@@ -14,22 +14,25 @@ use quorlock_persistence::{Disk, Options, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
+use crate::core::clients::Clients;
+use crate::core::executor::{Executor, Phase, Rules};
+use crate::core::log_queue::{Jobs, LogQueue};
+use crate::core::log_writer::LogWriter;
+use crate::core::maintenance::Maintenance;
+use crate::core::report::StartReport;
+use crate::core::rewrites::Rewrites;
+use crate::core::settings::{Settings, durability};
+use crate::core::signals::Signals;
+use crate::core::start_facts::StartFacts;
+use crate::core::state::NodeState;
+use crate::core::statistics::Statistics;
+use crate::core::time::{self, Timekeeper};
 use crate::metrics;
-use crate::net::listener;
-use crate::node::core::{Core, Phase, Rules};
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
-use crate::node::log_thread::{Jobs, LogThread};
-use crate::node::log_writer::LogWriter;
-use crate::node::maintenance::Maintenance;
-use crate::node::report::StartReport;
-use crate::node::rewrites::Rewrites;
-use crate::node::settings::{Settings, durability};
-use crate::node::shared::{Shared, Signals};
-use crate::node::statistics::Statistics;
-use crate::node::time::{self, Timekeeper};
-use crate::past::place::is_own;
-use crate::past::{self, Directory, Identity, Log, Past, Place};
+use crate::past::fingerprint::is_own;
+use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
+use crate::runtime::listener::{self, BindError};
 
 /// What a node starts from.
 pub(crate) struct Plan {
@@ -37,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
     /// Tells machine and directory from others.
-    pub(crate) place: Place,
+    pub(crate) fingerprint: Fingerprint,
     /// The sizes of the log.
     pub(crate) sizes: Options,
     /// Bytes of one part of a checkpoint at most.
@@ -74,17 +77,33 @@ pub(crate) struct Started {
 
 /// A node whose START is on record: what its threads, or a simulation, go on with.
 pub(crate) struct Begun {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: Arc<NodeState>,
     pub(crate) maintenance: Maintenance,
+    pub(crate) stop_mark: StopMark,
     pub(crate) preparer: Preparer,
     pub(crate) jobs: Jobs,
+}
+
+/// Where an orderly stop marks the directory, so that a copy of it can be told from it.
+pub(crate) struct StopMark {
+    disk: Arc<dyn Disk>,
+    fingerprint: Fingerprint,
+    incarnation: u64,
+}
+
+impl StopMark {
+    /// To be called once SHUTDOWN is synced.
+    pub(crate) fn leave(&self) {
+        self.fingerprint.mark_stopped(&*self.disk, self.incarnation);
+    }
 }
 
 /// Starts a node up to the point where it can answer. Blocks on the disk.
 pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = clients_max(plan.config.maxclients);
     let listeners = bind(&plan.config)?;
-    let metrics = metrics::bind(&plan.config)?;
+    let metrics = metrics::bind(&plan.config)
+        .map_err(|BindError { address, reason }| StartError::BindMetrics { address, reason })?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
     Ok(Started {
         begun,
@@ -105,7 +124,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let mut engine = new_engine(&plan)?;
     let directory = Directory {
         disk: &*plan.disk,
-        place: &plan.place,
+        fingerprint: &plan.fingerprint,
         identity: known.as_ref(),
         log: Log::Recovered(&recovery),
     };
@@ -131,14 +150,21 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
     let part_bytes = plan.part_bytes;
-    let (shared, preparer, jobs) =
-        assemble(plan, identity, engine, log, (start, &past, report), reach);
+    let (node, preparer, jobs) =
+        assemble(&plan, identity, engine, log, (start, &past, report), reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
-    shared.begin(&mut maintenance)?;
-    let settled = shared.place.settle(&*shared.disk, start.incarnation);
+    node.begin(&mut maintenance)?;
+    let settled = plan
+        .fingerprint
+        .remove_older(&*plan.disk, start.incarnation);
     settled.map_err(StartError::Disk)?;
     Ok(Begun {
-        shared,
+        node,
+        stop_mark: StopMark {
+            disk: plan.disk,
+            fingerprint: plan.fingerprint,
+            incarnation: start.incarnation,
+        },
         maintenance,
         preparer,
         jobs,
@@ -159,25 +185,8 @@ fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
 }
 
 fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
-    let mut listeners: Vec<TcpListener> = Vec::new();
-    let mut port = config.port;
-    for address in &config.bind {
-        let wanted = SocketAddr::new(address.address, port);
-        match listener::bind(wanted, config.tcp_backlog) {
-            Ok(bound) => {
-                // Port 0: the first address finds a free one, the others take the same.
-                port = bound.local_addr().map_or(port, |address| address.port());
-                listeners.push(bound);
-            }
-            Err(error) if address.is_optional && error.kind() != std::io::ErrorKind::AddrInUse => {}
-            Err(error) => {
-                return Err(StartError::Bind {
-                    address: wanted,
-                    reason: error.to_string(),
-                });
-            }
-        }
-    }
+    let listeners = listener::bind_all(&config.bind, config.port, config.tcp_backlog)
+        .map_err(|BindError { address, reason }| StartError::Bind { address, reason })?;
     if listeners.is_empty() {
         Err(StartError::NoAddress)
     } else {
@@ -233,7 +242,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         plan.clock.wall_us(),
         plan.clock.boottime_ns(),
     );
-    let place = plan.place.mark(&*plan.disk, incarnation);
+    let place = plan.fingerprint.mark(&*plan.disk, incarnation);
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),
@@ -249,13 +258,13 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
 }
 
 fn assemble(
-    plan: Plan,
+    plan: &Plan,
     identity: Identity,
     engine: Engine,
     log: quorlock_persistence::Log,
     (start, past, report): (Start, &Past, StartReport),
     reach: Reach,
-) -> (Arc<Shared>, Preparer, Jobs) {
+) -> (Arc<NodeState>, Preparer, Jobs) {
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(past.history.newest);
     let verdict = past.verdict;
@@ -274,40 +283,35 @@ fn assemble(
         node_id: identity.id.to_string(),
         advice: advice(&verdict),
     };
-    let (log_thread, jobs) = LogThread::new();
+    let (log_queue, jobs) = LogQueue::new();
     let (log_writer, commit) = LogWriter::new(log.writer, Arc::clone(&plan.clock));
-    let shared = Shared {
-        core: Mutex::new(Core::new(
-            engine,
-            log.appender,
-            time,
-            phase,
-            LiveMode::new(&start),
-            rules,
-        )),
-        log_writer,
-        commit,
-        log_thread,
-        started_raw_ns: plan.clock.raw_ns(),
-        clock: plan.clock,
-        workers: workers(plan.config.workers, cores()),
-        settings: Settings::new(&plan.config),
-        config: plan.config,
-        place: plan.place,
-        disk: plan.disk,
+    let facts = StartFacts {
         identity,
         start,
         verdict,
         report,
         port: reach.port,
         metrics_address: reach.metrics,
-        clients: crate::net::clients::Clients::default(),
+        workers: workers(plan.config.workers, cores()),
+        started_raw_ns: plan.clock.raw_ns(),
+    };
+    let mode = LiveMode::new(&start);
+    let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
+    let node = NodeState {
+        executor: Mutex::new(executor),
+        commit,
+        log_writer,
+        log_queue,
+        clock: Arc::clone(&plan.clock),
+        settings: Settings::new(&plan.config),
+        config: plan.config.clone(),
+        facts,
+        clients: Clients::default(),
         statistics: Statistics::default(),
         rewrites: Rewrites::default(),
-        activity: tokio::sync::Notify::new(),
         signals: Signals::default(),
     };
-    (Arc::new(shared), log.preparer, jobs)
+    (Arc::new(node), log.preparer, jobs)
 }
 
 fn cores() -> usize {

@@ -12,7 +12,7 @@ use quorlock_persistence::MemoryDisk;
 
 use super::*;
 use crate::clock::SettableClock;
-use crate::node::core::Wait;
+use crate::core::wait::Wait;
 use crate::node::for_tests;
 use crate::protocol::Output;
 use crate::session::Batch;
@@ -51,11 +51,11 @@ impl Clock for ReadClock {
 fn refuses(directives: &[(&str, &[&str])], commands: &[&[&str]]) -> bool {
     let (disk, clock) = (MemoryDisk::new(), ReadClock(SettableClock::new()));
     let config = config(directives);
-    let (shared, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+    let (node, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
     // Nobody else makes the segment ahead, which scripts want.
     preparer.prepare().unwrap();
-    let mut session = for_tests::session(&shared);
-    let mut batch = Batch::new(&shared);
+    let mut session = for_tests::session(&node);
+    let mut batch = Batch::new(&node);
     let mut last = None;
     for words in commands {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -103,9 +103,12 @@ fn what_is_executed_follows_the_configuration() {
     let rules = |name: &str, value: &str| {
         let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
         let config = config(&[(name, &[value])]);
-        let (shared, _, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
-        let core = shared.lock().unwrap();
-        (core.rules.no_ttl_is_synced, core.rules.answers_loading)
+        let (node, _, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+        let executor = node.lock().unwrap();
+        (
+            executor.rules.no_ttl_is_synced,
+            executor.rules.answers_loading,
+        )
     };
     assert_eq!(rules("no-ttl-durability", "sync"), (true, false));
     assert_eq!(rules("no-ttl-durability", "as-mode"), (false, false));
@@ -121,7 +124,7 @@ fn the_log_of_another_node_is_refused_when_it_is_read() {
         config: Config::default(),
         clock,
         disk: Arc::new(disk),
-        place: Place::named(0),
+        fingerprint: Fingerprint::named(0),
         sizes: Options::default(),
         part_bytes: 4096,
         random: Box::new(system_random),

@@ -1,6 +1,7 @@
 //! The threads of a running node, from the first to the last: one with a runtime for everything that is
 //! rare, the workers, the log thread, and one for the metrics where they are wanted.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -9,19 +10,22 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::net::inbox::{Inbox, Order};
-use crate::net::listener;
-use crate::net::worker::Worker;
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
+use crate::core::log_queue::Job;
+use crate::core::maintenance::Maintenance;
+use crate::core::state::NodeState;
+use crate::event_loop::message::Message;
+use crate::node::Outcome;
 use crate::node::error::StartError;
-use crate::node::log_thread::{Job, LogThread};
-use crate::node::maintenance::Maintenance;
-use crate::node::shared::Shared;
-use crate::node::start::{Begun, Plan, Started, start};
-use crate::node::{Outcome, maintenance_task};
+use crate::node::start::{Begun, Plan, Started, StopMark, start};
+use crate::runtime::inbox::{Inbox, Incoming};
+use crate::runtime::listener;
+use crate::runtime::log_thread;
+use crate::runtime::maintenance_task;
+use crate::runtime::worker::Worker;
 
 /// What the builder learns once the node answers.
-pub(crate) type Ready = oneshot::Sender<Result<(Arc<Shared>, std::net::SocketAddr), StartError>>;
+pub(crate) type Ready = oneshot::Sender<Result<(Arc<NodeState>, std::net::SocketAddr), StartError>>;
 
 /// Starts a node on a thread of its own.
 pub(crate) fn spawn(
@@ -51,26 +55,25 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         metrics,
     } = started;
     let Begun {
-        shared,
+        node,
         mut maintenance,
+        stop_mark,
         preparer,
         jobs,
     } = begun;
     let mut threads = Threads {
-        shared: Arc::clone(&shared),
+        node: Arc::clone(&node),
         handles: Vec::new(),
         inboxes: Vec::new(),
     };
     let prepared = runtime().and_then(|runtime| {
         threads
             .handles
-            .push(LogThread::spawn(Arc::clone(&shared), jobs, preparer)?);
-        shared.log_thread.send(Job::Prepare);
-        if let Some(address) = shared.metrics_address {
-            let shared = Arc::clone(&shared);
-            threads
-                .handles
-                .push(crate::metrics::spawn(metrics, shared)?);
+            .push(log_thread::spawn(Arc::clone(&node), jobs, preparer)?);
+        node.log_queue.send(Job::Prepare);
+        if let Some(address) = node.facts.metrics_address {
+            let node = Arc::clone(&node);
+            threads.handles.push(crate::metrics::spawn(metrics, node)?);
             tracing::info!("metrics at http://{address}/metrics, readiness at /readyz");
         }
         let ends = threads.spawn_workers(&runtime)?;
@@ -79,35 +82,26 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let (runtime, ends) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            shared.signals.stopped.send_replace(true);
+            node.signals.stopped.send_replace(true);
             let _ = ready.send(Err(StartError::Thread(error)));
             return threads.end();
         }
     };
-    let address = listeners
-        .first()
-        .and_then(|listener| listener.local_addr().ok());
     let ended = runtime.block_on(async {
-        let mut acceptors = JoinSet::new();
-        for listener in listeners {
-            acceptors.spawn(listener::accept(
-                listener,
-                Arc::clone(&shared),
-                threads.inboxes.clone(),
-            ));
-        }
+        let address = listeners.first().and_then(|it| it.local_addr().ok());
+        let mut acceptors = threads.accept(listeners);
         let told = match address {
-            Some(address) => Ok((Arc::clone(&shared), address)),
+            Some(address) => Ok((Arc::clone(&node), address)),
             None => Err(StartError::NoAddress),
         };
         if ready.send(told).is_err() {
             // Whoever started the node does not want it any more.
-            shared.stop();
+            node.stop();
         }
-        let lived = maintenance_task::run(&shared, &mut maintenance).await;
+        let lived = maintenance_task::run(&node, &mut maintenance).await;
         acceptors.shutdown().await;
-        let ended = lived.and_then(|()| last_words(&shared, &mut maintenance));
-        shared.signals.stopped.send_replace(true);
+        let ended = lived.and_then(|()| last_words(&node, &mut maintenance, &stop_mark));
+        node.signals.stopped.send_replace(true);
         threads.stop_workers();
         for end in ends {
             // A worker that panicked ends as well.
@@ -120,17 +114,21 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
 }
 
 /// A crash leaves nothing behind on purpose.
-fn last_words(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), Failure> {
-    if shared.signals.crash.load(Ordering::Acquire) {
+fn last_words(
+    node: &NodeState,
+    maintenance: &mut Maintenance,
+    stop_mark: &StopMark,
+) -> Result<(), Failure> {
+    if node.signals.crash.load(Ordering::Acquire) {
         return Ok(());
     }
-    shared.shut_down(maintenance)?;
-    shared.place.rest(&*shared.disk, shared.start.incarnation);
+    node.shut_down(maintenance)?;
+    stop_mark.leave();
     Ok(())
 }
 
 struct Threads {
-    shared: Arc<Shared>,
+    node: Arc<NodeState>,
     handles: Vec<JoinHandle<()>>,
     /// The workers'.
     inboxes: Vec<Inbox>,
@@ -140,8 +138,8 @@ impl Threads {
     /// Starts the workers; each says when it ends.
     fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
-        for number in 0..self.shared.workers {
-            let worker = Worker::new(Arc::clone(&self.shared), runtime.handle().clone())?;
+        for number in 0..self.node.facts.workers {
+            let worker = Worker::new(Arc::clone(&self.node), runtime.handle().clone())?;
             let inbox = worker.inbox();
             let (end, ended) = oneshot::channel::<()>();
             self.handles.push(
@@ -158,21 +156,31 @@ impl Threads {
         Ok(ends)
     }
 
+    /// Accepts connections for the workers.
+    fn accept(&self, listeners: Vec<TcpListener>) -> JoinSet<std::io::Result<()>> {
+        let mut acceptors = JoinSet::new();
+        for listener in listeners {
+            let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
+            acceptors.spawn(listener::accept(listener, node, inboxes));
+        }
+        acceptors
+    }
+
     /// Lets the workers send the replies that waited for the log, and end.
     fn stop_workers(&self) {
         for inbox in &self.inboxes {
-            inbox.send(Order::Stop);
+            inbox.send(Incoming::Message(Message::Stop));
         }
     }
 
     /// Ends all threads and waits for them.
     fn end(&mut self) -> Result<(), Failure> {
         self.stop_workers();
-        self.shared.log_thread.send(Job::Stop);
+        self.node.log_queue.send(Job::Stop);
         let mut ended = Ok(());
         for handle in self.handles.drain(..) {
             if handle.join().is_err() {
-                ended = Err(self.shared.commit.fail(&"a thread of the node panicked"));
+                ended = Err(self.node.commit.fail(&"a thread of the node panicked"));
             }
         }
         ended
@@ -184,9 +192,9 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let failure = self.shared.commit.fail(&"the node's thread panicked");
-            self.shared.fail(&failure);
-            self.shared.signals.stopped.send_replace(true);
+            let failure = self.node.commit.fail(&"the node's thread panicked");
+            self.node.fail(&failure);
+            self.node.signals.stopped.send_replace(true);
             // The failure says it all.
             let _ = self.end();
         }

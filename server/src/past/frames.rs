@@ -1,4 +1,4 @@
-//! The frames of a log as a start reads them, whoever has opened it.
+//! The frames of a log as a start reads them, no matter who has opened it.
 
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::restart::History;

@@ -1,12 +1,12 @@
 //! Who a node is: created once, kept in its directory, never guessed.
 //!
 //! The file `node.id` names the node. Together with the log's INIT record it tells a new node
-//! from one whose past was lost. Whether its directory is still the same one is for `place` to say.
+//! from one whose past was lost. Whether its directory is still the same one is for `fingerprint` to say.
 
 use std::fmt;
 use std::io;
 
-use quorlock_persistence::Disk;
+use quorlock_persistence::{Disk, hexadecimal};
 
 use crate::past::PastError;
 
@@ -35,9 +35,7 @@ impl NodeId {
 
 impl fmt::Display for NodeId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        formatter.write_str(&hexadecimal(&self.0))
     }
 }
 

@@ -34,7 +34,7 @@ pub enum ProtocolError {
 impl ProtocolError {
     /// The whole error reply, ready to be sent before the connection is closed.
     ///
-    /// Empty for [`ProtocolError::CrossProtocol`]: whoever made a browser send it learns nothing.
+    /// Empty for [`ProtocolError::CrossProtocol`]: who made a browser send it learns nothing.
     pub fn write_reply(&self, out: &mut Vec<u8>) {
         if *self != Self::CrossProtocol {
             out.extend_from_slice(format!("-ERR Protocol error: {self}\r\n").as_bytes());

@@ -1,7 +1,6 @@
 //! The protocol edge: bytes to arguments, replies to bytes. It knows neither commands nor sockets.
 
 mod error;
-mod inline;
 mod limits;
 mod output;
 pub mod reply;

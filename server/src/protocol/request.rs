@@ -5,19 +5,21 @@
 //! request reads the same whether it arrives whole or byte by byte.
 //! It does not know commands, and it does not own the buffer.
 
+use std::ops::Range;
+
 use quorlock_engine::parse_integer;
 use smallvec::SmallVec;
 
 use super::error::ProtocolError;
-use super::inline;
 use super::limits::Limits;
+use super::words;
 
 /// The arguments of one request, the command's name first.
 pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
 
 /// Finds the requests in a buffer that grows at the end.
 ///
-/// One turn of a connection: append what was received, call [`RequestParser::next_request`] until it
+/// One round of a connection: append what was received, call [`RequestParser::next_request`] until it
 /// gives `None`, execute, then remove [`RequestParser::take_consumed`] bytes from the front.
 ///
 /// A client that is not authenticated must be served request by request, since AUTH changes the
@@ -240,7 +242,7 @@ impl RequestParser {
         let length = line.len();
         let start = self.position;
         let spans = &mut self.spans;
-        inline::split_request(&mut buffer[start..start + length], |range| {
+        split_inline(&mut buffer[start..start + length], |range| {
             spans.push(Span::new(range.start, range.end)?);
             Ok(())
         })?;
@@ -292,7 +294,7 @@ impl Request {
         let bytes = &buffer[self.start..];
         self.spans
             .first()
-            .is_some_and(|name| inline::is_http(name.of(bytes)))
+            .is_some_and(|name| is_http(name.of(bytes)))
     }
 
     /// Memory of this request beside the buffer and the request itself.
@@ -340,6 +342,28 @@ impl Span {
     fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
+}
+
+/// Splits an inline request (a line without its LF) into arguments, unescaped in place. The ranges are
+/// relative to the line. A CR at the end of the line is a space like any other.
+fn split_inline(
+    line: &mut [u8],
+    mut argument: impl FnMut(Range<usize>) -> Result<(), ProtocolError>,
+) -> Result<(), ProtocolError> {
+    let mut outcome = Ok(());
+    let split = words::split(line, |range| {
+        if outcome.is_ok() {
+            outcome = argument(range);
+        }
+    });
+    split.map_err(|_| ProtocolError::UnbalancedQuotes)?;
+    outcome
+}
+
+/// Whether a request with this first word is what a browser sends. The connection is closed before
+/// the body, which somebody else may have written, is executed.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 
 /// Requests of up to this many arguments need no allocation: `SET k v NX PX ms GET` has seven.

@@ -225,7 +225,7 @@ fn malformed_requests_get_redis_s_words() {
 }
 
 #[test]
-fn strangers_get_tight_limits() {
+fn unauthenticated_clients_get_tight_limits() {
     let many_words = "a ".repeat(11) + "\r\n";
     let cases: &[(&[u8], &str)] = &[
         (b"*11\r\n", "unauthenticated multibulk length"),

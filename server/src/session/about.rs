@@ -8,7 +8,7 @@ use quorlock_engine::{
     ErrorReply, Flags, Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs, spec_named,
 };
 
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::table::{self, ROWS, Row};
@@ -36,7 +36,7 @@ pub(crate) fn command(
             )
         }
         (Some(b"info"), []) => Reply::Array(everything()),
-        (Some(b"info"), names) => match describe_all(names, batch.shared.settings.reply_budget()) {
+        (Some(b"info"), names) => match describe_all(names, batch.node.settings.reply_budget()) {
             Ok(descriptions) => Reply::Array(descriptions),
             Err(error) => Reply::Error(error.of_command()),
         },
@@ -168,17 +168,17 @@ pub(crate) fn bgrewriteaof(
     batch: &mut Batch<'_>,
     _: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let shared = batch.shared;
-    let rewrites = &shared.rewrites;
+    let node = batch.node;
+    let rewrites = &node.rewrites;
     if rewrites.is_running.load(Ordering::Acquire) {
         return Ok(Answer::Reply(Reply::Error(REWRITING)));
     }
     // Maintenance begins at once, except in the restart delay.
-    let begins = *shared.signals.serving.borrow();
+    let begins = *node.signals.serving.borrow();
     if rewrites.is_asked.swap(true, Ordering::AcqRel) && begins {
         return Ok(Answer::Reply(Reply::Error(REWRITING)));
     }
-    shared.activity.notify_one();
+    node.signals.activity.notify_one();
     Ok(Answer::Reply(Reply::status(if begins {
         "Background append only file rewriting started"
     } else {
@@ -206,12 +206,12 @@ pub(crate) fn lastsave(
     batch: &mut Batch<'_>,
     _: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let shared = batch.shared;
-    let (_, now) = batch.core()?;
-    let since_ns = shared
+    let node = batch.node;
+    let (_, now) = batch.executor()?;
+    let since_ns = node
         .clock
         .raw_ns()
-        .saturating_sub(shared.commit.last_sync_raw_ns());
+        .saturating_sub(node.commit.last_sync_raw_ns());
     let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
     Ok(Answer::Reply(Reply::Integer(
         i64::try_from(seconds).expect("microseconds of 64 bits are fewer seconds"),
@@ -237,7 +237,7 @@ pub(crate) fn shutdown(
     }
     let address = session.client.address;
     batch.warn(format!("User requested shutdown... client={address}"));
-    batch.shared.stop();
+    batch.node.stop();
     Ok(Answer::Close)
 }
 

@@ -11,10 +11,11 @@ use quorlock_engine::{
 };
 use smallvec::SmallVec;
 
-use crate::node::commit::Failure;
-use crate::node::core::{Core, Wait};
-use crate::node::durable_counts::Counts;
-use crate::node::shared::Shared;
+use crate::core::commit::Failure;
+use crate::core::durable_counts::Counts;
+use crate::core::executor::Executor;
+use crate::core::state::NodeState;
+use crate::core::wait::Wait;
 use crate::protocol::{Output, reply};
 use crate::session::blocked::Blocked;
 use crate::session::{Session, table};
@@ -26,14 +27,17 @@ pub(crate) enum Next {
     Read,
     /// Send what there is, and execute nothing more until this is over and answered.
     Wait(Blocked),
+    /// The request was not executed: it may need a segment of the log that is not made yet. It is to be
+    /// executed again once one was made, or could not be.
+    LacksSegment,
     /// Send what there is and close.
     Close,
 }
 
 /// One turn's access to the node.
 pub(crate) struct Batch<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
-    core: Option<(MutexGuard<'a, Core>, Moment)>,
+    pub(crate) node: &'a Arc<NodeState>,
+    executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw_ns: Option<u64>,
     /// What the connection's earlier replies wait for, and so those of later requests.
@@ -64,6 +68,8 @@ pub(crate) enum Answer {
     Durable(Reply, u64),
     /// No reply yet.
     Wait(Blocked),
+    /// Not executed yet.
+    LacksSegment,
     /// This reply, then close.
     Last(Reply),
     /// Close without a word.
@@ -71,10 +77,10 @@ pub(crate) enum Answer {
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>) -> Self {
+    pub(crate) fn new(node: &'a Arc<NodeState>) -> Self {
         Self {
-            shared,
-            core: None,
+            node,
+            executor: None,
             raw_ns: None,
             owed: Wait::default(),
             lines: Vec::new(),
@@ -103,6 +109,10 @@ impl<'a> Batch<'a> {
                 (reply, Next::Read)
             }
             Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),
+            Ok(Answer::LacksSegment) => {
+                self.commands -= 1;
+                return Next::LacksSegment;
+            }
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(failure) => (
@@ -131,18 +141,18 @@ impl<'a> Batch<'a> {
                 Ok(command) => command,
                 Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
             };
-            let (core, _) = self.core()?;
-            if core.waits_for_segment(&command) {
-                // Once: the disk may turn out to be full.
-                self.release();
-                self.shared.make_room()?;
+            // Once: the disk may turn out to be full.
+            let has_waited = std::mem::take(&mut session.has_waited_for_segment);
+            let (executor, now) = self.executor()?;
+            if !has_waited && executor.waits_for_segment(&command) {
+                session.has_waited_for_segment = true;
+                return Ok(Answer::LacksSegment);
             }
-            let (core, now) = self.core()?;
-            let reply = core.execute(now, &session.caller, &command, wait);
-            let is_long = core.reply_bytes() >= LONG_REPLY_BYTES;
+            let reply = executor.execute(now, &session.caller, &command, wait);
+            let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
             session.position = session.position.max(wait.position());
             if spec.flags.contains(Flags::SCRIPT) {
-                let lines = core.engine.take_script_log();
+                let lines = executor.engine.take_script_log();
                 self.has_run_script = true;
                 self.note_script_log(lines);
             }
@@ -183,9 +193,9 @@ impl<'a> Batch<'a> {
     /// How many keys each database holds, as far as the reply may reveal it without waiting for more
     /// than it does.
     pub(crate) fn counts_shown(&mut self) -> Result<Counts, Failure> {
-        let (shared, owed) = (self.shared, self.owed);
-        let (core, _) = self.core()?;
-        Ok(shared.commit.counts_shown(core, owed))
+        let (node, owed) = (self.node, self.owed);
+        let (executor, _) = self.executor()?;
+        Ok(node.commit.counts_shown(executor, owed))
     }
 
     /// Warns the people who run the node, once the engine is released.
@@ -203,9 +213,7 @@ impl<'a> Batch<'a> {
 
     /// The raw clock at the last moment of this turn.
     pub(crate) fn raw_ns(&mut self) -> u64 {
-        *self
-            .raw_ns
-            .get_or_insert_with(|| self.shared.clock.raw_ns())
+        *self.raw_ns.get_or_insert_with(|| self.node.clock.raw_ns())
     }
 
     /// Notes the first key of a request, for [`Batch::prefetch`].
@@ -215,17 +223,19 @@ impl<'a> Batch<'a> {
         argument: impl Fn(usize) -> Option<&'b [u8]>,
     ) {
         // A poisoned lock is reported by the commands.
-        let Ok((core, _)) = self.core() else { return };
+        let Ok((executor, _)) = self.executor() else {
+            return;
+        };
         let database = session.caller.database;
-        if let Some(key) = core.engine.first_key_hash(database, argument) {
+        if let Some(key) = executor.engine.first_key_hash(database, argument) {
             self.keys.push(key);
         }
     }
 
     /// Prefetches all noted keys.
     pub(crate) fn prefetch(&mut self) {
-        if let Some((core, _)) = &self.core {
-            core.engine.prefetch(&self.keys);
+        if let Some((executor, _)) = &self.executor {
+            executor.engine.prefetch(&self.keys);
         }
         self.keys.clear();
     }
@@ -240,11 +250,11 @@ impl<'a> Batch<'a> {
 
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
-        if let Some((mut core, _)) = self.core.take() {
-            let wakes_maintenance = core.take_idle_wish();
-            drop(core);
+        if let Some((mut executor, _)) = self.executor.take() {
+            let wakes_maintenance = executor.take_idle_wish();
+            drop(executor);
             if wakes_maintenance {
-                self.shared.activity.notify_one();
+                self.node.signals.activity.notify_one();
             }
         }
         self.under_lock = 0;
@@ -254,26 +264,26 @@ impl<'a> Batch<'a> {
 
     #[cfg(test)]
     pub(crate) fn holds_engine(&self) -> bool {
-        self.core.is_some()
+        self.executor.is_some()
     }
 
     /// The engine, locked, and the moment of this turn.
-    pub(crate) fn core(&mut self) -> Result<(&mut Core, Moment), Failure> {
-        if self.core.is_none() {
-            let mut core = self.shared.lock()?;
-            let now = core.now(&*self.shared.clock);
-            self.raw_ns = Some(core.time.raw_ns);
-            self.core = Some((core, now));
+    pub(crate) fn executor(&mut self) -> Result<(&mut Executor, Moment), Failure> {
+        if self.executor.is_none() {
+            let mut executor = self.node.lock()?;
+            let now = executor.now(&*self.node.clock);
+            self.raw_ns = Some(executor.time.raw_ns);
+            self.executor = Some((executor, now));
         }
-        let (core, now) = self.core.as_mut().expect("locked on the lines above");
-        Ok((&mut *core, *now))
+        let (executor, now) = self.executor.as_mut().expect("locked on the lines above");
+        Ok((&mut *executor, *now))
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         self.release();
-        let statistics = &self.shared.statistics;
+        let statistics = &self.node.statistics;
         statistics
             .commands
             .fetch_add(self.commands, Ordering::Relaxed);

@@ -8,30 +8,30 @@ use quorlock_persistence::MemoryDisk;
 
 use crate::clock::SettableClock;
 use crate::config::Config;
-use crate::node::core::Wait;
+use crate::core::state::NodeState;
+use crate::core::wait::Wait;
 use crate::node::for_tests;
-use crate::node::shared::Shared;
 use crate::protocol::Output;
 use crate::session::Batch;
 use crate::session::table::ROWS;
 
-fn node() -> Arc<Shared> {
+fn node() -> Arc<NodeState> {
     let mut config = Config::default();
     config.set("appendfsync", &["always"]).unwrap();
     let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
-    let (shared, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+    let (node, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
     // Nobody else makes the segment ahead, which scripts want.
     preparer.prepare().unwrap();
-    shared
+    node
 }
 
 /// CLIENT LIST of ten thousand clients behind a GET kept every other worker from the engine.
 #[test]
 fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
-    let shared = node();
+    let node = node();
     for row in ROWS {
-        let mut session = for_tests::session(&shared);
-        let mut batch = Batch::new(&shared);
+        let mut session = for_tests::session(&node);
+        let mut batch = Batch::new(&node);
         let (mut wait, mut replies) = (Wait::default(), Output::default());
         batch.execute(&mut session, &[b"GET", b"a"], &mut wait, &mut replies);
         assert!(batch.holds_engine(), "a batch executes under one lock");
@@ -52,9 +52,9 @@ fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
 
 #[test]
 fn a_script_that_says_something_lets_go_of_the_engine_and_another_does_not() {
-    let shared = node();
-    let mut session = for_tests::session(&shared);
-    let mut batch = Batch::new(&shared);
+    let node = node();
+    let mut session = for_tests::session(&node);
+    let mut batch = Batch::new(&node);
     let (mut wait, mut replies) = (Wait::default(), Output::default());
     for (script, holds) in [
         ("return 1", true),
@@ -70,9 +70,9 @@ fn a_script_that_says_something_lets_go_of_the_engine_and_another_does_not() {
 /// Planted: what the last request of a pipeline waits for counts alone.
 #[test]
 fn the_requests_of_a_pipeline_add_to_what_its_replies_wait_for() {
-    let shared = node();
-    let mut session = for_tests::session(&shared);
-    let mut batch = Batch::new(&shared);
+    let node = node();
+    let mut session = for_tests::session(&node);
+    let mut batch = Batch::new(&node);
     let (mut wait, mut replies) = (Wait::default(), Output::default());
     let set: [&[u8]; 5] = [b"SET", b"a", b"token", b"PX", b"30000"];
     batch.execute(&mut session, &set, &mut wait, &mut replies);

@@ -4,13 +4,11 @@
 //! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
 //! cannot happen would only end with the timeout.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use quorlock_engine::control::Durability;
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
-use crate::node::commit::Failure;
-use crate::node::shared::Shared;
+use crate::core::commit::Failure;
+use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -25,41 +23,46 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// Resolves when the position is synced, the time is up, or the log has failed. An orderly
     /// stop syncs everything, so it ends this as well.
-    pub(crate) async fn over(self, shared: &Shared) {
-        let _counted = Counted::new(&shared.statistics.blocked);
+    pub(crate) async fn over(self, node: &NodeState) {
         loop {
-            let progress = shared.commit.progress();
-            if self.is_synced(shared) || shared.commit.failure().is_some() {
+            let progress = node.commit.progress();
+            if self.is_over(node) {
                 return;
             }
             let Some(until) = self.until_raw_ns else {
                 progress.await;
                 continue;
             };
-            if shared.clock.raw_ns() >= until {
-                return;
-            }
             tokio::select! {
                 () = progress => {}
-                () = shared.clock.pause_until(until) => {}
+                () = node.clock.pause_until(until) => {}
             }
         }
     }
 
+    /// Whether the position is synced, the time is up, or the log has failed.
+    pub(crate) fn is_over(self, node: &NodeState) -> bool {
+        self.is_synced(node)
+            || node.commit.failure().is_some()
+            || self
+                .until_raw_ns
+                .is_some_and(|until| node.clock.raw_ns() >= until)
+    }
+
     /// What the client is told once it is over.
-    pub(crate) fn reply(self, shared: &Shared) -> Reply {
-        match shared.commit.failure() {
-            Some(failure) if !self.is_synced(shared) => Reply::Error(ErrorReply::new(format!(
+    pub(crate) fn reply(self, node: &NodeState) -> Reply {
+        match node.commit.failure() {
+            Some(failure) if !self.is_synced(node) => Reply::Error(ErrorReply::new(format!(
                 "MISCONF {failure}. Whether what this connection has written is on disk is \
                  unknown: treat its locks as not granted. The node stops"
             ))),
-            _ => acknowledged(self.is_synced(shared)),
+            _ => acknowledged(self.is_synced(node)),
         }
     }
 
     /// Whether what the client waits for is synced.
-    pub(crate) fn is_synced(self, shared: &Shared) -> bool {
-        shared.commit.synced() >= self.position
+    fn is_synced(self, node: &NodeState) -> bool {
+        node.commit.synced() >= self.position
     }
 }
 
@@ -68,12 +71,12 @@ pub(crate) fn waitaof(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let shared = batch.shared;
+    let node = batch.node;
     let (wants_local, timeout_ms) = match waitaof_arguments(arguments) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
-    if !shared.is_logged() {
+    if !node.is_logged() {
         return Ok(Answer::Reply(if wants_local {
             Reply::Error(NO_LOG)
         } else {
@@ -84,15 +87,15 @@ pub(crate) fn waitaof(
         position: session.position,
         until_raw_ns: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
-            shared.clock.raw_ns().saturating_add(timeout_ns)
+            node.clock.raw_ns().saturating_add(timeout_ns)
         }),
     };
-    if !wants_local || blocked.is_synced(shared) {
-        return Ok(Answer::Reply(acknowledged(blocked.is_synced(shared))));
+    if !wants_local || blocked.is_synced(node) {
+        return Ok(Answer::Reply(acknowledged(blocked.is_synced(node))));
     }
     // In `always` the replies before this one have asked for the sync already.
-    if shared.durability() != Durability::Always {
-        shared.log_thread.ask_for_sync();
+    if node.durability() != Durability::Always {
+        node.log_queue.ask_for_sync();
     }
     Ok(Answer::Wait(blocked))
 }
@@ -134,22 +137,6 @@ fn acknowledged(is_synced: bool) -> Reply {
         Reply::Integer(i64::from(is_synced)),
         Reply::Integer(0),
     ])
-}
-
-/// Counts a blocked client for as long as it lives.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 const NO_LOG: ErrorReply = ErrorReply::fixed(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::greeting::valid_name;
@@ -14,7 +14,7 @@ pub(crate) fn client(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let now_raw_ns = batch.shared.clock.raw_ns();
+    let now_raw_ns = batch.node.clock.raw_ns();
     // Who asks is not idle; the turn's own note comes when it ends.
     session.client.touch(now_raw_ns);
     let subcommand = arguments[1].to_ascii_lowercase();
@@ -76,7 +76,7 @@ fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
 }
 
 fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
-    let clients = &batch.shared.clients;
+    let clients = &batch.node.clients;
     let listed = match filter {
         [] => clients.all(),
         // Every client here is a normal one: no replicas, no subscribers yet.
@@ -99,7 +99,7 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
         }
         _ => return Reply::Error(ErrorReply::SYNTAX),
     };
-    let mut budget = batch.shared.settings.reply_budget();
+    let mut budget = batch.node.settings.reply_budget();
     let mut lines = String::new();
     for client in listed {
         let line = client.line(now_raw_ns);

@@ -8,9 +8,9 @@ use quorlock_engine::{
 };
 
 use crate::config::{Config, NoTtlDurability};
-use crate::node::commit::Failure;
-use crate::node::core::{Core, Phase};
-use crate::node::settings::durability;
+use crate::core::commit::Failure;
+use crate::core::executor::{Executor, Phase};
+use crate::core::settings::durability;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -26,7 +26,7 @@ pub(crate) fn config(
         (b"set", [] | [_]) => Reply::Error(ErrorReply::wrong_arity("config|set")),
         (b"set", pairs) => return set(batch, pairs),
         (b"resetstat", []) => {
-            batch.shared.statistics.reset();
+            batch.node.statistics.reset();
             Reply::Ok
         }
         (b"rewrite", _) => Reply::Error(ErrorReply::fixed(
@@ -45,7 +45,7 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
     let patterns = patterns.iter().take(PATTERNS_MAX);
     let patterns: Vec<Vec<u8>> = patterns.map(|it| it.to_ascii_lowercase()).collect();
     // A copy: whoever changes the configuration holds the engine, and would wait for this.
-    let config = batch.shared.settings.config().clone();
+    let config = batch.node.settings.config().clone();
     let mut pairs = Vec::new();
     for name in config.names() {
         let is_wanted = patterns
@@ -54,7 +54,7 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
         if is_wanted && let Some(value) = config.value_of(name) {
             // The port that was asked for as 0 is the one that was found.
             let value = if name == "port" {
-                batch.shared.port.to_string()
+                batch.node.facts.port.to_string()
             } else {
                 value
             };
@@ -65,30 +65,30 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
 }
 
 fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
-    let shared = batch.shared;
+    let node = batch.node;
     // Under the engine's lock, so that two changes cannot mix.
-    let (core, now) = batch.core()?;
-    let before = shared.settings.config().clone();
+    let (executor, now) = batch.executor()?;
+    let before = node.settings.config().clone();
     let (after, mut lines) = match changed(&before, words) {
         Ok(changed) => changed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
-    if let Phase::Stopped(why) = &core.phase {
+    if let Phase::Stopped(why) = &executor.phase {
         // Nothing may follow the last record of the log.
         let text = format!("ERR nothing can be changed any more: {why}");
         return Ok(Answer::Reply(Reply::Error(ErrorReply::new(text))));
     }
-    if core.appender.room() == 0 {
+    if executor.appender.room() == 0 {
         // The last bytes are for the records of an orderly stop.
         return Ok(Answer::Reply(Reply::Error(NO_ROOM)));
     }
-    let position = apply(core, now.node, &before, &after);
+    let position = apply(executor, now.node, &before, &after);
     lines.extend(changes(&before, &after, words));
-    lines.extend(cap_only_in_the_log(&shared.config, &before, &after));
-    shared.settings.replace(after);
+    lines.extend(cap_only_in_the_log(&node.config, &before, &after));
+    node.settings.replace(after);
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
-    shared.activity.notify_one();
+    node.signals.activity.notify_one();
     Ok(match position {
         Some(position) => Answer::Durable(Reply::Ok, position),
         None => Answer::Reply(Reply::Ok),
@@ -121,13 +121,15 @@ fn cap_only_in_the_log(file: &Config, before: &Config, after: &Config) -> Option
 }
 
 /// Carries a change out; returns the position of its record, if it has one.
-fn apply(core: &mut Core, now: NodeTime, before: &Config, after: &Config) -> Option<u64> {
-    core.rules.no_ttl_is_synced = after.no_ttl_durability == NoTtlDurability::Sync;
-    core.engine.set_require_ttl(after.require_ttl);
-    core.engine.set_reply_bytes_max(after.proto_max_reply_len);
+fn apply(executor: &mut Executor, now: NodeTime, before: &Config, after: &Config) -> Option<u64> {
+    executor.rules.no_ttl_is_synced = after.no_ttl_durability == NoTtlDurability::Sync;
+    executor.engine.set_require_ttl(after.require_ttl);
+    executor
+        .engine
+        .set_reply_bytes_max(after.proto_max_reply_len);
     let is_recorded = before.appendfsync != after.appendfsync
         || before.restart_delay_max != after.restart_delay_max;
-    is_recorded.then(|| core.change_mode(now, durability(after), after.restart_delay_max))
+    is_recorded.then(|| executor.change_mode(now, durability(after), after.restart_delay_max))
 }
 
 /// The configuration with all pairs applied, and what to warn of. As in Redis all names are looked at
@@ -168,7 +170,7 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<(Config, Vec<String>), Er
         names.any(|name| name.eq_ignore_ascii_case(directive))
     };
     let notices = after.notices().iter();
-    let named = notices.filter(|notice| is_named(notice.directive));
+    let named = notices.filter(|notice| is_named(&notice.directive));
     let lines = named.map(ToString::to_string).collect();
     Ok((after, lines))
 }

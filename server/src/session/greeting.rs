@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use quorlock_engine::{ErrorReply, Protocol, Reply, parse_integer};
 
-use crate::node::commit::Failure;
-use crate::node::shared::Shared;
+use crate::core::commit::Failure;
+use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -15,14 +15,18 @@ pub(crate) fn hello(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     Ok(Answer::Reply(
-        match greet(session, batch.shared, &arguments[1..]) {
+        match greet(session, batch.node, &arguments[1..]) {
             Ok(reply) => reply,
             Err(error) => Reply::Error(error),
         },
     ))
 }
 
-fn greet(session: &mut Session, shared: &Shared, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn greet(
+    session: &mut Session,
+    node: &NodeState,
+    arguments: &[&[u8]],
+) -> Result<Reply, ErrorReply> {
     let mut protocol = session.caller.protocol;
     let mut name = None;
     let mut rest = arguments;
@@ -39,7 +43,7 @@ fn greet(session: &mut Session, shared: &Shared, arguments: &[&[u8]]) -> Result<
         rest = match rest {
             [] => break,
             [word, user, password, others @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                log_in(session, shared, user, password)?;
+                log_in(session, node, user, password)?;
                 others
             }
             [word, given, others @ ..] if word.eq_ignore_ascii_case(b"setname") => {
@@ -90,12 +94,12 @@ pub(crate) fn auth(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let outcome = match arguments {
-        [_, password] if batch.shared.config.requirepass.is_none() => {
+        [_, password] if batch.node.config.requirepass.is_none() => {
             black_box(password);
             Err(NO_PASSWORD_SET)
         }
-        [_, password] => log_in(session, batch.shared, b"default", password),
-        [_, user, password] => log_in(session, batch.shared, user, password),
+        [_, password] => log_in(session, batch.node, b"default", password),
+        [_, user, password] => log_in(session, batch.node, user, password),
         _ => Err(ErrorReply::SYNTAX),
     };
     Ok(Answer::Reply(match outcome {
@@ -106,18 +110,18 @@ pub(crate) fn auth(
 
 fn log_in(
     session: &mut Session,
-    shared: &Shared,
+    node: &NodeState,
     user: &[u8],
     password: &[u8],
 ) -> Result<(), ErrorReply> {
-    let is_right = match &shared.config.requirepass {
+    let is_right = match &node.config.requirepass {
         Some(expected) => equals_in_constant_time(expected.as_str().as_bytes(), password),
         None => true,
     };
     if user != b"default" || !is_right {
         return Err(WRONGPASS);
     }
-    session.authenticate(shared);
+    session.authenticate(node);
     Ok(())
 }
 
@@ -158,7 +162,7 @@ pub(crate) fn select(
     Ok(Answer::Reply(
         match parse_integer(arguments[1]).map(u8::try_from) {
             None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
-            Some(Ok(database)) if database < batch.shared.config.databases => {
+            Some(Ok(database)) if database < batch.node.config.databases => {
                 session.select(database);
                 Reply::Ok
             }
@@ -172,7 +176,7 @@ pub(crate) fn reset(
     batch: &mut Batch<'_>,
     _: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    session.reset(batch.shared);
+    session.reset(batch.node);
     Ok(Answer::Reply(Reply::status("RESET")))
 }
 

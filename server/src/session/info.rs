@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 
 use quorlock_engine::{ErrorReply, Moment, Reply, Statistics};
 
-use crate::node::commit::Failure;
-use crate::node::core::Phase;
-use crate::node::durable_counts::Counts;
-use crate::node::shared::Shared;
+use crate::core::commit::Failure;
+use crate::core::durable_counts::Counts;
+use crate::core::executor::Phase;
+use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -23,7 +23,7 @@ pub(crate) fn info(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let shared = batch.shared;
+    let node = batch.node;
     let wanted: Vec<String> = arguments[1..]
         .iter()
         .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase())
@@ -41,7 +41,7 @@ pub(crate) fn info(
     };
     let mut page = Page {
         text: String::new(),
-        shared,
+        node,
         engine: EngineFacts::read(batch)?,
     };
     for (name, write) in SECTIONS {
@@ -73,16 +73,16 @@ impl EngineFacts {
     /// One short hold of the engine.
     fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
         let counts = batch.counts_shown()?;
-        let (core, now) = batch.core()?;
+        let (executor, now) = batch.executor()?;
         let facts = Self {
             now,
-            phase: core.phase.clone(),
-            promise_ns: core.promise.on_record_ns,
-            cap_ns: core.mode.cap_ns(),
-            is_full: core.appender.is_full(),
-            script_memory: core.engine.script_memory(),
-            script_count: core.engine.script_count(),
-            statistics: core.engine.statistics(),
+            phase: executor.phase.clone(),
+            promise_ns: executor.promise.on_record_ns,
+            cap_ns: executor.mode.cap_ns(),
+            is_full: executor.appender.is_full(),
+            script_memory: executor.engine.script_memory(),
+            script_count: executor.engine.script_count(),
+            statistics: executor.engine.statistics(),
             counts,
         };
         batch.release();
@@ -113,7 +113,7 @@ const RESTART: &str = "restart";
 
 struct Page<'a> {
     text: String,
-    shared: &'a Shared,
+    node: &'a NodeState,
     engine: EngineFacts,
 }
 
@@ -129,31 +129,37 @@ impl Page<'_> {
 }
 
 fn server(page: &mut Page<'_>) {
-    let shared = page.shared;
+    let node = page.node;
     let (now, phase) = (page.engine.now, page.engine.phase.clone());
-    let uptime_ns = shared.clock.raw_ns().saturating_sub(shared.started_raw_ns);
+    let uptime_ns = node
+        .clock
+        .raw_ns()
+        .saturating_sub(node.facts.started_raw_ns);
     page.title("Server");
     page.field("redis_version", crate::REDIS_VERSION);
     page.field("server_name", "quorlock");
     page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
-    page.field("quorlock_node_id", shared.identity.id);
-    let name = shared.config.node_name.as_deref();
+    page.field("quorlock_node_id", node.facts.identity.id);
+    let name = node.config.node_name.as_deref();
     page.field("quorlock_node_name", name.unwrap_or(""));
-    page.field("quorlock_incarnation", shared.start.incarnation);
+    page.field("quorlock_incarnation", node.facts.start.incarnation);
     page.field(
         "quorlock_cluster_id",
-        shared.identity.cluster_id.as_deref().unwrap_or(""),
+        node.facts.identity.cluster_id.as_deref().unwrap_or(""),
     );
     page.field("redis_mode", "standalone");
     page.field("os", std::env::consts::OS);
     page.field("arch_bits", usize::BITS);
     page.field("process_id", std::process::id());
-    page.field("run_id", shared.identity.run_id(shared.start.incarnation));
-    page.field("tcp_port", shared.port);
+    page.field(
+        "run_id",
+        node.facts.identity.run_id(node.facts.start.incarnation),
+    );
+    page.field("tcp_port", node.facts.port);
     page.field("server_time_usec", now.wall_us);
     page.field("uptime_in_seconds", uptime_ns / 1_000_000_000);
     page.field("uptime_in_days", uptime_ns / 86_400_000_000_000);
-    page.field("workers", shared.workers);
+    page.field("workers", node.facts.workers);
     let left_ns = match &phase {
         Phase::Waiting(until, _) => until.as_nanos().saturating_sub(now.node.as_nanos()),
         _ => 0,
@@ -163,13 +169,16 @@ fn server(page: &mut Page<'_>) {
         u8::from(matches!(phase, Phase::Waiting(..))),
     );
     page.field("restart_delay_remaining_ms", left_ns.div_ceil(1_000_000));
-    page.field("last_stop", shared.verdict.stop.reason().replace(',', ";"));
+    page.field(
+        "last_stop",
+        node.facts.verdict.stop.reason().replace(',', ";"),
+    );
 }
 
 /// How this start was judged, and what follows from it: everything the log line says.
 fn restart(page: &mut Page<'_>) {
-    let shared = page.shared;
-    let report = &shared.report;
+    let node = page.node;
+    let report = &node.facts.report;
     let EngineFacts {
         now,
         promise_ns,
@@ -181,7 +190,7 @@ fn restart(page: &mut Page<'_>) {
         _ => 0,
     };
     let estimate = (left_ns > 0)
-        .then(|| report.end_estimate(now.node, shared.clock.wall_us()))
+        .then(|| report.end_estimate(now.node, node.clock.wall_us()))
         .flatten();
     let ms = |ns: u64| ns.div_ceil(1_000_000);
     page.title("Restart");
@@ -218,11 +227,11 @@ fn restart(page: &mut Page<'_>) {
 
 fn clients(page: &mut Page<'_>) {
     page.title("Clients");
-    page.field("connected_clients", page.shared.clients.count());
-    page.field("maxclients", page.shared.config.maxclients);
-    let unauthenticated = page.shared.clients.unauthenticated_count();
+    page.field("connected_clients", page.node.clients.count());
+    page.field("maxclients", page.node.config.maxclients);
+    let unauthenticated = page.node.clients.unauthenticated_count();
     page.field("quorlock_unauthenticated_clients", unauthenticated);
-    let blocked = page.shared.statistics.blocked.load(Ordering::Relaxed);
+    let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
 }
 
@@ -232,7 +241,7 @@ fn memory(page: &mut Page<'_>) {
     page.field("used_memory", resident);
     page.field("used_memory_rss", resident);
     page.field("maxmemory", 0);
-    page.field("mem_clients_normal", page.shared.clients.memory());
+    page.field("mem_clients_normal", page.node.clients.memory());
     page.field("mem_clients_slaves", 0);
     page.field("used_memory_scripts", page.engine.script_memory);
     page.field("number_of_cached_scripts", page.engine.script_count);
@@ -249,30 +258,30 @@ pub(crate) fn resident_bytes() -> u64 {
 }
 
 fn persistence(page: &mut Page<'_>) {
-    let shared = page.shared;
+    let node = page.node;
     let is_full = page.engine.is_full;
-    let bytes = shared.commit.size().total_bytes;
-    let status = if shared.commit.failure().is_some() || is_full {
+    let bytes = node.commit.size().total_bytes;
+    let status = if node.commit.failure().is_some() || is_full {
         "err"
     } else {
         "ok"
     };
     page.title("Persistence");
-    page.field("loading", u8::from(shared.is_loading()));
-    page.field("aof_enabled", u8::from(shared.is_logged()));
+    page.field("loading", u8::from(node.is_loading()));
+    page.field("aof_enabled", u8::from(node.is_logged()));
     compaction(page);
     page.field("aof_last_write_status", status);
     page.field("aof_current_size", bytes);
     page.field("rdb_bgsave_in_progress", 0);
-    page.field("quorlock_appendfsync", shared.durability().name());
-    page.field("quorlock_log_position", shared.commit.written());
-    page.field("quorlock_log_synced", shared.commit.synced());
-    page.field("quorlock_sync_usec", shared.commit.sync_ns() / 1_000);
+    page.field("quorlock_appendfsync", node.durability().name());
+    page.field("quorlock_log_position", node.commit.written());
+    page.field("quorlock_log_synced", node.commit.synced());
+    page.field("quorlock_sync_usec", node.commit.sync_ns() / 1_000);
 }
 
 fn compaction(page: &mut Page<'_>) {
-    let shared = page.shared;
-    let rewrites = &shared.rewrites;
+    let node = page.node;
+    let rewrites = &node.rewrites;
     // In this order: one that begins now is running before it is no longer asked for.
     let is_asked = rewrites.is_asked.load(Ordering::Acquire);
     let is_running = rewrites.is_running.load(Ordering::Acquire);
@@ -300,17 +309,17 @@ fn compaction(page: &mut Page<'_>) {
 }
 
 fn stats(page: &mut Page<'_>) {
-    let statistics = &page.shared.statistics;
+    let statistics = &page.node.statistics;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     page.title("Stats");
-    page.field("total_connections_received", page.shared.clients.total());
+    page.field("total_connections_received", page.node.clients.total());
     page.field("total_commands_processed", count(&statistics.commands));
-    let rate = statistics.commands_per_second(page.shared.clock.raw_ns());
+    let rate = statistics.commands_per_second(page.node.clock.raw_ns());
     page.field("instantaneous_ops_per_sec", rate);
     page.field("total_net_input_bytes", count(&statistics.bytes_in));
     page.field(
         "total_net_output_bytes",
-        count(&page.shared.statistics.bytes_out),
+        count(&page.node.statistics.bytes_out),
     );
     page.field("rejected_connections", count(&statistics.rejected));
     page.field("total_error_replies", count(&statistics.errors));
@@ -340,7 +349,7 @@ fn replication(page: &mut Page<'_>) {
     page.title("Replication");
     page.field("role", "master");
     page.field("connected_slaves", 0);
-    page.field("master_replid", page.shared.identity.id);
+    page.field("master_replid", page.node.facts.identity.id);
     page.field("master_repl_offset", 0);
 }
 

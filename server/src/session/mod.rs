@@ -21,8 +21,8 @@ use quorlock_engine::{Caller, Protocol};
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
 
-use crate::net::clients::Client;
-use crate::node::shared::Shared;
+use crate::core::clients::Client;
+use crate::core::state::NodeState;
 use crate::protocol::Limits;
 
 /// One connection's state.
@@ -34,13 +34,16 @@ pub(crate) struct Session {
     limits: Limits,
     limits_changed: bool,
     last_command: &'static str,
+    /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
+    /// there is one.
+    has_waited_for_segment: bool,
     /// The last position of the log that this connection wrote or was told of.
     position: u64,
 }
 
 impl Session {
     /// A new connection: RESP2, database 0, authenticated if there is no password.
-    pub(crate) fn new(client: Arc<Client>, shared: &Shared) -> Self {
+    pub(crate) fn new(client: Arc<Client>, node: &NodeState) -> Self {
         let mut session = Self {
             caller: Caller {
                 client_id: client.id,
@@ -52,10 +55,11 @@ impl Session {
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
             last_command: "",
+            has_waited_for_segment: false,
             position: 0,
         };
-        if shared.config.requirepass.is_none() {
-            session.authenticate(shared);
+        if node.config.requirepass.is_none() {
+            session.authenticate(node);
         }
         session
     }
@@ -85,32 +89,32 @@ impl Session {
         self.caller.protocol
     }
 
-    fn authenticate(&mut self, shared: &Shared) {
+    fn authenticate(&mut self, node: &NodeState) {
         self.is_authenticated = true;
-        if shared.config.requirepass.is_some() {
-            shared.clients.note_authenticated(self.client.id);
+        if node.config.requirepass.is_some() {
+            node.clients.note_authenticated(self.client.id);
         }
         self.limits = Limits::authenticated(
-            shared.config.proto_max_bulk_len,
-            shared.config.client_query_buffer_limit,
+            node.config.proto_max_bulk_len,
+            node.config.client_query_buffer_limit,
         );
         self.limits_changed = true;
     }
 
     /// Back to the state of a new connection (RESET).
-    fn reset(&mut self, shared: &Shared) {
+    fn reset(&mut self, node: &NodeState) {
         self.caller = Caller {
             client_id: self.client.id,
             ..Caller::default()
         };
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
-        if shared.config.requirepass.is_none() {
-            self.authenticate(shared);
+        if node.config.requirepass.is_none() {
+            self.authenticate(node);
         } else {
             // Who never had authenticated gains no time by this.
             if was_authenticated {
-                self.unauthenticated_since_ns = shared.clock.raw_ns();
-                shared.clients.note_unauthenticated(&self.client);
+                self.unauthenticated_since_ns = node.clock.raw_ns();
+                node.clients.note_unauthenticated(&self.client);
             }
             self.limits = Limits::UNAUTHENTICATED;
             self.limits_changed = true;

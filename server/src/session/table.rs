@@ -1,6 +1,6 @@
 //! The table of commands about the connection and the node. One row is one command.
 
-use crate::node::commit::Failure;
+use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{Session, about, blocked, client, config, greeting, info};
 
@@ -81,5 +81,26 @@ impl Row {
     const fn admin(mut self) -> Self {
         self.flags = &["admin", "noscript", "no_async_loading"];
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_book_lists_every_command() {
+        let book = include_str!("../../../docs/book/compatibility.md");
+        let (_, rest) = book.split_once("## Commands").expect("the section");
+        let (section, _) = rest.split_once("\n## ").expect("a section after it");
+        let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+        let listed: Vec<&str> = section.split(|c: char| !is_part(c)).collect();
+        let own = ROWS.iter().map(|row| row.name);
+        for name in quorlock_engine::all_specs()
+            .map(|spec| spec.name)
+            .chain(own)
+        {
+            assert!(listed.contains(&name.to_uppercase().as_str()), "{name}");
+        }
     }
 }

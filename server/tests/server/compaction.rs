@@ -11,27 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::machine::slow::{OpenAtEnd, SlowDisk};
+use quorlock_server::{Disk, MemoryDisk, Node};
+
+use crate::machine::gate::{Gate, OpenAtEnd};
+use crate::machine::waiting::await_info;
+use crate::machine::{Directives, Machine, run, wire};
 use crate::wire::Wire;
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
-
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
-}
-
-fn node_on<D: Disk + 'static>(disk: &Arc<D>, clock: &Arc<SettableClock>) -> NodeBuilder {
-    Node::builder()
-        .ephemeral()
-        .directive("appendfsync", &["no"])
-        .disk(disk.clone())
-        .clock(clock.clone())
-}
 
 fn bytes_of(disk: &MemoryDisk) -> u64 {
     let files = disk.list().unwrap();
@@ -44,25 +29,20 @@ fn bytes_of(disk: &MemoryDisk) -> u64 {
 }
 
 /// Waits until so many compactions have been completed.
-fn wait_for_rewrites(client: &mut Wire, count: u64) {
-    let begun = Instant::now();
-    while client.info("aof_rewrites").parse::<u64>().unwrap() < count {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no compaction");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+fn await_rewrites(client: &mut Wire, count: u64) {
+    await_info(client, "aof_rewrites", &count.to_string());
 }
+
+const NO: Directives<'static> = &[("appendfsync", "no")];
 
 #[test]
 fn the_disk_stays_bounded_under_steady_lock_traffic() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock)
-            .directive("auto-aof-rewrite-min-size", &["4mb"])
-            .start()
-            .await
-            .unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        let disk = machine.disk();
+        let directives = [NO[0], ("auto-aof-rewrite-min-size", "4mb")];
+        let node = machine.start(&directives).await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET kept token PX 60000"), "+OK");
         // The configured size; the active segment, the one ahead, and two that are about to be
         // removed, of 16 MiB each; and the first one of the start.
@@ -88,9 +68,8 @@ fn the_disk_stays_bounded_under_steady_lock_traffic() {
         assert!(largest <= bound, "{largest} bytes on disk, {bound} allowed");
         assert!(client.info("aof_rewrites").parse::<u64>().unwrap() > 5);
         node.crash().await;
-        let node = node_on(&disk, &clock).directive("restart-delay", &["off"]);
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let node = machine.look().await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("GET kept"), "token");
         assert_eq!(client.ask("DBSIZE"), ":1");
     });
@@ -99,16 +78,16 @@ fn the_disk_stays_bounded_under_steady_lock_traffic() {
 #[test]
 fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
     run(async {
-        // Nothing is complete while no sync ends.
-        let (disk, gate) = SlowDisk::new();
+        let machine = Machine::new();
+        let gate = Gate::before_syncs_of(&machine.disk());
+        let node = machine.start(NO).await;
         let _open = OpenAtEnd(Arc::clone(&gate));
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock).start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let mut client = wire(&node);
         assert_eq!(client.info("aof_last_rewrite_time_sec"), "-1");
         for key in 0..1_000 {
             assert_eq!(client.ask(&format!("SET {key} token PX 60000")), "+OK");
         }
+        // Nothing is complete while no sync ends.
         gate.set_closed(true);
         client.send(b"BGREWRITEAOF\r\nBGREWRITEAOF\r\n");
         assert_eq!(
@@ -120,7 +99,7 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
             "-ERR Background append only file rewriting already in progress"
         );
         gate.set_closed(false);
-        wait_for_rewrites(&mut client, 1);
+        await_rewrites(&mut client, 1);
         assert_eq!(client.info("aof_rewrite_in_progress"), "0");
         assert_eq!(client.info("aof_rewrite_scheduled"), "0");
         assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
@@ -130,35 +109,34 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
         assert_eq!(client.ask("DEL 0 1 2"), ":3");
         node.crash().await;
         // Asked for in the restart delay, it follows it.
-        let node = node_on(&disk, &clock).start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let node = machine.start(NO).await;
+        let mut client = wire(&node);
         assert_eq!(
             client.ask("BGREWRITEAOF"),
             "+Background append only file rewriting scheduled"
         );
         assert_eq!(client.info("aof_rewrite_scheduled"), "1");
-        clock.advance(Duration::from_secs(62));
+        machine.advance_ms(62_000);
         node.serving().await;
-        wait_for_rewrites(&mut client, 1);
+        await_rewrites(&mut client, 1);
         node.stop().await.unwrap();
-        let node = node_on(&disk, &clock).start().await.unwrap();
+        let node = machine.start(NO).await;
         assert!(node.is_serving());
         // All have expired; the log says so without having been told.
-        assert_eq!(Wire::connect(node.address()).ask("GET 5"), "nil");
+        assert_eq!(wire(&node).ask("GET 5"), "nil");
     });
 }
 
 #[test]
 fn what_changes_while_the_log_is_compacted_is_kept() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock).start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        let node = machine.start(NO).await;
+        let mut client = wire(&node);
         for key in 0..20_000 {
             assert_eq!(client.ask(&format!("SET {key} 0 PX 60000")), "+OK");
         }
-        let mut operator = Wire::connect(node.address());
+        let mut operator = wire(&node);
         for round in 1..=3_u64 {
             assert!(operator.ask("BGREWRITEAOF").starts_with('+'));
             while operator.info("aof_rewrites").parse::<u64>().unwrap() < round {
@@ -170,9 +148,8 @@ fn what_changes_while_the_log_is_compacted_is_kept() {
         }
         let count = client.ask("DBSIZE");
         node.crash().await;
-        let node = node_on(&disk, &clock).directive("restart-delay", &["off"]);
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let node = machine.look().await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("DBSIZE"), count);
         assert_eq!(client.ask("GET 617"), "3");
         assert_eq!(client.ask("GET 616"), "0");
@@ -233,7 +210,7 @@ fn worst_pause_of_a_compaction() {
                 .directive("auto-aof-rewrite-percentage", &["0"]);
             let node = node.start().await.unwrap();
             load(&node, keys);
-            let mut operator = Wire::connect(node.address());
+            let mut operator = wire(&node);
             let is_over = Arc::new(AtomicBool::new(false));
             let address = node.address();
             let steady = |is_over: &Arc<AtomicBool>| {
@@ -251,9 +228,7 @@ fn worst_pause_of_a_compaction() {
             while begun.elapsed() < Duration::from_secs(3) {
                 rewrites += 1;
                 operator.ask("BGREWRITEAOF");
-                while operator.info("aof_rewrites").parse::<u64>().unwrap() < rewrites {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
+                await_rewrites(&mut operator, rewrites);
             }
             let took = begun.elapsed();
             is_over.store(true, Ordering::Release);
@@ -273,7 +248,7 @@ fn worst_pause_of_a_compaction() {
 
 /// Loads so many keys, in deep pipelines.
 fn load(node: &Node, keys: usize) {
-    let mut client = Wire::connect(node.address());
+    let mut client = wire(node);
     let all: Vec<usize> = (0..keys).collect();
     for chunk in all.chunks(1_000) {
         let mut bytes = Vec::new();

@@ -2,30 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::Wire;
 use quorlock_server::Node;
-use quorlock_server::clock::SettableClock;
 
-fn with_node(directives: &[(&str, &[&str])], test: impl FnOnce(&Node, &SettableClock)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Arc::new(SettableClock::new());
-        let mut builder = Node::builder().ephemeral().clock(clock.clone());
-        for (name, values) in directives {
-            builder = builder.directive(name, values);
-        }
-        let node = builder.start().await.unwrap();
-        test(&node, &clock);
-        node.stop().await.unwrap();
-    });
-}
+use crate::machine::{Lists, with_node};
+use crate::wire::Wire;
 
 /// Sends everything, says that nothing follows, and returns all that comes back.
 fn last_words(node: &Node, bytes: &[u8]) -> String {
@@ -102,7 +84,7 @@ fn many_deep_pipelines_at_once_keep_their_replies_apart() {
 fn a_crowd_at_a_quick_pace_gets_every_reply() {
     for mode in ["always", "everysec"] {
         // On a clock that stands still every pace is quick, so that workers rest.
-        let directives: &[(&str, &[&str])] = &[("appendfsync", &[mode]), ("workers", &["2"])];
+        let directives: Lists<'_> = &[("appendfsync", &[mode]), ("workers", &["2"])];
         with_node(directives, |node, _| {
             let mut clients: Vec<Wire> = (0..200).map(|_| Wire::connect(node.address())).collect();
             for wave in 0..20 {

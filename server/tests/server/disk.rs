@@ -1,43 +1,21 @@
 //! Nodes whose disk fails or fills: what they answer, what they keep, and that they stop before
 //! they would lie.
 
-use std::sync::Arc;
-use std::time::Duration;
+use quorlock_server::Disk;
 
-use crate::wire::Wire;
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
-
-const EIO: i32 = 5;
-
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
-}
-
-fn node_on(disk: &Arc<MemoryDisk>, clock: &Arc<SettableClock>, mode: &str) -> NodeBuilder {
-    Node::builder()
-        .ephemeral()
-        .directive("appendfsync", &[mode])
-        .disk(disk.clone())
-        .clock(clock.clone())
-}
+use crate::machine::waiting::{await_info, eventually};
+use crate::machine::{EIO, Machine, run, wire};
 
 #[test]
 fn a_failed_sync_withholds_the_reply_and_ends_the_node() {
     run(async {
-        let disk = Arc::new(MemoryDisk::with_power_loss());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock, "always").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("always").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
         // The segment ahead may be synced at any moment: fail every sync from now on.
         for _ in 0..4 {
-            disk.fail_sync_after(0, EIO);
+            machine.disk().fail_sync_after(0, EIO);
         }
         let reply = client.ask("SET b token NX PX 10000");
         assert!(reply.starts_with("-MISCONF"), "{reply}");
@@ -46,32 +24,31 @@ fn a_failed_sync_withholds_the_reply_and_ends_the_node() {
         let failure = node.stopped().await.unwrap_err();
         assert!(failure.to_string().contains("not trusted"), "{failure}");
         drop(node);
-        let disk = Arc::new(disk.after_process_end());
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-        assert_eq!(Wire::connect(node.address()).info("redis_version"), "7.2.4");
+        machine.kill();
+        let node = machine.start_in("everysec").await;
+        assert_eq!(wire(&node).info("redis_version"), "7.2.4");
     });
 }
 
 #[test]
 fn a_failed_write_ends_the_node_in_everysec_and_the_next_start_waits() {
     run(async {
-        let disk = Arc::new(MemoryDisk::with_power_loss());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
-        disk.end_after(0);
+        machine.disk().end_after(0);
         let reply = client.ask("SET b token NX PX 10000");
         // Another thread of the node may have met the failure first: the node then stops already.
         let is_refused = reply.starts_with("-MISCONF") || reply.contains("grants no more");
         assert!(is_refused, "{reply}");
         assert!(node.stopped().await.is_err());
         drop(node);
-        let disk = Arc::new(disk.after_process_end());
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        machine.kill();
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         assert!(client.ask("GET a").starts_with("-RESTARTDELAY"));
-        clock.advance(Duration::from_millis(10_211));
+        machine.advance_ms(10_211);
         node.serving().await;
         assert_eq!(client.ask("GET b"), "nil", "it was never acknowledged");
     });
@@ -80,25 +57,18 @@ fn a_failed_write_ends_the_node_in_everysec_and_the_next_start_waits() {
 #[test]
 fn a_segment_is_spare_again_after_each_one_that_was_filled() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock, "no").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        let disk = machine.disk();
+        let node = machine.start_in("no").await;
+        let mut client = wire(&node);
         let value = "v".repeat(100_000);
         let mut written = 0;
         for newest in ["segment-0000000002.log", "segment-0000000003.log"] {
             // No write comes meanwhile: the write that took the spare one asked for the next.
-            let mut tries = 0;
-            while !disk
-                .list()
-                .unwrap()
-                .iter()
-                .any(|entry| entry.name == newest)
-            {
-                tries += 1;
-                assert!(tries < 500, "{newest} is not made after {written} writes");
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            eventually(&format!("{newest} after {written} writes"), || {
+                let entries = disk.list().unwrap();
+                entries.iter().any(|entry| entry.name == newest)
+            });
             for _ in 0..11 {
                 written += 1;
                 assert_eq!(client.ask(&format!("SET k {value} PX 60000")), "+OK");
@@ -110,11 +80,10 @@ fn a_segment_is_spare_again_after_each_one_that_was_filled() {
 #[test]
 fn a_hash_written_field_by_field_is_refused_when_the_log_has_no_room_for_it() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        disk.set_capacity(Some(3 << 20));
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        machine.disk().set_capacity(Some(3 << 20));
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         let key = "k".repeat(2_000);
         let fields: String = (0..400).map(|field| format!(" {field} v")).collect();
         // A hash written field by field takes far more of the log than the request has bytes.
@@ -139,11 +108,10 @@ fn a_hash_written_field_by_field_is_refused_when_the_log_has_no_room_for_it() {
 fn many_fields_of_a_long_key_are_deleted_or_refused_on_a_full_disk() {
     for fills in 0..8 {
         run(async move {
-            let disk = Arc::new(MemoryDisk::new());
-            let clock = Arc::new(SettableClock::new());
-            disk.set_capacity(Some(3 << 20));
-            let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-            let mut client = Wire::connect(node.address());
+            let machine = Machine::new();
+            machine.disk().set_capacity(Some(3 << 20));
+            let node = machine.start_in("everysec").await;
+            let mut client = wire(&node);
             let key = "k".repeat(2_000);
             let fields: String = (0..400).map(|field| format!(" {field} v")).collect();
             let names: String = (0..399).map(|field| format!(" {field}")).collect();
@@ -163,11 +131,10 @@ fn many_fields_of_a_long_key_are_deleted_or_refused_on_a_full_disk() {
 #[test]
 fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        disk.set_capacity(Some(3 << 20));
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        machine.disk().set_capacity(Some(3 << 20));
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET lock token NX PX 60000"), "+OK");
         let value = "v".repeat(60_000);
         let mut refusals = 0;
@@ -178,30 +145,26 @@ fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
         assert!(refusals > 50, "{refusals} of 100 were refused");
         assert_eq!(client.ask("GET lock"), "token", "reads go on");
         assert_eq!(client.info("aof_last_write_status"), "err");
-        disk.set_capacity(None);
-        let mut tries = 0;
-        while client.ask("SET after token NX PX 60000") != "+OK" {
-            tries += 1;
-            assert!(tries < 1_000, "writes do not come back");
+        machine.disk().set_capacity(None);
+        eventually("writes come back", || {
             // Once a second of the node's clock it looks for space.
-            clock.advance(Duration::from_secs(1));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            machine.advance_ms(1_000);
+            client.ask("SET after token NX PX 60000") == "+OK"
+        });
         node.stop().await.unwrap();
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
+        let node = machine.start_in("everysec").await;
         assert!(node.is_serving(), "nothing was torn");
-        assert_eq!(Wire::connect(node.address()).ask("GET after"), "token");
+        assert_eq!(wire(&node).ask("GET after"), "token");
     });
 }
 
 #[test]
 fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        disk.set_capacity(Some(3 << 20));
-        let node = node_on(&disk, &clock, "everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        machine.disk().set_capacity(Some(3 << 20));
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         let release = "return redis.call('del',KEYS[1])";
         let fill = "for i=1,40 do redis.call('set',i,string.rep('x',100000),'px',60000) end";
         assert_eq!(client.ask("SET a token NX PX 60000"), "+OK");
@@ -225,25 +188,18 @@ fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
 #[test]
 fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
+        let machine = Machine::new();
         // Segments of 1, 16 and 16 MiB, and no fourth one.
-        disk.set_capacity(Some(40 << 20));
-        let node = node_on(&disk, &clock, "no");
-        let node = node.directive("auto-aof-rewrite-min-size", &["32mb"]);
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        machine.disk().set_capacity(Some(40 << 20));
+        let directives = [("appendfsync", "no"), ("auto-aof-rewrite-min-size", "32mb")];
+        let node = machine.start(&directives).await;
+        let mut client = wire(&node);
         let value = "v".repeat(100_000);
         for key in 0..338 {
             assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
         }
         // 32 MiB were written, so a checkpoint is due; all of it is alive, so none fits.
-        let mut tries = 0;
-        while client.info("aof_last_bgrewrite_status") != "err" {
-            tries += 1;
-            assert!(tries < 1_000, "no checkpoint was given up");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        await_info(&mut client, "aof_last_bgrewrite_status", "err");
         assert_eq!(client.info("aof_rewrites"), "0");
         for key in 0..4 {
             assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
@@ -255,15 +211,12 @@ fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
 #[test]
 fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
+        let machine = Machine::new();
         // The first segment of 1 MiB, and no second one.
-        disk.set_capacity(Some(3 << 20));
-        let node = node_on(&disk, &clock, "no")
-            .directive("appendonly", &["no"])
-            .directive("restart-delay-max", &["24h"]);
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        machine.disk().set_capacity(Some(3 << 20));
+        let directives = [("appendonly", "no"), ("restart-delay-max", "24h")];
+        let node = machine.start(&directives).await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET kept token PX 60000"), "+OK");
         // Every second more is a record of its own, as long as there is room for records.
         for first in (1..35_000_u64).step_by(1_000) {
@@ -291,9 +244,8 @@ fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
         assert_eq!(client.ask("GET kept"), "token", "volatile locks are alive");
         node.stop().await.unwrap();
         // What the last record promised covers every grant, and an orderly stop has room too.
-        let node = node_on(&disk, &clock, "no").directive("appendonly", &["no"]);
-        disk.set_capacity(None);
-        let node = node.start().await.unwrap();
+        machine.disk().set_capacity(None);
+        let node = machine.start(&[("appendonly", "no")]).await;
         assert!(!node.is_serving(), "a lock of the last run may be held");
     });
 }
@@ -302,19 +254,17 @@ fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
 fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
     run(async {
         for mode in ["everysec", "no"] {
-            let disk = Arc::new(MemoryDisk::with_power_loss());
-            let clock = Arc::new(SettableClock::new());
-            let node = node_on(&disk, &clock, mode).start().await.unwrap();
-            let mut client = Wire::connect(node.address());
+            let machine = Machine::with_power_loss();
+            let node = machine.start_in(mode).await;
+            let mut client = wire(&node);
             assert_eq!(client.ask("SET forever token NX"), "+OK");
             assert_eq!(client.ask("SET long token NX PX 3600000"), "+OK");
-            let lost = Arc::new(disk.after_power_loss(false, |_: &str, _: u64| false));
+            machine.lose_power();
             node.crash().await;
-            clock.reboot(Duration::from_secs(1));
-            let node = node_on(&lost, &clock, mode).start().await.unwrap();
-            clock.advance(Duration::from_secs(62));
+            let node = machine.start_in(mode).await;
+            machine.advance_ms(62_000);
             node.serving().await;
-            let mut client = Wire::connect(node.address());
+            let mut client = wire(&node);
             assert_eq!(client.ask("GET forever"), "token", "{mode}");
             assert_eq!(client.ask("GET long"), "token", "{mode}");
         }
@@ -324,38 +274,21 @@ fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
 #[test]
 fn the_log_stays_bounded_under_steady_traffic() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(&disk, &clock, "no");
-        let node = node.directive("auto-aof-rewrite-min-size", &["32mb"]);
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        let directives = [("appendfsync", "no"), ("auto-aof-rewrite-min-size", "32mb")];
+        let node = machine.start(&directives).await;
+        let mut client = wire(&node);
         let value = "v".repeat(100_000);
         assert_eq!(client.ask("SET kept token PX 60000"), "+OK");
         for number in 0..1_500 {
             let key = number % 10;
             assert_eq!(client.ask(&format!("SET k{key} {value} PX 60000")), "+OK");
         }
-        let mut tries = 0;
-        loop {
-            let bytes: u64 = client.info("aof_current_size").parse().unwrap();
-            if bytes < 100 << 20 {
-                break;
-            }
-            tries += 1;
-            assert!(
-                tries < 500,
-                "150 MB were written and {bytes} bytes are kept"
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually("of 150 MB that were written less than 100 are kept", || {
+            client.info("aof_current_size").parse::<u64>().unwrap() < 100 << 20
+        });
         node.crash().await;
-        let node = node_on(&disk, &clock, "no").directive("restart-delay", &["off"]);
-        let node = node.start().await.unwrap();
-        assert_eq!(
-            Wire::connect(node.address()).ask("DBSIZE"),
-            ":11",
-            "nothing was dropped"
-        );
+        let node = machine.look().await;
+        assert_eq!(wire(&node).ask("DBSIZE"), ":11", "nothing was dropped");
     });
 }

@@ -5,12 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::machine::{Directives, Machine, run, wire};
+use crate::machine::{Directives, EIO, Machine, run, wire};
 use quorlock_server::Node;
 
 const METRICS: Directives<'static> = &[("metrics-port", "0"), ("appendfsync", "everysec")];
-
-const EIO: i32 = 5;
 
 struct Answer {
     status: u16,
@@ -203,7 +201,7 @@ fn readiness_follows_the_restart_delay() {
         assert!(answer.head.contains("retry-after: 11"), "{}", answer.head);
         assert_eq!(
             answer.body,
-            "restart delay: takes no part for another 10210 ms (unclean stop)\n"
+            "in its restart delay, serves no locks for another 10.2 s (unclean stop)\n"
         );
         assert_eq!(
             get(at(&node), "/healthz").status,

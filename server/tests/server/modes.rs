@@ -3,91 +3,38 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use crate::wire::Wire;
 use quorlock_engine::control::{Record, kind};
 use quorlock_persistence::{Options, Recovery};
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{MemoryDisk, Node, NodeBuilder};
+use quorlock_server::Node;
+
+use crate::machine::waiting::eventually;
+use crate::machine::{Directives, MODES, Machine, run, wire};
+use crate::wire::Wire;
 
 /// Writes of one client under load; checking them costs as much again.
 const WRITES_MAX: usize = 1_000;
-const MODES: [&str; 3] = ["always", "everysec", "no"];
 
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
+/// How many changes of the mode the log holds.
+fn modes_on_record(machine: &Machine) -> usize {
+    let log = machine.log();
+    let frames = log.frames();
+    frames.filter(|frame| frame.kind == kind::MODE).count()
 }
 
-/// One node's disk and clock over its crashes.
-struct Machine {
-    disk: Arc<MemoryDisk>,
-    clock: Arc<SettableClock>,
-}
-
-impl Machine {
-    fn new() -> Self {
-        Self {
-            disk: Arc::new(MemoryDisk::with_power_loss()),
-            clock: Arc::new(SettableClock::new()),
-        }
+/// The next start on what is left, after its delay; and why it had to wait, if it had to.
+async fn restart(machine: &Machine, directives: Directives<'_>) -> (Node, String, u64) {
+    let mut builder = machine.node(&[("appendfsync", "everysec")]);
+    for (name, value) in directives {
+        builder = builder.directive(name, &[value]);
     }
-
-    fn node(&self, mode: &str) -> NodeBuilder {
-        Node::builder()
-            .ephemeral()
-            .directive("appendfsync", &[mode])
-            .disk(self.disk.clone())
-            .clock(self.clock.clone())
-    }
-
-    /// The power fails now: of what is not synced, `survives` says which sectors are there.
-    fn lose_power(&mut self, survives: impl FnMut(&str, u64) -> bool) {
-        self.disk = Arc::new(self.disk.after_power_loss(false, survives));
-        self.clock.reboot(Duration::from_secs(1));
-    }
-
-    /// The process ends now.
-    fn kill(&mut self) {
-        self.disk = Arc::new(self.disk.after_process_end());
-    }
-
-    /// How many changes of the mode the log holds.
-    fn modes_on_record(&self) -> usize {
-        let disk = Arc::new(self.disk.after_process_end());
-        let records = Recovery::read(disk, &Options::default()).unwrap();
-        let frames = records.frames();
-        frames.filter(|frame| frame.kind == kind::MODE).count()
-    }
-
-    /// What is left on the disk, seen by a node that does not wait for locks to expire.
-    async fn look(&self) -> (Node, Wire) {
-        let node = self.node("no").directive("restart-delay", &["off"]);
-        let disk = Arc::new(self.disk.after_process_end());
-        let node = node.disk(disk).start().await.unwrap();
-        let client = Wire::connect(node.address());
-        (node, client)
-    }
-
-    /// The next start on what is left, after its delay; and why it had to wait, if it had to.
-    async fn restart(&self, directives: &[(&str, &str)]) -> (Node, String, u64) {
-        let mut builder = self.node("everysec");
-        for (name, value) in directives {
-            builder = builder.directive(name, &[value]);
-        }
-        let node = builder.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
-        let why = client.info("last_stop");
-        let left: u64 = client.info("restart_delay_remaining_ms").parse().unwrap();
-        self.clock.advance(Duration::from_millis(left));
-        node.serving().await;
-        (node, why, left)
-    }
+    let node = builder.start().await.unwrap();
+    let mut client = wire(&node);
+    let why = client.info("last_stop");
+    let left_ms = client.info("restart_delay_remaining_ms").parse().unwrap();
+    machine.advance_ms(left_ms);
+    node.serving().await;
+    (node, why, left_ms)
 }
 
 /// Clients that write as fast as they can, each its own keys, until told to stop; each returns how
@@ -100,9 +47,10 @@ struct Load {
 impl Load {
     fn start(node: &Node, clients: usize) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
+        let address = node.address();
         let clients = (0..clients)
             .map(|client| {
-                let mut wire = Wire::connect(node.address());
+                let mut wire = Wire::connect(address);
                 let is_over = Arc::clone(&is_over);
                 std::thread::spawn(move || {
                     let mut acknowledged = 0;
@@ -157,22 +105,23 @@ fn every_change_of_mode_under_load_keeps_what_the_modes_promise_over_a_power_los
     run(async {
         let changes = MODES.iter().flat_map(|from| MODES.map(|to| (*from, to)));
         for (from, to) in changes.filter(|(from, to)| from != to || *to == "always") {
-            let mut machine = Machine::new();
-            let node = machine.node(from).start().await.unwrap();
+            let machine = Machine::with_power_loss();
+            let node = machine.start_in(from).await;
             let load = Load::start(&node, 2);
-            let mut operator = Wire::connect(node.address());
+            let mut operator = wire(&node);
             grow(&mut operator, 20);
             let set = format!("CONFIG SET appendfsync {to}");
             assert_eq!(operator.ask(&set), "+OK");
             assert_eq!(operator.info("quorlock_appendfsync"), to);
             grow(&mut operator, 20);
             let acknowledged = load.stop();
-            machine.lose_power(|_, _| false);
+            machine.lose_power();
             node.crash().await;
-            let (_looking, mut client) = machine.look().await;
+            let looking = machine.look().await;
+            let mut client = wire(&looking);
             let lost = missing(&mut client, &acknowledged);
             let trusting = [("trust-fsync", "yes")];
-            let (_node, why, left_ms) = machine.restart(&trusting).await;
+            let (_node, why, left_ms) = restart(&machine, &trusting).await;
             if from == "always" && to == "always" {
                 assert_eq!((lost, left_ms), (0, 0), "{from} to {to}: {why}");
             }
@@ -193,9 +142,9 @@ fn a_weaker_reply_never_outlives_the_record_of_its_mode() {
     run(async {
         // Whatever part of the unsynced sectors survives, the node knows that replies were weaker.
         for kept in 0..4 {
-            let mut machine = Machine::new();
-            let node = machine.node("always").start().await.unwrap();
-            let mut client = Wire::connect(node.address());
+            let machine = Machine::with_power_loss();
+            let node = machine.start_in("always").await;
+            let mut client = wire(&node);
             client.send(
                 b"CONFIG SET appendfsync no\r\nSET a token NX PX 20000\r\n\
                   SET b token NX PX 20000\r\n",
@@ -204,9 +153,10 @@ fn a_weaker_reply_never_outlives_the_record_of_its_mode() {
             assert_eq!(client.reply(), "+OK");
             assert_eq!(client.reply(), "+OK");
             assert_eq!(client.ask("SET c token NX PX 20000"), "+OK");
-            machine.lose_power(|_, sector| sector % 4 < kept);
+            machine.lose_power_except(false, |_, sector| sector % 4 < kept);
+            machine.reboot();
             node.crash().await;
-            let (node, why, left_ms) = machine.restart(&[("trust-fsync", "yes")]).await;
+            let (node, why, left_ms) = restart(&machine, &[("trust-fsync", "yes")]).await;
             assert_eq!(why, "unclean stop", "{kept}");
             assert!(left_ms >= 20_000, "{left_ms}");
             drop(node);
@@ -217,25 +167,20 @@ fn a_weaker_reply_never_outlives_the_record_of_its_mode() {
 #[test]
 fn after_a_change_to_always_the_log_counts_as_complete_once_all_is_synced() {
     run(async {
-        let mut machine = Machine::new();
-        let node = machine.node("no").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("no").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
         assert_eq!(client.ask("CONFIG SET appendfsync always"), "+OK");
         assert_eq!(client.ask("SET b token PX 20000"), "+OK");
         // The record that completes it follows without being asked for.
-        let mut tries = 0;
-        while machine.modes_on_record() < 2 {
-            tries += 1;
-            assert!(tries < 1_000, "the mode is never completed");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually("the mode is completed", || modes_on_record(&machine) == 2);
         machine.kill();
         node.crash().await;
-        let (node, why, left_ms) = machine.restart(&[]).await;
+        let (node, why, left_ms) = restart(&machine, &[]).await;
         assert_eq!(why, "unclean stop; log complete");
         assert_eq!(left_ms, 0);
-        let mut client = Wire::connect(node.address());
+        let mut client = wire(&node);
         assert_eq!(client.ask("GET a"), "token");
         assert_eq!(client.ask("GET b"), "token");
     });
@@ -245,15 +190,16 @@ fn after_a_change_to_always_the_log_counts_as_complete_once_all_is_synced() {
 fn a_change_to_always_syncs_what_was_acknowledged_before_it() {
     run(async {
         for from in ["everysec", "no"] {
-            let mut machine = Machine::new();
-            let node = machine.node(from).start().await.unwrap();
-            let mut client = Wire::connect(node.address());
+            let machine = Machine::with_power_loss();
+            let node = machine.start_in(from).await;
+            let mut client = wire(&node);
             assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
             assert_eq!(client.ask("SET b token NX PX 20000"), "+OK");
             assert_eq!(client.ask("CONFIG SET appendfsync always"), "+OK");
-            machine.lose_power(|_, _| false);
+            machine.lose_power();
             node.crash().await;
-            let (_looking, mut client) = machine.look().await;
+            let looking = machine.look().await;
+            let mut client = wire(&looking);
             assert_eq!(client.ask("GET b"), "token", "{from}");
         }
     });
@@ -262,9 +208,9 @@ fn a_change_to_always_syncs_what_was_acknowledged_before_it() {
 #[test]
 fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
     run(async {
-        let mut machine = Machine::new();
-        let node = machine.node("always").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("always").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("CONFIG SET appendfsync no"), "+OK");
         assert_eq!(client.ask("CONFIG SET restart-delay-max 200s"), "+OK");
         assert_eq!(client.ask("CONFIG SET restart-delay-max 10s"), "+OK");
@@ -277,8 +223,8 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
         machine.kill();
         node.crash().await;
         let today = [("appendfsync", "always"), ("restart-delay-max", "10s")];
-        let disk = Arc::clone(&machine.disk);
-        let (_node, why, left_ms) = machine.restart(&today).await;
+        let disk = machine.disk();
+        let (_node, why, left_ms) = restart(&machine, &today).await;
         assert_eq!(why, "unclean stop", "the weaker mode is still known");
         assert!((9_000..10_000).contains(&left_ms), "{left_ms}");
         // A directory that was moved waits for the cap: for the largest that was in force.
@@ -296,14 +242,14 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
 #[test]
 fn a_configuration_changed_between_crash_and_start_excuses_nothing() {
     run(async {
-        let mut machine = Machine::new();
-        let node = machine.node("everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 40000"), "+OK");
         machine.kill();
         node.crash().await;
         let today = [("appendfsync", "always"), ("restart-delay-max", "5s")];
-        let (_node, why, left_ms) = machine.restart(&today).await;
+        let (_node, why, left_ms) = restart(&machine, &today).await;
         assert_eq!(why, "unclean stop");
         assert!(left_ms >= 40_000, "{left_ms}");
     });
@@ -312,9 +258,9 @@ fn a_configuration_changed_between_crash_and_start_excuses_nothing() {
 #[test]
 fn a_cap_changed_live_covers_or_syncs_what_is_granted_under_it() {
     run(async {
-        let mut machine = Machine::new();
-        let node = machine.node("everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("CONFIG SET restart-delay-max 10s"), "+OK");
         assert_eq!(
             client.ask("CONFIG GET restart-delay-max"),
@@ -323,21 +269,18 @@ fn a_cap_changed_live_covers_or_syncs_what_is_granted_under_it() {
         // Beyond the cap: synced, and no delay promised for it.
         assert_eq!(client.ask("SET beyond token NX PX 30000"), "+OK");
         assert_eq!(client.ask("SET within token NX PX 9000"), "+OK");
-        let mut lost = Machine {
-            disk: Arc::clone(&machine.disk),
-            clock: Arc::clone(&machine.clock),
-        };
-        lost.lose_power(|_, _| false);
+        let lost = machine.twin();
+        lost.lose_power();
         // Raised: now a delay covers it, as long as it takes.
         assert_eq!(client.ask("CONFIG SET restart-delay-max 100s"), "+OK");
         assert_eq!(client.ask("SET covered token NX PX 90000"), "+OK");
-        machine.lose_power(|_, _| false);
+        machine.lose_power();
         node.crash().await;
-        let (node, _, left_ms) = lost.restart(&[("trust-fsync", "yes")]).await;
+        let (node, _, left_ms) = restart(&lost, &[("trust-fsync", "yes")]).await;
         assert!((9_000..10_000).contains(&left_ms), "{left_ms}");
-        assert_eq!(Wire::connect(node.address()).ask("GET beyond"), "token");
+        assert_eq!(wire(&node).ask("GET beyond"), "token");
         node.stop().await.unwrap();
-        let (_node, _, left_ms) = machine.restart(&[("restart-delay-max", "1s")]).await;
+        let (_node, _, left_ms) = restart(&machine, &[("restart-delay-max", "1s")]).await;
         assert!(left_ms >= 90_000, "{left_ms}");
     });
 }
@@ -345,9 +288,9 @@ fn a_cap_changed_live_covers_or_syncs_what_is_granted_under_it() {
 #[test]
 fn nothing_is_changed_by_a_refused_config_set() {
     run(async {
-        let machine = Machine::new();
-        let node = machine.node("everysec").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         for (command, reply) in [
             (
                 "CONFIG SET appendfsync always appendfsync no",
@@ -393,9 +336,9 @@ fn nothing_is_changed_by_a_refused_config_set() {
 #[test]
 fn the_promise_sinks_when_the_log_rotates() {
     run(async {
-        let mut machine = Machine::new();
-        let node = machine.node("no").start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::with_power_loss();
+        let node = machine.start_in("no").await;
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET long token NX PX 50000"), "+OK");
         // One segment further everything granted in the one before is followed by what says so;
         // two further nothing of 50 s was granted since.
@@ -405,9 +348,9 @@ fn the_promise_sinks_when_the_log_rotates() {
         }
         machine.kill();
         node.crash().await;
-        let (node, why, left_ms) = machine.restart(&[]).await;
+        let (node, why, left_ms) = restart(&machine, &[]).await;
         assert_eq!(why, "unclean stop");
         assert!((2_000..2_100).contains(&left_ms), "{left_ms}");
-        assert_eq!(Wire::connect(node.address()).ask("GET long"), "token");
+        assert_eq!(wire(&node).ask("GET long"), "token");
     });
 }

@@ -1,16 +1,15 @@
 //! A thread of a node that panics ends the node, and the error names it: a node that goes on
 //! without one of its threads would wait for ever, or spin, or forget to tick.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::wire::Wire;
 use quorlock_engine::control::Boot;
-use quorlock_persistence::{Entry, File, Mapping};
+use quorlock_server::Node;
 use quorlock_server::clock::{Clock, Pause, SettableClock};
-use quorlock_server::{Disk, MemoryDisk, Node};
+
+use crate::machine::{Machine, run, wire};
 
 /// Panics, once it is armed, in the thread of this name.
 #[derive(Debug)]
@@ -32,91 +31,6 @@ impl Trap {
     fn step(&self) {
         let is_here = std::thread::current().name() == Some(self.thread);
         assert!(!is_here || !self.is_armed.load(Ordering::SeqCst), "planted");
-    }
-}
-
-#[derive(Debug)]
-struct TrapDisk {
-    inner: MemoryDisk,
-    in_create: Arc<Trap>,
-    in_sync: Arc<Trap>,
-    slow: Slow,
-}
-
-#[derive(Debug)]
-struct TrapFile {
-    inner: Arc<dyn File>,
-    in_sync: Arc<Trap>,
-    slow: Slow,
-}
-
-/// Lets each sync take a second of the node's time.
-#[derive(Clone, Debug)]
-struct Slow {
-    is_slow: Arc<AtomicBool>,
-    clock: Arc<TrapClock>,
-}
-
-impl Slow {
-    fn step(&self) {
-        if self.is_slow.load(Ordering::SeqCst) {
-            self.clock.inner.advance(Duration::from_secs(1));
-        }
-    }
-}
-
-impl Disk for TrapDisk {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.in_create.step();
-        Ok(Arc::new(TrapFile {
-            inner: self.inner.create(name)?,
-            in_sync: Arc::clone(&self.in_sync),
-            slow: self.slow.clone(),
-        }))
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.open(name)
-    }
-    fn list(&self) -> io::Result<Vec<Entry>> {
-        self.inner.list()
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.remove(name)
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-    fn random(&self) -> io::Result<u64> {
-        self.inner.random()
-    }
-    fn describe(&self, name: &str) -> String {
-        self.inner.describe(name)
-    }
-}
-
-impl File for TrapFile {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.inner.write_at(offset, bytes)
-    }
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.inner.read_at(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.in_sync.step();
-        self.slow.step();
-        self.inner.sync()
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.inner.truncate(length)
-    }
-    fn map(&self) -> io::Result<Mapping> {
-        self.inner.map()
     }
 }
 
@@ -148,9 +62,9 @@ impl Clock for TrapClock {
 
 /// What is armed before the node starts, or by a test afterwards.
 struct Planted {
-    in_create: Arc<Trap>,
     in_sync: Arc<Trap>,
     in_clock: Arc<Trap>,
+    /// Each sync takes a second of the node's time.
     is_slow: Arc<AtomicBool>,
     clock: Arc<TrapClock>,
 }
@@ -159,7 +73,6 @@ impl Planted {
     fn new() -> Self {
         let in_clock = Trap::in_thread("quorlock-node");
         Self {
-            in_create: Trap::in_thread("quorlock-log"),
             in_sync: Trap::in_thread("quorlock-log"),
             clock: Arc::new(TrapClock {
                 inner: SettableClock::new(),
@@ -171,33 +84,18 @@ impl Planted {
     }
 
     async fn start(&self, mode: &str) -> Node {
-        let disk = TrapDisk {
-            inner: MemoryDisk::new(),
-            in_create: Arc::clone(&self.in_create),
-            in_sync: Arc::clone(&self.in_sync),
-            slow: Slow {
-                is_slow: Arc::clone(&self.is_slow),
-                clock: Arc::clone(&self.clock),
-            },
-        };
-        Node::builder()
-            .ephemeral()
-            .directive("appendfsync", &[mode])
-            .disk(Arc::new(disk))
-            .clock(self.clock.clone())
-            .start()
-            .await
-            .unwrap()
+        let machine = Machine::new();
+        let (in_sync, is_slow) = (Arc::clone(&self.in_sync), Arc::clone(&self.is_slow));
+        let clock = Arc::clone(&self.clock);
+        machine.disk().on_sync(Arc::new(move || {
+            in_sync.step();
+            if is_slow.load(Ordering::SeqCst) {
+                clock.inner.advance(Duration::from_secs(1));
+            }
+        }));
+        let node = machine.node(&[("appendfsync", mode)]);
+        node.clock(self.clock.clone()).start().await.unwrap()
     }
-}
-
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
 }
 
 /// The node ends, says why, and answers nobody any more.
@@ -216,7 +114,7 @@ fn a_log_thread_that_panics_in_a_sync_ends_the_node() {
         for mode in ["everysec", "no"] {
             let planted = Planted::new();
             let node = planted.start(mode).await;
-            let mut client = Wire::connect(node.address());
+            let mut client = wire(&node);
             assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
             planted.in_sync.arm();
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
@@ -231,7 +129,7 @@ fn a_log_thread_that_panics_under_a_workers_sync_withholds_the_reply() {
     run(async {
         let planted = Planted::new();
         let node = planted.start("always").await;
-        let mut client = Wire::connect(node.address());
+        let mut client = wire(&node);
         planted.is_slow.store(true, Ordering::SeqCst);
         assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
         planted.in_sync.arm();
@@ -247,7 +145,8 @@ fn a_log_thread_that_panics_under_a_workers_sync_withholds_the_reply() {
 fn a_log_thread_that_panics_while_it_makes_a_segment_ends_the_node() {
     run(async {
         let planted = Planted::new();
-        planted.in_create.arm();
+        // Before there is anything to sync but the segment that is made ahead.
+        planted.in_sync.arm();
         let node = planted.start("everysec").await;
         ends(node, "the log thread panicked").await;
     });
@@ -258,7 +157,7 @@ fn a_node_thread_that_panics_ends_the_node() {
     run(async {
         let planted = Planted::new();
         let node = planted.start("everysec").await;
-        let mut client = Wire::connect(node.address());
+        let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
         planted.in_clock.arm();
         planted.clock.inner.advance(Duration::from_secs(2));

@@ -6,29 +6,14 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::Wire;
 use quorlock_engine::control::Boot;
+use quorlock_server::Node;
 use quorlock_server::clock::{Clock, SettableClock};
-use quorlock_server::{Node, NodeBuilder};
+
+use crate::machine::serve;
+use crate::wire::Wire;
 
 const TOO_LARGE: &str = "67108864 bytes that proto-max-reply-len allows";
-
-fn with_node(test: impl FnOnce(&Node)) {
-    with_builder(Node::builder(), test);
-}
-
-fn with_builder(builder: NodeBuilder, test: impl FnOnce(&Node)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let node = builder.ephemeral().start().await.unwrap();
-        test(&node);
-        node.stop().await.unwrap();
-    });
-}
 
 /// A value of this length that no other number has.
 fn value(number: u8, length: usize) -> Vec<u8> {
@@ -59,7 +44,7 @@ fn set(client: &mut Wire, key: &[u8], value: &[u8]) {
 /// 18 KB of request once made 1 GB of reply, and 160 KB the end of the node.
 #[test]
 fn mget_of_one_long_value_many_times_is_an_error() {
-    with_node(|node| {
+    serve(Node::builder(), |node| {
         let mut client = Wire::connect(node.address());
         let mut other = Wire::connect(node.address());
         set(&mut client, b"long", &value(1, 4 << 20));
@@ -81,7 +66,7 @@ fn mget_of_one_long_value_many_times_is_an_error() {
 
 #[test]
 fn a_long_reply_arrives_whole_at_a_slow_reader() {
-    with_node(|node| {
+    serve(Node::builder(), |node| {
         let mut client = Wire::connect(node.address());
         // Around the length from which a value is shared in memory, and on its way out.
         let lengths = [1023, 1024, 4095, 4096, 4097, 1, 0, 3 << 20];
@@ -127,7 +112,7 @@ fn a_long_reply_arrives_whole_at_a_slow_reader() {
 /// What has been asked for is executed only once the replies before it have left.
 #[test]
 fn a_pipeline_of_long_values_is_executed_as_it_is_read() {
-    with_node(|node| {
+    serve(Node::builder(), |node| {
         let mut other = Wire::connect(node.address());
         let (old, new) = (value(1, 1 << 20), value(2, 1 << 20));
         set(&mut other, b"k", &old);
@@ -170,7 +155,7 @@ impl Clock for Ticking {
 #[test]
 fn the_engine_is_released_before_a_long_reply_is_rendered() {
     let clock = Arc::new(Ticking(SettableClock::new()));
-    with_builder(Node::builder().clock(clock), |node| {
+    serve(Node::builder().clock(clock), |node| {
         let mut client = Wire::connect(node.address());
         set(&mut client, b"short", &value(1, 60_000));
         set(&mut client, b"long", &value(1, 70_000));
@@ -195,7 +180,7 @@ fn the_engine_is_released_before_a_long_reply_is_rendered() {
 
 #[test]
 fn lists_of_names_cannot_multiply() {
-    with_node(|node| {
+    serve(Node::builder(), |node| {
         let mut client = Wire::connect(node.address());
         let mut ask = |words: &[&[u8]]| {
             client.send(&request(words));
@@ -235,7 +220,7 @@ fn lists_of_names_cannot_multiply() {
 
 #[test]
 fn the_limit_is_a_directive_that_can_be_changed_live() {
-    with_node(|node| {
+    serve(Node::builder(), |node| {
         let mut client = Wire::connect(node.address());
         set(&mut client, b"k", &value(1, 600_000));
         for text in ["0", "1", "1048575", "-1", "1025mb", "18446744073709551616"] {
@@ -265,7 +250,7 @@ fn the_limit_is_a_directive_that_can_be_changed_live() {
 
 #[test]
 fn a_script_that_wrote_before_it_returned_too_much_says_so() {
-    with_node(|node| {
+    serve(Node::builder(), |node| {
         for dialect in ["2", "3"] {
             let mut client = Wire::connect(node.address());
             client.ask(&format!("HELLO {dialect}"));

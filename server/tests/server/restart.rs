@@ -1,69 +1,14 @@
 //! Nodes that stop and start again, on a memory disk and a clock that tests move: what they keep,
 //! what they wait for, and what they say about it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::Wire;
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{MemoryDisk, Node};
+use crate::machine::said::milliseconds_left;
+use crate::machine::{Directives, Machine, run, wire};
 
-/// One node's disk and clock, over its restarts.
-struct Machine {
-    disk: Arc<MemoryDisk>,
-    clock: Arc<SettableClock>,
-}
-
-impl Machine {
-    fn new() -> Self {
-        Self {
-            disk: Arc::new(MemoryDisk::default()),
-            clock: Arc::new(SettableClock::new()),
-        }
-    }
-
-    async fn start(&self, directives: &[(&str, &str)]) -> Node {
-        let mut builder = Node::builder().ephemeral();
-        for (name, value) in directives {
-            builder = builder.directive(name, &[value]);
-        }
-        builder
-            .disk(self.disk.clone())
-            .clock(self.clock.clone())
-            .start()
-            .await
-            .unwrap()
-    }
-
-    fn advance_ms(&self, milliseconds: u64) {
-        self.clock.advance(Duration::from_millis(milliseconds));
-    }
-}
-
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
-}
-
-fn wire(node: &Node) -> Wire {
-    Wire::connect(node.address())
-}
-
-fn milliseconds_left(reply: &str) -> u64 {
-    let rest = reply
-        .split("for another ")
-        .nth(1)
-        .unwrap_or_else(|| panic!("no delay: {reply}"));
-    rest.split(' ').next().unwrap().parse().unwrap()
-}
-
-const EVERYSEC: &[(&str, &str)] = &[("appendfsync", "everysec")];
-const ALWAYS: &[(&str, &str)] = &[("appendfsync", "always")];
-const NO_LOG: &[(&str, &str)] = &[("appendonly", "no")];
+const EVERYSEC: Directives<'static> = &[("appendfsync", "everysec")];
+const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
+const NO_LOG: Directives<'static> = &[("appendonly", "no")];
 
 #[test]
 fn a_lock_survives_shutdown_and_restart_with_its_remaining_time() {
@@ -118,7 +63,14 @@ fn after_a_crash_everysec_waits_and_always_serves() {
             let mut client = wire(&node);
             let reply = client.ask("GET a");
             if waits {
-                assert!(reply.starts_with("-RESTARTDELAY node "), "{reply}");
+                let rest = reply.strip_prefix("-RESTARTDELAY 10210 ").unwrap();
+                let (id, sentence) = rest.split_once(' ').unwrap();
+                assert_eq!(id, client.info("quorlock_node_id"));
+                assert_eq!(
+                    sentence,
+                    "this node is in its restart delay and serves no locks for another 10.2 s \
+                     (unclean stop)"
+                );
                 assert_eq!(
                     milliseconds_left(&reply),
                     10_210,
@@ -131,7 +83,7 @@ fn after_a_crash_everysec_waits_and_always_serves() {
                 assert!(client.ask("SCRIPT LOAD return").len() == 40);
                 assert!(
                     client.ask("EVAL return 0").starts_with("-"),
-                    "scripts take part"
+                    "scripts wait as well"
                 );
                 machine.advance_ms(10_209);
                 assert!(client.ask("GET a").starts_with("-RESTARTDELAY"));

@@ -2,7 +2,8 @@
 //! how long it therefore waits. On a disk in memory that loses what was not synced, and a clock
 //! that tests move.
 
-use crate::machine::{Directives, Machine, milliseconds_left, run, said, wire};
+use crate::machine::said::{milliseconds_left, said};
+use crate::machine::{Directives, Machine, run, wire};
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -235,10 +236,10 @@ const ROWS: &[Row] = &[
 fn how_a_run_ended_and_what_the_log_says_decide_how_long_the_next_one_waits() {
     run(async {
         for row in ROWS {
-            let mut machine = machine_for(row.end);
+            let machine = machine_for(row.end);
             let node = machine.start(row.before).await;
             assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
-            end(&mut machine, node, row.end).await;
+            end(&machine, node, row.end).await;
             let node = machine.start(row.after).await;
             let said = said(&node);
             assert_eq!(
@@ -282,7 +283,7 @@ fn machine_for(end: End) -> Machine {
     }
 }
 
-async fn end(machine: &mut Machine, node: quorlock_server::Node, end: End) {
+async fn end(machine: &Machine, node: quorlock_server::Node, end: End) {
     match end {
         Clean => node.stop().await.unwrap(),
         CleanAndReboot => {
@@ -314,7 +315,7 @@ fn the_promise_rises_before_the_grant_and_sinks_with_the_next_start() {
                 let key = format!("SET k{ttl_ms} token NX PX {ttl_ms}");
                 assert_eq!(client.ask(&key), "+OK");
                 let left = machine.disk().after_power_loss(false, |_, _| false);
-                let later = Machine::with(left).start(INSISTING_TRUSTING).await;
+                let later = Machine::rebooted_on(left).start(INSISTING_TRUSTING).await;
                 let length_ms = said(&later).length_ms;
                 assert!(
                     length_ms >= ttl_ms + ttl_ms * 2 / 100 + 10,
@@ -345,7 +346,7 @@ fn the_promise_rises_before_the_grant_and_sinks_with_the_next_start() {
 fn a_crash_loop_ends_when_the_first_crash_said_and_another_boot_begins_anew() {
     run(async {
         for later_end in [Crash, Clean, PowerLoss] {
-            let mut machine = machine_for(later_end);
+            let machine = machine_for(later_end);
             let node = machine.start(EVERYSEC).await;
             assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
             node.crash().await;
@@ -357,7 +358,7 @@ fn a_crash_loop_ends_when_the_first_crash_said_and_another_boot_begins_anew() {
                 assert_eq!(said.left_ms, left_ms, "{later_end:?} in round {round}");
                 assert_eq!(said.length_ms, P, "the whole delay is always the same");
                 assert_eq!(said.cause, "unclean", "what made it necessary");
-                end(&mut machine, node, later_end).await;
+                end(&machine, node, later_end).await;
                 machine.advance_ms(1_000);
                 left_ms = if later_end == PowerLoss {
                     P

@@ -5,8 +5,10 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use crate::machine::home::Home;
+use crate::machine::said::said;
 use crate::machine::shelf::{Shelf, names};
-use crate::machine::{Directives, Home, run, said, wire};
+use crate::machine::{Directives, run, wire};
 use quorlock_server::init;
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];

@@ -1,7 +1,8 @@
 //! The restart delay and its limits: keys that no delay covers, nodes without a log, first starts,
 //! lost logs. On a disk in memory that loses what was not synced, and a clock that tests move.
 
-use crate::machine::{Directives, Machine, run, said, wire};
+use crate::machine::said::said;
+use crate::machine::{Directives, Machine, run, wire};
 
 const EVERYSEC: Directives<'static> = &[("appendfsync", "everysec")];
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
@@ -13,7 +14,7 @@ const NO_LOG: Directives<'static> = &[("appendonly", "no")];
 fn keys_without_ttl_or_beyond_the_cap_survive_a_power_loss_without_a_delay() {
     run(async {
         for mode in [EVERYSEC, NO, ALWAYS] {
-            let mut machine = Machine::with_power_loss();
+            let machine = Machine::with_power_loss();
             let node = machine.start(mode).await;
             let mut client = wire(&node);
             assert_eq!(client.ask("SET a forever"), "+OK");
@@ -33,7 +34,7 @@ fn keys_without_ttl_or_beyond_the_cap_survive_a_power_loss_without_a_delay() {
         }
         // As Redis does it: the delay covers at least the cap.
         let as_mode: Directives<'_> = &[("appendfsync", "no"), ("no-ttl-durability", "as-mode")];
-        let mut machine = Machine::with_power_loss();
+        let machine = Machine::with_power_loss();
         let node = machine.start(as_mode).await;
         assert_eq!(wire(&node).ask("SET b long NX PX 120000"), "+OK");
         node.crash().await;

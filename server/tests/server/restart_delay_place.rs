@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::machine::home::Home;
+use crate::machine::said::said;
 use crate::machine::shelf::{Shelf, names};
-use crate::machine::{Directives, Home, run, said, wire};
+use crate::machine::{Directives, run, wire};
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
 const EVERYSEC: Directives<'static> = &[("appendfsync", "everysec")];
@@ -220,7 +222,12 @@ fn what_is_put_back_or_lost_is_noticed_and_waited_for() {
             node.serving().await;
             node.stop().await.unwrap();
             let node = home.start(ALWAYS).await;
-            assert_eq!(crate::machine::said(&node).stop, "clean", "{}", case.what);
+            assert_eq!(
+                crate::machine::said::said(&node).stop,
+                "clean",
+                "{}",
+                case.what
+            );
         }
     });
 }

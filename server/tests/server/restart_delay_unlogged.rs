@@ -1,7 +1,8 @@
 //! Keys that were recovered by a run without a log of keys, and machines that went down: what the
 //! next start owes. On a disk in memory, and a clock that tests move.
 
-use crate::machine::{Directives, Machine, run, said, wire};
+use crate::machine::said::said;
+use crate::machine::{Directives, Machine, run, wire};
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
 const UNLOGGED: Directives<'static> = &[("appendonly", "no"), ("restart-delay-max", "5s")];
@@ -37,7 +38,7 @@ fn a_cap_lowered_together_with_the_log_shortens_no_lock() {
 #[test]
 fn what_was_recovered_without_a_log_stays_owed_until_it_has_ended() {
     run(async {
-        let mut machine = Machine::with_power_loss();
+        let machine = Machine::with_power_loss();
         let node = machine.start(ALWAYS).await;
         assert_eq!(wire(&node).ask("SET lock A NX PX 50000"), "+OK");
         node.stop().await.unwrap();

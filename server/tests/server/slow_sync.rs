@@ -6,11 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::machine::run;
-use crate::machine::slow::{Gate, OpenAtEnd, SlowDisk};
-use crate::wire::Wire;
 use quorlock_server::Node;
-use quorlock_server::clock::SettableClock;
+
+use crate::machine::gate::{Gate, OpenAtEnd};
+use crate::machine::waiting::{await_info, eventually};
+use crate::machine::{Machine, run};
+use crate::wire::Wire;
 
 /// A node with a worker for each of two connections, whose syncs pass a gate.
 struct Slow {
@@ -18,29 +19,25 @@ struct Slow {
     _open: OpenAtEnd,
     node: Node,
     gate: Arc<Gate>,
-    clock: Arc<SettableClock>,
+    machine: Machine,
 }
 
 impl Slow {
     async fn start(mode: &str) -> Self {
-        let (disk, gate) = SlowDisk::new();
-        let clock = Arc::new(SettableClock::new());
-        let node = Node::builder()
-            .ephemeral()
-            .directive("appendfsync", &[mode])
-            .directive("workers", &["2"])
-            .directive("metrics-port", &["0"])
-            .disk(disk)
-            .clock(clock.clone())
-            .start()
-            .await
-            .unwrap();
+        let machine = Machine::new();
+        let gate = Gate::before_syncs_of(&machine.disk());
+        let directives = [
+            ("appendfsync", mode),
+            ("workers", "2"),
+            ("metrics-port", "0"),
+        ];
+        let node = machine.start(&directives).await;
         let _open = OpenAtEnd(Arc::clone(&gate));
         Self {
             _open,
             node,
             gate,
-            clock,
+            machine,
         }
     }
 
@@ -170,16 +167,13 @@ fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
         client.send(b"SET a token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-1");
         for _ in 0..10 {
-            slow.clock.advance(Duration::from_secs(2));
+            slow.machine.advance_ms(2_000);
             // Of two connections one is the other worker's.
             let mut new = [slow.node.address(); 2].map(Wire::connect);
             new.iter_mut().for_each(|wire| wire.send(b"PING\r\n"));
-            let mut tries = 0;
-            while new.iter_mut().all(Wire::is_silent) {
-                tries += 1;
-                assert!(tries < 2_000, "nobody is accepted, or nobody is answered");
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            eventually("somebody is accepted and answered", || {
+                !new.iter_mut().all(Wire::is_silent)
+            });
         }
         slow.gate.set_closed(false);
         assert_eq!(client.reply(), "+OK");
@@ -215,7 +209,7 @@ fn while_the_log_thread_is_held_by_a_sync_info_answers_on_every_worker() {
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-1");
-        slow.clock.advance(Duration::from_secs(8));
+        slow.machine.advance_ms(8_000);
         slow.gate.set_closed(false);
         assert_eq!(client.reply(), "+OK");
         let (mut third, _) = slow.connect();
@@ -261,10 +255,9 @@ fn waitaof_covers_a_write_that_a_later_command_does_not_depend_on() {
         assert_eq!(client.ask("GET never"), "nil");
         client.send(b"WAITAOF 1 0 500\r\n");
         slow.gate.await_thread("quorlock-log");
-        while other.info("blocked_clients") != "1" {
-            assert!(client.is_silent(), "nothing of b is synced");
-        }
-        slow.clock.advance(Duration::from_millis(500));
+        await_info(&mut other, "blocked_clients", "1");
+        assert!(client.is_silent(), "nothing of b is synced");
+        slow.machine.advance_ms(500);
         assert_eq!(client.reply(), "[:0, :0]");
     });
 }

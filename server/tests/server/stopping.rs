@@ -69,8 +69,9 @@ fn a_client_that_reads_slowly_gets_its_reply_whole() {
         let value = "x".repeat(VALUE_BYTES);
         assert_eq!(wire(&node).ask_words(&["SET", "a", &value]), "+OK");
         let mut slow = glutton(node.address());
+        let clock = machine.clock.clone();
         let reader = std::thread::spawn(move || {
-            // About 4 MiB per second: it takes longer than the silence that ends the wait.
+            // About 4 MiB per second of the node's time: longer than the silence that ends the wait.
             let mut part = vec![0; 32 * 1024];
             let mut bytes = 1;
             loop {
@@ -78,20 +79,11 @@ fn a_client_that_reads_slowly_gets_its_reply_whole() {
                     0 => return bytes,
                     read => bytes += read,
                 }
-                pause();
+                clock.advance(Duration::from_millis(8));
             }
         });
-        // On a clock that stands still nobody has been silent.
         node.stop().await.unwrap();
         let value = format!("${VALUE_BYTES}\r\n").len() + VALUE_BYTES + 2;
         assert_eq!(reader.join().unwrap(), "*4\r\n".len() + 4 * value);
     });
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a slow client is slow: the kernel's buffers know no other time"
-)]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(8));
 }

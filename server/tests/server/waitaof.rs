@@ -1,60 +1,22 @@
 //! WAITAOF: true in every mode, on disks that are slow, fail, or lose the power; and it holds up
 //! nobody but its own connection.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "that a client has come or gone is only seen by asking again"
-)]
-
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::machine::slow::{OpenAtEnd, SlowDisk};
-use crate::wire::Wire;
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder};
-
-const EIO: i32 = 5;
-const MODES: [&str; 3] = ["always", "everysec", "no"];
-
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test);
-}
-
-fn node_on(disk: Arc<dyn Disk>, clock: &Arc<SettableClock>, mode: &str) -> NodeBuilder {
-    Node::builder()
-        .ephemeral()
-        .directive("appendfsync", &[mode])
-        .disk(disk)
-        .clock(clock.clone())
-}
-
-/// Waits until the node says so, in real time: clients come and go by themselves.
-fn wait_for(client: &mut Wire, field: &str, value: &str) {
-    for _ in 0..2_000 {
-        if client.info(field) == value {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{field} does not become {value}");
-}
+use crate::machine::gate::{Gate, OpenAtEnd};
+use crate::machine::waiting::{await_info, eventually};
+use crate::machine::{EIO, MODES, Machine, run, wire};
 
 #[test]
 fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
     run(async {
         for mode in ["everysec", "no"] {
-            let (disk, gate) = SlowDisk::new();
-            let clock = Arc::new(SettableClock::new());
-            let node = node_on(disk, &clock, mode).start().await.unwrap();
+            let machine = Machine::new();
+            let node = machine.start_in(mode).await;
+            let gate = Gate::before_syncs_of(&machine.disk());
             let _open = OpenAtEnd(Arc::clone(&gate));
-            let mut client = Wire::connect(node.address());
-            let mut other = Wire::connect(node.address());
+            let mut client = wire(&node);
+            let mut other = wire(&node);
             // The first grant raises the promise, which is synced in every mode. The segment
             // ahead is made at the start; its sync must not be what is waited for.
             assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
@@ -62,23 +24,23 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
             gate.set_closed(true);
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 500\r\nGET b\r\n");
             assert_eq!(client.reply(), "+OK");
-            wait_for(&mut other, "blocked_clients", "1");
+            await_info(&mut other, "blocked_clients", "1");
             assert_eq!(other.ask("SET c token NX PX 30000"), "+OK", "{mode}");
             assert_eq!(other.ask("WAITAOF 0 0 0"), "[:0, :0]", "{mode}");
-            clock.advance(Duration::from_millis(499));
+            machine.advance_ms(499);
             assert_eq!(other.info("blocked_clients"), "1");
-            clock.advance(Duration::from_millis(1));
+            machine.advance_ms(1);
             assert_eq!(client.reply(), "[:0, :0]", "the time is up");
             assert_eq!(client.reply(), "token", "its later request waited");
             // For ever: until the sync, the client, or the node ends it.
-            let mut gone = Wire::connect(node.address());
+            let mut gone = wire(&node);
             assert_eq!(gone.ask("SET d token NX PX 30000"), "+OK");
             gone.send(b"WAITAOF 1 0 0\r\n");
-            wait_for(&mut other, "blocked_clients", "1");
+            await_info(&mut other, "blocked_clients", "1");
             drop(gone);
-            wait_for(&mut other, "blocked_clients", "0");
+            await_info(&mut other, "blocked_clients", "0");
             client.send(b"WAITAOF 1 0 0\r\n");
-            wait_for(&mut other, "blocked_clients", "1");
+            await_info(&mut other, "blocked_clients", "1");
             gate.set_closed(false);
             assert_eq!(client.reply(), "[:1, :0]", "{mode}");
         }
@@ -89,42 +51,44 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
 #[test]
 fn a_long_wait_does_not_count_as_silence() {
     run(async {
-        let (disk, gate) = SlowDisk::new();
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(disk, &clock, "everysec").directive("timeout", &["5"]);
-        let node = node.start().await.unwrap();
+        let machine = Machine::new();
+        let node = machine
+            .start(&[("appendfsync", "everysec"), ("timeout", "5")])
+            .await;
+        let gate = Gate::before_syncs_of(&machine.disk());
         let _open = OpenAtEnd(Arc::clone(&gate));
-        let mut client = Wire::connect(node.address());
-        let mut silent = Wire::connect(node.address());
+        let mut client = wire(&node);
+        let mut silent = wire(&node);
         assert_eq!(client.ask("SET a token PX 30000"), "+OK");
         assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
         gate.set_closed(true);
         client.send(b"SET b token PX 30000\r\nWAITAOF 1 0 1000\r\n");
         assert_eq!(client.reply(), "+OK");
-        wait_for(&mut silent, "blocked_clients", "1");
+        await_info(&mut silent, "blocked_clients", "1");
         // What it sends meanwhile is kept for later, and counted now.
         let mut bytes_in = || -> u64 { silent.info("total_net_input_bytes").parse().unwrap() };
         let before = bytes_in();
         client.send(&b"PING\r\n".repeat(500));
-        let mut tries = 0;
-        while bytes_in() < before + 3_000 {
-            tries += 1;
-            assert!(tries < 50, "the questions alone are fewer bytes");
-        }
-        clock.advance(Duration::from_secs(1));
+        let mut questions = 0;
+        eventually("what it sends is counted", || {
+            questions += 1;
+            assert!(questions < 50, "the questions alone are as many bytes");
+            bytes_in() >= before + 3_000
+        });
+        machine.advance_ms(1_000);
         assert_eq!(client.reply(), "[:0, :0]");
         for _ in 0..500 {
             assert_eq!(client.reply(), "+PONG");
         }
         client.send(b"WAITAOF 1 0 10000\r\n");
-        wait_for(&mut silent, "blocked_clients", "1");
+        await_info(&mut silent, "blocked_clients", "1");
         for _ in 0..2 {
-            clock.advance(Duration::from_secs(4));
+            machine.advance_ms(4_000);
             assert_eq!(silent.ask("PING"), "+PONG");
         }
-        clock.advance(Duration::from_secs(2));
+        machine.advance_ms(2_000);
         assert_eq!(client.reply(), "[:0, :0]");
-        clock.advance(Duration::from_secs(4));
+        machine.advance_ms(4_000);
         assert_eq!(
             silent.reply(),
             "<closed>",
@@ -139,19 +103,19 @@ fn a_long_wait_does_not_count_as_silence() {
 #[test]
 fn long_syncs_leave_the_worker_one_after_the_other() {
     run(async {
-        let (disk, gate) = SlowDisk::new();
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(disk, &clock, "always").start().await.unwrap();
+        let machine = Machine::new();
+        let node = machine.start_in("always").await;
+        let gate = Gate::before_syncs_of(&machine.disk());
         let _open = OpenAtEnd(Arc::clone(&gate));
-        let mut client = Wire::connect(node.address());
-        let mut other = Wire::connect(node.address());
+        let mut client = wire(&node);
+        let mut other = wire(&node);
         let set = b"SET a token PX 30000\r\n";
         for round in 0..5 {
             gate.set_closed(true);
             client.send(set);
             if round == 0 {
                 gate.await_thread("quorlock-0");
-                clock.advance(Duration::from_millis(20));
+                machine.advance_ms(20);
             } else {
                 gate.await_thread("quorlock-log");
                 assert_eq!(other.ask("GET b"), "nil", "{round}");
@@ -169,18 +133,18 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
 #[test]
 fn an_orderly_stop_answers_who_waits_and_is_never_held_up() {
     run(async {
-        let (disk, gate) = SlowDisk::new();
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(disk, &clock, "no").start().await.unwrap();
+        let machine = Machine::new();
+        let node = machine.start_in("no").await;
+        let gate = Gate::before_syncs_of(&machine.disk());
         let _open = OpenAtEnd(Arc::clone(&gate));
-        let mut client = Wire::connect(node.address());
-        let mut other = Wire::connect(node.address());
+        let mut client = wire(&node);
+        let mut other = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
         assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
         gate.set_closed(true);
         client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
         assert_eq!(client.reply(), "+OK");
-        wait_for(&mut other, "blocked_clients", "1");
+        await_info(&mut other, "blocked_clients", "1");
         node.request_stop();
         gate.set_closed(false);
         assert_eq!(client.reply(), "[:1, :0]", "SHUTDOWN is synced behind it");
@@ -193,10 +157,9 @@ fn what_waitaof_called_synced_survives_a_power_loss_in_every_mode() {
     run(async {
         for mode in MODES {
             for protocol in ["2", "3"] {
-                let disk = Arc::new(MemoryDisk::with_power_loss());
-                let clock = Arc::new(SettableClock::new());
-                let node = node_on(disk.clone(), &clock, mode).start().await.unwrap();
-                let mut client = Wire::connect(node.address());
+                let machine = Machine::with_power_loss();
+                let node = machine.start_in(mode).await;
+                let mut client = wire(&node);
                 client.ask(&format!("HELLO {protocol}"));
                 assert_eq!(
                     client.ask("WAITAOF 1 0 0"),
@@ -208,12 +171,11 @@ fn what_waitaof_called_synced_survives_a_power_loss_in_every_mode() {
                     assert_eq!(client.ask(&set), "+OK");
                 }
                 assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
-                let left = Arc::new(disk.after_power_loss(false, |_, _| false));
+                machine.lose_power();
                 node.crash().await;
-                clock.reboot(Duration::from_secs(1));
-                let node = node_on(left, &clock, mode).directive("restart-delay", &["off"]);
-                let node = node.start().await.unwrap();
-                let mut client = Wire::connect(node.address());
+                let directives = [("appendfsync", mode), ("restart-delay", "off")];
+                let node = machine.start(&directives).await;
+                let mut client = wire(&node);
                 assert_eq!(client.ask("DBSIZE"), ":20", "{mode}");
             }
         }
@@ -223,11 +185,9 @@ fn what_waitaof_called_synced_survives_a_power_loss_in_every_mode() {
 #[test]
 fn waitaof_answers_like_redis_and_waits_for_no_replica() {
     run(async {
-        let disk = Arc::new(MemoryDisk::new());
-        let clock = Arc::new(SettableClock::new());
-        let node = node_on(disk.clone(), &clock, "everysec");
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let machine = Machine::new();
+        let node = machine.start_in("everysec").await;
+        let mut client = wire(&node);
         for (command, reply) in [
             ("WAITAOF 0 0 0", "[:1, :0]"),
             ("WAITAOF 1 1 0", "[:1, :0]"),
@@ -261,9 +221,8 @@ fn waitaof_answers_like_redis_and_waits_for_no_replica() {
         let script = client.ask_words(&["EVAL", "return redis.call('waitaof', 1, 0, 0)", "0"]);
         assert!(script.starts_with("-ERR"), "{script}");
         node.stop().await.unwrap();
-        let node = node_on(disk, &clock, "everysec").directive("appendonly", &["no"]);
-        let node = node.start().await.unwrap();
-        let mut client = Wire::connect(node.address());
+        let node = machine.start(&[("appendonly", "no")]).await;
+        let mut client = wire(&node);
         assert_eq!(
             client.ask("WAITAOF 1 0 0"),
             "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
@@ -276,14 +235,13 @@ fn waitaof_answers_like_redis_and_waits_for_no_replica() {
 fn waitaof_never_says_1_when_the_sync_fails() {
     run(async {
         for mode in ["everysec", "no"] {
-            let disk = Arc::new(MemoryDisk::new());
-            let clock = Arc::new(SettableClock::new());
-            let node = node_on(disk.clone(), &clock, mode).start().await.unwrap();
-            let mut client = Wire::connect(node.address());
+            let machine = Machine::new();
+            let node = machine.start_in(mode).await;
+            let mut client = wire(&node);
             // The first grant raises the promise, which is synced in every mode.
             assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
             for _ in 0..4 {
-                disk.fail_sync_after(0, EIO);
+                machine.disk().fail_sync_after(0, EIO);
             }
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
             let first = client.reply();

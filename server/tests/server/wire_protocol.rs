@@ -1,31 +1,13 @@
 //! What a client sees of a node on the wire: greetings, introductions, refusals, limits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use crate::machine::with_node;
 use crate::wire::Wire;
-use quorlock_server::Node;
-use quorlock_server::clock::SettableClock;
-
-fn with_node(directives: &[(&str, &[&str])], test: impl FnOnce(&Node)) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let mut builder = Node::builder().ephemeral();
-        for (name, values) in directives {
-            builder = builder.directive(name, values);
-        }
-        let node = builder.start().await.unwrap();
-        test(&node);
-        node.stop().await.unwrap();
-    });
-}
 
 #[test]
 fn hello_introduces_the_node_in_both_protocols() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
         let two = client.ask("HELLO");
         assert!(
@@ -60,7 +42,7 @@ fn hello_introduces_the_node_in_both_protocols() {
 
 #[test]
 fn a_password_is_asked_for_before_anything_else() {
-    with_node(&[("requirepass", &["secret"])], |node| {
+    with_node(&[("requirepass", &["secret"])], |node, _| {
         let mut client = Wire::connect(node.address());
         assert_eq!(client.ask("GET a"), "-NOAUTH Authentication required.");
         assert_eq!(client.ask("NOSUCH"), "-NOAUTH Authentication required.");
@@ -88,7 +70,7 @@ fn a_password_is_asked_for_before_anything_else() {
 
 #[test]
 fn client_commands_show_who_is_connected() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
         assert_eq!(
             client.ask("CLIENT SETNAME bad\nname"),
@@ -120,7 +102,7 @@ fn client_commands_show_who_is_connected() {
 
 #[test]
 fn databases_are_apart_and_bounded() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
         assert_eq!(client.ask("SET a zero PX 60000"), "+OK");
         assert_eq!(client.ask("SELECT 15"), "+OK");
@@ -136,7 +118,7 @@ fn databases_are_apart_and_bounded() {
 
 #[test]
 fn information_names_what_drivers_read() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
         client.ask("SET a token PX 60000");
         for (field, value) in [
@@ -159,7 +141,7 @@ fn information_names_what_drivers_read() {
 
 #[test]
 fn configuration_is_shown_by_pattern_and_never_the_password() {
-    with_node(&[("appendfsync", &["always"])], |node| {
+    with_node(&[("appendfsync", &["always"])], |node, _| {
         let mut client = Wire::connect(node.address());
         assert_eq!(
             client.ask("CONFIG GET appendfsync"),
@@ -185,7 +167,7 @@ fn configuration_is_shown_by_pattern_and_never_the_password() {
 
 #[test]
 fn commands_describe_themselves() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
         let count: usize = client
             .ask("COMMAND COUNT")
@@ -219,7 +201,7 @@ fn commands_describe_themselves() {
 
 #[test]
 fn hostile_bytes_end_one_connection_and_nothing_else() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         for bytes in [
             b"*2147483648\r\n".as_slice(),
             b"*1\r\n$-2\r\n",
@@ -248,7 +230,7 @@ fn hostile_bytes_end_one_connection_and_nothing_else() {
 
 #[test]
 fn a_pipeline_is_answered_in_order_however_it_is_cut() {
-    with_node(&[("appendfsync", &["always"])], |node| {
+    with_node(&[("appendfsync", &["always"])], |node, _| {
         let mut client = Wire::connect(node.address());
         let mut bytes = Vec::new();
         for number in 0..3_000 {
@@ -274,7 +256,7 @@ fn a_pipeline_is_answered_in_order_however_it_is_cut() {
 
 #[test]
 fn quit_and_shutdown_close() {
-    with_node(&[], |node| {
+    with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());
         assert_eq!(client.ask("QUIT"), "+OK");
         assert_eq!(client.reply(), "<closed>");
@@ -286,7 +268,7 @@ fn quit_and_shutdown_close() {
 
 #[test]
 fn too_many_clients_are_told_so() {
-    with_node(&[("maxclients", &["2"])], |node| {
+    with_node(&[("maxclients", &["2"])], |node, _| {
         let mut first = Wire::connect(node.address());
         let mut second = Wire::connect(node.address());
         assert_eq!(first.ask("PING"), "+PONG");
@@ -300,7 +282,7 @@ fn too_many_clients_are_told_so() {
 
 #[test]
 fn a_burst_of_connections_does_not_pass_maxclients() {
-    with_node(&[("maxclients", &["2"])], |node| {
+    with_node(&[("maxclients", &["2"])], |node, _| {
         let mut clients: Vec<Wire> = (0..40).map(|_| Wire::connect(node.address())).collect();
         // The first two are served; the others were refused before they asked.
         let mut refused = clients.split_off(2);
@@ -315,18 +297,7 @@ fn a_burst_of_connections_does_not_pass_maxclients() {
 
 #[test]
 fn a_client_is_idle_since_its_last_turn_and_never_while_it_asks() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Arc::new(SettableClock::new());
-        let node = Node::builder()
-            .ephemeral()
-            .clock(clock.clone())
-            .start()
-            .await
-            .unwrap();
+    with_node(&[], |node, clock| {
         let mut quiet = Wire::connect(node.address());
         assert_eq!(quiet.ask("SET a 1"), "+OK");
         let mut asking = Wire::connect(node.address());
@@ -339,6 +310,5 @@ fn a_client_is_idle_since_its_last_turn_and_never_while_it_asks() {
         assert_eq!(quiet.ask("GET a"), "1");
         let list = asking.ask("CLIENT LIST");
         assert!(!list.contains("idle=5 "), "it was heard of: {list}");
-        node.stop().await.unwrap();
     });
 }

@@ -1,25 +1,15 @@
 //! Nodes with several workers: what threads could do to each other.
 
+use crate::machine::{configured, run};
 use crate::wire::Wire;
-use quorlock_server::Node;
 
 /// INFO once held the engine while it asked for the log's writer, which a committing worker holds
 /// while it asks for the engine.
 #[test]
 fn information_and_writes_do_not_block_each_other() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let node = Node::builder()
-            .ephemeral()
-            .directive("workers", &["3"])
-            .directive("appendfsync", &["always"])
-            .start()
-            .await
-            .unwrap();
+    run(async {
+        let builder = configured(&[("workers", &["3"]), ("appendfsync", &["always"])]);
+        let node = builder.ephemeral().start().await.unwrap();
         let address = node.address();
         let threads: Vec<_> = (0..6)
             .map(|number| {

@@ -254,7 +254,7 @@ impl fmt::Display for Message {
             Told::Other => "held by another",
             Told::Freed => "freed",
             Told::NotHeld => "not held",
-            Told::Refused => "takes no part",
+            Told::Refused => "in its restart delay",
         };
         write!(
             formatter,

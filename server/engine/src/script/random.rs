@@ -45,9 +45,11 @@ const RANGE: u32 = i32::MAX as u32;
 mod tests {
     use super::*;
 
-    /// The numbers are what Redis 7.0.15 answers after `math.randomseed(7)`.
+    /// The numbers are what Redis 7.0.15 answers after `math.randomseed`.
     #[test]
     fn the_numbers_are_those_of_redis() {
+        // `string.format('%.17g', math.random())` after `math.randomseed(0)`.
+        assert_eq!(Random::default().fraction(), 0.170_828_036_112_165_1);
         let mut random = Random::new(7);
         assert_eq!(random.between(1.0, 1e6), 266_445.0);
         assert_eq!(random.between(1.0, 1e6), 682_036.0);

@@ -1,13 +1,15 @@
 //! What clients may hold, each and together, also while their replies wait for a sync.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_server::MemoryDisk;
 use quorlock_server::clock::SettableClock;
 
-use super::{await_info, builder, field, set, with_node};
+use super::{builder, field, set, with_node};
+use crate::machine::gate::{Gate, OpenAtEnd};
+use crate::machine::run;
+use crate::machine::waiting::{await_info, eventually};
 use crate::wire::Wire;
 
 #[test]
@@ -42,61 +44,17 @@ fn the_hard_limit_of_output_closes_at_once() {
     });
 }
 
-/// Syncs that wait until they are let go.
-#[derive(Default)]
-struct SlowSync {
-    is_held: Mutex<bool>,
-    is_let_go: Condvar,
-    has_waited: AtomicBool,
-}
-
-impl SlowSync {
-    fn hold(&self, is_held: bool) {
-        *self.is_held.lock().unwrap() = is_held;
-        self.is_let_go.notify_all();
-    }
-
-    /// The node measures how long syncs take.
-    #[allow(clippy::disallowed_methods, reason = "this is a slow disk")]
-    fn be_slow(&self) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-
-    fn sync(&self) {
-        let mut is_held = self.is_held.lock().unwrap();
-        while *is_held {
-            self.has_waited.store(true, Ordering::Release);
-            is_held = self.is_let_go.wait(is_held).unwrap();
-        }
-    }
-}
-
-/// So that a test that fails does not hang.
-struct LetGo(Arc<SlowSync>);
-
-impl Drop for LetGo {
-    fn drop(&mut self) {
-        self.0.hold(false);
-    }
-}
-
 #[test]
 fn replies_that_wait_for_a_slow_sync_count() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    run(async {
         let clock = Arc::new(SettableClock::new());
         let disk = Arc::new(MemoryDisk::default());
-        let slow = Arc::new(SlowSync::default());
-        let (hook, moved) = (Arc::clone(&slow), Arc::clone(&clock));
+        let gate = Arc::new(Gate::default());
+        let (passed, moved) = (Arc::clone(&gate), Arc::clone(&clock));
         // Only syncs that take long are left to the log thread.
         disk.on_sync(Arc::new(move || {
             moved.advance(Duration::from_millis(2));
-            hook.be_slow();
-            hook.sync();
+            passed.pass();
         }));
         let directives: [(&str, &[&str]); 3] = [
             ("appendfsync", &["always"]),
@@ -116,20 +74,14 @@ fn replies_that_wait_for_a_slow_sync_count() {
             assert_eq!(watcher.ask("INCR n"), format!(":{expected}"));
         }
         set(&mut watcher, "large", 2_000_000);
-        slow.hold(true);
-        let _end = LetGo(Arc::clone(&slow));
+        gate.set_closed(true);
+        let _open = OpenAtEnd(Arc::clone(&gate));
         // What reveals a write waits for it: these replies cannot leave.
         let mut clients: Vec<Wire> = (0..3).map(|_| Wire::connect(node.address())).collect();
         for client in &mut clients {
             client.send(b"INCR n\r\nGET large\r\n");
         }
-        for _ in 0..1_000_000 {
-            if slow.has_waited.load(Ordering::Acquire) {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        assert!(slow.has_waited.load(Ordering::Acquire), "a sync hangs");
+        gate.await_thread("quorlock-log");
         // Two of them are more than all may hold together; one is over its soft limit.
         await_info(&mut watcher, "evicted_clients", "2");
         let memory: u64 = watcher.info("mem_clients_normal").parse().unwrap();
@@ -142,7 +94,7 @@ fn replies_that_wait_for_a_slow_sync_count() {
         for client in &mut clients {
             assert_eq!(client.reply(), "<closed>", "no reply has left");
         }
-        slow.hold(false);
+        gate.set_closed(false);
         assert_eq!(watcher.ask("INCR n"), ":24", "what they asked for was done");
         node.stop().await.unwrap();
     });
@@ -162,12 +114,10 @@ fn the_largest_goes_when_all_together_hold_too_much() {
             request.resize(bytes, b'k');
             client.send(&request);
             let is_here = |list: &str| field(list, id, "qbuf") >= bytes as u64;
-            for _ in 0..10_000 {
-                if is_here(&watcher.ask("CLIENT LIST")) {
-                    return (client, id);
-                }
-            }
-            panic!("client {id} holds too little");
+            eventually("its request is held", || {
+                is_here(&watcher.ask("CLIENT LIST"))
+            });
+            (client, id)
         };
         let (_small, small_id) = begin(1_000, false);
         let (mut spared, spared_id) = begin(400_000, true);

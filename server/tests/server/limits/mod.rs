@@ -12,34 +12,25 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::Wire;
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{Node, NodeBuilder};
 
+use crate::machine::{Lists, configured, serve};
+use crate::wire::Wire;
+
 /// One worker, so that a reply says what has been read.
-fn builder(clock: &Arc<SettableClock>, directives: &[(&str, &[&str])]) -> NodeBuilder {
-    let mut builder = Node::builder()
-        .ephemeral()
-        .clock(clock.clone())
-        .directive("workers", &["1"]);
+fn builder(clock: &Arc<SettableClock>, directives: Lists<'_>) -> NodeBuilder {
+    let one = configured(&[("workers", &["1"])]);
+    let mut builder = one.ephemeral().clock(clock.clone());
     for (name, values) in directives {
         builder = builder.directive(name, values);
     }
     builder
 }
 
-fn with_node(directives: &[(&str, &[&str])], test: impl FnOnce(&Node, &SettableClock)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Arc::new(SettableClock::new());
-        let node = builder(&clock, directives).start().await.unwrap();
-        test(&node, &clock);
-        node.stop().await.unwrap();
-    });
+fn with_node(directives: Lists<'_>, test: impl FnOnce(&Node, &SettableClock)) {
+    let clock = Arc::new(SettableClock::new());
+    serve(builder(&clock, directives), |node| test(node, &clock));
 }
 
 /// A field of a client's line in CLIENT LIST.
@@ -51,21 +42,6 @@ fn field(list: &str, id: u64, name: &str) -> u64 {
     let prefix = format!("{name}=");
     let word = line.split(' ').find_map(|word| word.strip_prefix(&prefix));
     word.unwrap().parse().unwrap()
-}
-
-/// Waits until a field of INFO has this value: what a worker does at the end of an iteration may
-/// come after the reply that was asked for in it.
-fn await_info(client: &mut Wire, field: &str, value: &str) {
-    for _ in 0..10_000 {
-        if client.info(field) == value {
-            return;
-        }
-    }
-    panic!(
-        "{field} is {} and not {value}:\n{}",
-        client.info(field),
-        client.ask("CLIENT LIST")
-    );
 }
 
 const SECRET: (&str, &[&str]) = ("requirepass", &["secret"]);

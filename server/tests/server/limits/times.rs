@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::time::Duration;
 
-use super::{SECRET, ask_and_not_read, await_info, known, set, with_node};
+use super::{SECRET, ask_and_not_read, known, set, with_node};
+use crate::machine::waiting::await_info;
 use crate::wire::Wire;
 
 #[test]

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::net::TcpStream;
 
-use super::{SECRET, await_info, field, known, with_node};
+use super::{SECRET, field, known, with_node};
+use crate::machine::waiting::await_info;
 use crate::wire::Wire;
 
 #[test]

@@ -15,6 +15,7 @@ use quorlock_server::Node;
 use quorlock_server::clock::SettableClock;
 
 use super::workload::{self, logs};
+use crate::machine::run;
 use crate::wire::Wire;
 
 /// The version this program writes.
@@ -126,10 +127,6 @@ fn logs_of_every_version_are_read_and_replayed() {
 /// repair may have lost, or what a run without a log has recovered.
 #[test]
 fn a_start_on_a_log_of_any_version_waits_for_what_it_owes() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     for (version, name) in all() {
         let disk = disk(&folder(version, name));
         let newest_ns = read(&disk).summary().newest_node_time_ns;
@@ -139,7 +136,7 @@ fn a_start_on_a_log_of_any_version_waits_for_what_it_owes() {
             (1, _) => 60_000_000_000 / 100 * 102 + 10_000_000,
             _ => 61_000_000_000 / 100 * 102 + 10_000_000,
         };
-        runtime.block_on(async {
+        run(async {
             let clock = Arc::new(SettableClock::new());
             let node = Node::builder()
                 .ephemeral()

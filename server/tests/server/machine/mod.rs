@@ -1,57 +1,86 @@
-//! One node's disk and clock, over its restarts, and what each start says about itself.
+//! What tests of whole nodes share: one node's disk and clock over its restarts, the ways to start and
+//! to end it, and the waiting for what its threads do.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+pub(crate) mod gate;
+pub(crate) mod home;
+pub(crate) mod said;
 pub(crate) mod shelf;
-pub(crate) mod slow;
+pub(crate) mod waiting;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use quorlock_persistence::{Options, Recovery};
 use quorlock_server::clock::SettableClock;
-use quorlock_server::{Disk, MemoryDisk, Node, NodeBuilder, StartError};
+use quorlock_server::{MemoryDisk, Node, NodeBuilder, StartError};
 
 use crate::wire::Wire;
 
 /// Directives, as name and value.
 pub(crate) type Directives<'a> = &'a [(&'a str, &'a str)];
 
+/// Directives, as name and values.
+pub(crate) type Lists<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// The modes that keep keys in a log.
+pub(crate) const MODES: [&str; 3] = ["always", "everysec", "no"];
+
+/// The error of a disk that fails.
+pub(crate) const EIO: i32 = 5;
+
 /// A disk in memory that may lose its power, and a clock that tests move.
 pub(crate) struct Machine {
-    disk: MemoryDisk,
+    disk: Mutex<MemoryDisk>,
     pub(crate) clock: Arc<SettableClock>,
 }
 
 impl Machine {
     /// A machine whose power does not fail: to remember what was synced takes time.
     pub(crate) fn new() -> Self {
-        Self {
-            disk: MemoryDisk::new(),
-            clock: Arc::new(SettableClock::new()),
-        }
+        Self::on(MemoryDisk::new())
     }
 
     /// A machine whose power may fail.
     pub(crate) fn with_power_loss() -> Self {
-        Self {
-            disk: MemoryDisk::with_power_loss(),
-            ..Self::new()
-        }
+        Self::on(MemoryDisk::with_power_loss())
     }
 
     /// A machine with this disk, some time after a boot of its own.
-    pub(crate) fn with(disk: MemoryDisk) -> Self {
-        let machine = Self {
-            disk,
-            ..Self::new()
-        };
-        machine.clock.reboot(Duration::from_secs(5));
+    pub(crate) fn rebooted_on(disk: MemoryDisk) -> Self {
+        let machine = Self::on(disk);
+        machine.reboot();
         machine
     }
 
-    pub(crate) fn disk(&self) -> &MemoryDisk {
-        &self.disk
+    /// The same disk and the same clock, for a test that goes on in two ways.
+    pub(crate) fn twin(&self) -> Self {
+        Self {
+            disk: Mutex::new(self.disk()),
+            clock: Arc::clone(&self.clock),
+        }
+    }
+
+    fn on(disk: MemoryDisk) -> Self {
+        Self {
+            disk: Mutex::new(disk),
+            clock: Arc::new(SettableClock::new()),
+        }
+    }
+
+    pub(crate) fn disk(&self) -> MemoryDisk {
+        self.disk.lock().unwrap().clone()
+    }
+
+    /// A node of this machine, not started yet.
+    pub(crate) fn node(&self, directives: Directives<'_>) -> NodeBuilder {
+        let mut builder = Node::builder().ephemeral();
+        for (name, value) in directives {
+            builder = builder.directive(name, &[value]);
+        }
+        let disk = Arc::new(self.disk());
+        builder.disk(disk).clock(self.clock.clone())
     }
 
     pub(crate) async fn start(&self, directives: Directives<'_>) -> Node {
@@ -59,18 +88,43 @@ impl Machine {
     }
 
     pub(crate) async fn try_start(&self, directives: Directives<'_>) -> Result<Node, StartError> {
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        configured(directives)
-            .disk(disk)
-            .clock(self.clock.clone())
-            .start()
-            .await
+        self.node(directives).start().await
+    }
+
+    /// Starts the node with this `appendfsync`.
+    pub(crate) async fn start_in(&self, mode: &str) -> Node {
+        self.start(&[("appendfsync", mode)]).await
+    }
+
+    /// What is on the disk, seen by a node that does not wait for locks to expire.
+    pub(crate) async fn look(&self) -> Node {
+        let node = self.node(&[("appendfsync", "no"), ("restart-delay", "off")]);
+        let disk = Arc::new(self.disk().after_process_end());
+        node.disk(disk).start().await.unwrap()
+    }
+
+    /// The process ends now: what its threads still do changes nothing.
+    pub(crate) fn kill(&self) {
+        let left = self.disk().after_process_end();
+        *self.disk.lock().unwrap() = left;
     }
 
     /// The machine goes down: nothing unsynced survives, and the next boot is another one.
-    pub(crate) fn lose_power(&mut self) {
-        self.disk = self.disk.after_power_loss(false, |_, _| false);
-        self.clock.reboot(Duration::from_secs(5));
+    pub(crate) fn lose_power(&self) {
+        self.lose_power_except(false, |_, _| false);
+        self.reboot();
+    }
+
+    /// The power fails, in the same boot as far as the clock goes: of what is not synced, these names
+    /// and sectors are there.
+    pub(crate) fn lose_power_except(
+        &self,
+        names_survive: bool,
+        sector_survives: impl FnMut(&str, u64) -> bool,
+    ) {
+        let disk = self.disk();
+        let left = disk.after_power_loss(names_survive, sector_survives);
+        *self.disk.lock().unwrap() = left;
     }
 
     /// The machine goes down in order: everything written survives, and the next boot is another.
@@ -81,136 +135,48 @@ impl Machine {
     pub(crate) fn advance_ms(&self, milliseconds: u64) {
         self.clock.advance(Duration::from_millis(milliseconds));
     }
-}
 
-/// A real directory instead of a disk in memory.
-pub(crate) struct Home {
-    pub(crate) path: PathBuf,
-    pub(crate) clock: Arc<SettableClock>,
-}
-
-impl Home {
-    pub(crate) fn at(path: PathBuf) -> Self {
-        Self {
-            path,
-            clock: Arc::new(SettableClock::new()),
-        }
-    }
-
-    /// The same machine, another directory.
-    pub(crate) fn beside(&self, path: PathBuf) -> Self {
-        Self {
-            path,
-            clock: self.clock.clone(),
-        }
-    }
-
-    pub(crate) async fn start(&self, directives: Directives<'_>) -> Node {
-        self.try_start(directives).await.unwrap()
-    }
-
-    pub(crate) async fn try_start(&self, directives: Directives<'_>) -> Result<Node, StartError> {
-        let mut builder = Node::builder().port(0);
-        builder = builder.directive("bind", &["127.0.0.1"]);
-        for (name, value) in directives {
-            builder = builder.directive(name, &[value]);
-        }
-        builder
-            .dir(&self.path)
-            .clock(self.clock.clone())
-            .start()
-            .await
+    /// The log on the disk, as the next start would read it.
+    pub(crate) fn log(&self) -> Recovery {
+        let disk = Arc::new(self.disk().after_process_end());
+        Recovery::read(disk, &Options::default()).unwrap()
     }
 }
 
-fn configured(directives: Directives<'_>) -> NodeBuilder {
-    let mut builder = Node::builder().ephemeral();
-    for (name, value) in directives {
-        builder = builder.directive(name, &[value]);
+/// A node of its own for one test; it is stopped in order afterwards.
+pub(crate) fn serve(builder: NodeBuilder, test: impl FnOnce(&Node)) {
+    run(async {
+        let node = builder.ephemeral().start().await.unwrap();
+        test(&node);
+        node.stop().await.unwrap();
+    });
+}
+
+/// A node of its own with a clock that the test moves.
+pub(crate) fn with_node(directives: Lists<'_>, test: impl FnOnce(&Node, &SettableClock)) {
+    let clock = Arc::new(SettableClock::new());
+    let builder = configured(directives).clock(clock.clone());
+    serve(builder, |node| test(node, &clock));
+}
+
+pub(crate) fn configured(directives: Lists<'_>) -> NodeBuilder {
+    let mut builder = Node::builder();
+    for (name, values) in directives {
+        builder = builder.directive(name, values);
     }
     builder
-}
-
-/// What a start says of the stop before it, and of its delay.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said {
-    pub(crate) stop: String,
-    pub(crate) cause: String,
-    pub(crate) length_ms: u64,
-    pub(crate) left_ms: u64,
-}
-
-/// Asks INFO, and checks that its fields agree with each other and with what commands get.
-pub(crate) fn said(node: &Node) -> Said {
-    let mut client = wire(node);
-    let number = |client: &mut Wire, field: &str| client.info(field).parse::<u64>().unwrap();
-    let said = Said {
-        stop: client.info("restart_last_stop"),
-        cause: client.info("restart_delay_cause"),
-        length_ms: number(&mut client, "restart_delay_length_ms"),
-        left_ms: number(&mut client, "restart_delay_left_ms"),
-    };
-    let waits = said.left_ms > 0;
-    assert_eq!(client.info("restart_delay"), u8::from(waits).to_string());
-    assert_eq!(
-        number(&mut client, "restart_delay_remaining_ms"),
-        said.left_ms
-    );
-    assert_eq!(
-        number(&mut client, "restart_delay_at_start_ms"),
-        said.left_ms
-    );
-    assert_eq!(
-        client.info("restart_delay_end_estimate_utc").is_empty(),
-        !waits
-    );
-    assert_eq!(client.info("restart_waited_ms").is_empty(), waits);
-    assert_eq!(client.info("restart_delay_reason").is_empty(), !waits);
-    assert_eq!(said.cause == "none", !waits);
-    assert_eq!(node.is_serving(), !waits);
-    assert_eq!(client.info("restart_last_stop_words"), node.last_stop());
-    assert_eq!(
-        client.info("restart_incarnation"),
-        node.incarnation().to_string()
-    );
-    let clean = match said.stop.as_str() {
-        "clean" => "yes",
-        "never-ran" => "none",
-        "unknown" => "unknown",
-        _ => "no",
-    };
-    assert_eq!(client.info("restart_last_stop_clean"), clean);
-    let reply = client.ask("GET a");
-    if waits {
-        assert_eq!(milliseconds_left(&reply), said.left_ms, "{reply}");
-        assert!(
-            reply.contains(&client.info("restart_delay_reason")),
-            "{reply}"
-        );
-    } else {
-        assert!(!reply.starts_with('-'), "{reply}");
-    }
-    said
-}
-
-/// The time a refusal names.
-pub(crate) fn milliseconds_left(reply: &str) -> u64 {
-    let rest = reply
-        .split("for another ")
-        .nth(1)
-        .unwrap_or_else(|| panic!("no delay: {reply}"));
-    rest.split(' ').next().unwrap().parse().unwrap()
 }
 
 pub(crate) fn wire(node: &Node) -> Wire {
     Wire::connect(node.address())
 }
 
-pub(crate) fn run(test: impl Future<Output = ()>) {
+/// Runs a test whose node has threads of its own.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap()
-        .block_on(test);
+        .block_on(test)
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{Home, wire};
+use super::home::Home;
+use super::wire;
 
 /// A directory for directories: the node's, and those of its backups.
 pub(crate) struct Shelf(TempDir);

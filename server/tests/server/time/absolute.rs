@@ -8,7 +8,7 @@ const HOUR_US: i64 = 3_600_000_000;
 fn every_absolute_form_means_what_time_shows() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         let mut client = wire(&node);
         // What the wall clock shows is not what TIME shows, and what TIME shows counts.
         machine.clock.step_wall(HOUR_US);
@@ -46,7 +46,7 @@ fn every_absolute_form_means_what_time_shows() {
 fn an_absolute_time_that_time_has_passed_deletes_and_does_not_wrap() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         let mut client = wire(&node);
         let now_ms = time_us(&mut client) / 1_000;
         for at_ms in [0, 1, now_ms - 1, now_ms] {
@@ -64,7 +64,7 @@ fn an_absolute_time_that_time_has_passed_deletes_and_does_not_wrap() {
 fn an_absolute_expiry_survives_a_restart_as_node_time() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         let mut client = wire(&node);
         let at_ms = time_us(&mut client) / 1_000 + 60_000;
         assert_eq!(client.ask(&format!("SET a t PXAT {at_ms}")), "+OK");
@@ -72,7 +72,7 @@ fn an_absolute_expiry_survives_a_restart_as_node_time() {
         machine.end(node, End::Stopped).await;
         machine.clock.step_wall(HOUR_US);
         machine.advance_ms(10_000);
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         let mut client = wire(&node);
         assert_eq!(delay_left_ms(&mut client), 0);
         assert_eq!(client.ask("PTTL a"), ":40000");

@@ -56,14 +56,14 @@ fn ttls_are_rebased_and_never_end_early() {
         for mode in MODES {
             for (name, change) in CHANGES {
                 let machine = Machine::new();
-                let node = machine.start(mode).await;
+                let node = machine.start_mode(mode).await;
                 let mut client = wire(&node);
                 assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
                 machine.advance_ms(4_000);
                 machine.end(node, End::Stopped).await;
                 change(&machine.clock);
                 machine.advance_ms(3_000);
-                let node = machine.start(mode).await;
+                let node = machine.start_mode(mode).await;
                 let mut client = wire(&node);
                 assert!(node.is_serving(), "{mode}, {name}: a clean stop is clean");
                 // SHUTDOWN was at 4 s. The 3 s while the node was down are given back.
@@ -84,13 +84,13 @@ fn after_an_unclean_stop_the_whole_delay_is_waited() {
             for (name, change) in CHANGES {
                 for (directives, due_ms) in [(trusting, 20_410), (&[], 61_210)] {
                     let machine = Machine::new();
-                    let node = machine.start(mode).await;
+                    let node = machine.start_mode(mode).await;
                     assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
                     machine.advance_ms(4_000);
                     machine.end(node, End::Killed).await;
                     change(&machine.clock);
                     machine.advance_ms(3_000);
-                    let node = machine.start_with(mode, directives).await;
+                    let node = machine.start_mode_with(mode, directives).await;
                     let mut client = wire(&node);
                     assert_eq!(delay_left_ms(&mut client), due_ms, "{mode}, {name}");
                     machine.advance_ms(due_ms - 1);
@@ -107,18 +107,18 @@ fn a_delay_is_waited_anew_in_another_boot_and_not_in_the_same() {
         for (name, change) in CHANGES {
             for end in [End::Stopped, End::Killed] {
                 let machine = Machine::new();
-                let node = machine.start("everysec").await;
+                let node = machine.start_mode("everysec").await;
                 assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
                 machine.end(node, End::Killed).await;
-                let node = machine.start("everysec").await;
+                let node = machine.start_mode("everysec").await;
                 machine.advance_ms(15_000);
                 assert_eq!(delay_left_ms(&mut wire(&node)), 5_410);
                 machine.end(node, end).await;
-                let node = machine.start("everysec").await;
+                let node = machine.start_mode("everysec").await;
                 assert_eq!(delay_left_ms(&mut wire(&node)), 5_410, "the same boot");
                 machine.end(node, end).await;
                 change(&machine.clock);
-                let node = machine.start("everysec").await;
+                let node = machine.start_mode("everysec").await;
                 // A machine that went down under a run may have lost what that run had promised.
                 let due_ms = if end == End::Stopped { 20_410 } else { 61_210 };
                 assert_eq!(delay_left_ms(&mut wire(&node)), due_ms, "{name}, {end:?}");
@@ -132,7 +132,7 @@ fn a_delay_is_waited_anew_in_another_boot_and_not_in_the_same() {
 fn back_in_the_old_namespace_is_another_clock_again() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
         let mut node = node;
         let home = quorlock_server::clock::Clock::boot(&*machine.clock);
@@ -144,7 +144,7 @@ fn back_in_the_old_namespace_is_another_clock_again() {
             machine.end(node, End::Stopped).await;
             machine.advance_ms(5_000);
             machine.clock.enter_namespace(boot, by_ns, by_ns);
-            node = machine.start("everysec").await;
+            node = machine.start_mode("everysec").await;
             assert!(node.is_serving());
             assert_eq!(wire(&node).ask("PTTL a"), ":20000", "{by_ns}");
         }
@@ -156,7 +156,7 @@ fn a_clock_that_goes_back_under_a_running_node_ends_nothing_early() {
     run(async {
         for mode in MODES {
             let machine = Machine::new();
-            let node = machine.start(mode).await;
+            let node = machine.start_mode(mode).await;
             let mut client = wire(&node);
             assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
             machine.advance_ms(5_000);
@@ -170,7 +170,7 @@ fn a_clock_that_goes_back_under_a_running_node_ends_nothing_early() {
             // The log knows a newer time than this clock would have it.
             machine.clock.step_raw(-7 * SECOND_NS);
             machine.end(node, End::Stopped).await;
-            let node = machine.start(mode).await;
+            let node = machine.start_mode(mode).await;
             assert_eq!(wire(&node).ask("PTTL a"), ":14000", "{mode}");
         }
     });
@@ -182,12 +182,12 @@ fn a_node_without_a_log_waits_for_what_it_forgot_on_any_clock() {
         for (name, change) in CHANGES {
             for end in [End::Stopped, End::Killed] {
                 let machine = Machine::new();
-                let node = machine.start("off").await;
+                let node = machine.start_mode("off").await;
                 assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
                 machine.advance_ms(4_000);
                 machine.end(node, end).await;
                 change(&machine.clock);
-                let node = machine.start("off").await;
+                let node = machine.start_mode("off").await;
                 let left_ms = delay_left_ms(&mut wire(&node));
                 let due_ms = if end == End::Stopped { 16_000 } else { 61_210 };
                 assert_eq!(left_ms, due_ms, "{name}, {end:?}");
@@ -201,15 +201,16 @@ fn power_loss_in_another_boot_gives_back_what_no_record_shows() {
     run(async {
         for mode in MODES {
             let machine = Machine::with_power_loss();
-            let node = machine.start(mode).await;
+            let node = machine.start_mode(mode).await;
             let mut client = wire(&node);
             assert_eq!(client.ask("SET short token NX PX 10000"), "+OK");
             assert_eq!(client.ask("SET long token NX PX 600000"), "+OK");
             machine.advance_ms(3_000);
-            machine.lose_power(node, |_, _| false).await;
+            node.crash().await;
+            machine.lose_power_except(true, |_, _| false);
             machine.advance_ms(60_000);
             machine.clock.reboot(Duration::from_secs(5));
-            let node = machine.start(mode).await;
+            let node = machine.start_mode(mode).await;
             let mut client = wire(&node);
             let left_ms = delay_left_ms(&mut client);
             assert_eq!(left_ms, 61_210, "{mode}");

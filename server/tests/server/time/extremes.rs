@@ -118,7 +118,7 @@ fn no_time_wraps_whatever_the_clocks_show() {
         for (name, wall_us) in walls_us {
             let machine = Machine::new();
             machine.clock.set_wall(wall_us);
-            let node = machine.start("no").await;
+            let node = machine.start_mode("no").await;
             assert_eq!(time_us(&mut wire(&node)), i128::from(wall_us));
             let node_ms = quorlock_server::clock::Clock::raw_ns(&*machine.clock) / 1_000_000;
             try_all(&node, node_ms.into(), name);
@@ -136,7 +136,7 @@ fn a_node_starts_serves_and_restarts_with_clocks_at_their_ends() {
                     .clock
                     .reboot(std::time::Duration::from_nanos(raw_ns));
                 machine.clock.set_wall(wall_us);
-                let mut node = machine.start("everysec").await;
+                let mut node = machine.start_mode("everysec").await;
                 let mut client = wire(&node);
                 assert_eq!(client.ask("SET a token NX PX 20000"), "+OK");
                 let shown = time_us(&mut client);
@@ -149,7 +149,7 @@ fn a_node_starts_serves_and_restarts_with_clocks_at_their_ends() {
                     machine
                         .clock
                         .reboot(std::time::Duration::from_nanos(raw_ns));
-                    node = machine.start("everysec").await;
+                    node = machine.start_mode("everysec").await;
                     let reply = wire(&node).ask("PTTL a");
                     assert!(
                         reply == ":19000" || reply.starts_with("-RESTARTDELAY"),
@@ -168,7 +168,7 @@ fn deadlines_beyond_the_last_seconds_of_node_time_hold_and_do_not_wrap() {
         machine
             .clock
             .reboot(std::time::Duration::from_nanos(u64::MAX - 5_000_000_000));
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 4000"), "+OK");
         assert_eq!(client.ask("SET b token NX PX 6000"), "+OK");

@@ -1,18 +1,13 @@
-//! One machine over the restarts of its node: disk, clocks, and the ways to end.
+//! What the tests of time add to a machine: modes by one word, the ways to end a run, and the frames
+//! of the log.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorlock_persistence::{Options, Recovery};
-use quorlock_server::clock::SettableClock;
-use quorlock_server::{MemoryDisk, Node};
+use quorlock_server::Node;
 
+use crate::machine::waiting::eventually;
+pub(crate) use crate::machine::{MODES, Machine, run, wire};
 use crate::wire::Wire;
-
-pub(crate) struct Machine {
-    disk: Mutex<Arc<MemoryDisk>>,
-    pub(crate) clock: Arc<SettableClock>,
-}
 
 /// How a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,46 +16,18 @@ pub(crate) enum End {
     Killed,
 }
 
-/// The modes that keep keys in a log.
-pub(crate) const MODES: [&str; 3] = ["always", "everysec", "no"];
-
 impl Machine {
-    pub(crate) fn new() -> Self {
-        Self {
-            disk: Mutex::default(),
-            clock: Arc::new(SettableClock::new()),
-        }
-    }
-
-    /// A machine whose disk keeps apart what was synced, which takes its time.
-    pub(crate) fn with_power_loss() -> Self {
-        Self {
-            disk: Mutex::new(Arc::new(MemoryDisk::with_power_loss())),
-            ..Self::new()
-        }
-    }
-
     /// Starts the node with this `appendfsync`; `off` is a node that logs no keys.
-    pub(crate) async fn start(&self, mode: &str) -> Node {
-        self.start_with(mode, &[]).await
+    pub(crate) async fn start_mode(&self, mode: &str) -> Node {
+        self.start_mode_with(mode, &[]).await
     }
 
-    pub(crate) async fn start_with(&self, mode: &str, directives: &[(&str, &str)]) -> Node {
-        let mut builder = Node::builder().ephemeral();
-        builder = match mode {
-            "off" => builder.directive("appendonly", &["no"]),
-            mode => builder.directive("appendfsync", &[mode]),
+    pub(crate) async fn start_mode_with(&self, mode: &str, more: &[(&str, &str)]) -> Node {
+        let mode = match mode {
+            "off" => ("appendonly", "no"),
+            mode => ("appendfsync", mode),
         };
-        for (name, value) in directives {
-            builder = builder.directive(name, &[value]);
-        }
-        let disk = self.disk.lock().unwrap().clone();
-        builder
-            .disk(disk)
-            .clock(self.clock.clone())
-            .start()
-            .await
-            .unwrap()
+        self.start(&[&[mode], more].concat()).await
     }
 
     /// Ends the node's process.
@@ -71,49 +38,18 @@ impl Machine {
         }
     }
 
-    /// The machine loses power: of what was not synced, `survives` says which sectors are there.
-    pub(crate) async fn lose_power(&self, node: Node, survives: impl FnMut(&str, u64) -> bool) {
-        node.crash().await;
-        let mut disk = self.disk.lock().unwrap();
-        *disk = Arc::new(disk.after_power_loss(true, survives));
-    }
-
-    pub(crate) fn advance_ms(&self, milliseconds: u64) {
-        self.clock.advance(Duration::from_millis(milliseconds));
-    }
-
     /// Kind and node time of the frames on the disk.
     pub(crate) fn frames(&self) -> Vec<(u8, u64)> {
-        let disk = Arc::new(self.disk.lock().unwrap().after_process_end());
-        let recovery = Recovery::read(disk, &Options::default()).unwrap();
-        recovery
-            .frames()
+        let log = self.log();
+        log.frames()
             .map(|frame| (frame.kind, frame.node_time_ns))
             .collect()
     }
 
     /// Waits for a frame that the node writes in its own time.
-    pub(crate) async fn await_frames(&self, what: &str, is_there: impl Fn(&[(u8, u64)]) -> bool) {
-        let mut tries = 0;
-        while !is_there(&self.frames()) {
-            tries += 1;
-            assert!(tries < 1_000, "not in time: {what}: {:?}", self.frames());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    pub(crate) fn await_frames(&self, what: &str, is_there: impl Fn(&[(u8, u64)]) -> bool) {
+        eventually(what, || is_there(&self.frames()));
     }
-}
-
-pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(test)
-}
-
-pub(crate) fn wire(node: &Node) -> Wire {
-    Wire::connect(node.address())
 }
 
 /// An integer reply.
@@ -133,7 +69,7 @@ pub(crate) fn time_us(client: &mut Wire) -> i128 {
 /// The time left that a node in its restart delay names; 0 if it serves.
 pub(crate) fn delay_left_ms(client: &mut Wire) -> u64 {
     let reply = client.ask("EXISTS any");
-    let Some(rest) = reply.split("takes no part for another ").nth(1) else {
+    let Some(rest) = reply.strip_prefix("-RESTARTDELAY ") else {
         assert!(reply.starts_with(':'), "{reply}");
         return 0;
     };

@@ -1,8 +1,8 @@
 //! What must hold, judged by true time alone: who was granted a lock, and until when nobody else
 //! may be, on any clock within the drift bound.
 //!
-//! It knows nothing of logs, boots or delays. A node may always refuse to take part; what it says
-//! when it does take part must fit.
+//! It knows nothing of logs, boots or delays. A node may always refuse to serve locks; what it
+//! says when it does must fit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Oracle {
         self.claims.get(&key).map(|claim| claim.grant.token)
     }
 
-    /// Judges what a node that takes part says of a key: its token and its time left in ms.
+    /// Judges what a node that serves locks says of a key: its token and its time left in ms.
     pub(crate) fn judge(
         &mut self,
         key: u8,

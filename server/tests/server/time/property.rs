@@ -121,7 +121,7 @@ impl Run {
         } else {
             Machine::new()
         };
-        let node = machine.start(mode).await;
+        let node = machine.start_mode(mode).await;
         Self {
             mode,
             machine,
@@ -222,7 +222,7 @@ impl Run {
         }
     }
 
-    /// What the node says of every key, if it takes part.
+    /// What the node says of every key, if it serves locks.
     fn look(&mut self) -> Result<(), String> {
         let mut client = self.client();
         let clock = &self.machine.clock;
@@ -272,7 +272,8 @@ impl Run {
                     random ^= random << 17;
                     random % 2 == 0
                 };
-                self.machine.lose_power(node, survives).await;
+                node.crash().await;
+                self.machine.lose_power_except(true, survives);
             }
         }
         self.machine.advance_ms(restart.down_ms);
@@ -280,7 +281,7 @@ impl Run {
         if self.is_odd || self.mode == "off" {
             self.oracle.raw_clock_changed();
         }
-        self.node = Some(self.machine.start(self.mode).await);
+        self.node = Some(self.machine.start_mode(self.mode).await);
     }
 
     fn change_clocks(&mut self, restart: &Restart) {

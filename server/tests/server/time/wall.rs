@@ -47,7 +47,7 @@ async fn restart(mode: &str, end: End, step_us: i64, when: When) -> (u64, i128) 
             machine.clock.step_wall(step_us);
         }
     };
-    let node = machine.start(mode).await;
+    let node = machine.start_mode(mode).await;
     let mut client = wire(&node);
     assert_eq!(client.ask("SET short token NX PX 30000"), "+OK");
     // Longer than any delay covers, so it is synced in every mode and can be seen afterwards.
@@ -58,7 +58,7 @@ async fn restart(mode: &str, end: End, step_us: i64, when: When) -> (u64, i128) 
     machine.end(node, end).await;
     step(When::During);
     machine.advance_ms(2_000);
-    let node = machine.start(mode).await;
+    let node = machine.start_mode(mode).await;
     step(When::After);
     let mut client = wire(&node);
     let delay_ms = delay_left_ms(&mut client);
@@ -115,7 +115,7 @@ fn wall_steps_change_neither_ttl_nor_delay_in_any_mode() {
 fn a_strobing_wall_clock_changes_no_ttl_and_hardly_moves_time() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start("everysec").await;
+        let node = machine.start_mode("everysec").await;
         let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 100000"), "+OK");
         let before_us = time_us(&mut client);
@@ -149,7 +149,7 @@ fn time_goes_on_over_restarts_of_one_boot_whatever_the_wall_clock_does() {
             for step_us in STEPS_US {
                 let context = format!("{end:?} {step_us}");
                 let machine = Machine::new();
-                let node = machine.start("always").await;
+                let node = machine.start_mode("always").await;
                 // A machine that has been up for long could follow a step in no time, if what it
                 // may follow were counted from its boot.
                 machine.advance_ms(30 * 86_400_000);
@@ -163,21 +163,19 @@ fn time_goes_on_over_restarts_of_one_boot_whatever_the_wall_clock_does() {
                     (last_us, last) = (time_us, now);
                 };
                 machine.advance_ms(500);
-                let node = machine.start("always").await;
+                let node = machine.start_mode("always").await;
                 goes_on(time_us(&mut wire(&node)), &machine);
                 // It follows by one percent, and on from there after the next restart.
                 machine.advance_ms(5_000_000);
                 goes_on(time_us(&mut wire(&node)), &machine);
                 // A write wakes an idle node, which then looks at its clocks.
                 assert_eq!(wire(&node).ask("SET any token NX PX 1000"), "+OK");
-                machine
-                    .await_frames("the wall clock is on record", |frames| {
-                        frames.iter().any(|&(kind, _)| kind == WALL)
-                    })
-                    .await;
+                machine.await_frames("the wall clock is on record", |frames| {
+                    frames.iter().any(|&(kind, _)| kind == WALL)
+                });
                 machine.end(node, end).await;
                 machine.advance_ms(500);
-                let node = machine.start("always").await;
+                let node = machine.start_mode("always").await;
                 goes_on(time_us(&mut wire(&node)), &machine);
                 machine.end(node, end).await;
             }
@@ -189,12 +187,12 @@ fn time_goes_on_over_restarts_of_one_boot_whatever_the_wall_clock_does() {
 fn in_another_boot_time_begins_with_the_wall_clock() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start("always").await;
+        let node = machine.start_mode("always").await;
         machine.advance_ms(1_000);
         machine.end(node, End::Stopped).await;
         machine.clock.step_wall(-HOUR_US);
         machine.clock.reboot(Duration::from_secs(3));
-        let node = machine.start("always").await;
+        let node = machine.start_mode("always").await;
         let expected_us = 1_790_000_000_000_000 + 1_000_000 - i128::from(HOUR_US);
         assert_eq!(time_us(&mut wire(&node)), expected_us);
         machine.end(node, End::Stopped).await;

@@ -1,0 +1,32 @@
+//! A node without threads and sockets: what it decides beyond the engine's commands.
+//!
+//! Commands are executed and put on record ([`executor`]), committed in groups ([`commit`],
+//! [`commit_queue`]), and kept up beside ([`maintenance`], [`compaction`], [`log_duties`]). These take the
+//! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
+//! seam of the disk. Threads (`runtime/`) and the simulation carry the rest out.
+
+pub(crate) mod clients;
+pub(crate) mod commit;
+pub(crate) mod commit_queue;
+#[cfg(test)]
+mod commit_tests;
+pub(crate) mod compaction;
+pub(crate) mod durable_counts;
+pub(crate) mod executor;
+#[cfg(test)]
+mod executor_tests;
+pub(crate) mod log_duties;
+pub(crate) mod log_queue;
+pub(crate) mod log_writer;
+pub(crate) mod maintenance;
+#[cfg(test)]
+mod maintenance_tests;
+pub(crate) mod report;
+pub(crate) mod rewrites;
+pub(crate) mod settings;
+pub(crate) mod signals;
+pub(crate) mod start_facts;
+pub(crate) mod state;
+pub(crate) mod statistics;
+pub(crate) mod time;
+pub(crate) mod wait;

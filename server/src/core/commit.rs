@@ -1,0 +1,237 @@
+//! How far the log has come, and so which replies may leave.
+//!
+//! Invariant: `written` and `synced` only grow, and only to positions that a write or a sync
+//! has confirmed. The first failure is final: nothing is retried, every waiter learns of it.
+//!
+//! What has happened to the log is told here ([`Commit::note_written`], [`Commit::note_synced`],
+//! [`Commit::fail`]); nothing here writes, syncs or reads a clock. Positions are atomics, because the
+//! workers read them without a lock.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::core::durable_counts::{Counts, DurableCounts, Sample};
+use crate::core::executor::Executor;
+use crate::core::rewrites::LogSize;
+use crate::core::statistics::SyncDurations;
+use crate::core::wait::Wait;
+
+/// The state of the log's commits, as everybody sees it.
+pub(crate) struct Commit {
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// Locked while either of the two grows.
+    counts: Mutex<DurableCounts>,
+    /// Smoothed duration of a sync, in nanoseconds: decides who syncs.
+    sync_ns: AtomicU64,
+    /// For the metrics.
+    pub(crate) syncs: SyncDurations,
+    last_sync_raw_ns: AtomicU64,
+    syncs_running: AtomicUsize,
+    needs_segment: AtomicBool,
+    bytes_since_checkpoint: AtomicU64,
+    total_bytes: AtomicU64,
+    failure: OnceLock<Failure>,
+    /// Rung after each sync and at the failure.
+    progress: Notify,
+}
+
+/// A sync that has ended well.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Synced<'a> {
+    pub(crate) began_raw_ns: u64,
+    pub(crate) ended_raw_ns: u64,
+    pub(crate) position: u64,
+    /// The databases behind that position.
+    pub(crate) sample: &'a Sample,
+    /// Those behind what was written meanwhile, which may need nothing else.
+    pub(crate) newest: &'a Sample,
+}
+
+/// Why the log can be trusted no more.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the log failed and is not trusted any more: {0}")]
+pub struct Failure(pub(crate) String);
+
+impl Commit {
+    /// For a log that is written and synced up to these positions.
+    pub(crate) fn new(written: u64, synced: u64, size: LogSize, now_raw_ns: u64) -> Self {
+        Self {
+            written: AtomicU64::new(written),
+            synced: AtomicU64::new(synced),
+            counts: Mutex::default(),
+            sync_ns: AtomicU64::new(0),
+            syncs: SyncDurations::default(),
+            last_sync_raw_ns: AtomicU64::new(now_raw_ns),
+            syncs_running: AtomicUsize::new(0),
+            needs_segment: AtomicBool::new(true),
+            bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
+            total_bytes: AtomicU64::new(size.total_bytes),
+            failure: OnceLock::new(),
+            progress: Notify::new(),
+        }
+    }
+
+    /// Whether replies that wait for this may leave.
+    pub(crate) fn is_met(&self, wait: Wait) -> bool {
+        wait.written <= self.written.load(Ordering::Acquire)
+            && wait.synced <= self.synced.load(Ordering::Acquire)
+    }
+
+    /// How many keys each database holds, as far as it may be revealed now, by a reply that waits
+    /// for `owed` anyway. It waits for no write and no sync.
+    pub(crate) fn counts_shown(&self, executor: &Executor, owed: Wait) -> Counts {
+        let live = executor.sample();
+        if self.is_met(live.wait.beyond(owed)) {
+            return live.counts;
+        }
+        *self.counts().shown(|released| {
+            let mut wait = released.wait;
+            wait.raise(executor.mode.reach(released.position));
+            self.is_met(wait)
+        })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, DurableCounts> {
+        self.counts
+            .lock()
+            .expect("no holder of the counts can panic")
+    }
+
+    /// Whether a sync, not only a write, is what `wait` lacks.
+    pub(crate) fn lacks_sync(&self, wait: Wait) -> bool {
+        wait.synced > self.synced.load(Ordering::Acquire)
+    }
+
+    /// Whether a sync runs now. Who begins another one waits for its end.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncs_running.load(Ordering::Acquire) > 0
+    }
+
+    /// A sync begins; it ends with the result's end.
+    pub(crate) fn begin_sync(&self) -> RunningSync<'_> {
+        self.syncs_running.fetch_add(1, Ordering::AcqRel);
+        RunningSync(self)
+    }
+
+    /// Everything up to this position is written, and this is what it reveals.
+    pub(crate) fn note_written(&self, position: u64, sample: &Sample, size: LogSize) {
+        {
+            let mut counts = self.counts();
+            self.written.fetch_max(position, Ordering::AcqRel);
+            if self.is_met(sample.wait) {
+                counts.note_released(sample);
+            }
+        }
+        self.bytes_since_checkpoint
+            .store(size.since_checkpoint_bytes, Ordering::Relaxed);
+        self.total_bytes.store(size.total_bytes, Ordering::Relaxed);
+    }
+
+    /// The log has no segment ahead.
+    pub(crate) fn want_segment(&self) {
+        self.needs_segment.store(true, Ordering::Release);
+    }
+
+    /// A sync has ended well.
+    pub(crate) fn note_synced(&self, ended: Synced<'_>) {
+        let took = ended.ended_raw_ns.saturating_sub(ended.began_raw_ns);
+        self.syncs.note(took);
+        let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
+            0 => took,
+            old => old - old / SMOOTHING + took / SMOOTHING,
+        };
+        self.sync_ns.store(smoothed, Ordering::Relaxed);
+        self.last_sync_raw_ns
+            .store(ended.ended_raw_ns, Ordering::Relaxed);
+        {
+            let mut counts = self.counts();
+            self.synced.fetch_max(ended.position, Ordering::AcqRel);
+            counts.note_synced(ended.sample);
+            if self.is_met(ended.newest.wait) {
+                counts.note_released(ended.newest);
+            }
+        }
+        self.progress.notify_waiters();
+    }
+
+    /// Marks the log as failed and returns the first failure.
+    pub(crate) fn fail(&self, error: &dyn std::fmt::Display) -> Failure {
+        let failure = self
+            .failure
+            .get_or_init(|| Failure(error.to_string()))
+            .clone();
+        self.progress.notify_waiters();
+        failure
+    }
+
+    /// Resolves after the next sync, or when the log has failed, counted from this call: ask for
+    /// it first and look at the position then.
+    pub(crate) fn progress(&self) -> Pin<Box<Notified<'_>>> {
+        let mut progress = Box::pin(self.progress.notified());
+        progress.as_mut().enable();
+        progress
+    }
+
+    /// The failure, if there was one.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.get()
+    }
+
+    /// Smoothed duration of a sync in nanoseconds; 0 before the first.
+    pub(crate) fn sync_ns(&self) -> u64 {
+        self.sync_ns.load(Ordering::Relaxed)
+    }
+
+    /// Raw-clock reading when the last sync ended, in nanoseconds.
+    pub(crate) fn last_sync_raw_ns(&self) -> u64 {
+        self.last_sync_raw_ns.load(Ordering::Relaxed)
+    }
+
+    /// Position up to which the log is synced.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Position up to which the log is written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// How long the log is. Kept beside the writer, because whoever asks may hold the executor.
+    pub(crate) fn size(&self) -> LogSize {
+        LogSize {
+            since_checkpoint_bytes: self.bytes_since_checkpoint.load(Ordering::Relaxed),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the log thread should make the next segment; asking clears the wish.
+    pub(crate) fn take_segment_wish(&self) -> bool {
+        self.needs_segment.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// A sync that runs.
+#[derive(Debug)]
+#[must_use = "the sync counts as running for as long as this lives"]
+pub(crate) struct RunningSync<'a>(&'a Commit);
+
+impl Drop for RunningSync<'_> {
+    fn drop(&mut self) {
+        self.0.syncs_running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl std::fmt::Debug for Commit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Commit({} of {})", self.synced(), self.written())
+    }
+}
+
+/// One in so many of a new measurement enters the average.
+const SMOOTHING: u64 = 8;

@@ -1,0 +1,144 @@
+//! What the writing half of the log says of itself, before, during and after a sync.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quorlock_engine::control::Record;
+use quorlock_engine::{Caller, Command};
+use quorlock_persistence::{MemoryDisk, Preparer};
+
+use crate::clock::{Clock, SettableClock};
+use crate::config::Config;
+use crate::core::state::NodeState;
+use crate::core::wait::Wait;
+use crate::node::for_tests;
+
+fn node(disk: &MemoryDisk, clock: &Arc<SettableClock>) -> (Arc<NodeState>, Preparer) {
+    let disk = Arc::new(disk.clone());
+    let (node, preparer, _) = for_tests::started(Config::default(), disk, clock.clone());
+    (node, preparer)
+}
+
+/// Appends a frame and writes it; returns its position.
+fn write(node: &NodeState) -> u64 {
+    let position = {
+        let mut executor = node.lock().unwrap();
+        let now = executor.time.node_now(&*node.clock);
+        executor.append(now, &Record::Tick)
+    };
+    node.log_writer.write(&node.executor).unwrap();
+    position
+}
+
+#[test]
+fn a_wait_is_met_when_both_of_its_parts_are_and_lacks_a_sync_only_where_that_is_missing() {
+    let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let commit = &node.commit;
+    let position = write(&node);
+    let synced = position - 1;
+    assert_eq!((commit.written(), commit.synced()), (position, synced));
+    let wait = |written, synced| Wait { written, synced };
+    assert!(commit.is_met(wait(position, synced)));
+    assert!(!commit.is_met(wait(position + 1, synced)));
+    assert!(!commit.is_met(wait(position, position)));
+    assert!(!commit.lacks_sync(wait(position + 1, synced)));
+    assert!(commit.lacks_sync(wait(0, position)));
+    node.log_writer.write_and_sync(&node.executor).unwrap();
+    assert_eq!((commit.written(), commit.synced()), (position, position));
+    assert!(!commit.lacks_sync(wait(0, position)));
+    assert!(
+        node.log_writer.begin_sync().unwrap().is_none(),
+        "all is synced"
+    );
+}
+
+#[test]
+fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
+    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+    let (node, _preparer) = node(&disk, &clock);
+    // The start has synced in no time.
+    assert_eq!(node.commit.sync_ns(), 0);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (watched, moved, notes) = (node.clone(), clock.clone(), seen.clone());
+    disk.on_sync(Arc::new(move || {
+        moved.advance(Duration::from_nanos(1600));
+        notes.lock().unwrap().push(watched.commit.is_syncing());
+    }));
+    for smoothed in [1600, 1600] {
+        write(&node);
+        node.log_writer.write_and_sync(&node.executor).unwrap();
+        assert_eq!(node.commit.sync_ns(), smoothed);
+        assert_eq!(node.commit.last_sync_raw_ns(), clock.raw_ns());
+        assert!(!node.commit.is_syncing());
+    }
+    let moved = clock.clone();
+    disk.on_sync(Arc::new(move || moved.advance(Duration::from_nanos(800))));
+    write(&node);
+    node.log_writer.write_and_sync(&node.executor).unwrap();
+    assert_eq!(node.commit.sync_ns(), 1600 - 200 + 100);
+    assert_eq!(*seen.lock().unwrap(), [true, true]);
+}
+
+#[test]
+fn the_log_s_size_is_known_beside_the_writer_and_a_new_segment_is_asked_for_once() {
+    let (node, mut preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let commit = &node.commit;
+    let (total, since) = (
+        commit.size().total_bytes,
+        commit.size().since_checkpoint_bytes,
+    );
+    assert_eq!(total, 1 << 20, "the first segment");
+    write(&node);
+    assert!(commit.take_segment_wish(), "none is ahead");
+    assert!(!commit.take_segment_wish());
+    preparer.prepare().unwrap();
+    write(&node);
+    assert!(!commit.take_segment_wish(), "one is ahead");
+    assert!(commit.size().since_checkpoint_bytes > since);
+}
+
+#[test]
+fn the_first_failure_stays_and_ends_all_writing() {
+    let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let commit = &node.commit;
+    assert!(commit.failure().is_none());
+    assert_eq!(commit.fail(&"first").0, "first");
+    assert_eq!(commit.fail(&"second").0, "first");
+    assert_eq!(commit.failure().unwrap().0, "first");
+    assert_eq!(
+        node.log_writer.write(&node.executor).unwrap_err().0,
+        "first"
+    );
+    assert_eq!(
+        node.log_writer
+            .write_and_sync(&node.executor)
+            .unwrap_err()
+            .0,
+        "first"
+    );
+    assert_eq!(node.log_writer.begin_sync().unwrap_err().0, "first");
+}
+
+/// INFO never shows a key before its own OK may leave.
+#[test]
+fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyway() {
+    let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let mut wait = Wait::default();
+    {
+        let mut executor = node.lock().unwrap();
+        let now = executor.now(&*node.clock);
+        let set = Command::parse(&[b"SET", b"key", b"token", b"PX", b"30000"]).unwrap();
+        executor.execute(now, &Caller::default(), &set, &mut wait);
+    }
+    let keys = |owed| {
+        let executor = node.lock().unwrap();
+        node.commit.counts_shown(&executor, owed)[0].keys
+    };
+    assert_eq!((keys(Wait::default()), keys(wait)), (0, 1));
+    node.log_writer.write(&node.executor).unwrap();
+    assert_eq!(keys(Wait::default()), 0, "the bound on TTLs is not synced");
+    node.log_writer.write_and_sync(&node.executor).unwrap();
+    assert_eq!(keys(Wait::default()), 1);
+}

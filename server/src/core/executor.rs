@@ -1,0 +1,381 @@
+//! The engine and the end of the log under one lock: what one command changes, and what its
+//! reply has to wait for.
+//!
+//! Invariant: positions are handed out in execution order, because commands execute and frames
+//! are appended under the same lock. Nothing here blocks, writes or syncs.
+
+use std::time::Duration;
+
+use quorlock_engine::control::{Durability, Record, kind};
+use quorlock_engine::live_mode::LiveMode;
+use quorlock_engine::restart::TtlBound;
+use quorlock_engine::{
+    Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
+    NO_ROOM, NodeTime, Reply, incarnation,
+};
+use quorlock_persistence::{Appender, Batch, Kind};
+
+use crate::clock::{Clock, saturated_nanos};
+use crate::core::durable_counts::Sample;
+use crate::core::time::Timekeeper;
+use crate::core::wait::Wait;
+use crate::date::show_duration;
+
+/// Everything a command touches.
+pub(crate) struct Executor {
+    pub(crate) engine: Engine,
+    pub(crate) appender: Appender,
+    pub(crate) time: Timekeeper,
+    pub(crate) phase: Phase,
+    pub(crate) promise: TtlBound,
+    pub(crate) mode: LiveMode,
+    pub(crate) rules: Rules,
+    /// Until when a crash has to be waited out for keys that were recovered and are not logged.
+    pub(crate) owed_until: NodeTime,
+    effects: Effects,
+    /// Position of the last raise of the promise: what follows it may only be revealed once it
+    /// is synced.
+    promise_position: u64,
+    /// Position of the last frame that changed a key.
+    changed_position: u64,
+    /// Position of the last one that touched a key which no delay covers and which is synced for that.
+    uncovered_position: u64,
+    /// Rotations of the log that the promise has followed.
+    rotations: u64,
+    record: Vec<u8>,
+    /// The maintenance task sleeps without a timer and wants to hear of the next write.
+    is_idle: bool,
+}
+
+/// Whether the node serves locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In its restart delay, until this node time, for this reason.
+    Waiting(NodeTime, &'static str),
+    /// Grants.
+    Serving,
+    /// Grants no more: it is stopping, or its log failed.
+    Stopped(&'static str),
+}
+
+/// Keys that a run without a log has recovered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unlogged {
+    /// How long the last of them with a TTL lives, in nanoseconds.
+    pub(crate) left_ns: u64,
+    /// How many have no TTL.
+    pub(crate) without_ttl: u64,
+}
+
+/// The configured rules that a command's execution depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// `no-ttl-durability sync`.
+    pub(crate) no_ttl_is_synced: bool,
+    /// `restart-delay-reply loading`.
+    pub(crate) answers_loading: bool,
+    /// The node's id, for the error that names it.
+    pub(crate) node_id: String,
+    /// What an operator can do about the delay, for the error that clients see.
+    pub(crate) advice: &'static str,
+}
+
+impl Executor {
+    pub(crate) fn new(
+        engine: Engine,
+        appender: Appender,
+        time: Timekeeper,
+        phase: Phase,
+        mode: LiveMode,
+        rules: Rules,
+    ) -> Self {
+        Self {
+            engine,
+            appender,
+            time,
+            phase,
+            mode,
+            rules,
+            promise: TtlBound::default(),
+            owed_until: NodeTime::ZERO,
+            effects: Effects::default(),
+            promise_position: 0,
+            changed_position: 0,
+            uncovered_position: 0,
+            rotations: 0,
+            record: Vec::new(),
+            is_idle: false,
+        }
+    }
+
+    /// Asks to be woken by the next write.
+    pub(crate) fn wish_for_activity(&mut self) {
+        self.is_idle = true;
+    }
+
+    /// Whether the maintenance task asked to hear of a write, and there was one.
+    pub(crate) fn take_idle_wish(&mut self) -> bool {
+        self.is_idle && self.engine.next_deadline().is_some() && std::mem::take(&mut self.is_idle)
+    }
+
+    /// The moment for the next batch of commands; to be read after their bytes were read.
+    pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
+        self.time.now(clock)
+    }
+
+    /// Takes what was appended, to be written, and the sizes of the databases behind it.
+    pub(crate) fn take(&mut self, spare: Batch) -> (Batch, Sample) {
+        (self.appender.take(spare), self.sample())
+    }
+
+    /// The sizes of the databases now, and what a reply that reveals them has to wait for.
+    pub(crate) fn sample(&self) -> Sample {
+        let mut wait = Wait {
+            written: 0,
+            synced: self.promise_position.max(self.uncovered_position),
+        };
+        wait.raise(self.mode.reach(self.changed_position));
+        Sample {
+            counts: std::array::from_fn(|database| {
+                let database = u8::try_from(database).expect("there are as many databases");
+                self.engine.count(database)
+            }),
+            position: self.changed_position,
+            wait,
+        }
+    }
+
+    /// Executes one command and raises `wait` to what its reply depends on.
+    pub(crate) fn execute(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        command: &Command<'_>,
+        wait: &mut Wait,
+    ) -> Reply {
+        let flags = command.spec.flags;
+        let runs_script = flags.contains(Flags::SCRIPT);
+        if self.phase != Phase::Serving && (runs_script || flags.contains(Flags::TOUCHES_KEYS)) {
+            return self.refusal(now.node);
+        }
+        if !runs_script && self.lacks_room_for(command) {
+            return Reply::Error(NO_ROOM);
+        }
+        // Keys remember this position. Where a grant raises the promise, its own frame is the one
+        // after; both are in one batch, and so are written and synced as one.
+        self.effects.begin(self.appender.next_position().get());
+        if runs_script && self.mode.is_logged() {
+            // Most scripts write little or nothing: a release has to work for as long as there
+            // is room for it. Room for more than memory can address is no limit.
+            let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
+            self.effects.room_bytes = usize::try_from(room).ok();
+        }
+        let reply = self.engine.execute(now, caller, command, &mut self.effects);
+        self.log(now.node, wait);
+        reply
+    }
+
+    /// What the reply of the last command has taken.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        self.effects.reply.taken()
+    }
+
+    /// Appends a control record; returns its position.
+    pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> u64 {
+        self.record.clear();
+        record.encode(&mut self.record);
+        let kind = Kind::new(record.kind());
+        self.appender
+            .append(kind, now.as_nanos(), &self.record)
+            .get()
+    }
+
+    /// Puts on record that the node serves, and what it then owes for keys that it has recovered and
+    /// does not log.
+    pub(crate) fn append_serving(&mut self, now: NodeTime) -> Unlogged {
+        let latest = self.latest_unlogged();
+        let (serving, owed) = incarnation::at_serving(self.mode.durability(), latest, now);
+        self.append(now, &serving);
+        if let Some(owed) = owed {
+            self.append(now, &owed);
+        }
+        if self.mode.is_logged() {
+            return Unlogged::default();
+        }
+        self.owed_until = latest.unwrap_or(NodeTime::ZERO);
+        let left_ns = self.owed_until.as_nanos().saturating_sub(now.as_nanos());
+        let counts = (0..DATABASES).map(|database| self.engine.count(database));
+        let without_ttl = counts.map(|count| count.keys.saturating_sub(count.with_ttl));
+        Unlogged {
+            left_ns,
+            without_ttl: without_ttl.sum(),
+        }
+    }
+
+    /// What is left of the restart delay; none outside of it.
+    pub(crate) fn delay_left(&self, now: NodeTime) -> Option<Duration> {
+        match &self.phase {
+            Phase::Waiting(until, _) => Some(until.saturating_since(now)),
+            Phase::Serving | Phase::Stopped(_) => None,
+        }
+    }
+
+    /// The latest deadline of any key, where keys are not logged; looks at all of them.
+    pub(crate) fn latest_unlogged(&self) -> Option<NodeTime> {
+        let is_unlogged = !self.mode.is_logged();
+        is_unlogged
+            .then(|| self.engine.longest_deadline())
+            .flatten()
+    }
+
+    /// Whether what this command may write does not certainly fit the prepared part of the log.
+    pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
+        let flags = command.spec.flags;
+        let may_write = flags.contains(Flags::WRITE) || flags.contains(Flags::SCRIPT);
+        if !may_write || !self.mode.is_logged() {
+            return false;
+        }
+        let beside = if flags.contains(Flags::SCRIPT) {
+            SCRIPT_BYTES_MAX
+        } else {
+            GROUP_BYTES_MAX
+        };
+        let estimate = (command.mutation_bytes_max() as u64).saturating_add(beside);
+        self.appender.room() < estimate.min(JOURNAL_BYTES_MAX as u64)
+    }
+
+    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
+    /// the preparer has something to do.
+    pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
+        let appender = &self.appender;
+        self.lacks_room_for(command) && !appender.is_full() && appender.needs_preparing()
+    }
+
+    /// Puts the command's effects on record, after the promise that covers them.
+    fn log(&mut self, now: NodeTime, wait: &mut Wait) {
+        if !self.effects.journal.is_empty() {
+            self.log_group(now, wait);
+        }
+        let depends = self.effects.depends;
+        // What was written under a raise that is not synced yet is revealed only after it.
+        wait.synced = wait.synced.max(self.promise_position.min(depends.any));
+        wait.raise(self.mode.reach(depends.any));
+        if self.syncs_uncovered() {
+            wait.synced = wait.synced.max(depends.synced);
+        }
+    }
+
+    /// Whether keys that no delay covers are synced before the reply.
+    fn syncs_uncovered(&self) -> bool {
+        self.rules.no_ttl_is_synced && self.mode.is_logged()
+    }
+
+    fn log_group(&mut self, now: NodeTime, wait: &mut Wait) {
+        if let Some(deadline) = self.effects.longest_deadline {
+            let ttl_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
+            let cap_ns = self.mode.cap_ns();
+            // A TTL beyond the cap is synced itself, since no delay could cover it. Where it is
+            // not, by configuration, the delay covers at least the cap.
+            let is_covered = ttl_ns <= cap_ns || !self.syncs_uncovered();
+            let covered_ns = if is_covered {
+                ttl_ns.min(cap_ns)
+            } else {
+                // A script may have set shorter deadlines beside the one that is synced itself.
+                self.effects.longest_covered.map_or(0, |deadline| {
+                    deadline.as_nanos().saturating_sub(now.as_nanos())
+                })
+            };
+            // A node without a log of keys asks for no room before a grant. With little left, its next
+            // raise is the last: to the cap, which no grant exceeds.
+            let is_last = !self.mode.is_logged() && self.appender.room() < GROUP_BYTES_MAX;
+            let raise_ns = if is_last && covered_ns > self.promise.on_record_ns {
+                cap_ns
+            } else {
+                covered_ns
+            };
+            if let Some(promise_ns) = self.promise.raise(raise_ns) {
+                self.promise_position = self.append(now, &Record::Promise(promise_ns));
+            }
+            // Also a grant under a raise that somebody else made waits until that is synced: a
+            // power loss would take both.
+            wait.synced = wait.synced.max(self.promise_position);
+        }
+        if !self.mode.is_logged() {
+            return;
+        }
+        let journal = &self.effects.journal;
+        let position = self
+            .appender
+            .append(Kind::new(kind::GROUP), now.as_nanos(), journal)
+            .get();
+        self.changed_position = position;
+        wait.raise(self.mode.reach(position));
+        if self.effects.uncovered && self.syncs_uncovered() {
+            self.uncovered_position = position;
+            wait.synced = wait.synced.max(position);
+        }
+        let rotations = self.appender.rotations();
+        if rotations != self.rotations {
+            self.rotations = rotations;
+            self.lower_promise(now);
+        }
+    }
+
+    /// Lowers the promise to the longest TTL granted since it was last lowered.
+    ///
+    /// No sync is waited for: a log that holds the lower promise holds all that was granted under
+    /// the higher one before it, because what a crash leaves is a prefix; a log that does not
+    /// hold it still has the higher one.
+    fn lower_promise(&mut self, now: NodeTime) {
+        if let Some(promise_ns) = self.promise.lower() {
+            self.append(now, &Record::Promise(promise_ns));
+        }
+    }
+
+    /// Changes mode and cap; returns the position of the record, which has to be synced before the
+    /// change is acknowledged. Everything executed from here on follows the new mode.
+    pub(crate) fn change_mode(
+        &mut self,
+        now: NodeTime,
+        durability: Durability,
+        cap: Duration,
+    ) -> u64 {
+        let cap_ns = saturated_nanos(cap);
+        let position = self.appender.next_position().get();
+        let record = self.mode.change(durability, cap_ns, position);
+        self.engine.set_restart_delay_max(cap);
+        self.append(now, &Record::Mode(record))
+    }
+
+    /// Why the node serves no locks right now: the code, the milliseconds left and the node's id as
+    /// fields, and a sentence.
+    fn refusal(&self, now: NodeTime) -> Reply {
+        let text = match &self.phase {
+            Phase::Serving => "ERR serving".to_owned(),
+            Phase::Stopped(why) => format!("ERR node {} grants no more: {why}", self.rules.node_id),
+            Phase::Waiting(until, reason) => {
+                let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
+                let left_ms = left_ns.div_ceil(1_000_000);
+                let left = show_duration(Duration::from_millis(left_ms));
+                let code = if self.rules.answers_loading {
+                    "LOADING"
+                } else {
+                    "RESTARTDELAY"
+                };
+                let id = &self.rules.node_id;
+                let advice = self.rules.advice;
+                format!(
+                    "{code} {left_ms} {id} this node is in its restart delay and serves no locks for \
+                     another {left} ({reason}{advice})"
+                )
+            }
+        };
+        Reply::Error(ErrorReply::new(text))
+    }
+}
+
+/// What the group of a command may hold beside the command's own bytes.
+const GROUP_BYTES_MAX: u64 = 1024;
+
+/// A script writes up to its own limit, whatever its arguments are.
+const SCRIPT_BYTES_MAX: u64 = 4 << 20;

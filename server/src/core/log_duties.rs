@@ -1,0 +1,121 @@
+//! What the log thread has to do, so that however many ask for it, it is one job: the sync of every
+//! second, a write and a sync for clients that wait for one, and the segments made ahead.
+//!
+//! Workers ask after each write, without a lock; the log thread says when it begins. Nothing here
+//! writes, syncs or wakes anybody.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quorlock_engine::control::Durability;
+
+use crate::core::commit::Commit;
+
+/// What is asked for and has not begun.
+#[derive(Debug, Default)]
+pub(crate) struct LogDuties {
+    sync_is_due: AtomicBool,
+    /// A write and a sync are on their way, and cover whatever is appended before they begin.
+    commit_is_due: AtomicBool,
+    /// A segment is being made, or could not be: then maintenance asks again, not every write.
+    is_preparing: AtomicBool,
+}
+
+/// What a write makes necessary, where nobody has asked for it yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AfterWrite {
+    /// Make the next segment.
+    pub(crate) prepares: bool,
+    /// Sync within a second.
+    pub(crate) syncs_soon: bool,
+}
+
+impl LogDuties {
+    /// What is to be asked for after a write, at this durability of replies.
+    pub(crate) fn after_write(&self, commit: &Commit, durability: Durability) -> AfterWrite {
+        let is_synced = commit.synced() >= commit.written();
+        AfterWrite {
+            prepares: commit.take_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel),
+            syncs_soon: durability != Durability::No
+                && !is_synced
+                && !self.sync_is_due.swap(true, Ordering::AcqRel),
+        }
+    }
+
+    /// Asks for a write and a sync of everything appended so far; says whether nobody else has, so
+    /// that it becomes a job.
+    pub(crate) fn ask_for_commit(&self) -> bool {
+        !self.commit_is_due.swap(true, Ordering::AcqRel)
+    }
+
+    /// That write and sync begin: what is appended from here on may be missed by them.
+    pub(crate) fn begin_commit(&self) {
+        self.commit_is_due.swap(false, Ordering::AcqRel);
+    }
+
+    /// The sync of this second begins: the next write asks for the next one.
+    pub(crate) fn begin_sync_of_second(&self) {
+        self.sync_is_due.store(false, Ordering::Release);
+    }
+
+    /// The segment that was asked for is made. Where the disk had no room for it, nobody asks again
+    /// but the maintenance, once a second.
+    pub(crate) fn note_prepared(&self, has_space: bool) {
+        if has_space {
+            self.is_preparing.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::durable_counts::Sample;
+    use crate::core::rewrites::LogSize;
+
+    /// A log that is written up to this position and synced up to 1.
+    fn commit(written: u64) -> Commit {
+        let commit = Commit::new(1, 1, LogSize::default(), 0);
+        // The first write of a node wants a segment.
+        assert!(commit.take_segment_wish());
+        commit.note_written(written, &Sample::default(), LogSize::default());
+        commit
+    }
+
+    #[test]
+    fn many_who_ask_for_a_commit_make_one_job_until_it_begins() {
+        let duties = LogDuties::default();
+        assert!(duties.ask_for_commit());
+        assert!(!duties.ask_for_commit());
+        duties.begin_commit();
+        assert!(duties.ask_for_commit(), "it may miss what came since");
+    }
+
+    #[test]
+    fn a_write_that_is_not_synced_asks_once_for_the_sync_of_its_second() {
+        let asks = |duties: &LogDuties, written, durability| {
+            duties.after_write(&commit(written), durability).syncs_soon
+        };
+        let duties = LogDuties::default();
+        assert!(!asks(&duties, 1, Durability::Everysec), "all is synced");
+        assert!(!asks(&duties, 2, Durability::No), "nobody wants it");
+        assert!(asks(&duties, 2, Durability::Everysec));
+        assert!(!asks(&duties, 3, Durability::Everysec));
+        duties.begin_sync_of_second();
+        assert!(asks(&duties, 3, Durability::Everysec));
+    }
+
+    #[test]
+    fn on_a_full_disk_no_write_asks_for_a_segment_until_one_was_made() {
+        let (duties, commit) = (LogDuties::default(), commit(1));
+        let asks = || {
+            commit.want_segment();
+            duties.after_write(&commit, Durability::No).prepares
+        };
+        assert!(asks());
+        assert!(!asks(), "one is being made");
+        duties.note_prepared(false);
+        assert!(!asks(), "there was no room for it");
+        duties.note_prepared(true);
+        assert!(asks());
+    }
+}

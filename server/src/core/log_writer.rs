@@ -1,0 +1,155 @@
+//! The writing half of the log, carried out: writes and syncs, and tells [`Commit`] how far it came.
+//!
+//! Shared by the workers and the log thread. Lock order: the writer first, then the executor (briefly, to
+//! take what was appended). A sync runs without either, so that writing goes on beside it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use quorlock_persistence::{Batch, SyncTicket, Writer};
+
+use crate::clock::Clock;
+use crate::core::commit::{Commit, Failure, Synced};
+use crate::core::durable_counts::Sample;
+use crate::core::executor::Executor;
+use crate::core::rewrites::LogSize;
+
+/// Writes and syncs one node's log.
+pub(crate) struct LogWriter {
+    clock: Arc<dyn Clock>,
+    commit: Arc<Commit>,
+    writing: Mutex<Writing>,
+}
+
+struct Writing {
+    writer: Writer,
+    spare: Batch,
+    /// The databases behind the last batch that was written.
+    newest: Sample,
+}
+
+/// A sync that was begun.
+#[derive(Debug)]
+#[must_use = "nothing is synced until it is finished"]
+pub(crate) struct Syncing {
+    ticket: SyncTicket,
+    /// The databases behind what it syncs.
+    sample: Sample,
+}
+
+impl LogWriter {
+    /// Goes on where recovery has ended; returns the state of the log's commits beside it.
+    pub(crate) fn new(writer: Writer, clock: Arc<dyn Clock>) -> (Self, Arc<Commit>) {
+        let commit = Arc::new(Commit::new(
+            writer.written().get(),
+            writer.durable().get(),
+            size(&writer),
+            clock.raw_ns(),
+        ));
+        let log_writer = Self {
+            clock,
+            commit: Arc::clone(&commit),
+            writing: Mutex::new(Writing {
+                writer,
+                spare: Batch::default(),
+                newest: Sample::default(),
+            }),
+        };
+        (log_writer, commit)
+    }
+
+    /// Writes everything appended so far.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
+        let mut writing = self.lock()?;
+        let spare = std::mem::take(&mut writing.spare);
+        let (mut batch, sample) = match executor.lock() {
+            Ok(mut executor) => executor.take(spare),
+            Err(_) => {
+                let why = "a thread panicked while it held the engine";
+                return Err(self.commit.fail(&why));
+            }
+        };
+        let result = writing.writer.write(&mut batch);
+        writing.spare = batch;
+        let written = result.map_err(|error| self.commit.fail(&error))?;
+        writing.newest = sample;
+        let size = size(&writing.writer);
+        self.commit.note_written(written.get(), &sample, size);
+        if writing.writer.needs_preparing() {
+            self.commit.want_segment();
+        }
+        Ok(())
+    }
+
+    /// Writes and syncs everything appended so far, on this thread.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write_and_sync(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
+        self.write(executor)?;
+        match self.begin_sync()? {
+            Some(syncing) => self.finish_sync(syncing),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a sync of what is written; `None` when all of it is synced. It runs
+    /// without a lock, so that writing goes on beside it.
+    ///
+    /// # Errors
+    /// When the log failed before.
+    pub(crate) fn begin_sync(&self) -> Result<Option<Syncing>, Failure> {
+        let mut writing = self.lock()?;
+        if self.commit.synced() >= self.commit.written() {
+            return Ok(None);
+        }
+        Ok(Some(Syncing {
+            ticket: writing.writer.begin_sync(),
+            sample: writing.newest,
+        }))
+    }
+
+    /// Runs a sync and publishes how far it came.
+    ///
+    /// # Errors
+    /// When the sync failed: the log is then finished.
+    pub(crate) fn finish_sync(&self, syncing: Syncing) -> Result<(), Failure> {
+        let Syncing { ticket, sample } = syncing;
+        let began_raw_ns = self.clock.raw_ns();
+        let running = self.commit.begin_sync();
+        let ran = ticket.run();
+        drop(running);
+        let synced = ran.map_err(|error| self.commit.fail(&error))?;
+        let newest = {
+            let mut writing = self.lock()?;
+            writing.writer.finish_sync(synced);
+            writing.newest
+        };
+        self.commit.note_synced(Synced {
+            began_raw_ns,
+            ended_raw_ns: self.clock.raw_ns(),
+            position: synced.get(),
+            sample: &sample,
+            newest: &newest,
+        });
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Writing>, Failure> {
+        if let Some(failure) = self.commit.failure() {
+            return Err(failure.clone());
+        }
+        self.writing
+            .lock()
+            .map_err(|_| self.commit.fail(&"a thread panicked while writing it"))
+    }
+}
+
+fn size(writer: &Writer) -> LogSize {
+    LogSize {
+        since_checkpoint_bytes: writer.bytes_since_checkpoint(),
+        total_bytes: writer.total_bytes(),
+    }
+}

@@ -1,0 +1,440 @@
+//! The node's life beside its clients, as a state machine: waiting out the restart delay, ticking
+//! while keys with a TTL live, freeing what has expired, completing a change of the mode, compacting
+//! the log, and the orderly stop.
+//!
+//! Each step looks at the engine once, under its lock, appends what has to be on record and returns
+//! what has to be done about it. Whoever drives it, the node's thread or a simulation, does that work
+//! and comes back when the step said so. Nothing here blocks, writes, syncs or reads a clock that it
+//! was not given.
+
+use std::time::Duration;
+
+use quorlock_engine::control::{Pending, Record, Start};
+use quorlock_engine::{NodeTime, incarnation};
+
+use crate::clock::{Clock, saturated_nanos};
+use crate::core::compaction::{self, Compaction};
+use crate::core::executor::{Executor, Phase, Unlogged};
+use crate::core::rewrites::{LogSize, Rewrites};
+use crate::core::settings::Settings;
+
+/// Decides what the node does next beside its clients.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    start: Start,
+    /// The delay that this incarnation waits out.
+    pending: Option<Pending>,
+    stage: Stage,
+    ticks: Ticks,
+    /// When what is due every second was last looked at.
+    kept_up_raw_ns: u64,
+    compaction: Option<Running>,
+    /// Bytes of one part of a checkpoint at most.
+    part_bytes: usize,
+}
+
+/// How far the incarnation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Waits out the restart delay.
+    Delay,
+    /// SERVING is on its way to the disk.
+    Serving(Unlogged),
+    /// Serves.
+    Served,
+}
+
+/// A checkpoint that is being written.
+#[derive(Debug)]
+struct Running {
+    compaction: Compaction,
+    began_raw_ns: u64,
+    /// When the sync was asked for that the next step comes after.
+    sync_asked_raw_ns: Option<u64>,
+}
+
+/// What a step needs to see of the node, besides the engine.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) settings: &'a Settings,
+    pub(crate) rewrites: &'a Rewrites,
+    pub(crate) log: LogSize,
+    /// Position up to which the log is synced.
+    pub(crate) synced: u64,
+}
+
+/// What one step asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// To be done before the next step. If it fails there is none.
+    pub(crate) work: Work,
+    /// Have a segment made ahead, or old ones removed, while the node goes on.
+    pub(crate) prepares: bool,
+    pub(crate) news: Option<News>,
+    pub(crate) wake: Wake,
+}
+
+/// Work on the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    None,
+    /// Write what was appended.
+    Write,
+    /// Write and sync what was appended.
+    Commit,
+    /// Write what was appended and have it synced, holding up no request meanwhile.
+    Sync,
+    /// Have the segment ahead made, or find that the disk has no room for it.
+    MakeSegment,
+}
+
+/// When the next step is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// After letting requests in.
+    Soon,
+    /// After letting in many: this long.
+    After(Duration),
+    /// At this reading of the raw clock, or earlier after a write that makes work; where `after_sync`
+    /// is set, also after each sync.
+    At { raw_ns: u64, after_sync: bool },
+}
+
+/// What people, and those who wait for the node, are told once the engine is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The node serves since this moment. Keys that it has recovered and does not log cost a crash this
+    /// many nanoseconds, and so many of them have no TTL.
+    Serves { now: NodeTime, unlogged: Unlogged },
+    /// The wall clock was set: it is so many microseconds off what TIME shows.
+    WallClockSet { off_by_us: u64 },
+    /// The log has no room for a checkpoint.
+    NoRoomForCheckpoint,
+}
+
+impl Step {
+    fn work(work: Work) -> Self {
+        Self {
+            work,
+            prepares: false,
+            news: None,
+            wake: Wake::Soon,
+        }
+    }
+
+    fn wait(wake: Wake) -> Self {
+        Self {
+            wake,
+            ..Self::work(Work::None)
+        }
+    }
+}
+
+impl Maintenance {
+    /// For an incarnation that begins with this record, and whose checkpoints have parts of so many
+    /// bytes at most.
+    pub(crate) fn new(start: Start, part_bytes: usize) -> Self {
+        Self {
+            start,
+            pending: start.pending,
+            stage: Stage::Delay,
+            ticks: Ticks::default(),
+            kept_up_raw_ns: 0,
+            compaction: None,
+            part_bytes,
+        }
+    }
+
+    /// Puts START on record, and SERVING with it where there is nothing to wait for: one sync for both.
+    pub(crate) fn start(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
+        for record in incarnation::at_start(self.start) {
+            executor.append(now, &record);
+        }
+        match self.pending {
+            Some(_) => Step::work(Work::Commit),
+            None => self.begin_serving(executor, now),
+        }
+    }
+
+    /// Whether what [`Maintenance::start`] asked for is all that the node waits for.
+    pub(crate) fn is_about_to_serve(&self) -> bool {
+        matches!(self.stage, Stage::Serving(_))
+    }
+
+    /// The next step, now that the work of the last one is done.
+    pub(crate) fn next(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
+        match self.stage {
+            Stage::Delay => self.wait_out_delay(executor, view.clock),
+            Stage::Serving(unlogged) => self.serve(executor, view, unlogged),
+            Stage::Served => self.live(executor, view),
+        }
+    }
+
+    /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
+    pub(crate) fn stop(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
+        let waiting = match &executor.phase {
+            Phase::Waiting(..) => self.pending,
+            Phase::Serving | Phase::Stopped(_) => None,
+        };
+        let latest = executor.latest_unlogged();
+        let shutdown = incarnation::at_stop(waiting, executor.mode.durability(), latest, now);
+        executor.phase = Phase::Stopped("it is stopping");
+        if let Some(record) = executor.time.wall_off_record(clock) {
+            executor.append(now, &record);
+        }
+        executor.append(now, &shutdown);
+        Step::work(Work::Commit)
+    }
+
+    fn wait_out_delay(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        let now = executor.time.node_now(clock);
+        match executor.delay_left(now) {
+            Some(Duration::ZERO) => self.begin_serving(executor, now),
+            // In slices: node time is not the timer's time, which is steered.
+            Some(left) => Step::wait(at(executor.time.raw_ns, left.min(DELAY_SLICE))),
+            None => Step::wait(at(executor.time.raw_ns, IDLE_PAUSE)),
+        }
+    }
+
+    /// Puts SERVING on record; once that is durable the node grants.
+    fn begin_serving(&mut self, executor: &mut Executor, now: NodeTime) -> Step {
+        self.stage = Stage::Serving(executor.append_serving(now));
+        Step::work(Work::Commit)
+    }
+
+    fn serve(&mut self, executor: &mut Executor, view: View<'_>, unlogged: Unlogged) -> Step {
+        let now = executor.time.node_now(view.clock);
+        self.stage = Stage::Served;
+        if matches!(executor.phase, Phase::Stopped(_)) {
+            return Step::wait(at(executor.time.raw_ns, IDLE_PAUSE));
+        }
+        executor.phase = Phase::Serving;
+        if !executor.mode.is_logged() {
+            // Drops the keys that an earlier run has logged.
+            self.begin_compaction(view);
+        }
+        Step {
+            news: Some(News::Serves { now, unlogged }),
+            ..Step::work(Work::None)
+        }
+    }
+
+    fn live(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
+        let now = executor.time.node_now(view.clock);
+        let raw_ns = executor.time.raw_ns;
+        let is_due = raw_ns.saturating_sub(self.kept_up_raw_ns) >= TICK_NS;
+        if self.compaction.is_some() && !is_due {
+            return self.compact(executor, view);
+        }
+        self.kept_up_raw_ns = raw_ns;
+        let mut step = self.keep_up(executor, view, now);
+        if self.compaction.is_none() && view.is_compaction_due() {
+            self.begin_compaction(view);
+        }
+        if self.compaction.is_some() {
+            step.wake = Wake::Soon;
+        }
+        step
+    }
+
+    /// Frees what has expired, completes a change of the mode, keeps time on record, asks for space.
+    fn keep_up(&mut self, executor: &mut Executor, view: View<'_>, now: NodeTime) -> Step {
+        let raw_ns = executor.time.raw_ns;
+        let mut pause = reclaim(executor, now);
+        let mut has_appended = false;
+        let (mut news, mut prepares) = (None, false);
+        if executor.appender.is_full() {
+            // The last bytes are for SHUTDOWN. A missing tick only gives time back.
+            prepares = self.ticks.is_space_due(now);
+        } else {
+            has_appended |= complete_mode(executor, view.synced, now);
+            has_appended |= self.ticks.keep(executor, now);
+            let wall = executor.time.wall_off_record(view.clock);
+            if let Some(record) = wall {
+                executor.append(now, &record);
+                has_appended = true;
+            }
+            if executor.time.is_slewing() {
+                pause = pause.min(TICK);
+            }
+            news = executor.time.wall_news();
+        }
+        Step {
+            work: if has_appended {
+                Work::Write
+            } else {
+                Work::None
+            },
+            prepares,
+            news: news.map(|off_by_us| News::WallClockSet { off_by_us }),
+            wake: if pause == BUSY_PAUSE {
+                Wake::After(pause)
+            } else {
+                Wake::At {
+                    raw_ns: after(raw_ns, pause),
+                    after_sync: executor.mode.is_incomplete(),
+                }
+            },
+        }
+    }
+
+    fn begin_compaction(&mut self, view: View<'_>) {
+        view.rewrites.begin();
+        self.compaction = Some(Running {
+            compaction: Compaction::new(self.part_bytes),
+            began_raw_ns: view.clock.raw_ns(),
+            sync_asked_raw_ns: None,
+        });
+    }
+
+    /// One step of the checkpoint that is being written.
+    fn compact(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
+        let Some(running) = &mut self.compaction else {
+            return Step::wait(Wake::Soon);
+        };
+        let now_raw_ns = executor.time.raw_ns;
+        if let Some(asked_raw_ns) = running.sync_asked_raw_ns.take() {
+            // As long as it took, the disk belongs to requests.
+            let took = Duration::from_nanos(now_raw_ns.saturating_sub(asked_raw_ns));
+            if !took.is_zero() {
+                return Step::wait(Wake::After(took.min(REST_MAX)));
+            }
+        }
+        let step = running
+            .compaction
+            .step(executor, view.clock, &self.start, view.synced);
+        view.rewrites
+            .note_part(running.compaction.longest_part_ns());
+        let began_raw_ns = running.began_raw_ns;
+        match step {
+            compaction::Step::More => Step::work(Work::None),
+            compaction::Step::LacksWrite => Step::work(Work::Write),
+            compaction::Step::LacksSync => {
+                running.sync_asked_raw_ns = Some(now_raw_ns);
+                Step::work(Work::Sync)
+            }
+            compaction::Step::LacksSegment => Step::work(Work::MakeSegment),
+            compaction::Step::Complete(bytes) => {
+                self.compaction = None;
+                view.rewrites
+                    .complete(bytes, now_raw_ns.saturating_sub(began_raw_ns));
+                Step {
+                    prepares: true,
+                    ..Step::work(Work::None)
+                }
+            }
+            compaction::Step::GivenUp { has_begun } => {
+                self.compaction = None;
+                view.rewrites.give_up(now_raw_ns);
+                Step {
+                    news: has_begun.then_some(News::NoRoomForCheckpoint),
+                    ..Step::work(Work::None)
+                }
+            }
+        }
+    }
+}
+
+impl View<'_> {
+    fn is_compaction_due(&self) -> bool {
+        self.rewrites.are_due(self.settings, self.log, self.clock)
+    }
+}
+
+/// Frees expired keys, a bounded number at a time; returns for how long there is nothing to free.
+fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
+    if executor.engine.reclaim(now, KEYS_PER_STEP).more {
+        return BUSY_PAUSE;
+    }
+    match executor.engine.next_deadline() {
+        Some(deadline) => {
+            let left_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
+            Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK)
+        }
+        None => {
+            // Nothing with a deadline lives: the next write rings.
+            executor.wish_for_activity();
+            IDLE_PAUSE
+        }
+    }
+}
+
+/// Puts on record that all a weaker mode has revealed is synced, once it is.
+fn complete_mode(executor: &mut Executor, synced: u64, now: NodeTime) -> bool {
+    if !executor.mode.is_incomplete() {
+        return false;
+    }
+    let Some(mode) = executor.mode.complete(synced) else {
+        return false;
+    };
+    executor.append(now, &Record::Mode(mode));
+    true
+}
+
+/// Keeps node time on record while keys with a TTL live, and once more after the last has gone,
+/// so that an idle hour is not given back to keys after a crash of the machine.
+#[derive(Debug, Default)]
+struct Ticks {
+    had_deadlines: bool,
+    /// How many keys had expired by then: one may come and go between two steps.
+    expired: u64,
+    last: NodeTime,
+    space_asked: NodeTime,
+}
+
+impl Ticks {
+    /// Puts one on record if it is due.
+    fn keep(&mut self, executor: &mut Executor, now: NodeTime) -> bool {
+        if !executor.mode.is_logged() {
+            return false;
+        }
+        let has_deadlines = executor.engine.next_deadline().is_some();
+        let expired = executor.engine.statistics().expired;
+        let is_last = (self.had_deadlines || expired != self.expired) && !has_deadlines;
+        let is_due = now.saturating_since(self.last) >= TICK;
+        if !(has_deadlines && is_due || is_last) {
+            return false;
+        }
+        (self.had_deadlines, self.expired) = (has_deadlines, expired);
+        self.last = now;
+        executor.append(now, &Record::Tick);
+        true
+    }
+
+    /// On a full disk, tries once a second to make a segment: space may have been freed. Not more
+    /// often, because a try writes zeros until the disk is full again.
+    fn is_space_due(&mut self, now: NodeTime) -> bool {
+        let is_due = now.saturating_since(self.space_asked) >= TICK;
+        if is_due {
+            self.space_asked = now;
+        }
+        is_due
+    }
+}
+
+fn at(raw_ns: u64, pause: Duration) -> Wake {
+    Wake::At {
+        raw_ns: after(raw_ns, pause),
+        after_sync: false,
+    }
+}
+
+fn after(raw_ns: u64, pause: Duration) -> u64 {
+    raw_ns.saturating_add(saturated_nanos(pause))
+}
+
+const TICK: Duration = Duration::from_secs(1);
+const TICK_NS: u64 = 1_000_000_000;
+
+/// Expired keys freed per step: a few tens of microseconds.
+const KEYS_PER_STEP: usize = 256;
+const BUSY_PAUSE: Duration = Duration::from_micros(200);
+/// A key may stay in memory this much longer than it lives.
+const RECLAIM_PAUSE: Duration = Duration::from_millis(5);
+const IDLE_PAUSE: Duration = Duration::from_secs(30);
+/// Between two syncs of a checkpoint, however slow the disk is.
+const REST_MAX: Duration = Duration::from_millis(50);
+const DELAY_SLICE: Duration = Duration::from_millis(100);

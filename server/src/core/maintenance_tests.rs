@@ -1,0 +1,296 @@
+//! Maintenance step by step: what is appended, what is asked for and when it comes again, with the
+//! time moved by hand and nothing written.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quorlock_engine::control::{Durability, Pending, Start};
+use quorlock_engine::restart::Stop;
+use quorlock_engine::{Caller, Command, NodeTime};
+
+use crate::clock::{Clock, SettableClock};
+use crate::config::Config;
+use crate::core::executor::{Executor, Phase};
+use crate::core::executor_tests::executor;
+use crate::core::maintenance::{Maintenance, News, Step, View, Wake, Work};
+use crate::core::rewrites::{LogSize, Rewrites};
+use crate::core::settings::Settings;
+use crate::core::wait::Wait;
+
+struct Node {
+    executor: Executor,
+    clock: SettableClock,
+    settings: Settings,
+    rewrites: Rewrites,
+    maintenance: Maintenance,
+    /// What a driver would have synced.
+    synced: u64,
+}
+
+impl Node {
+    /// Started, and waiting for this if anything.
+    fn new(durability: Durability, delay: Option<Duration>) -> Node {
+        let (mut executor, clock) = executor(durability);
+        let now = executor.time.node_now(&clock);
+        let pending = delay.map(|delay| Pending {
+            until: now.saturating_add(delay),
+            length_ns: u64::try_from(delay.as_nanos()).unwrap(),
+            cause: Stop::Unclean,
+        });
+        executor.phase = Phase::Waiting(pending.map_or(NodeTime::ZERO, |delay| delay.until), "");
+        let start = Start {
+            incarnation: 1,
+            boot: clock.boot(),
+            fingerprint: 0,
+            durability,
+            base: now,
+            raw_ns: clock.raw_ns(),
+            wall_us: clock.wall_us(),
+            boottime_ns: clock.boottime_ns(),
+            pending,
+            cap_ns: 60_000_000_000,
+        };
+        Node {
+            executor,
+            clock,
+            settings: Settings::new(&Config::default()),
+            rewrites: Rewrites::default(),
+            maintenance: Maintenance::new(start, 64 * 1024),
+            synced: 0,
+        }
+    }
+
+    /// One that serves.
+    fn serving(durability: Durability) -> Node {
+        let mut node = Node::new(durability, None);
+        let step = node.maintenance.start(&mut node.executor, &node.clock);
+        assert_eq!(step.work, Work::Commit, "START and SERVING in one sync");
+        assert_ne!(
+            node.executor.phase,
+            Phase::Serving,
+            "not before that is durable"
+        );
+        assert!(node.maintenance.is_about_to_serve());
+        assert!(matches!(node.next().news, Some(News::Serves { .. })));
+        assert_eq!(node.executor.phase, Phase::Serving);
+        node
+    }
+
+    fn next(&mut self) -> Step {
+        let view = View {
+            clock: &self.clock,
+            settings: &self.settings,
+            rewrites: &self.rewrites,
+            log: LogSize::default(),
+            synced: self.synced,
+        };
+        self.maintenance.next(&mut self.executor, view)
+    }
+
+    fn position(&self) -> u64 {
+        self.executor.appender.next_position().get()
+    }
+
+    fn execute(&mut self, words: &[&[u8]]) {
+        let now = self.executor.now(&self.clock);
+        let command = Command::parse(words).unwrap();
+        let mut wait = Wait::default();
+        let caller = Caller::default();
+        assert!(
+            !self
+                .executor
+                .execute(now, &caller, &command, &mut wait)
+                .is_error()
+        );
+    }
+
+    /// How long the step after this one may be off.
+    fn pause(&self, step: &Step) -> Duration {
+        let Wake::At { raw_ns, .. } = step.wake else {
+            panic!("{step:?} names no time");
+        };
+        Duration::from_nanos(raw_ns.saturating_sub(self.clock.raw_ns()))
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
+    let mut node = Node::new(Durability::Everysec, Some(Duration::from_millis(150)));
+    let step = node.maintenance.start(&mut node.executor, &node.clock);
+    assert_eq!(step.work, Work::Commit, "START");
+    assert!(!node.maintenance.is_about_to_serve());
+    let step = node.next();
+    assert_eq!(
+        (step.work, node.pause(&step)),
+        (Work::None, Duration::from_millis(100))
+    );
+    node.clock.advance(Duration::from_millis(100));
+    let step = node.next();
+    assert_eq!(node.pause(&step), Duration::from_millis(50));
+    node.clock
+        .advance(Duration::from_millis(50) - Duration::from_nanos(1));
+    let step = node.next();
+    assert_eq!(node.pause(&step), Duration::from_nanos(1));
+    node.clock.advance(Duration::from_nanos(1));
+    assert_eq!(node.next().work, Work::Commit, "SERVING");
+    assert!(matches!(node.executor.phase, Phase::Waiting(..)));
+    assert!(matches!(node.next().news, Some(News::Serves { .. })));
+    assert_eq!(node.executor.phase, Phase::Serving);
+}
+
+#[test]
+fn a_node_that_is_stopped_inside_its_delay_never_serves() {
+    let mut node = Node::new(Durability::Everysec, Some(SECOND));
+    node.maintenance.start(&mut node.executor, &node.clock);
+    node.clock.advance(SECOND);
+    assert_eq!(node.next().work, Work::Commit, "SERVING is on its way");
+    assert_eq!(
+        node.maintenance.stop(&mut node.executor, &node.clock).work,
+        Work::Commit
+    );
+    assert_eq!(node.next().news, None);
+    assert!(matches!(node.executor.phase, Phase::Stopped(_)));
+}
+
+#[test]
+fn time_is_on_record_each_second_while_a_key_with_a_ttl_lives_and_once_after() {
+    let mut node = Node::serving(Durability::Everysec);
+    let step = node.next();
+    assert_eq!(
+        (step.work, node.pause(&step)),
+        (Work::None, Duration::from_secs(30))
+    );
+    node.execute(&[b"SET", b"a", b"1", b"PX", b"2500"]);
+    assert!(
+        node.executor.take_idle_wish(),
+        "the write ends the sleep without a timer"
+    );
+    let mut written = Vec::new();
+    for _ in 0..60 {
+        let before = node.position();
+        let is_written = node.next().work == Work::Write;
+        assert_eq!(
+            is_written,
+            node.position() > before,
+            "what is appended is written"
+        );
+        written.push(is_written);
+        node.clock.advance(Duration::from_millis(100));
+    }
+    let at: Vec<usize> = (0..60).filter(|step| written[*step]).collect();
+    assert_eq!(at, [0, 10, 20, 25], "and then never again");
+}
+
+/// A run without a log drops the keys that an earlier one has logged: it begins with a checkpoint.
+#[test]
+fn a_checkpoint_leaves_the_disk_to_requests_as_long_as_its_sync_took() {
+    for (took_ms, rests_ms) in [(7, 7), (1_000, 50)] {
+        let mut node = Node::serving(Durability::Volatile);
+        assert!(node.rewrites.is_running.load(Ordering::Relaxed));
+        let mut works = Vec::new();
+        while works.last() != Some(&Work::Sync) {
+            let step = node.next();
+            assert!(works.len() < 10, "{works:?}");
+            works.push(step.work);
+        }
+        assert_eq!(node.rewrites.completed.load(Ordering::Relaxed), 0);
+        node.clock.advance(Duration::from_millis(took_ms));
+        node.synced = node.position() - 1;
+        let steps: Vec<Step> = (0..4).map(|_| node.next()).collect();
+        let rests: Vec<&Step> = steps
+            .iter()
+            .filter(|step| matches!(step.wake, Wake::After(_)))
+            .collect();
+        assert_eq!(rests.len(), 1, "{steps:?}");
+        assert_eq!(rests[0].wake, Wake::After(Duration::from_millis(rests_ms)));
+        assert_eq!(
+            node.rewrites.completed.load(Ordering::Relaxed),
+            1,
+            "{steps:?}"
+        );
+        assert!(steps.iter().any(|step| step.prepares), "old segments go");
+    }
+}
+
+#[test]
+fn a_checkpoint_whose_end_is_not_synced_is_not_complete() {
+    let mut node = Node::serving(Durability::Volatile);
+    for _ in 0..20 {
+        node.next();
+        assert!(node.rewrites.is_running.load(Ordering::Relaxed));
+    }
+    node.synced = node.position() - 2;
+    for _ in 0..5 {
+        node.next();
+    }
+    assert!(
+        node.rewrites.is_running.load(Ordering::Relaxed),
+        "END is missing"
+    );
+    node.synced = node.position() - 1;
+    for _ in 0..5 {
+        node.next();
+    }
+    assert_eq!(node.rewrites.completed.load(Ordering::Relaxed), 1);
+}
+
+/// A checkpoint on a slow disk takes longer than a second.
+#[test]
+fn time_goes_on_record_while_a_checkpoint_is_written() {
+    let mut node = Node::serving(Durability::Everysec);
+    node.next();
+    node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
+    node.next();
+    node.rewrites.is_asked.store(true, Ordering::Relaxed);
+    node.clock.advance(SECOND);
+    let step = node.next();
+    assert_eq!(
+        (step.work, step.wake),
+        (Work::Write, Wake::Soon),
+        "begins, and ticks"
+    );
+    assert!(node.rewrites.is_running.load(Ordering::Relaxed));
+    let works: Vec<Work> = (0..5).map(|_| node.next().work).collect();
+    assert!(
+        works.contains(&Work::MakeSegment),
+        "it asks for a segment: {works:?}"
+    );
+    assert!(!works.contains(&Work::Write), "{works:?}");
+    node.clock.advance(SECOND);
+    let before = node.position();
+    assert_eq!(node.next().work, Work::Write, "a tick in between");
+    assert_eq!(node.position(), before + 1);
+    assert!(node.rewrites.is_running.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_mode_that_became_stronger_is_complete_once_what_the_weaker_revealed_is_synced() {
+    let mut node = Node::serving(Durability::No);
+    node.next();
+    node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
+    node.next();
+    let now = node.executor.time.node_now(&node.clock);
+    let changed = node
+        .executor
+        .change_mode(now, Durability::Always, Duration::from_secs(60));
+    let step = node.next();
+    assert_eq!(step.work, Work::None, "nothing is synced yet");
+    let after_sync = |step: &Step| {
+        matches!(
+            step.wake,
+            Wake::At {
+                after_sync: true,
+                ..
+            }
+        )
+    };
+    assert!(after_sync(&step), "a sync ends the wait: {step:?}");
+    node.synced = changed;
+    let step = node.next();
+    assert_eq!(step.work, Work::Write, "the record that says so");
+    assert!(!after_sync(&step), "{step:?}");
+}

@@ -1,0 +1,89 @@
+//! What is known of a node's compactions, and when the next one is due.
+//!
+//! Invariant: one runs at a time. INFO shows what is here; Redis calls a compaction a rewrite.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::clock::Clock;
+use crate::core::settings::Settings;
+
+/// Compactions so far.
+#[derive(Debug, Default)]
+pub(crate) struct Rewrites {
+    pub(crate) is_asked: AtomicBool,
+    pub(crate) is_running: AtomicBool,
+    /// The last one was given up.
+    pub(crate) has_failed: AtomicBool,
+    pub(crate) completed: AtomicU64,
+    /// Bytes of the last checkpoint; 0 before the first.
+    pub(crate) base_bytes: AtomicU64,
+    /// How long the last one took, in nanoseconds.
+    pub(crate) last_ns: AtomicU64,
+    /// The longest time that a part held the engine's lock, in nanoseconds.
+    pub(crate) longest_part_ns: AtomicU64,
+    /// Raw-clock reading before which it is not tried again by itself, because it was given up.
+    retry_raw_ns: AtomicU64,
+}
+
+impl Rewrites {
+    /// One begins; what was asked for is being done.
+    pub(crate) fn begin(&self) {
+        self.is_running.store(true, Ordering::Release);
+        self.is_asked.store(false, Ordering::Release);
+    }
+
+    /// It is durable, holds so many bytes of keys and took so long.
+    pub(crate) fn complete(&self, bytes: u64, took_ns: u64) {
+        self.base_bytes.store(bytes, Ordering::Relaxed);
+        self.last_ns.store(took_ns, Ordering::Relaxed);
+        self.completed.fetch_add(1, Ordering::Relaxed);
+        self.end(false);
+    }
+
+    /// The log has no room for it.
+    pub(crate) fn give_up(&self, now_raw_ns: u64) {
+        let retry = now_raw_ns.saturating_add(RETRY_NS);
+        self.retry_raw_ns.store(retry, Ordering::Relaxed);
+        self.end(true);
+    }
+
+    fn end(&self, has_failed: bool) {
+        self.has_failed.store(has_failed, Ordering::Relaxed);
+        self.is_running.store(false, Ordering::Release);
+    }
+
+    /// Notes for how long, in nanoseconds, a part has held the engine.
+    pub(crate) fn note_part(&self, took_ns: u64) {
+        self.longest_part_ns.fetch_max(took_ns, Ordering::Relaxed);
+    }
+
+    /// Whether one is due: asked for, or the log has grown enough for it to pay.
+    pub(crate) fn are_due(&self, settings: &Settings, log: LogSize, clock: &dyn Clock) -> bool {
+        if self.is_asked.load(Ordering::Acquire) {
+            return true;
+        }
+        let base = self.base_bytes.load(Ordering::Relaxed);
+        let Some(kept) = settings.rewrite_from(base) else {
+            return false;
+        };
+        // Every start adds a segment, so many starts make a long log of few frames.
+        let has_grown = log.since_checkpoint_bytes >= kept
+            || log.total_bytes >= kept.saturating_add(SEGMENTS_BYTES);
+        has_grown && clock.raw_ns() >= self.retry_raw_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// How long a log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogSize {
+    /// Bytes written since the last complete checkpoint began.
+    pub(crate) since_checkpoint_bytes: u64,
+    /// Bytes of all segments.
+    pub(crate) total_bytes: u64,
+}
+
+/// What the segments of a log may hold beside its frames: the active one, the one ahead, and one
+/// that is not removed yet.
+const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
+/// After one was given up: a full disk may have space again.
+const RETRY_NS: u64 = 1_000_000_000;

@@ -1,0 +1,98 @@
+//! What an operator may change while a node runs, as everybody sees it who does not hold the
+//! engine: CONFIG GET, the log thread, the compaction.
+//!
+//! Invariant: changed only while the engine is locked, so that two changes cannot mix. What
+//! commands depend on is in the executor; this is its copy.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use quorlock_engine::ReplyBudget;
+use quorlock_engine::control::Durability;
+
+use crate::clock::saturated;
+use crate::config::{AppendFsync, Config};
+
+/// The settings in force.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    config: Mutex<Config>,
+    durability: AtomicU8,
+    rewrite_min_bytes: AtomicU64,
+    rewrite_percentage: AtomicU64,
+    reply_bytes_max: AtomicUsize,
+    /// Counts the changes, so that who keeps a copy of something notices them.
+    version: AtomicU64,
+}
+
+impl Settings {
+    /// What the node starts with.
+    pub(crate) fn new(config: &Config) -> Self {
+        let settings = Self {
+            config: Mutex::new(config.clone()),
+            durability: AtomicU8::new(0),
+            rewrite_min_bytes: AtomicU64::new(0),
+            rewrite_percentage: AtomicU64::new(0),
+            reply_bytes_max: AtomicUsize::new(0),
+            version: AtomicU64::new(0),
+        };
+        settings.replace(config.clone());
+        settings
+    }
+
+    /// The configuration in force.
+    pub(crate) fn config(&self) -> MutexGuard<'_, Config> {
+        self.config
+            .lock()
+            .expect("no holder of the settings can panic")
+    }
+
+    /// Takes another configuration; to be called with the engine locked.
+    pub(crate) fn replace(&self, config: Config) {
+        let durability = durability(&config).code();
+        self.durability.store(durability, Ordering::Release);
+        self.rewrite_min_bytes
+            .store(config.auto_aof_rewrite_min_size, Ordering::Relaxed);
+        self.rewrite_percentage
+            .store(config.auto_aof_rewrite_percentage.into(), Ordering::Relaxed);
+        self.reply_bytes_max
+            .store(config.proto_max_reply_len, Ordering::Relaxed);
+        *self.config() = config;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Another number after each change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The durability of replies.
+    pub(crate) fn durability(&self) -> Durability {
+        Durability::from_code(self.durability.load(Ordering::Acquire))
+            .expect("it is stored from a durability")
+    }
+
+    /// What the reply to a command that is not the engine's may take.
+    pub(crate) fn reply_budget(&self) -> ReplyBudget {
+        ReplyBudget::new(self.reply_bytes_max.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of log since the last checkpoint, of `base_bytes`, from which the next one pays;
+    /// `None` where the log is rewritten only when asked for.
+    pub(crate) fn rewrite_from(&self, base_bytes: u64) -> Option<u64> {
+        let percentage = self.rewrite_percentage.load(Ordering::Relaxed);
+        let growth = u128::from(base_bytes) * u128::from(percentage) / 100;
+        let grown = base_bytes.saturating_add(saturated(growth));
+        (percentage > 0).then(|| grown.max(self.rewrite_min_bytes.load(Ordering::Relaxed)))
+    }
+}
+
+/// The durability that a configuration asks for.
+pub(crate) fn durability(config: &Config) -> Durability {
+    match config.appendfsync {
+        _ if !config.appendonly => Durability::Volatile,
+        AppendFsync::Always => Durability::Always,
+        AppendFsync::Everysec => Durability::Everysec,
+        AppendFsync::No => Durability::No,
+    }
+}

@@ -1,0 +1,121 @@
+//! Node time and the anchored wall clock, from raw readings to the [`Moment`] a command sees.
+//!
+//! Node time never goes back, not even if the machine's clock does. The wall clock is that of
+//! `wall`: a stepped wall clock changes no TTL and moves TIME only gently.
+
+mod wall;
+
+use quorlock_engine::control::{Record, Start};
+use quorlock_engine::{Moment, NodeTime, restart};
+
+use crate::clock::Clock;
+use crate::core::time::wall::AnchoredWall;
+pub(crate) use crate::core::time::wall::anchor;
+
+/// Turns clock readings into moments. Lives under the engine's lock.
+#[derive(Debug)]
+pub(crate) struct Timekeeper {
+    base: NodeTime,
+    base_raw_ns: u64,
+    newest: NodeTime,
+    /// The raw clock's last reading.
+    pub(crate) raw_ns: u64,
+    wall: AnchoredWall,
+    wall_read_at: Option<NodeTime>,
+    newest_wall_us: u64,
+}
+
+impl Timekeeper {
+    /// Continues the time that `start` established.
+    pub(crate) fn new(start: &Start, drift_ppm: u64) -> Self {
+        Self {
+            base: start.base,
+            base_raw_ns: start.raw_ns,
+            newest: start.base,
+            raw_ns: start.raw_ns,
+            wall: AnchoredWall::new(start.wall_us, start.boottime_ns, drift_ppm),
+            wall_read_at: None,
+            newest_wall_us: 0,
+        }
+    }
+
+    /// Never gives a time before this one.
+    pub(crate) fn not_before(&mut self, newest: NodeTime) {
+        self.newest = self.newest.max(newest);
+    }
+
+    /// The moment now.
+    pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
+        let node = self.node_now(clock);
+        // TIME needs no better than a millisecond, and two more clock readings per request
+        // would be seen in the profile.
+        let mut since_ns = self.since_wall_reading(node);
+        if since_ns.is_none_or(|since_ns| since_ns >= WALL_READING_NS) {
+            self.read_wall(clock, node);
+            since_ns = Some(0);
+        }
+        let carried_us = since_ns.unwrap_or(0) / 1_000;
+        let wall_us = self.wall.now_us().saturating_add(carried_us);
+        // What was carried forward on node time may have been a little too much: boot time is
+        // steered, node time is not.
+        self.newest_wall_us = self.newest_wall_us.max(wall_us);
+        Moment {
+            node,
+            wall_us: self.newest_wall_us,
+        }
+    }
+
+    /// Node time now, without the wall clock.
+    pub(crate) fn node_now(&mut self, clock: &dyn Clock) -> NodeTime {
+        self.raw_ns = clock.raw_ns();
+        let reading = restart::node_time(self.base, self.base_raw_ns, self.raw_ns);
+        self.newest = reading.map_or(self.newest, |time| time.max(self.newest));
+        self.newest
+    }
+
+    /// The record of where the anchored wall clock stands, if the log would have a restarted node
+    /// go on elsewhere. Due after a step of the real one, while it is followed.
+    pub(crate) fn wall_off_record(&mut self, clock: &dyn Clock) -> Option<Record> {
+        let node = self.node_now(clock);
+        self.read_wall(clock, node);
+        self.wall.off_record()
+    }
+
+    /// `start` with the anchored wall clock as it stands now.
+    pub(crate) fn with_wall_now(&self, start: Start) -> Start {
+        let (wall_us, boottime_ns) = self.wall.anchor();
+        Start {
+            wall_us,
+            boottime_ns,
+            ..start
+        }
+    }
+
+    /// Whether the anchored wall clock is on its way to the real one.
+    pub(crate) fn is_slewing(&self) -> bool {
+        self.wall.is_slewing()
+    }
+
+    /// How far the real wall clock is off TIME, in microseconds, once for each large step.
+    pub(crate) fn wall_news(&mut self) -> Option<u64> {
+        self.wall.news()
+    }
+
+    fn since_wall_reading(&self, node: NodeTime) -> Option<u64> {
+        let read_at = self.wall_read_at?;
+        Some(node.as_nanos().saturating_sub(read_at.as_nanos()))
+    }
+
+    fn read_wall(&mut self, clock: &dyn Clock, node: NodeTime) {
+        let since_ns = self.since_wall_reading(node).unwrap_or(0);
+        self.wall
+            .read(clock.boottime_ns(), clock.wall_us(), since_ns);
+        self.wall_read_at = Some(node);
+    }
+}
+
+/// How long a wall-clock reading is carried forward on node time.
+const WALL_READING_NS: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,436 @@
+//! One worker's event loop without its thread: its connections, and all that is decided about them.
+//!
+//! One iteration reads what has arrived on all connections that are ready, executes every complete
+//! request under one lock of the engine, commits, and sends the replies. Calls of the system stay
+//! together and the engine's work stays together, so that neither drives the other out of the
+//! processor's caches.
+//!
+//! Events go in: streams that are ready, messages. Replies go out to the streams, and what others have to
+//! do is left as tasks. Nothing here waits: a thread (`runtime/worker.rs`) and the simulation drive it.
+
+mod closing;
+pub(crate) mod coalescing;
+pub(crate) mod connection;
+mod draining;
+mod guard;
+mod idle_reaper;
+mod iteration;
+#[cfg(test)]
+mod iteration_tests;
+mod limits;
+mod memory;
+pub(crate) mod message;
+#[cfg(any(test, feature = "simulation"))]
+#[cfg_attr(
+    not(feature = "simulation"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        reason = "only a simulation uses all of it"
+    )
+)]
+pub(crate) mod pipe;
+pub(crate) mod stream;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::core::clients::Client;
+use crate::core::commit::Failure;
+use crate::core::commit_queue::{CommitQueue, Plan, Released, refusal};
+use crate::core::state::NodeState;
+use crate::event_loop::coalescing::WakeUpCoalescing;
+use crate::event_loop::connection::{Connection, Sent, Stage};
+use crate::event_loop::draining::Draining;
+use crate::event_loop::guard::Guard;
+use crate::event_loop::iteration::Iteration;
+use crate::event_loop::limits::Reason;
+use crate::event_loop::message::{Message, Task};
+use crate::event_loop::stream::Stream;
+use crate::event_loop::waits::leave;
+use crate::session::{Next, Session};
+
+/// The connections of one worker.
+pub(crate) struct EventLoop<S> {
+    node: Arc<NodeState>,
+    connections: Slab<Connection<S>>,
+    iteration: Iteration,
+    queue: CommitQueue,
+    released: Vec<Released>,
+    /// Connections that end with this iteration. Their slots are not used again before.
+    closed: Vec<usize>,
+    /// The streams have been looked at once more since replies were made.
+    has_looked_again: bool,
+    /// Connections whose replies have not left.
+    unsent: usize,
+    /// Connections whose streams may take more of their replies than one iteration sends.
+    sending: Vec<usize>,
+    /// A connection was closed while its replies waited for the log: what it has executed is to be
+    /// written all the same, since others may read it.
+    has_abandoned: bool,
+    sent_bytes: u64,
+    counted_sent_bytes: u64,
+    guard: Guard,
+    /// Clients that are to make room for others, and those that are after one more look at the streams:
+    /// such a connection may be so new that what it has sent was not read yet.
+    asked_to_leave: Vec<Arc<Client>>,
+    asked_to_leave_next: Vec<Arc<Client>>,
+    /// Connections whose next request waits for a segment of the log.
+    lacking_segment: Vec<usize>,
+    /// For others to do.
+    tasks: Vec<Task>,
+    pub(crate) coalescing: WakeUpCoalescing,
+    draining: Option<Draining>,
+}
+
+impl<S: Stream> EventLoop<S> {
+    /// An event loop that serves nobody yet.
+    pub(crate) fn new(node: Arc<NodeState>) -> Self {
+        Self {
+            guard: Guard::new(&node),
+            node,
+            connections: Slab::new(),
+            iteration: Iteration::default(),
+            queue: CommitQueue::default(),
+            released: Vec::new(),
+            closed: Vec::new(),
+            has_looked_again: false,
+            unsent: 0,
+            sending: Vec::new(),
+            has_abandoned: false,
+            sent_bytes: 0,
+            counted_sent_bytes: 0,
+            asked_to_leave: Vec::new(),
+            asked_to_leave_next: Vec::new(),
+            lacking_segment: Vec::new(),
+            tasks: Vec::new(),
+            coalescing: WakeUpCoalescing::default(),
+            draining: None,
+        }
+    }
+
+    /// The slot that the next connection gets.
+    pub(crate) fn next_slot(&self) -> usize {
+        self.connections.vacant_key()
+    }
+
+    /// Serves a client.
+    pub(crate) fn open(&mut self, stream: S, client: Arc<Client>) {
+        let entry = self.connections.vacant_entry();
+        client.note_connection(entry.key());
+        let session = Session::new(client, &self.node);
+        let connection = entry.insert(Connection::new(stream, session));
+        self.guard.count(connection);
+    }
+
+    /// Notes that a connection's stream has bytes or its end to read where `is_readable` says so, and
+    /// that it takes bytes again.
+    pub(crate) fn note_ready(&mut self, slot: usize, is_readable: bool, is_ending: bool) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if is_readable || is_ending {
+            connection.note_readable(is_ending);
+        }
+        match connection.stage {
+            Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
+            Stage::Sending if self.sending.contains(&slot) => {}
+            Stage::Sending => self.send(slot),
+            Stage::Blocked => self.receive_blocked(slot),
+            Stage::Reading | Stage::Held | Stage::LacksSegment | Stage::Closed => {}
+        }
+    }
+
+    /// Takes in what others say.
+    pub(crate) fn receive(&mut self, message: Message) {
+        match message {
+            Message::Unblocked {
+                connection,
+                client_id,
+                blocked,
+            } => self.answer(connection, client_id, blocked),
+            Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
+            Message::Synced => self.queue.note_synced(),
+            Message::SegmentMade => self.retry_with_segment(),
+            Message::Stop => {
+                let at_most = self.node.config.shutdown_timeout;
+                let now_raw_ns = self.node.clock.raw_ns();
+                self.draining
+                    .get_or_insert_with(|| Draining::new(at_most, self.sent_bytes, now_raw_ns));
+            }
+        }
+    }
+
+    /// Does all that has come since the last time.
+    pub(crate) fn iterate(&mut self) {
+        for slot in std::mem::take(&mut self.sending) {
+            // The stream may have taken the rest since.
+            let is_sending =
+                |connection: &Connection<S>| matches!(connection.stage, Stage::Sending);
+            if self.connections.get(slot).is_some_and(is_sending) {
+                self.send(slot);
+            }
+        }
+        self.execute();
+        self.release();
+        if self.wants_another_look() {
+            return;
+        }
+        self.commit();
+        let counted = std::mem::replace(&mut self.counted_sent_bytes, self.sent_bytes);
+        let counter = &self.node.statistics.bytes_out;
+        counter.fetch_add(self.sent_bytes - counted, Ordering::Relaxed);
+        // What has arrived is executed now: nobody goes who has just done what was missing.
+        self.enforce_limits();
+        for slot in self.closed.drain(..) {
+            self.connections.remove(slot);
+        }
+    }
+
+    /// What others are asked for since the last call.
+    pub(crate) fn take_tasks(&mut self) -> impl Iterator<Item = Task> + '_ {
+        self.tasks.drain(..)
+    }
+
+    /// How long nothing is to be done unless something comes; without end where nothing is due.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let is_more = self.has_looked_again
+            || !self.iteration.is_empty()
+            || !self.sending.is_empty()
+            || self.has_abandoned
+            || !self.asked_to_leave.is_empty();
+        if is_more {
+            return Some(Duration::ZERO);
+        }
+        let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
+        let guard = self.guard.pause(|| self.node.clock.raw_ns());
+        draining.into_iter().chain(guard).min()
+    }
+
+    /// Whether no reply waits for the log.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether it was told to stop, and every reply has left that can.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let owes_replies = self.owes_replies();
+        self.draining.as_mut().is_some_and(|draining| {
+            !owes_replies || draining.is_over(self.sent_bytes, self.node.clock.raw_ns())
+        })
+    }
+
+    /// Closes all connections.
+    pub(crate) fn close_all(&mut self) {
+        for connection in self.connections.drain() {
+            leave(&self.node, &mut self.tasks, &connection);
+        }
+    }
+
+    /// Whether a client waits for a reply that is on its way. The last sync has ended every wait for
+    /// one.
+    fn owes_replies(&self) -> bool {
+        let is_waiting = |connection: &Connection<S>| {
+            matches!(connection.stage, Stage::Blocked | Stage::LacksSegment)
+        };
+        self.unsent > 0 || self.connections.iter().any(|(_, one)| is_waiting(one))
+    }
+
+    /// One more look at the streams before a commit: what has arrived meanwhile shares its write and
+    /// its sync.
+    fn wants_another_look(&mut self) -> bool {
+        let is_wanted =
+            !self.has_looked_again && !self.queue.is_empty() && self.connections.len() > 1;
+        self.has_looked_again = is_wanted;
+        is_wanted
+    }
+
+    /// Reads and executes, and queues the replies for the commit.
+    fn execute(&mut self) {
+        if self.iteration.is_empty() {
+            return;
+        }
+        let slots = self.iteration.run(&self.node, &mut self.connections);
+        for &slot in self.iteration.postponed() {
+            self.guard.count(&mut self.connections[slot]);
+        }
+        for &slot in &slots {
+            let connection = &mut self.connections[slot];
+            self.coalescing.note(&mut connection.served);
+            if connection.has_replies() {
+                if let Some(reason) = self.guard.judge_output(&self.node, connection) {
+                    self.has_abandoned = true;
+                    self.close_because(slot, reason);
+                    continue;
+                }
+                connection.stage = Stage::Held;
+                self.queue.push(slot, connection.wait);
+                self.unsent += 1;
+            } else {
+                self.go_on(slot);
+            }
+        }
+        self.coalescing.measure(|| self.node.clock.raw_ns());
+        self.iteration.give_back(slots);
+    }
+
+    /// What comes after an iteration of which no reply is left.
+    fn go_on(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        match connection.take_next() {
+            Next::Wait(blocked) => self.block(slot, blocked),
+            Next::LacksSegment => self.wait_for_segment(slot),
+            Next::Close => self.close(slot),
+            Next::Read => {
+                connection.stage = Stage::Reading;
+                self.guard.count(connection);
+                if connection.has_work() {
+                    self.iteration.queue(slot, connection);
+                }
+            }
+        }
+    }
+
+    /// Makes the log as durable as the replies need, and sends those that may leave.
+    fn commit(&mut self) {
+        if self.queue.is_empty() && !self.has_abandoned {
+            return;
+        }
+        if let Err(failure) = self.make_durable() {
+            self.node.fail(&failure);
+        }
+        self.node.after_write();
+        self.release();
+    }
+
+    fn make_durable(&mut self) -> Result<(), Failure> {
+        let node = &self.node;
+        let has_abandoned = std::mem::take(&mut self.has_abandoned);
+        match self.queue.plan(&node.commit) {
+            Plan::Nothing if has_abandoned => node.log_writer.write(&node.executor),
+            Plan::Nothing => Ok(()),
+            Plan::Write => node.log_writer.write(&node.executor),
+            Plan::Commit => node.log_writer.write_and_sync(&node.executor),
+            Plan::WriteAndHandOver => {
+                // Also where the write fails: the queue is to be told that no sync runs.
+                self.tasks.push(Task::Sync);
+                node.log_writer.write(&node.executor)
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        let mut released = std::mem::take(&mut self.released);
+        self.queue.release(&self.node.commit, &mut released);
+        for replies in released.drain(..) {
+            if let (true, Some(failure)) = (replies.is_withheld, self.node.commit.failure()) {
+                self.connections[replies.connection].withhold(&refusal(failure));
+            }
+            self.send(replies.connection);
+        }
+        self.released = released;
+    }
+
+    fn send(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let sent_before = self.sent_bytes;
+        match connection.send(&mut self.sent_bytes) {
+            Sent::All => {
+                if matches!(connection.stage, Stage::Sending) {
+                    // It was reading all the while.
+                    let now_raw_ns = self.node.clock.raw_ns();
+                    connection.session.client.touch(now_raw_ns);
+                }
+                self.unsent -= 1;
+                connection.renew_partial(|| self.node.clock.raw_ns());
+                connection.stage = Stage::Reading;
+                self.go_on(slot);
+            }
+            sent @ (Sent::Partly | Sent::Enough) => {
+                if sent == Sent::Enough {
+                    self.sending.push(slot);
+                }
+                let has_taken = self.sent_bytes > sent_before;
+                connection.note_unsent(has_taken, || self.node.clock.raw_ns());
+                self.guard.count(connection);
+            }
+            Sent::Broken => self.close(slot),
+        }
+    }
+
+    fn close(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        debug_assert!(
+            !matches!(connection.stage, Stage::Closed),
+            "a connection ends once"
+        );
+        if let Some(error) = connection.told_error() {
+            let client = &connection.session.client;
+            self.guard.note_protocol_error(&self.node, client, error);
+        }
+        match connection.stage {
+            Stage::Held => {
+                self.unsent -= 1;
+                self.has_abandoned = true;
+                self.queue.forget(slot);
+            }
+            Stage::Sending => {
+                self.unsent -= 1;
+                self.sending.retain(|sending| *sending != slot);
+            }
+            Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
+            Stage::Reading | Stage::Blocked | Stage::Closed => {}
+        }
+        if connection.is_queued {
+            self.iteration.forget(slot);
+        }
+        self.guard.discount(connection);
+        leave(&self.node, &mut self.tasks, connection);
+        connection.stage = Stage::Closed;
+        self.closed.push(slot);
+    }
+
+    /// Closes a connection because of a limit.
+    fn close_because(&mut self, slot: usize, reason: Reason) {
+        let client = &self.connections[slot].session.client;
+        self.guard.note_closed(&self.node, client, reason);
+        self.close(slot);
+    }
+
+    /// Closes the connections that have been here for too long or hold too much, and counts what the
+    /// others keep.
+    fn enforce_limits(&mut self) {
+        for slot in self.queue.take_new() {
+            self.guard.count(&mut self.connections[slot]);
+        }
+        for (slot, reason) in self.guard.due(&self.node, &mut self.connections) {
+            self.close_because(slot, reason);
+        }
+        for (slot, reason) in self.guard.excessive(&self.node, &self.connections) {
+            self.close_because(slot, reason);
+        }
+        let next = std::mem::take(&mut self.asked_to_leave_next);
+        for client in std::mem::replace(&mut self.asked_to_leave, next) {
+            let slot = client.connection();
+            let is_here = self.connections.get(slot).is_some_and(|connection| {
+                connection.session.client.id == client.id
+                    && !connection.session.is_trusted()
+                    && !matches!(connection.stage, Stage::Closed)
+            });
+            if is_here {
+                self.close_because(slot, Reason::MakesRoom);
+            }
+            self.node.clients.room.notify_one();
+        }
+        self.guard.publish(&self.node);
+    }
+}
+
+/// How often an event loop that was told to stop looks whether its replies have left.
+const DRAINING_PAUSE: Duration = Duration::from_millis(1);

@@ -1,0 +1,485 @@
+//! One client: its stream, the bytes of requests that have not been executed, and the replies that
+//! have not left.
+//!
+//! Invariant: a connection executes nothing while replies of its earlier iteration are still here, so
+//! that replies keep their order and a client that does not read costs one iteration's replies.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use smallvec::SmallVec;
+
+use crate::core::clients::CLIENT_BYTES;
+use crate::core::wait::Wait;
+use crate::event_loop::coalescing::Served;
+use crate::event_loop::limits::{Activity, Facts, OverSoftLimit};
+use crate::event_loop::memory::Held;
+use crate::event_loop::stream::{Stream, StreamError};
+use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
+use crate::session::{Batch, Next, Session};
+
+/// One client's connection.
+pub(crate) struct Connection<S> {
+    stream: S,
+    pub(crate) session: Session,
+    pub(crate) stage: Stage,
+    /// What comes once the replies have left.
+    pub(crate) then: Next,
+    /// What the replies of this iteration depend on.
+    pub(crate) wait: Wait,
+    /// It is among those that take part in the next iteration.
+    pub(crate) is_queued: bool,
+    /// When it last took part in an iteration.
+    pub(crate) served: Served,
+    parser: RequestParser,
+    /// Bytes of requests that have not been executed or not arrived whole.
+    received: Vec<u8>,
+    /// Requests of `received` that an earlier iteration left behind.
+    backlog: VecDeque<Request>,
+    /// What is wrong with the bytes behind the backlog.
+    broken: Option<ProtocolError>,
+    /// The same once the client has been told.
+    told_error: Option<ProtocolError>,
+    /// `received` may hold complete requests that have not been looked at.
+    may_hold_requests: bool,
+    /// Bytes have come since this was last asked.
+    was_heard: bool,
+    /// The stream may hold bytes.
+    is_readable: bool,
+    /// The client sends no more: what the stream holds is to be read to its end.
+    is_ending: bool,
+    replies: Output,
+    /// When the first byte of the request came that is not complete.
+    request_began_ns: Option<u64>,
+    /// When the stream last took a byte of replies that it did not take whole.
+    sending_since_ns: u64,
+    pub(crate) over_soft_limit: OverSoftLimit,
+    /// What its worker has counted it with.
+    pub(crate) counted: Held,
+}
+
+/// Where a connection is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Reads and executes.
+    Reading,
+    /// Its replies wait for the log.
+    Held,
+    /// Its replies wait for the client to read.
+    Sending,
+    /// It waits with the client until that is over.
+    Blocked,
+    /// Its next request waits for a segment of the log.
+    LacksSegment,
+    /// It goes at the end of this iteration.
+    Closed,
+}
+
+/// What came of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// So many bytes, perhaps none.
+    Bytes(usize),
+    /// The client has gone.
+    End,
+}
+
+/// What came of sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Nothing is left.
+    All,
+    /// The rest goes when the client has read.
+    Partly,
+    /// The rest is left for the next iteration, so that one client's replies do not hold up others.
+    Enough,
+    /// The client has gone.
+    Broken,
+}
+
+impl<S: Stream> Connection<S> {
+    pub(crate) fn new(stream: S, session: Session) -> Self {
+        Self {
+            stream,
+            parser: RequestParser::new(session.limits()),
+            session,
+            stage: Stage::Reading,
+            then: Next::Read,
+            wait: Wait::default(),
+            is_queued: false,
+            served: Served::default(),
+            received: Vec::new(),
+            backlog: VecDeque::new(),
+            broken: None,
+            told_error: None,
+            may_hold_requests: false,
+            was_heard: false,
+            is_readable: false,
+            is_ending: false,
+            replies: Output::default(),
+            request_began_ns: None,
+            sending_since_ns: 0,
+            over_soft_limit: OverSoftLimit::default(),
+            counted: Held::default(),
+        }
+    }
+
+    /// Notes that the stream has something to read.
+    pub(crate) fn note_readable(&mut self, is_ending: bool) {
+        self.is_readable = true;
+        self.is_ending |= is_ending;
+    }
+
+    /// Whether the next iteration has something to do for it.
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_readable || self.has_received()
+    }
+
+    /// Whether bytes that are here already have to be dealt with.
+    pub(crate) fn has_received(&self) -> bool {
+        self.may_hold_requests || !self.backlog.is_empty() || self.broken.is_some()
+    }
+
+    /// Takes in what has arrived, at most what fits into `buffer`. Requests that are here already
+    /// come first.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        if !self.is_readable || self.has_received() {
+            return Received::Bytes(0);
+        }
+        if self.session.is_trusted() {
+            return self.read(buffer);
+        }
+        let room = UNAUTHENTICATED_BYTES_MAX.saturating_sub(self.received.len());
+        if room == 0 {
+            return Received::Bytes(0);
+        }
+        let room = room.min(buffer.len());
+        self.read(&mut buffer[..room])
+    }
+
+    /// The same while the client waits for something: only to notice that it leaves.
+    pub(crate) fn receive_waiting(&mut self, buffer: &mut [u8]) -> Received {
+        let room = WAITING_BYTES_MAX.saturating_sub(self.received.len());
+        let room = room.min(buffer.len());
+        self.may_hold_requests = true;
+        let mut count = 0;
+        while self.is_readable && count < room {
+            match self.read(&mut buffer[count..room]) {
+                Received::Bytes(more) => count += more,
+                Received::End => return Received::End,
+            }
+        }
+        Received::Bytes(count)
+    }
+
+    /// A read that does not fill the buffer has emptied the stream; if more comes, a new event says so.
+    fn read(&mut self, buffer: &mut [u8]) -> Received {
+        match self.stream.receive(buffer) {
+            Ok(0) | Err(StreamError::Broken) => Received::End,
+            Ok(count) => {
+                self.is_readable = self.is_ending || count == buffer.len();
+                if !self.session.is_trusted() {
+                    // A buffer that doubles would take more than such a client may cost.
+                    self.received.reserve_exact(count);
+                }
+                self.received.extend_from_slice(&buffer[..count]);
+                (self.may_hold_requests, self.was_heard) = (true, true);
+                Received::Bytes(count)
+            }
+            Err(StreamError::WouldBlock) => {
+                self.is_readable = false;
+                Received::Bytes(0)
+            }
+        }
+    }
+
+    /// Whether the client has sent anything since the last call.
+    pub(crate) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.was_heard)
+    }
+
+    /// Finds complete requests, up to the bound of one iteration. None is looked for while others are left.
+    pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) {
+        if !self.backlog.is_empty() {
+            requests.extend(std::mem::take(&mut self.backlog));
+            return;
+        }
+        if self.broken.is_some() {
+            return;
+        }
+        // AUTH changes the limits of what follows it.
+        let limit = if self.session.is_trusted() {
+            REQUESTS_PER_ITERATION
+        } else {
+            1
+        };
+        let mut found = 0;
+        while found < limit {
+            match self.parser.next_request(&mut self.received) {
+                Ok(Some(request)) => requests.push(request),
+                Ok(None) if self.is_full() => {
+                    self.broken = Some(ProtocolError::TooBigRequest);
+                    break;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.broken = Some(error);
+                    break;
+                }
+            }
+            found += 1;
+        }
+        self.may_hold_requests = found == limit;
+    }
+
+    /// Whether it has sent as much before the password as it may, and no request is complete.
+    fn is_full(&self) -> bool {
+        !self.session.is_trusted()
+            && self.parser.partial_bytes(&self.received) >= UNAUTHENTICATED_BYTES_MAX
+    }
+
+    /// Leaves requests that were collected, and that its worker cannot execute now, for the next iteration.
+    pub(crate) fn postpone(&mut self, requests: impl Iterator<Item = Request>) {
+        self.backlog.extend(requests);
+        // The end of what the client sends is found again.
+        self.then = Next::Read;
+    }
+
+    /// Tells the batch the first key of one of its requests, to be prefetched.
+    pub(crate) fn note_key(&self, request: &Request, batch: &mut Batch<'_>) {
+        if !self.session.is_trusted() {
+            return;
+        }
+        batch.note_key(&self.session, |index| {
+            request.argument(index, &self.received)
+        });
+    }
+
+    /// Executes requests in order, until one says that nothing may follow it. What is left waits for
+    /// the next iteration.
+    pub(crate) fn execute(
+        &mut self,
+        requests: impl Iterator<Item = Request>,
+        batch: &mut Batch<'_>,
+    ) {
+        for request in requests {
+            if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_ITERATION {
+                self.backlog.push_back(request);
+                continue;
+            }
+            let arguments = request.arguments(&self.received);
+            let (session, wait) = (&mut self.session, &mut self.wait);
+            let start = self.replies.len();
+            self.then = batch.execute(session, &arguments, wait, &mut self.replies);
+            if self.then == Next::LacksSegment {
+                drop(arguments);
+                self.backlog.push_back(request);
+                continue;
+            }
+            self.stream.note_executed(&arguments, &self.replies, start);
+            if self.session.take_limits_changed() {
+                self.parser.set_limits(self.session.limits());
+            }
+        }
+        if !self.backlog.is_empty() {
+            return;
+        }
+        if self.then == Next::Read
+            && let Some(error) = self.broken.take()
+        {
+            error.write_reply(self.replies.owned());
+            self.told_error = Some(error);
+            self.then = Next::Close;
+        }
+        self.forget_consumed();
+    }
+
+    fn forget_consumed(&mut self) {
+        let consumed = self.parser.take_consumed();
+        if consumed > 0 {
+            self.request_began_ns = None;
+        }
+        if consumed == self.received.len() {
+            self.received.clear();
+            self.received.shrink_to(IDLE_BYTES_MAX);
+        } else if consumed > 0 {
+            self.received.drain(..consumed);
+            // The beginning of a short request must not keep the memory of a long one.
+            if self.received.capacity() > KEPT_BYTES_MAX {
+                self.received.shrink_to(KEPT_BYTES_MAX);
+            }
+        }
+    }
+
+    /// Whether a request has begun and waits for the rest of it.
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.received.is_empty() && !self.has_received()
+    }
+
+    /// Notes when such a request began, unless it did before.
+    pub(crate) fn note_partial(&mut self, now_ns: u64) {
+        self.request_began_ns.get_or_insert(now_ns);
+    }
+
+    /// Gives such a request its whole time again: until now the client waited for this node.
+    pub(crate) fn renew_partial(&mut self, now_ns: impl FnOnce() -> u64) {
+        if self.request_began_ns.is_some() {
+            self.request_began_ns = Some(now_ns());
+        }
+    }
+
+    /// Notes that the stream did not take all there is, and whether it took anything.
+    pub(crate) fn note_unsent(&mut self, has_taken: bool, now_ns: impl FnOnce() -> u64) {
+        if has_taken || !matches!(self.stage, Stage::Sending) {
+            self.sending_since_ns = now_ns();
+        }
+        self.stage = Stage::Sending;
+    }
+
+    /// What the limits have to know.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            activity: match self.stage {
+                // What has arrived is executed first.
+                Stage::Reading if self.is_queued => Activity::Busy,
+                Stage::Reading => Activity::Reading,
+                Stage::Sending => Activity::Sending {
+                    since_ns: self.sending_since_ns,
+                },
+                Stage::Held | Stage::Blocked | Stage::LacksSegment | Stage::Closed => {
+                    Activity::Busy
+                }
+            },
+            unauthenticated_since_ns: self.session.unauthenticated_since_ns(),
+            active_ns: self.session.client.active_raw_ns(),
+            request_began_ns: self.request_began_ns,
+            output_bytes: self.replies.len(),
+        }
+    }
+
+    /// How many bytes of replies have not left.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// What it holds now, to be counted. What an idle connection keeps does not.
+    pub(crate) fn held(&self) -> Held {
+        let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
+        let (mut input_bytes, mut output_bytes) = (0, 0);
+        if !is_idle {
+            let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
+                + self.backlog.capacity() * size_of::<Request>();
+            input_bytes = self.received.capacity() + self.parser.memory() + requests;
+            if self.has_replies() {
+                output_bytes = self.replies.memory();
+            }
+        }
+        let mut unauthenticated_bytes = 0;
+        if !self.session.is_trusted() {
+            let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();
+            unauthenticated_bytes = CLIENT_BYTES + buffers;
+        }
+        Held {
+            input_bytes,
+            output_bytes,
+            unauthenticated_bytes,
+        }
+    }
+
+    /// Why the node closes it, if bytes that are no request are why.
+    pub(crate) fn told_error(&self) -> Option<&ProtocolError> {
+        self.told_error.as_ref()
+    }
+
+    /// Answers what the client waited for.
+    pub(crate) fn answer(&mut self, answer: &quorlock_engine::Reply) {
+        reply::write(&mut self.replies, answer, self.session.protocol());
+        self.wait = Wait::default();
+    }
+
+    /// Whether replies are here.
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// Sends `error` instead of the replies, and nothing after it.
+    pub(crate) fn withhold(&mut self, error: &[u8]) {
+        self.replies.clear(IDLE_BYTES_MAX);
+        self.replies.owned().extend_from_slice(error);
+        self.then = Next::Close;
+    }
+
+    /// Sends as many of the replies as the stream takes; adds their bytes to `sent`.
+    pub(crate) fn send(&mut self, sent: &mut u64) -> Sent {
+        let mut left = SEND_BYTES_PER_ITERATION;
+        while !self.replies.is_empty() {
+            if left == 0 {
+                return Sent::Enough;
+            }
+            match send_once(&mut self.stream, &self.replies, left) {
+                Ok(count) => {
+                    self.replies.advance(count);
+                    left -= count;
+                    *sent += count as u64;
+                }
+                Err(StreamError::WouldBlock) => return Sent::Partly,
+                Err(StreamError::Broken) => return Sent::Broken,
+            }
+        }
+        self.replies.clear(IDLE_BYTES_MAX);
+        self.wait = Wait::default();
+        Sent::All
+    }
+
+    /// What comes after an iteration of which no reply is left; the connection goes on reading
+    /// afterwards, unless it is closed.
+    pub(crate) fn take_next(&mut self) -> Next {
+        std::mem::replace(&mut self.then, Next::Read)
+    }
+}
+
+/// One call for as much as the stream takes at once, at most `bytes_max`.
+fn send_once<S: Stream>(
+    stream: &mut S,
+    output: &Output,
+    bytes_max: usize,
+) -> Result<usize, StreamError> {
+    if let Some(bytes) = output.single_run() {
+        return stream.send(&bytes[..bytes.len().min(bytes_max)]);
+    }
+    let mut left = bytes_max;
+    let runs: SmallVec<[IoSlice<'_>; RUNS_PER_SEND]> = output
+        .runs()
+        .take(RUNS_PER_SEND)
+        .map_while(|run| {
+            let part = &run[..run.len().min(left)];
+            left -= part.len();
+            (!part.is_empty()).then(|| IoSlice::new(part))
+        })
+        .collect();
+    stream.send_vectored(&runs)
+}
+
+/// A client that waits is not read further than this; the rest stays with its kernel.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
+
+/// A client that has not authenticated is not read further than this either: the longest request it
+/// may send, and the longest line behind it that could be one of its headers, fit.
+const UNAUTHENTICATED_BYTES_MAX: usize = 11 * 1024;
+
+/// The memory for requests that a connection may keep while one of them has only begun: so much is
+/// read at once.
+const KEPT_BYTES_MAX: usize = 128 * 1024;
+
+/// An iteration ends here, so that one deep pipeline does not starve its neighbours.
+const REQUESTS_PER_ITERATION: usize = 1024;
+const REPLY_BYTES_PER_ITERATION: usize = 256 * 1024;
+
+/// One iteration sends at most so much to one client.
+const SEND_BYTES_PER_ITERATION: usize = 1024 * 1024;
+
+/// What a connection may keep between iterations.
+const IDLE_BYTES_MAX: usize = 1024;
+
+/// Long values are sent without being copied together, so many runs of bytes in one system call.
+const RUNS_PER_SEND: usize = 64;

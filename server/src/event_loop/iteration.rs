@@ -1,0 +1,209 @@
+//! One iteration of a worker: what has arrived on all connections that are ready, executed together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slab::Slab;
+
+use crate::core::state::NodeState;
+use crate::event_loop::connection::{Connection, Received};
+use crate::event_loop::stream::Stream;
+use crate::protocol::Request;
+use crate::session::{Batch, Next};
+
+/// The connections of the next iteration, and the room that iterations share.
+pub(crate) struct Iteration {
+    slots: Vec<usize>,
+    /// So many of the first have been read and could not be executed in the last iteration.
+    postponed: usize,
+    spare: Vec<usize>,
+    buffer: Vec<u8>,
+    requests: Vec<Request>,
+    /// How many of the requests are each connection's.
+    counts: Vec<usize>,
+}
+
+impl Default for Iteration {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            postponed: 0,
+            spare: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+            requests: Vec::new(),
+            counts: Vec::new(),
+        }
+    }
+}
+
+impl Iteration {
+    /// Lets a connection take part in the next iteration.
+    pub(crate) fn queue<S: Stream>(&mut self, slot: usize, connection: &mut Connection<S>) {
+        if !std::mem::replace(&mut connection.is_queued, true) {
+            self.slots.push(slot);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Takes in what a client sends that waits.
+    pub(crate) fn receive_waiting<S: Stream>(
+        &mut self,
+        node: &NodeState,
+        connection: &mut Connection<S>,
+    ) -> Received {
+        let received = connection.receive_waiting(&mut self.buffer);
+        if let Received::Bytes(count) = received {
+            let counter = &node.statistics.bytes_in;
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        received
+    }
+
+    /// Runs the iteration; reiterations whose it was. Replies stay with the connections.
+    pub(crate) fn run<S: Stream>(
+        &mut self,
+        node: &Arc<NodeState>,
+        connections: &mut Slab<Connection<S>>,
+    ) -> Vec<usize> {
+        let mut slots = std::mem::replace(&mut self.slots, std::mem::take(&mut self.spare));
+        let received = self.receive(&slots, node, connections);
+        let executed = self.execute(&slots[..received], node, connections);
+        self.postponed = received - executed;
+        for &slot in &slots[executed..received] {
+            connections[slot].is_queued = true;
+        }
+        // Those that have been read come first, so that their memory is needed no longer than it must.
+        self.slots.extend(slots.drain(executed..));
+        slots
+    }
+
+    /// Those that this iteration, just run, has read but could not execute.
+    pub(crate) fn postponed(&self) -> &[usize] {
+        &self.slots[..self.postponed]
+    }
+
+    /// Takes a connection that is closed out of the next iteration.
+    pub(crate) fn forget(&mut self, slot: usize) {
+        self.slots.retain(|queued| *queued != slot);
+    }
+
+    /// Takes the list back, for the iteration after the next.
+    pub(crate) fn give_back(&mut self, mut slots: Vec<usize>) {
+        slots.clear();
+        self.spare = slots;
+    }
+
+    /// Reads; reiterations how many of the connections took part. What many of them send at once is taken
+    /// in over several iterations, so that memory can be counted between them. What they hold that an
+    /// earlier iteration has read counts like what this one reads.
+    fn receive<S: Stream>(
+        &mut self,
+        slots: &[usize],
+        node: &NodeState,
+        connections: &mut Slab<Connection<S>>,
+    ) -> usize {
+        let (mut bytes, mut waiting_bytes, mut count) = (0, 0, 0);
+        for &slot in slots {
+            if bytes + waiting_bytes >= READ_BYTES_PER_ITERATION {
+                break;
+            }
+            count += 1;
+            let connection = &mut connections[slot];
+            connection.is_queued = false;
+            if connection.has_received() {
+                waiting_bytes += connection.held().input_bytes as u64;
+                continue;
+            }
+            match connection.receive(&mut self.buffer) {
+                Received::Bytes(more) => bytes += more as u64,
+                // Everything it asked for before has been answered.
+                Received::End => connection.then = Next::Close,
+            }
+        }
+        let counter = &node.statistics.bytes_in;
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        count
+    }
+
+    /// Executes, group by group, so that many deep pipelines at once cost bounded memory; reiterations for
+    /// how many of the connections. The rest has to wait until the replies of these have left or were
+    /// counted.
+    fn execute<S: Stream>(
+        &mut self,
+        mut slots: &[usize],
+        node: &Arc<NodeState>,
+        connections: &mut Slab<Connection<S>>,
+    ) -> usize {
+        let mut batch = Batch::new(node);
+        let (mut reply_bytes, mut count) = (0, 0);
+        while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
+            self.collect(slots, connections);
+            let (group, rest) = slots.split_at(self.counts.len());
+            self.prefetch(group, connections, &mut batch);
+            let mut requests = self.requests.drain(..);
+            for (&slot, of_this) in group.iter().zip(self.counts.drain(..)) {
+                let connection = &mut connections[slot];
+                let requests = requests.by_ref().take(of_this);
+                if reply_bytes >= REPLY_BYTES_PER_ITERATION {
+                    connection.postpone(requests);
+                    continue;
+                }
+                count += 1;
+                connection.execute(requests, &mut batch);
+                reply_bytes += connection.output_bytes();
+                if connection.take_heard() {
+                    connection.session.client.touch(batch.raw_ns());
+                }
+                if connection.is_partial() {
+                    connection.note_partial(batch.raw_ns());
+                }
+                batch.yield_engine();
+            }
+            slots = rest;
+        }
+        count
+    }
+
+    /// Finds the requests of the first connections, of one at least.
+    fn collect<S: Stream>(&mut self, slots: &[usize], connections: &mut Slab<Connection<S>>) {
+        for &slot in slots {
+            if self.requests.len() >= REQUESTS_PER_GROUP {
+                return;
+            }
+            let before = self.requests.len();
+            connections[slot].collect(&mut self.requests);
+            self.counts.push(self.requests.len() - before);
+        }
+    }
+
+    /// Prefetches the keys of several connections at once.
+    fn prefetch<S: Stream>(
+        &self,
+        group: &[usize],
+        connections: &Slab<Connection<S>>,
+        batch: &mut Batch<'_>,
+    ) {
+        if group.len() < 2 {
+            return;
+        }
+        let mut requests = self.requests.iter();
+        for (&slot, &count) in group.iter().zip(&self.counts) {
+            for request in requests.by_ref().take(count) {
+                connections[slot].note_key(request, batch);
+            }
+        }
+        batch.prefetch();
+    }
+}
+
+/// A connection adds at most one iteration's requests to this.
+const REQUESTS_PER_GROUP: usize = 1024;
+/// One read takes at most this much.
+const READ_BYTES: usize = 64 * 1024;
+/// An iteration takes in no more than this and one read.
+const READ_BYTES_PER_ITERATION: u64 = 8 * 1024 * 1024;
+/// An iteration makes no more replies than this and those of one connection.
+const REPLY_BYTES_PER_ITERATION: usize = 16 * 1024 * 1024;

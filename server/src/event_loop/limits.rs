@@ -1,0 +1,351 @@
+//! The limits of one connection as rules: what is known of it goes in, a reason to close it comes out.
+//!
+//! Nothing here reads a clock or a socket. Times are readings of the raw clock in nanoseconds. What
+//! all connections together may hold is decided in `event_loop/memory.rs`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::config::{Config, OutputLimit};
+
+/// The limits in force.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionLimits {
+    idle: Option<Duration>,
+    authentication: Duration,
+    request: Option<Duration>,
+    send: Option<Duration>,
+    output: OutputLimit,
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// The client is to send something.
+    Reading,
+    /// The node is to do something: execute, sync, wait until a client's wait is over.
+    Busy,
+    /// The client is to take replies; the socket last took a byte then, or had all until then.
+    Sending {
+        /// See above.
+        since_ns: u64,
+    },
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) activity: Activity,
+    /// When a client that has not sent the password connected, or gave up what it had by RESET.
+    pub(crate) unauthenticated_since_ns: Option<u64>,
+    /// When the client last sent something, or took the rest of its replies.
+    pub(crate) active_ns: u64,
+    /// When the first byte of a request came that is not complete.
+    pub(crate) request_began_ns: Option<u64>,
+    /// Bytes of replies that have not left, those that wait for the log included.
+    pub(crate) output_bytes: usize,
+}
+
+/// Since when a connection has more output than its soft limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OverSoftLimit {
+    since_ns: Option<u64>,
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It was silent for longer than `timeout`.
+    Idle,
+    /// It did not send the password in time.
+    Authentication,
+    /// A request was not complete in time.
+    Request,
+    /// It took none of its replies for too long.
+    Send,
+    /// Its output reached the hard limit.
+    OutputHard(usize),
+    /// Its output was over the soft limit for too long.
+    OutputSoft(usize),
+    /// It held the most when all clients together held too much.
+    ClientMemory(usize),
+    /// It was the oldest when those that have not authenticated together held too much.
+    UnauthenticatedMemory,
+    /// It was the oldest that has not authenticated when `maxclients` was reached.
+    MakesRoom,
+}
+
+impl ConnectionLimits {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            idle: config.timeout,
+            authentication: config.authentication_timeout,
+            request: config.request_timeout,
+            send: config.send_timeout,
+            output: config.client_output_buffer_limit.normal,
+        }
+    }
+
+    /// Whether even a connection that waits for its next request may have to go.
+    pub(crate) fn has_idle_timeout(&self) -> bool {
+        self.idle.is_some()
+    }
+
+    /// Why the connection has to go now, if it has to.
+    pub(crate) fn verdict(
+        &self,
+        now_ns: u64,
+        facts: &Facts,
+        over: &mut OverSoftLimit,
+    ) -> Option<Reason> {
+        let is_over = |since_ns: u64, limit: Duration| passed(now_ns, since_ns) >= limit;
+        // Absolute: nothing that a client sends before the password gains it time.
+        if let Some(since_ns) = facts.unauthenticated_since_ns
+            && is_over(since_ns, self.authentication)
+        {
+            return Some(Reason::Authentication);
+        }
+        if let Some(reason) = self.output_verdict(now_ns, facts.output_bytes, over) {
+            return Some(reason);
+        }
+        match facts.activity {
+            Activity::Busy => None,
+            Activity::Sending { since_ns } => self
+                .send
+                .is_some_and(|limit| is_over(since_ns, limit))
+                .then_some(Reason::Send),
+            Activity::Reading => {
+                let is_slow = |began_ns| self.request.is_some_and(|limit| is_over(began_ns, limit));
+                if facts.request_began_ns.is_some_and(is_slow) {
+                    return Some(Reason::Request);
+                }
+                let is_idle = self
+                    .idle
+                    .is_some_and(|limit| passed(now_ns, facts.active_ns) > limit);
+                is_idle.then_some(Reason::Idle)
+            }
+        }
+    }
+
+    /// The part of it about output, for a connection whose output has just grown.
+    pub(crate) fn output_verdict(
+        &self,
+        now_ns: u64,
+        output_bytes: usize,
+        over: &mut OverSoftLimit,
+    ) -> Option<Reason> {
+        let OutputLimit {
+            hard_bytes,
+            soft_bytes,
+            soft,
+        } = self.output;
+        let reaches = |limit_bytes: u64| limit_bytes > 0 && output_bytes as u64 >= limit_bytes;
+        if reaches(hard_bytes) {
+            return Some(Reason::OutputHard(output_bytes));
+        }
+        if !reaches(soft_bytes) {
+            *over = OverSoftLimit::default();
+            return None;
+        }
+        let since_ns = *over.since_ns.get_or_insert(now_ns);
+        (passed(now_ns, since_ns) >= soft).then_some(Reason::OutputSoft(output_bytes))
+    }
+
+    /// So much output needs no look at its limits.
+    pub(crate) fn unlimited_output_bytes(&self) -> usize {
+        let limits = [self.output.hard_bytes, self.output.soft_bytes];
+        let least = limits.into_iter().filter(|limit| *limit > 0).min();
+        least.map_or(usize::MAX, |least| {
+            usize::try_from(least - 1).unwrap_or(usize::MAX)
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => formatter.write_str("it was idle for longer than timeout allows"),
+            Self::Authentication => {
+                formatter.write_str("it did not send the password within authentication-timeout")
+            }
+            Self::Request => {
+                formatter.write_str("a request was not complete within request-timeout")
+            }
+            Self::Send => formatter.write_str("it took none of its replies for send-timeout"),
+            Self::OutputHard(bytes) => write!(
+                formatter,
+                "{bytes} bytes of replies wait, the hard limit of client-output-buffer-limit"
+            ),
+            Self::OutputSoft(bytes) => write!(
+                formatter,
+                "{bytes} bytes of replies wait, over the soft limit of client-output-buffer-limit \
+                 for too long"
+            ),
+            Self::ClientMemory(bytes) => write!(
+                formatter,
+                "it held the most, {bytes} bytes, when the buffers of all clients reached \
+                 maxmemory-clients"
+            ),
+            Self::UnauthenticatedMemory => formatter.write_str(
+                "it was the oldest that had not authenticated when those together held too much",
+            ),
+            Self::MakesRoom => formatter.write_str(
+                "it was the oldest that had not authenticated when maxclients was reached",
+            ),
+        }
+    }
+}
+
+fn passed(now_ns: u64, since_ns: u64) -> Duration {
+    Duration::from_nanos(now_ns.saturating_sub(since_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn limits(directives: &[(&str, &str)]) -> ConnectionLimits {
+        let mut config = Config::default();
+        for (name, value) in directives {
+            config.set(name, &[value]).unwrap();
+        }
+        ConnectionLimits::new(&config)
+    }
+
+    /// Idle since ever, authenticated, nothing here.
+    const QUIET: Facts = Facts {
+        activity: Activity::Reading,
+        unauthenticated_since_ns: None,
+        active_ns: 0,
+        request_began_ns: None,
+        output_bytes: 0,
+    };
+
+    fn verdict(limits: &ConnectionLimits, now_ns: u64, facts: Facts) -> Option<Reason> {
+        limits.verdict(now_ns, &facts, &mut OverSoftLimit::default())
+    }
+
+    #[test]
+    fn a_pool_may_be_idle_without_end() {
+        assert_eq!(verdict(&limits(&[]), u64::MAX, QUIET), None);
+        let busy = Facts {
+            activity: Activity::Busy,
+            request_began_ns: Some(0),
+            ..QUIET
+        };
+        assert_eq!(verdict(&limits(&[("timeout", "1")]), u64::MAX, busy), None);
+    }
+
+    #[test]
+    fn idle_time_counts_from_the_last_byte() {
+        let limits = limits(&[("timeout", "10")]);
+        let facts = Facts {
+            active_ns: 5 * SECOND,
+            ..QUIET
+        };
+        assert_eq!(verdict(&limits, 15 * SECOND, facts), None);
+        assert_eq!(verdict(&limits, 15 * SECOND + 1, facts), Some(Reason::Idle));
+    }
+
+    #[test]
+    fn bytes_before_the_password_gain_no_time() {
+        let limits = limits(&[("authentication-timeout", "10s"), ("timeout", "0")]);
+        for activity in [
+            Activity::Reading,
+            Activity::Busy,
+            Activity::Sending {
+                since_ns: 15 * SECOND,
+            },
+        ] {
+            let facts = Facts {
+                activity,
+                unauthenticated_since_ns: Some(5 * SECOND),
+                active_ns: 15 * SECOND,
+                ..QUIET
+            };
+            assert_eq!(verdict(&limits, 15 * SECOND - 1, facts), None);
+            assert_eq!(
+                verdict(&limits, 15 * SECOND, facts),
+                Some(Reason::Authentication)
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_request_gain_it_no_time() {
+        let limits = limits(&[("request-timeout", "10s")]);
+        let facts = Facts {
+            active_ns: 15 * SECOND,
+            request_began_ns: Some(5 * SECOND),
+            ..QUIET
+        };
+        assert_eq!(verdict(&limits, 15 * SECOND - 1, facts), None);
+        assert_eq!(verdict(&limits, 15 * SECOND, facts), Some(Reason::Request));
+        let busy = Facts {
+            activity: Activity::Busy,
+            ..facts
+        };
+        assert_eq!(verdict(&limits, 15 * SECOND, busy), None);
+        let endless = self::limits(&[("request-timeout", "0")]);
+        assert_eq!(verdict(&endless, u64::MAX, facts), None);
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_goes_however_little_it_holds() {
+        let limits = limits(&[("send-timeout", "10s")]);
+        let facts = Facts {
+            activity: Activity::Sending {
+                since_ns: 5 * SECOND,
+            },
+            output_bytes: 1,
+            ..QUIET
+        };
+        assert_eq!(verdict(&limits, 15 * SECOND - 1, facts), None);
+        assert_eq!(verdict(&limits, 15 * SECOND, facts), Some(Reason::Send));
+        let patient = self::limits(&[("send-timeout", "0")]);
+        assert_eq!(verdict(&patient, u64::MAX, facts), None);
+    }
+
+    #[test]
+    fn the_hard_limit_closes_at_once_and_the_soft_one_after_its_time() {
+        let limits = limits(&[("client-output-buffer-limit", "normal 100 10 5")]);
+        assert_eq!(limits.unlimited_output_bytes(), 9);
+        let mut over = OverSoftLimit::default();
+        let mut at = |now_ns, bytes| limits.output_verdict(now_ns, bytes, &mut over);
+        assert_eq!(at(0, 9), None);
+        assert_eq!(at(0, 99), None);
+        assert_eq!(at(0, 100), Some(Reason::OutputHard(100)));
+        assert_eq!(at(5 * SECOND - 1, 10), None);
+        assert_eq!(at(5 * SECOND, 10), Some(Reason::OutputSoft(10)));
+        assert_eq!(at(5 * SECOND, 9), None, "it has read");
+        assert_eq!(at(6 * SECOND, 10), None, "the time begins again");
+        assert_eq!(at(11 * SECOND, 10), Some(Reason::OutputSoft(10)));
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let none = limits(&[("client-output-buffer-limit", "normal 0 0 0")]);
+        assert_eq!(none.unlimited_output_bytes(), usize::MAX);
+        let mut over = OverSoftLimit::default();
+        assert_eq!(none.output_verdict(0, usize::MAX, &mut over), None);
+        assert_eq!(over, OverSoftLimit::default());
+        let hard = limits(&[("client-output-buffer-limit", "normal 7 0 0")]);
+        assert_eq!(hard.unlimited_output_bytes(), 6);
+        assert_eq!(hard.output_verdict(u64::MAX, 6, &mut over), None);
+    }
+
+    #[test]
+    fn replies_that_wait_for_the_log_count() {
+        let limits = limits(&[("client-output-buffer-limit", "normal 100 0 0")]);
+        let facts = Facts {
+            activity: Activity::Busy,
+            output_bytes: 100,
+            ..QUIET
+        };
+        assert_eq!(verdict(&limits, 0, facts), Some(Reason::OutputHard(100)));
+    }
+}

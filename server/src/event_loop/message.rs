@@ -1,0 +1,44 @@
+//! What an event loop is told, and what it asks of others.
+//!
+//! Threads and the simulation bring the one and carry out the other, each in its own way.
+
+use std::sync::Arc;
+
+use crate::core::clients::Client;
+use crate::session::Blocked;
+
+/// What an event loop is told by others than its streams.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// What this client waited for is over.
+    Unblocked {
+        connection: usize,
+        client_id: u64,
+        blocked: Blocked,
+    },
+    /// The sync that was asked for has ended, in one way or the other.
+    Synced,
+    /// The same for a segment.
+    SegmentMade,
+    /// Close this client if it has not authenticated, so that another one can be served.
+    MakeRoom(Arc<Client>),
+    /// The log is as durable as it gets: let the replies leave, then end.
+    Stop,
+}
+
+/// What an event loop asks of others, to be answered by a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Task {
+    /// Sync what is written, beside this loop: [`Message::Synced`].
+    Sync,
+    /// Make the next segment, or find that there is no room for it: [`Message::SegmentMade`].
+    MakeSegment,
+    /// Say when this is over: [`Message::Unblocked`].
+    Wait {
+        connection: usize,
+        client_id: u64,
+        blocked: Blocked,
+    },
+    /// This client has gone: nobody waits with it any more.
+    StopWaiting { client_id: u64 },
+}

@@ -1,0 +1,191 @@
+//! A client's connection in memory: what it has sent, what the node has sent to it, and how much of that it takes.
+//!
+//! Invariant: a stream tells that it is ready as the poll of a real socket does, once for each change.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::event_loop::stream::{Stream, StreamError};
+use crate::protocol::Output;
+
+/// Learns what happens on a connection at the moment it does.
+pub trait Observer: Send + Sync {
+    /// The node has executed a request; no reply where the client is blocked.
+    fn executed(&self, _arguments: &[&[u8]], _reply: &[u8]) {}
+
+    /// These bytes are about to leave the node: from here on the client may know them.
+    fn sent(&self, _bytes: &[u8]) {}
+}
+
+/// The client's end.
+#[derive(Clone)]
+pub(crate) struct Pipe(Arc<Mutex<State>>);
+
+/// The node's end.
+pub(crate) struct PipeStream(Pipe);
+
+struct State {
+    to_node: VecDeque<u8>,
+    /// The client sends no more.
+    is_ended: bool,
+    /// The client has gone.
+    is_reset: bool,
+    to_client: Vec<u8>,
+    /// So many bytes more are taken before the client reads again.
+    room: usize,
+    /// At most so many bytes are moved by one call.
+    call_bytes_max: usize,
+    is_readable: bool,
+    is_writable: bool,
+    /// The node has closed it.
+    is_closed: bool,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// What the poll would tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readiness {
+    pub(crate) is_readable: bool,
+    pub(crate) is_ending: bool,
+}
+
+impl Pipe {
+    /// A connection of which each call moves at most so many bytes.
+    pub(crate) fn new(call_bytes_max: usize, observer: Option<Arc<dyn Observer>>) -> Pipe {
+        Pipe(Arc::new(Mutex::new(State {
+            to_node: VecDeque::new(),
+            is_ended: false,
+            is_reset: false,
+            to_client: Vec::new(),
+            room: usize::MAX,
+            call_bytes_max: call_bytes_max.max(1),
+            is_readable: false,
+            is_writable: false,
+            is_closed: false,
+            observer,
+        })))
+    }
+
+    pub(crate) fn stream(&self) -> PipeStream {
+        PipeStream(self.clone())
+    }
+
+    /// The client sends.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        state.to_node.extend(bytes);
+        state.is_readable = true;
+    }
+
+    /// The client sends no more, and may still read.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        (state.is_ended, state.is_readable) = (true, true);
+    }
+
+    /// The client goes, with whatever it has not read.
+    pub(crate) fn reset(&self) {
+        let mut state = self.state();
+        (state.is_reset, state.is_readable) = (true, true);
+    }
+
+    /// So many bytes more are taken from here on.
+    pub(crate) fn set_room(&self, bytes: usize) {
+        let mut state = self.state();
+        (state.room, state.is_writable) = (bytes, bytes > 0);
+    }
+
+    /// What has come from the node since the last call.
+    pub(crate) fn take_received(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().to_client)
+    }
+
+    /// Whether the node has closed it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// What has changed since the last call.
+    pub(crate) fn take_readiness(&self) -> Option<Readiness> {
+        let mut state = self.state();
+        let is_readable = std::mem::take(&mut state.is_readable);
+        let is_writable = std::mem::take(&mut state.is_writable);
+        (is_readable || is_writable).then_some(Readiness {
+            is_readable,
+            is_ending: is_readable && (state.is_ended || state.is_reset),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no holder of a pipe can panic")
+    }
+
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.state().observer.clone()
+    }
+}
+
+impl Stream for PipeStream {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
+        let mut state = self.0.state();
+        if state.is_reset {
+            return Err(StreamError::Broken);
+        }
+        if state.to_node.is_empty() {
+            return if state.is_ended {
+                Ok(0)
+            } else {
+                Err(StreamError::WouldBlock)
+            };
+        }
+        let count = buffer
+            .len()
+            .min(state.call_bytes_max)
+            .min(state.to_node.len());
+        for (byte, sent) in buffer.iter_mut().zip(state.to_node.drain(..count)) {
+            *byte = sent;
+        }
+        // What a short read has left arrives a little later.
+        state.is_readable |= !state.to_node.is_empty();
+        Ok(count)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
+        let count = {
+            let state = self.0.state();
+            if state.is_reset {
+                return Err(StreamError::Broken);
+            }
+            bytes.len().min(state.call_bytes_max).min(state.room)
+        };
+        if count == 0 {
+            return Err(StreamError::WouldBlock);
+        }
+        if let Some(observer) = self.0.observer() {
+            observer.sent(&bytes[..count]);
+        }
+        let mut state = self.0.state();
+        state.to_client.extend_from_slice(&bytes[..count]);
+        state.room -= count;
+        Ok(count)
+    }
+
+    fn send_vectored(&mut self, runs: &[IoSlice<'_>]) -> Result<usize, StreamError> {
+        let bytes: Vec<u8> = runs.iter().flat_map(|run| run.iter().copied()).collect();
+        self.send(&bytes)
+    }
+
+    fn note_executed(&mut self, arguments: &[&[u8]], replies: &Output, start: usize) {
+        if let Some(observer) = self.0.observer() {
+            let replies: Vec<u8> = replies.runs().flatten().copied().collect();
+            observer.executed(arguments, &replies[start..]);
+        }
+    }
+}
+
+impl Drop for PipeStream {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+    }
+}

@@ -1,0 +1,193 @@
+//! Listening sockets, and handing connections to the workers in turn.
+//!
+//! One listener per address and no `SO_REUSEPORT`: a second process on the same port must fail.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::TcpListener;
+
+use crate::config::Bind;
+use crate::core::state::NodeState;
+use crate::event_loop::message::Message;
+use crate::runtime::inbox::{Handover, Inbox, Incoming};
+
+/// Binds one address; port 0 takes a free one.
+///
+/// # Errors
+/// When the address is taken or not this machine's.
+fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // Lets a restarted node have its port back while old connections linger in TIME_WAIT; it
+    // does not let two listeners share a port.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// An address that cannot be listened on.
+#[derive(Debug)]
+pub(crate) struct BindError {
+    pub(crate) address: SocketAddr,
+    /// What the system said.
+    pub(crate) reason: String,
+}
+
+/// Binds all addresses to one port; where it is 0 the first one finds a free one and the others take
+/// the same. An optional address that this machine does not have is left out.
+///
+/// # Errors
+/// The first address that cannot be listened on, and why.
+pub(crate) fn bind_all(
+    addresses: &[Bind],
+    mut port: u16,
+    backlog: u32,
+) -> Result<Vec<std::net::TcpListener>, BindError> {
+    let mut listeners: Vec<std::net::TcpListener> = Vec::new();
+    for address in addresses {
+        let wanted = SocketAddr::new(address.address, port);
+        match bind(wanted, backlog) {
+            Ok(bound) => {
+                port = bound.local_addr().map_or(port, |address| address.port());
+                listeners.push(bound);
+            }
+            Err(error) if address.is_optional && error.kind() != io::ErrorKind::AddrInUse => {}
+            Err(error) => {
+                return Err(BindError {
+                    address: wanted,
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+    Ok(listeners)
+}
+
+/// Whether clients on other machines cannot reach this address.
+pub(crate) fn is_local(address: &IpAddr) -> bool {
+    address.is_loopback()
+}
+
+/// Accepts for ever and deals the connections out to the workers in turn.
+pub(crate) async fn accept(
+    listener: std::net::TcpListener,
+    node: Arc<NodeState>,
+    workers: Vec<Inbox>,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let mut next = 0_usize;
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, peer)) => {
+                let Ok(stream) = stream.into_std() else {
+                    continue;
+                };
+                if is_foreign(&peer, &node) {
+                    refuse(&stream, &node, DENIED);
+                    continue;
+                }
+                stream
+            }
+            Err(error) => {
+                // Out of descriptors, or a client that left in the queue: both pass.
+                tracing::warn!("cannot accept a connection now: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if !has_room(&node, &workers).await {
+            refuse(&stream, &node, FULL);
+            continue;
+        }
+        next = next.wrapping_add(1) % workers.len();
+        let handover = match admit(stream, &node, next) {
+            Ok(handover) => handover,
+            Err(error) => {
+                tracing::info!("a client left before it was served: {error}");
+                continue;
+            }
+        };
+        if !workers[next].send(Incoming::Connection(handover)) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether another client can be served. At `maxclients` the oldest one that has not authenticated goes,
+/// so that connections that never do cannot keep out those that will. Whoever sends the password with
+/// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
+async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
+    let clients = &node.clients;
+    while clients.count() >= node.config.maxclients {
+        let Some(oldest) = clients.oldest_unauthenticated() else {
+            return false;
+        };
+        let worker = oldest.worker;
+        if !workers[worker].send(Incoming::Message(Message::MakeRoom(oldest))) {
+            return false;
+        }
+        clients.room.notified().await;
+    }
+    true
+}
+
+/// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
+fn admit(stream: std::net::TcpStream, node: &NodeState, worker: usize) -> io::Result<Handover> {
+    tune(&stream, node)?;
+    let addresses = (stream.peer_addr()?, stream.local_addr()?);
+    let now_raw_ns = node.clock.raw_ns();
+    let client = node.clients.add(addresses, now_raw_ns, worker);
+    if node.config.requirepass.is_some() {
+        node.clients.note_unauthenticated(&client);
+    }
+    Ok(Handover { stream, client })
+}
+
+fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    if let Some(every) = node.config.tcp_keepalive {
+        let third = (every / 3).max(Duration::from_secs(1));
+        let probes = TcpKeepalive::new()
+            .with_time(every)
+            .with_interval(third)
+            .with_retries(3);
+        socket.set_tcp_keepalive(&probes)?;
+    }
+    Ok(())
+}
+
+/// Protected mode: without a password only this machine may connect.
+fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
+    node.config.protected_mode
+        && node.config.requirepass.is_none()
+        && !is_local(&peer.ip().to_canonical())
+}
+
+fn refuse(mut stream: &std::net::TcpStream, node: &NodeState, why: &[u8]) {
+    node.statistics
+        .rejected
+        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    // The socket is non-blocking and new: the line fits or the client sees a close.
+    let _ = io::Write::write(&mut stream, why);
+}
+
+/// After a failed accept, so that being out of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
+const DENIED: &[u8] = b"-DENIED Quorlock runs in protected mode: no password is set, so only \
+    clients on this machine may connect. Set requirepass, or protected-mode no if the network is \
+    trusted, and restart the node\r\n";

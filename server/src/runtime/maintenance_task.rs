@@ -1,0 +1,179 @@
+//! Carries out what the maintenance asks for: on the node's thread, with timers and the log thread.
+
+use tokio::sync::oneshot;
+
+use crate::core::commit::Failure;
+use crate::core::log_queue::Job;
+use crate::core::maintenance::{Maintenance, News, Step, View, Wake, Work};
+use crate::core::report::StartReport;
+use crate::core::state::NodeState;
+
+/// Runs until the node is asked to stop.
+///
+/// # Errors
+/// When the log failed.
+pub(crate) async fn run(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
+    let mut stop = node.signals.stop.subscribe();
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|is_asked| *is_asked) => Ok(()),
+        outcome = live(node, maintenance) => outcome,
+    }
+}
+
+async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
+    loop {
+        let progress = node.commit.progress();
+        let step = node.next_step(maintenance)?;
+        match step.work {
+            Work::Sync => {
+                node.perform(Work::Write)?;
+                node.synced().await?;
+            }
+            Work::MakeSegment => node.segment_made().await?,
+            work @ (Work::None | Work::Write | Work::Commit) => node.perform(work)?,
+        }
+        node.conclude(&step);
+        match step.wake {
+            Wake::Soon => tokio::task::yield_now().await,
+            Wake::After(pause) => tokio::time::sleep(pause).await,
+            Wake::At { raw_ns, after_sync } => tokio::select! {
+                () = node.clock.pause_until(raw_ns) => {}
+                () = node.signals.activity.notified() => {}
+                () = progress, if after_sync => {}
+            },
+        }
+    }
+}
+
+impl NodeState {
+    /// Takes the next step of the maintenance.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) fn next_step(&self, maintenance: &mut Maintenance) -> Result<Step, Failure> {
+        self.statistics.sample_rate(self.clock.raw_ns());
+        let view = View {
+            clock: &*self.clock,
+            settings: &self.settings,
+            rewrites: &self.rewrites,
+            log: self.commit.size(),
+            synced: self.commit.synced(),
+        };
+        Ok(maintenance.next(&mut *self.lock()?, view))
+    }
+
+    /// Puts START on record, and SERVING where there is nothing to wait for.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) fn begin(&self, maintenance: &mut Maintenance) -> Result<(), Failure> {
+        let step = maintenance.start(&mut *self.lock()?, &*self.clock);
+        self.perform(step.work)?;
+        if maintenance.is_about_to_serve() {
+            let step = self.next_step(maintenance)?;
+            self.perform(step.work)?;
+            self.conclude(&step);
+        }
+        Ok(())
+    }
+
+    /// The orderly stop.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn shut_down(&self, maintenance: &mut Maintenance) -> Result<(), Failure> {
+        let step = maintenance.stop(&mut *self.lock()?, &*self.clock);
+        self.perform(step.work)
+    }
+
+    /// Waits until everything written so far is synced, without holding up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) async fn synced(&self) -> Result<(), Failure> {
+        let (done, finished) = oneshot::channel();
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_queue.send(Job::SyncNow(Box::new(done)));
+        self.done(finished).await
+    }
+
+    /// Waits until the log thread has made the segment ahead, or found that it cannot, without
+    /// holding up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) async fn segment_made(&self) -> Result<(), Failure> {
+        let (done, finished) = oneshot::channel();
+        // A receiver that is gone needs no answer.
+        let done = move || {
+            let _ = done.send(());
+        };
+        self.log_queue.send(Job::PrepareNow(Box::new(done)));
+        self.done(finished).await
+    }
+
+    async fn done(&self, finished: oneshot::Receiver<()>) -> Result<(), Failure> {
+        match (finished.await, self.commit.failure()) {
+            (Ok(()), None) => Ok(()),
+            (_, Some(failure)) => Err(failure.clone()),
+            (Err(_), None) => Err(self.commit.fail(&"the log thread ended")),
+        }
+    }
+
+    /// Does work on the log that holds up this thread.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub(crate) fn perform(&self, work: Work) -> Result<(), Failure> {
+        match work {
+            Work::None => return Ok(()),
+            Work::Write => self.log_writer.write(&self.executor)?,
+            Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
+            Work::MakeSegment => self.log_queue.send(Job::Prepare),
+        }
+        self.after_write();
+        Ok(())
+    }
+
+    /// What is left of a step once its work is done.
+    pub(crate) fn conclude(&self, step: &Step) {
+        if step.prepares {
+            self.log_queue.send(Job::Prepare);
+        }
+        if let Some(news) = step.news {
+            self.tell(news);
+        }
+    }
+
+    fn tell(&self, news: News) {
+        match news {
+            News::Serves { now, unlogged } => {
+                let id = self.shown_id();
+                StartReport::tell_of_unlogged(&id, unlogged.left_ns, unlogged.without_ttl);
+                self.facts.report.served(&id, now);
+                self.signals.serving.send_replace(true);
+            }
+            News::WallClockSet { off_by_us } => {
+                tell_of_wall(off_by_us, self.config.clock_drift_millionths);
+            }
+            News::NoRoomForCheckpoint => {
+                tracing::warn!("compaction was given up: the log has no room for it");
+            }
+        }
+    }
+}
+
+fn tell_of_wall(off_by_us: u64, drift_ppm: u32) {
+    let seconds = off_by_us / 1_000_000;
+    let until_there = off_by_us / u64::from(drift_ppm.max(1));
+    tracing::warn!(
+        "the wall clock was set: it is {seconds} s off what TIME shows. No lock and no delay \
+         changes. TIME follows within the drift bound and is there in about {until_there} s; until \
+         then EXAT, PXAT, EXPIREAT and PEXPIREAT mean another moment than the wall clock does. \
+         Relative TTLs are not concerned"
+    );
+}

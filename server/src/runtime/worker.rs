@@ -1,0 +1,211 @@
+//! A worker: one thread that waits for the sockets of its own connections and drives their event loop.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use rustix::fd::AsRawFd;
+use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::core::log_queue::Job;
+use crate::core::state::NodeState;
+use crate::event_loop::EventLoop;
+use crate::event_loop::coalescing::SLEEP;
+use crate::event_loop::message::{Message, Task};
+use crate::runtime::alarm::Alarm;
+use crate::runtime::inbox::{Handover, Inbox, Incoming};
+use crate::session::Blocked;
+
+/// One worker.
+pub(crate) struct Worker {
+    node: Arc<NodeState>,
+    poll: Poll,
+    inbox: Inbox,
+    incoming: Receiver<Incoming>,
+    event_loop: EventLoop<TcpStream>,
+    /// Where tasks run that wait with a client.
+    runtime: Handle,
+    /// Those tasks, by the client's id.
+    waiting: HashMap<u64, AbortHandle>,
+}
+
+impl Worker {
+    /// A worker that serves nobody yet.
+    ///
+    /// # Errors
+    /// When the system has no descriptors to give.
+    pub(crate) fn new(node: Arc<NodeState>, runtime: Handle) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let (inbox, incoming) = Inbox::new(poll.registry(), INBOX)?;
+        Ok(Self {
+            event_loop: EventLoop::new(Arc::clone(&node)),
+            node,
+            poll,
+            inbox,
+            incoming,
+            runtime,
+            waiting: HashMap::new(),
+        })
+    }
+
+    pub(crate) fn inbox(&self) -> Inbox {
+        self.inbox.clone()
+    }
+
+    /// Serves until it is told to stop, and then until the replies have left.
+    pub(crate) fn run(mut self) {
+        // Else the system adds up to 50 us to a sleep. Where it refuses this, sleeps are longer.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        let node = Arc::clone(&self.node);
+        let _alarm = Alarm::new(&node, "a worker");
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.event_loop.has_ended() {
+            if let Err(error) = self.step(&mut events) {
+                let failure = format!("a worker cannot poll its sockets: {error}");
+                self.node.fail(&self.node.commit.fail(&failure));
+                break;
+            }
+        }
+        self.event_loop.close_all();
+        self.carry_out_tasks();
+    }
+
+    /// Waits for something to do, and does it.
+    fn step(&mut self, events: &mut Events) -> io::Result<()> {
+        self.wait(events)?;
+        let mut has_incoming = false;
+        for event in &*events {
+            match event.token() {
+                INBOX => has_incoming = true,
+                Token(slot) => {
+                    let is_ending = event.is_read_closed() || event.is_error();
+                    self.event_loop
+                        .note_ready(slot, event.is_readable(), is_ending);
+                }
+            }
+        }
+        if has_incoming {
+            self.take_incoming();
+        }
+        self.event_loop.iterate();
+        self.carry_out_tasks();
+        Ok(())
+    }
+
+    /// Waits for events, where it coalesces wake-ups after a sleep; not while replies wait for the log.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let pause = self.event_loop.pause();
+        let may_sleep = pause != Some(Duration::ZERO) && self.event_loop.is_committed();
+        if may_sleep && self.event_loop.coalescing.is_worthwhile() {
+            self.poll(events, Some(Duration::ZERO))?;
+            if events.is_empty() {
+                sleep(SLEEP);
+                self.poll(events, Some(Duration::ZERO))?;
+                self.event_loop.coalescing.note_sleep(events.iter().count());
+            }
+            // The poll tells of each arrival once.
+            if !events.is_empty() {
+                return Ok(());
+            }
+        }
+        self.poll(events, pause)
+    }
+
+    fn poll(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, pause) {
+            // Then there are no events.
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_incoming(&mut self) {
+        while let Ok(incoming) = self.incoming.try_recv() {
+            match incoming {
+                Incoming::Connection(handover) => self.open(handover),
+                Incoming::Message(message) => {
+                    if let Message::Unblocked { client_id, .. } = message {
+                        self.waiting.remove(&client_id);
+                    }
+                    self.event_loop.receive(message);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, Handover { stream, client }: Handover) {
+        let registered = self.poll.registry().register(
+            &mut SourceFd(&stream.as_raw_fd()),
+            Token(self.event_loop.next_slot()),
+            Interest::READABLE | Interest::WRITABLE,
+        );
+        match registered {
+            Ok(()) => self.event_loop.open(stream, client),
+            Err(error) => {
+                tracing::warn!("cannot serve a client: {error}");
+                self.node.clients.remove(client.id);
+            }
+        }
+    }
+
+    fn carry_out_tasks(&mut self) {
+        for task in self.event_loop.take_tasks() {
+            let job = |message, job: fn(Box<dyn FnOnce() + Send>) -> Job| {
+                let told = self.inbox.told_on_drop(message);
+                self.node.log_queue.send(job(Box::new(move || drop(told))));
+            };
+            match task {
+                Task::Sync => job(Message::Synced, Job::SyncNow),
+                Task::MakeSegment => job(Message::SegmentMade, Job::PrepareNow),
+                Task::Wait {
+                    connection,
+                    client_id,
+                    blocked,
+                } => {
+                    let (node, inbox) = (Arc::clone(&self.node), self.inbox.clone());
+                    let waited = wait(node, inbox, connection, client_id, blocked);
+                    let task = self.runtime.spawn(waited);
+                    self.waiting.insert(client_id, task.abort_handle());
+                }
+                Task::StopWaiting { client_id } => {
+                    if let Some(task) = self.waiting.remove(&client_id) {
+                        task.abort();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits with a client, and tells its worker when that is over.
+async fn wait(
+    node: Arc<NodeState>,
+    inbox: Inbox,
+    connection: usize,
+    client_id: u64,
+    blocked: Blocked,
+) {
+    blocked.over(&node).await;
+    inbox.send(Incoming::Message(Message::Unblocked {
+        connection,
+        client_id,
+        blocked,
+    }));
+}
+
+/// Sleeps whatever comes, or less after a signal.
+fn sleep(pause: Duration) {
+    let tv_nsec = i64::from(pause.subsec_nanos());
+    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec });
+}
+
+const INBOX: Token = Token(usize::MAX);
+const EVENTS: usize = 1024;

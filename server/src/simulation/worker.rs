@@ -1,0 +1,148 @@
+//! A worker of a simulated node: the event loop of a real one, on connections in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::core::log_queue::Job;
+use crate::core::state::NodeState;
+use crate::event_loop::EventLoop;
+use crate::event_loop::message::{Message, Task};
+use crate::event_loop::pipe::{Pipe, PipeStream};
+use crate::session::Blocked;
+
+/// One event loop, its connections, and what it was told and has asked for.
+pub(crate) struct Worker {
+    node: Arc<NodeState>,
+    number: usize,
+    event_loop: EventLoop<PipeStream>,
+    inbox: Inbox,
+    /// By slot.
+    pipes: BTreeMap<usize, Pipe>,
+    waiting: Vec<Waiting>,
+}
+
+/// What a real worker's inbox holds.
+type Inbox = Arc<Mutex<VecDeque<Message>>>;
+
+/// A client that is blocked.
+struct Waiting {
+    connection: usize,
+    client_id: u64,
+    blocked: Blocked,
+}
+
+impl Worker {
+    pub(crate) fn new(node: Arc<NodeState>, number: usize) -> Worker {
+        Worker {
+            event_loop: EventLoop::new(Arc::clone(&node)),
+            node,
+            number,
+            inbox: Inbox::default(),
+            pipes: BTreeMap::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Serves a client, as one that the listener has handed over.
+    pub(crate) fn open(&mut self, pipe: &Pipe) {
+        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let now_raw_ns = self.node.clock.raw_ns();
+        let clients = &self.node.clients;
+        let client = clients.add((nobody, nobody), now_raw_ns, self.number);
+        if self.node.config.requirepass.is_some() {
+            clients.note_unauthenticated(&client);
+        }
+        let slot = self.event_loop.next_slot();
+        self.event_loop.open(pipe.stream(), client);
+        self.pipes.insert(slot, pipe.clone());
+    }
+
+    /// Tells the event loop something.
+    pub(crate) fn tell(&self, message: Message) {
+        send(&self.inbox, message);
+    }
+
+    /// One iteration with all that has come. Returns whether the next one is to follow at once.
+    pub(crate) fn iterate(&mut self) -> bool {
+        for (slot, pipe) in &self.pipes {
+            if let Some(ready) = pipe.take_readiness() {
+                self.event_loop
+                    .note_ready(*slot, ready.is_readable, ready.is_ending);
+            }
+        }
+        self.end_waits();
+        while let Some(message) = take(&self.inbox) {
+            self.event_loop.receive(message);
+        }
+        self.event_loop.iterate();
+        self.pipes.retain(|_, pipe| !pipe.is_closed());
+        self.hand_over_tasks();
+        self.event_loop.pause() == Some(Duration::ZERO)
+    }
+
+    /// Whether it was told to stop, and has nothing to do any more.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.event_loop.has_ended()
+    }
+
+    fn end_waits(&mut self) {
+        let node = &self.node;
+        let is_over = |waiting: &mut Waiting| waiting.blocked.is_over(node);
+        for over in self.waiting.extract_if(.., is_over) {
+            self.event_loop.receive(Message::Unblocked {
+                connection: over.connection,
+                client_id: over.client_id,
+                blocked: over.blocked,
+            });
+        }
+    }
+
+    fn hand_over_tasks(&mut self) {
+        for task in self.event_loop.take_tasks() {
+            let told = |message| {
+                let told = ToldOnDrop(Arc::clone(&self.inbox), Some(message));
+                Box::new(move || drop(told))
+            };
+            let log_thread = &self.node.log_queue;
+            match task {
+                Task::Sync => log_thread.send(Job::SyncNow(told(Message::Synced))),
+                Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
+                Task::Wait {
+                    connection,
+                    client_id,
+                    blocked,
+                } => self.waiting.push(Waiting {
+                    connection,
+                    client_id,
+                    blocked,
+                }),
+                Task::StopWaiting { client_id } => {
+                    self.waiting.retain(|one| one.client_id != client_id);
+                }
+            }
+        }
+    }
+}
+
+/// Says that a job has ended, whether it was done or dropped.
+struct ToldOnDrop(Inbox, Option<Message>);
+
+impl Drop for ToldOnDrop {
+    fn drop(&mut self) {
+        if let Some(message) = self.1.take() {
+            send(&self.0, message);
+        }
+    }
+}
+
+fn send(inbox: &Inbox, message: Message) {
+    let mut messages = inbox.lock().expect("no holder of an inbox can panic");
+    messages.push_back(message);
+}
+
+fn take(inbox: &Inbox) -> Option<Message> {
+    let mut messages = inbox.lock().expect("no holder of an inbox can panic");
+    messages.pop_front()
+}

@@ -1,0 +1,70 @@
+//! Syncs that wait for as long as a test likes.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use quorlock_server::MemoryDisk;
+
+/// While it is closed, syncs wait.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    /// The names of the threads whose sync waits.
+    waiting: Vec<String>,
+}
+
+/// Lets syncs pass again when a test ends, also where it fails: the node syncs when it stops.
+pub(crate) struct OpenAtEnd(pub(crate) Arc<Gate>);
+
+impl Gate {
+    /// A gate that every sync of this disk has to pass.
+    pub(crate) fn before_syncs_of(disk: &MemoryDisk) -> Arc<Self> {
+        let gate = Arc::new(Self::default());
+        let hook = Arc::clone(&gate);
+        disk.on_sync(Arc::new(move || hook.pass()));
+        gate
+    }
+
+    pub(crate) fn set_closed(&self, is_closed: bool) {
+        self.state.lock().unwrap().is_closed = is_closed;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a sync of a thread whose name begins like this stands at the closed gate.
+    pub(crate) fn await_thread(&self, name: &str) {
+        let arrived = |state: &mut State| state.waiting.iter().any(|it| it.starts_with(name));
+        let state = self.state.lock().unwrap();
+        let (state, timeout) = self
+            .changed
+            .wait_timeout_while(state, Duration::from_secs(10), |state| !arrived(state))
+            .unwrap();
+        let is_late = timeout.timed_out();
+        drop(state);
+        assert!(!is_late, "no sync was begun by {name:?}");
+    }
+
+    pub(crate) fn pass(&self) {
+        let name = std::thread::current().name().unwrap_or("").to_owned();
+        let mut state = self.state.lock().unwrap();
+        state.waiting.push(name.clone());
+        self.changed.notify_all();
+        let mut state = self
+            .changed
+            .wait_while(state, |state| state.is_closed)
+            .unwrap();
+        let index = state.waiting.iter().position(|it| *it == name).unwrap();
+        state.waiting.remove(index);
+    }
+}
+
+impl Drop for OpenAtEnd {
+    fn drop(&mut self) {
+        self.0.set_closed(false);
+    }
+}

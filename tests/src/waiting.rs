@@ -1,0 +1,59 @@
+//! Waiting for another process: its time cannot be moved.
+//!
+//! Where something can be asked for, ask again until it is so; [`pause`] is for tests whose subject is that
+//! real time goes by.
+
+use std::time::Duration;
+
+use crate::history::observed_now;
+
+/// Waits until it is so.
+///
+/// # Panics
+///
+/// If it is not so in 20 seconds: no test can go on.
+pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(becomes_so(PATIENCE, is_so), "not in time: {what}");
+}
+
+/// Asks again and again until the answer is yes, or for at most `max`; the last answer.
+pub fn becomes_so(max: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let end = observed_now() + max;
+    loop {
+        if is_so() {
+            return true;
+        }
+        if observed_now() >= end {
+            return false;
+        }
+        pause(STEP);
+    }
+}
+
+/// Lets real time pass.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "another process: its time cannot be moved"
+)]
+pub fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_so_is_seen_and_what_does_not_is_given_up() {
+        let mut asked = 0;
+        eventually("the third answer is yes", || {
+            asked += 1;
+            asked == 3
+        });
+        assert_eq!(asked, 3);
+        assert!(!becomes_so(Duration::from_millis(5), || false));
+    }
+}

@@ -11,7 +11,7 @@ mod frames;
 pub(crate) mod identity;
 
 use quorlock_engine::control::Boot;
-use quorlock_engine::restart::{self, History, Policy, Seen, Verdict};
+use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
 use quorlock_engine::{NodeTime, PayloadError};
 use quorlock_persistence::{Disk, LogSummary};
 
@@ -85,20 +85,23 @@ impl Past {
         policy: &Policy,
     ) -> Self {
         let summary = directory.log.summary();
-        let (is_same_boot, base, base_raw_ns) =
-            history.rebase(now.boot, now.raw_ns, now.boottime_ns);
-        let is_same_place = history.start.is_none_or(|start| {
+        let Rebased {
+            is_same_boot,
+            base,
+            raw_ns: base_raw_ns,
+        } = history.rebase(now.boot, now.raw_ns, now.boottime_ns);
+        let is_same_directory = history.start.is_none_or(|start| {
             let here = directory
                 .fingerprint
                 .value(start.incarnation, history.is_shut_down);
-            start.place == here
+            start.fingerprint == here
         });
         let has_marker = marked > 0;
         let seen = Seen {
             now: restart::node_time(base, base_raw_ns, now.raw_ns).unwrap_or(base),
             is_same_boot,
             is_whole: summary.only_zeros_follow,
-            is_same_place,
+            is_same_directory,
             // A marker without a log says as much as an identity without one: a node ran here.
             has_identity: directory.identity.is_some() || has_marker,
             has_marker,

@@ -215,7 +215,7 @@ fn read(disk: &Arc<MemoryDisk>) -> Result<Read, String> {
         now: history.newest,
         is_same_boot: true,
         is_whole: recovery.summary().only_zeros_follow,
-        is_same_place: true,
+        is_same_directory: true,
         has_identity: true,
         // The log alone has to tell.
         has_marker: false,

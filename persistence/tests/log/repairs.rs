@@ -55,7 +55,7 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
     // Whatever is not in the log any more, or was cut, lies in the folder as it was.
     let folder = done.folder.trim_start_matches("memory:").to_owned();
     let now = names(disk);
-    if let Some((_, file, _)) = cut {
+    if let Some(file) = cut.map(|cut| cut.file) {
         let name = file.trim_start_matches("memory:");
         let (_, bytes) = before.iter().find(|(it, _)| it == name).unwrap();
         assert_eq!(content(disk, &format!("{folder}/{name}")), *bytes, "{name}");

@@ -50,6 +50,20 @@ impl<'a> Command<'a> {
         }
         Err(ErrorReply::wrong_arity(spec.name))
     }
+
+    /// At most how many bytes of mutations follow from the arguments. What a script writes does not.
+    pub fn mutation_bytes_max(&self) -> usize {
+        // The key is written again with every mutation.
+        let key_bytes = self.arguments.get(1).map_or(0, |key| key.len());
+        let key_bytes = match self.spec.flags.contains(Flags::PAIRS) {
+            true => key_bytes / 2,
+            false => key_bytes,
+        };
+        let beside = key_bytes.saturating_add(BYTES_BESIDE_ARGUMENT);
+        self.arguments.iter().fold(0, |bytes: usize, argument| {
+            bytes.saturating_add(argument.len()).saturating_add(beside)
+        })
+    }
 }
 
 /// The command of this name, in upper or lower case.
@@ -92,5 +106,7 @@ fn bucket_of(name: &[u8]) -> usize {
     (name.len().wrapping_mul(7) ^ first.wrapping_mul(31) ^ last) % BUCKET_COUNT
 }
 
+/// What one mutation may hold beside key and argument: DEL of many short keys writes more than it reads.
+const BYTES_BESIDE_ARGUMENT: usize = 32;
 const LOWER_CASE: u8 = 0x20;
 const BUCKET_COUNT: usize = 512;

@@ -60,7 +60,7 @@ impl CommandContext<'_> {
         self.effects.depends.raise(self.keyspace.dependency(found));
     }
 
-    /// Finds a key for a reply that tells of it.
+    /// Finds a key for a reply that reveals it.
     pub(crate) fn lookup(&mut self, key: &[u8]) -> KeySlot {
         let found = self.peek(key);
         self.reveal(&found);
@@ -73,7 +73,7 @@ impl CommandContext<'_> {
         found
     }
 
-    /// Makes the reply depend on everything logged so far: it tells of all keys.
+    /// Makes the reply depend on everything logged so far, because it reveals all keys.
     pub(crate) fn reveal_all(&mut self) {
         self.effects.depends.raise(Dependency {
             any: self.keyspace.last_position,
@@ -356,7 +356,7 @@ impl CommandContext<'_> {
         Ok(())
     }
 
-    /// The last instant at which a restart delay still makes up for the loss of a key.
+    /// The last deadline at which a restart delay still covers the loss of a key.
     fn covered_until(&self) -> NodeTime {
         self.now
             .node

@@ -3,8 +3,8 @@
 //! The log stores opaque frames; this file gives the frames that are not key mutations their
 //! meaning: which incarnation runs, whether it serves, how durable its replies are, and what it
 //! might forget. Every record has a fixed layout, little endian, behind one version byte, so that
-//! a record that does not decode is corruption and never a guess. Layouts of earlier versions are
-//! read for ever; the newest is written.
+//! a record that does not decode is corruption and never a guess. All layouts that
+//! were ever written can be read; the newest is written.
 //!
 //! What the records mean for a restart is decided in `restart`, not here.
 
@@ -21,7 +21,7 @@ pub mod kind {
     pub const SERVING: u8 = 3;
     /// The durability of replies changed.
     pub const MODE: u8 = 4;
-    /// The longest TTL that may be granted from here on.
+    /// The bound on TTLs that may be granted from here on.
     pub const PROMISE: u8 = 5;
     /// The incarnation ended in order.
     pub const SHUTDOWN: u8 = 7;
@@ -57,7 +57,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// The word Redis uses for it; `Volatile` has none in Redis and is called `off`.
+    /// Redis's name for it; `Volatile` has none in Redis and is called `off`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Volatile => "off",
@@ -107,8 +107,8 @@ pub struct Start {
     pub incarnation: u64,
     /// The boot it runs in.
     pub boot: Boot,
-    /// Tells a copied or restored directory from the one the node lived in.
-    pub place: u64,
+    /// The fingerprint of its data directory, which a copied or restored one does not have.
+    pub fingerprint: u64,
     /// The durability of its first replies.
     pub durability: Durability,
     /// Node time is `raw clock - raw_ns + base`: the pair that ties it to this boot's raw clock.
@@ -144,12 +144,12 @@ pub struct Mode {
 pub struct Control {
     /// The running incarnation. Its cap is the largest since it started.
     pub start: Start,
-    /// Whether it serves already.
+    /// Whether it serves.
     pub serving: bool,
     /// The weakest durability since its start, or since the last complete sync.
     pub weakest: Durability,
-    /// The promise in force, in nanoseconds.
-    pub promise_ns: u64,
+    /// The bound on TTLs in force, in nanoseconds.
+    pub ttl_bound_ns: u64,
 }
 
 /// One control record.
@@ -163,20 +163,20 @@ pub enum Record {
     Serving,
     /// Its replies are this durable from here on.
     Mode(Mode),
-    /// No TTL above this many nanoseconds is granted until the next promise.
+    /// The TTL bound: no longer TTL than this many nanoseconds is granted until the next such record.
     Promise(u64),
-    /// It ended in order; a delay still owed is carried on.
+    /// It ended in order; a delay that was not waited out goes with it.
     Shutdown(Option<Pending>),
     /// Time went on.
     Tick,
     /// A checkpoint begins.
     Control(Control),
     /// A repair cut off durable data. No lock that went with it, and that a delay can cover, had
-    /// a longer TTL than this many nanoseconds: the largest cap and promise that could be read
+    /// a longer TTL than this many nanoseconds: the largest cap and TTL bound that could be read
     /// anywhere in the log, or were configured.
     Lost(u64),
-    /// The anchored wall clock went elsewhere than boot time alone would have taken it: it
-    /// follows a step of the real one. A restart in the same boot goes on from here.
+    /// The anchored wall clock moved otherwise than boot time alone would have moved it: it
+    /// follows a step of the real one. A restart in the same boot continues from here.
     Wall {
         /// Where it stands, in microseconds since the epoch ...
         wall_us: u64,
@@ -184,8 +184,8 @@ pub enum Record {
         boottime_ns: u64,
     },
     /// The run that serves from here on logs no keys and has recovered some. The last of them ends
-    /// at this node time: a crash that forgets them has to be waited out until then, whatever
-    /// their TTLs and the caps of later configurations are.
+    /// at this node time: a crash that forgets them has to be waited out until then, also where their
+    /// TTLs are above the TTL bound and the caps of later configurations.
     Owed(NodeTime),
 }
 
@@ -249,7 +249,7 @@ impl Record {
                 encode_start(&control.start, out);
                 out.push(u8::from(control.serving));
                 out.push(control.weakest.code());
-                out.extend_from_slice(&control.promise_ns.to_le_bytes());
+                out.extend_from_slice(&control.ttl_bound_ns.to_le_bytes());
             }
             Self::Wall {
                 wall_us,
@@ -289,7 +289,7 @@ impl Record {
 fn encode_start(start: &Start, out: &mut Vec<u8>) {
     out.extend_from_slice(&start.incarnation.to_le_bytes());
     out.extend_from_slice(&start.boot.0);
-    out.extend_from_slice(&start.place.to_le_bytes());
+    out.extend_from_slice(&start.fingerprint.to_le_bytes());
     out.push(start.durability.code());
     for number in [
         start.base.as_nanos(),
@@ -343,7 +343,7 @@ impl Fields<'_> {
             start: self.start()?,
             serving: self.flag()?,
             weakest: self.durability()?,
-            promise_ns: self.number()?,
+            ttl_bound_ns: self.number()?,
         })
     }
 
@@ -351,7 +351,7 @@ impl Fields<'_> {
         Some(Start {
             incarnation: self.number()?,
             boot: Boot(self.bytes()?),
-            place: self.number()?,
+            fingerprint: self.number()?,
             durability: self.durability()?,
             base: NodeTime::from_nanos(self.number()?),
             raw_ns: self.number()?,

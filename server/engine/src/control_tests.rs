@@ -17,7 +17,7 @@ fn start() -> Start {
     Start {
         incarnation: 3,
         boot: Boot([5; 16]),
-        place: 11,
+        fingerprint: 11,
         durability: Durability::Everysec,
         base: NodeTime::from_nanos(1 << 40),
         raw_ns: 17,
@@ -56,13 +56,13 @@ fn records() -> Vec<Record> {
             start,
             serving: true,
             weakest: Durability::No,
-            promise_ns: 1,
+            ttl_bound_ns: 1,
         }),
         Record::Control(Control {
             start,
             serving: false,
             weakest: Durability::Always,
-            promise_ns: 0,
+            ttl_bound_ns: 0,
         }),
         Record::Lost(300_000_000_000),
         Record::Wall {
@@ -167,7 +167,7 @@ fn layout_1_of_start_control_and_mode_is_still_read() {
             start: old,
             serving: true,
             weakest: Durability::No,
-            promise_ns: 1,
+            ttl_bound_ns: 1,
         }))
     );
 

@@ -1,4 +1,4 @@
-//! What a command leaves to the node: bytes to log, and what its reply must wait for.
+//! What a command gives the node to do: bytes to log, and what its reply must wait for.
 //!
 //! The engine fills this in and touches nothing else. One command or script is one group of
 //! mutations and becomes one frame of the log.
@@ -13,7 +13,7 @@ pub struct Dependency {
     /// The reply reveals effects up to this position.
     pub any: u64,
     /// Up to this position the effects must be synced in every mode, because no restart delay
-    /// could make up for their loss.
+    /// covers their loss.
     pub synced: u64,
 }
 

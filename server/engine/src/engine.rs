@@ -1,6 +1,6 @@
-//! The engine: keys, commands and time put together behind one type.
+//! The engine: keys, commands, scripts and time behind one type.
 //!
-//! It reads no clock, touches no file and knows no randomness. The node calls it under one lock,
+//! It reads no clock, touches no file and uses no randomness. The node calls it under one lock,
 //! logs what [`Effects`] holds, and replies once the log is as durable as the effects demand.
 
 use std::time::Duration;
@@ -83,8 +83,8 @@ impl Engine {
     /// The hash of a request's first key, for [`Engine::prefetch`]. `None` where the request has no
     /// key, or a long one.
     ///
-    /// Execution looks the command up and hashes the key again: that costs less than to hand both
-    /// over (docs/adr/0007-prefetching-looks-up-twice.md).
+    /// Execution looks the command up and hashes the key again; what that costs and what prefetching
+    /// saves is in docs/adr/0007-prefetching-looks-up-twice.md.
     pub fn first_key_hash<'a>(
         &self,
         database: u8,
@@ -151,7 +151,7 @@ impl Engine {
 
     /// Replays one payload of the log: what one command or script did, or a part of a snapshot.
     ///
-    /// Decides nothing, least of all whether a key has expired. A mutation of a key that is not
+    /// It does not decide anything, not even whether a key has expired. A mutation of a key that is not
     /// there changes nothing: parts of a snapshot lie between groups, and a later part then holds
     /// the whole key. After an error the engine holds a part of the payload and must not serve.
     pub fn apply(&mut self, position: u64, payload: &[u8]) -> Result<(), PayloadError> {

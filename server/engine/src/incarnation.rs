@@ -16,9 +16,9 @@ pub fn at_start(start: Start) -> [Record; 2] {
 
 /// What begins the service, in one write.
 ///
-/// A run that logs no keys forgets those it has recovered when it crashes. The longest of them, at
-/// `latest`, is owed until its end, whatever today's `restart-delay-max` is: that limits what is
-/// granted, not what was.
+/// A run that logs no keys forgets those it has recovered when it crashes. A crash has to be waited
+/// out until the last of them ends, at `latest`, also where that is beyond today's
+/// `restart-delay-max`: that limits what is granted now, not what was granted before.
 pub fn at_serving(
     durability: Durability,
     latest: Option<NodeTime>,
@@ -116,7 +116,7 @@ mod tests {
         let start = Start {
             incarnation: 1,
             boot: Boot::default(),
-            place: 1,
+            fingerprint: 1,
             durability: Durability::Volatile,
             base: NodeTime::ZERO,
             raw_ns: 0,
@@ -129,7 +129,7 @@ mod tests {
             start,
             serving: true,
             weakest: Durability::Volatile,
-            promise_ns: 0,
+            ttl_bound_ns: 0,
         };
         let mut history = History::default();
         history.record(NOW, &Record::Owed(LATER));

@@ -3,13 +3,13 @@
 //! Invariants:
 //! 1. Nothing that was written after a MODE record is revealed before that record is synced. So
 //!    when a weaker reply leaves, the log that a crash leaves says that replies were weaker.
-//! 2. What was written under a stronger mode keeps its promise: it is revealed only once it is
-//!    synced, also to those who ask after the change.
+//! 2. What was written under a stronger mode is revealed only once it is synced, also to a request
+//!    that comes after the change.
 //! 3. After a change to `always`, the log says so only once everything that a weaker mode may
 //!    have revealed is synced. Until then the weaker mode counts for the next start.
 //!
-//! It rests on one property of the log: what a crash leaves is a prefix. It is plain data, so
-//! that a model can drive what runs in production.
+//! It relies on one property of the log: what a crash leaves is a prefix. It is plain data, so
+//! that a model can run the code of production.
 
 use crate::control::{Control, Durability, Mode, Start};
 
@@ -78,7 +78,7 @@ impl LiveMode {
     /// next one, before anything else is executed.
     ///
     /// # Panics
-    /// If it would begin or end to log keys: that is decided at start.
+    /// If keys would be logged from here on, or no longer: that is decided at start.
     pub fn change(&mut self, durability: Durability, cap_ns: u64, position: u64) -> Mode {
         assert_eq!(
             durability == Durability::Volatile,
@@ -97,7 +97,7 @@ impl LiveMode {
         }
     }
 
-    /// Whether the log still has to be told that a weaker mode's effects are all synced.
+    /// Whether the record is still missing that all effects of a weaker mode are synced.
     pub fn is_incomplete(&self) -> bool {
         self.weakest < self.durability
     }
@@ -118,7 +118,7 @@ impl LiveMode {
     }
 
     /// What a checkpoint says of it, so that every earlier record can go.
-    pub fn control(&self, start: &Start, serving: bool, promise_ns: u64) -> Control {
+    pub fn control(&self, start: &Start, serving: bool, ttl_bound_ns: u64) -> Control {
         Control {
             start: Start {
                 cap_ns: self.cap_largest_ns,
@@ -126,7 +126,7 @@ impl LiveMode {
             },
             serving,
             weakest: self.weakest,
-            promise_ns,
+            ttl_bound_ns,
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         Start {
             incarnation: 1,
             boot: Boot::default(),
-            place: 1,
+            fingerprint: 1,
             durability,
             base: NodeTime::ZERO,
             raw_ns: 0,
@@ -173,7 +173,7 @@ mod tests {
         let start = start(Durability::Always);
         let mut mode = LiveMode::new(&start);
         mode.change(Durability::No, 90, 5);
-        assert!(!mode.is_incomplete(), "nothing stronger is promised");
+        assert!(!mode.is_incomplete(), "no stronger mode is in force");
         assert_eq!(mode.complete(100), None);
         mode.change(Durability::Always, 30, 8);
         assert!(mode.is_incomplete());
@@ -182,7 +182,7 @@ mod tests {
             (control.start.cap_ns, control.weakest),
             (90, Durability::No)
         );
-        assert_eq!((control.serving, control.promise_ns), (true, 3));
+        assert_eq!((control.serving, control.ttl_bound_ns), (true, 3));
         assert_eq!(mode.complete(7), None);
         let complete = Mode {
             durability: Durability::Always,

@@ -182,7 +182,7 @@ impl ReplyTooLarge {
         )
     }
 
-    /// The reply to a script, which is kept whatever it returns.
+    /// The reply to a script, whose writes stay even if its result is too large.
     pub(crate) fn of_script(self, has_written: bool) -> ErrorReply {
         let effect = if has_written {
             "The script's writes have taken effect"

@@ -6,7 +6,7 @@
 //! drive the code that runs in production. The rules are those of the Redlock page ("delayed
 //! restarts") made enforceable: <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>.
 //!
-//! [`Promise`] is the other half: it bounds the TTLs that the log might forget.
+//! [`TtlBound`] is the other half: it bounds the TTLs of locks that the log might forget.
 
 use crate::control::{Boot, Durability, Pending, Record, Start};
 pub use crate::stop::Stop;
@@ -26,8 +26,8 @@ pub struct History {
     /// The largest `restart-delay-max` that the last incarnation had in force, in nanoseconds;
     /// 0 where the log does not say.
     pub cap_ns: u64,
-    /// The last promise, in nanoseconds: no forgotten lock had a longer TTL.
-    pub promise_ns: u64,
+    /// The last TTL bound, in nanoseconds: no forgotten lock had a longer TTL.
+    pub ttl_bound_ns: u64,
     /// The last frame is a complete `SHUTDOWN`.
     pub is_shut_down: bool,
     /// A delay that no `SERVING` has cleared.
@@ -50,7 +50,7 @@ impl Default for History {
             is_serving: false,
             weakest: Durability::Always,
             cap_ns: 0,
-            promise_ns: 0,
+            ttl_bound_ns: 0,
             is_shut_down: false,
             pending: None,
             lost_ns: None,
@@ -71,7 +71,7 @@ impl History {
                 self.is_serving = false;
                 self.weakest = start.durability;
                 self.cap_ns = start.cap_ns;
-                self.owe(start.pending);
+                self.set_pending(start.pending);
             }
             Record::Serving => {
                 self.is_serving = true;
@@ -88,7 +88,7 @@ impl History {
                 };
                 self.cap_ns = self.cap_ns.max(mode.cap_ns);
             }
-            Record::Promise(ttl_ns) => self.promise_ns = *ttl_ns,
+            Record::Promise(ttl_ns) => self.ttl_bound_ns = *ttl_ns,
             Record::Shutdown(pending) => {
                 self.is_shut_down = true;
                 self.pending = *pending;
@@ -98,13 +98,13 @@ impl History {
                 self.is_serving = control.serving;
                 self.weakest = control.weakest;
                 self.cap_ns = control.start.cap_ns;
-                self.promise_ns = control.promise_ns;
-                // What is owed goes on: the record that repeats it comes next, and may not have come.
+                self.ttl_bound_ns = control.ttl_bound_ns;
+                // `owed_until` stays: the record that repeats it comes next, and may be missing.
                 if control.serving {
                     self.pending = None;
                     self.lost_ns = None;
                 } else {
-                    self.owe(control.start.pending);
+                    self.set_pending(control.start.pending);
                 }
             }
             // Repaired twice before it served: the longer one counts.
@@ -121,16 +121,16 @@ impl History {
         }
     }
 
-    /// A start wrote down what it has to wait out. Where that is nothing (`restart-delay off`),
-    /// a loss stays owed, so that an experiment does not make it forgotten.
-    fn owe(&mut self, pending: Option<Pending>) {
+    /// A start recorded what it has to wait out. Where that is nothing (`restart-delay off`), a loss
+    /// still counts for the next start, so that an experiment does not erase it.
+    fn set_pending(&mut self, pending: Option<Pending>) {
         self.pending = pending;
         if pending.is_some() {
             self.lost_ns = None;
         }
     }
 
-    /// Takes note of any frame: whatever follows a `SHUTDOWN` makes it not the end.
+    /// Takes note of any frame: a `SHUTDOWN` that another frame follows is not the end.
     pub fn frame(&mut self, time: NodeTime) {
         self.is_initialised = true;
         self.is_shut_down = false;
@@ -138,22 +138,30 @@ impl History {
     }
 
     /// Whether the clocks of `boot`, at `raw_ns` and `boottime_ns`, continue those in the log,
-    /// and the pair that ties node time to the raw clock: `(base, raw_ns)`.
+    /// and what ties node time to the raw clock.
     ///
-    /// In the same boot node time goes on, also while the process was down. In another boot (or
+    /// In the same boot node time continues, also while the process was down. In another boot (or
     /// where a clock went back) it resumes at the newest time on record, so that every key lives
     /// at least as long as it was given.
-    pub fn rebase(&self, boot: Boot, raw_ns: u64, boottime_ns: u64) -> (bool, NodeTime, u64) {
+    pub fn rebase(&self, boot: Boot, raw_ns: u64, boottime_ns: u64) -> Rebased {
         if let Some(start) = &self.start
             && start.boot == boot
             && start.boottime_ns <= boottime_ns
             && let Some(now) = node_time(start.base, start.raw_ns, raw_ns)
             && now >= self.newest
         {
-            return (true, start.base, start.raw_ns);
+            return Rebased {
+                is_same_boot: true,
+                base: start.base,
+                raw_ns: start.raw_ns,
+            };
         }
         let first = if self.start.is_none() { raw_ns } else { 0 };
-        (false, self.newest.max(NodeTime::from_nanos(first)), raw_ns)
+        Rebased {
+            is_same_boot: false,
+            base: self.newest.max(NodeTime::from_nanos(first)),
+            raw_ns,
+        }
     }
 
     /// Decides whether the node must wait.
@@ -170,8 +178,8 @@ impl History {
             (Stop::Moved | Stop::Emptied | Stop::Lost, _) => policy
                 .stretch(self.longest_ns(policy))
                 .max(self.left_ns(seen)),
-            // The disk of a machine that went down may have lied about that run: its bound on TTLs may
-            // be gone as well as its grants.
+            // A machine went down, and its disk may have lost what it acknowledged in that run: the TTL
+            // bound as well as the grants.
             (Stop::Complete | Stop::PowerLoss | Stop::Unclean, _)
                 if !seen.is_same_boot && !policy.trusts_fsync =>
             {
@@ -180,7 +188,7 @@ impl History {
                     .max(self.left_ns(seen))
             }
             (Stop::Complete | Stop::PowerLoss | Stop::Unclean, _) => {
-                policy.stretch(self.promise_ns).max(self.left_ns(seen))
+                policy.stretch(self.ttl_bound_ns).max(self.left_ns(seen))
             }
         };
         let fresh = (owed_ns > 0).then(|| Pending {
@@ -198,7 +206,7 @@ impl History {
     /// A cap lowered in the configuration between crash and start shortens nothing: the one that
     /// was in force counts as well.
     fn longest_ns(&self, policy: &Policy) -> u64 {
-        let recorded_ns = self.promise_ns.max(self.cap_ns);
+        let recorded_ns = self.ttl_bound_ns.max(self.cap_ns);
         recorded_ns
             .max(self.lost_ns.unwrap_or(0))
             .max(policy.cap_ns)
@@ -213,8 +221,8 @@ impl History {
 
     /// The delay an earlier incarnation left: same end in the same boot, full length in another.
     ///
-    /// The advice against the delay of an unknown past is to vouch for it. That has to work also
-    /// at the second start, since the first is the one that gave the advice.
+    /// `first-start serve` ends the delay of an unknown past, also at the second start: the log of the
+    /// first one advises to set it.
     fn carried(&self, seen: &Seen, policy: &Policy) -> Option<Pending> {
         let pending = self.pending?;
         if pending.cause == Stop::Unknown && policy.vouches_for_first_start {
@@ -257,7 +265,7 @@ impl History {
                 Stop::Unclean
             };
         }
-        if !seen.is_same_place {
+        if !seen.is_same_directory {
             return Stop::Moved;
         }
         if !seen.is_whole {
@@ -276,20 +284,31 @@ impl History {
     }
 }
 
+/// How node time continues: it is `raw clock - raw_ns + base`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rebased {
+    /// The clocks are those of the last incarnation.
+    pub is_same_boot: bool,
+    /// Node time at `raw_ns`.
+    pub base: NodeTime,
+    /// The raw clock's reading at `base`, in nanoseconds.
+    pub raw_ns: u64,
+}
+
 /// What the starting process sees around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// Node time now, re-based.
     pub now: NodeTime,
-    /// The clock of the last incarnation goes on.
+    /// The clock of the last incarnation continues.
     pub is_same_boot: bool,
     /// Nothing but zeros follows the last good frame.
     pub is_whole: bool,
     /// Machine and directory are those of the last incarnation.
-    pub is_same_place: bool,
+    pub is_same_directory: bool,
     /// The directory holds a node identity.
     pub has_identity: bool,
-    /// The directory holds the trace of a run.
+    /// The directory holds the marker of a run.
     pub has_marker: bool,
 }
 
@@ -319,7 +338,7 @@ pub struct Policy {
     pub drift_ppm: u64,
     /// An empty directory without identity waits the cap (`first-start`, resolved).
     pub first_start_waits: bool,
-    /// The operator says that nothing ever ran here (`first-start serve`).
+    /// The operator says that no node ever ran here (`first-start serve`).
     pub vouches_for_first_start: bool,
 }
 
@@ -344,22 +363,23 @@ pub struct Verdict {
     pub delay: Option<Pending>,
 }
 
-/// The longest TTL that may be granted without being in the log after a crash.
+/// The TTL bound: the longest TTL that may be granted without being in the log after a crash. The
+/// record `PROMISE` keeps it.
 ///
-/// A longer TTL first raises the promise on record; the raise is durable before the grant is
-/// revealed. Lowering needs no sync: a log that holds the lower promise holds everything granted
-/// under the higher one, because what a crash leaves is a prefix.
+/// A longer TTL first raises the bound on record; the raise is durable before the grant is revealed.
+/// Lowering needs no sync: a log that holds the lower bound holds everything granted under the higher
+/// one, because what a crash leaves is a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Promise {
-    /// The promise on record, in nanoseconds.
+pub struct TtlBound {
+    /// The bound on record, in nanoseconds.
     pub on_record_ns: u64,
-    /// The longest TTL granted since the promise was last lowered, in nanoseconds.
+    /// The longest TTL granted since the bound was last lowered, in nanoseconds.
     pub longest_ns: u64,
 }
 
-impl Promise {
-    /// Notes a grant; returns the promise to put on record before it, if it must rise.
-    pub fn grant(&mut self, ttl_ns: u64) -> Option<u64> {
+impl TtlBound {
+    /// Notes a grant of this TTL; returns the bound to put on record before it, if that must rise.
+    pub fn raise(&mut self, ttl_ns: u64) -> Option<u64> {
         self.longest_ns = self.longest_ns.max(ttl_ns);
         if ttl_ns <= self.on_record_ns {
             return None;
@@ -368,8 +388,8 @@ impl Promise {
         Some(self.on_record_ns)
     }
 
-    /// Lowers the promise to what was granted lately; returns it if it fell.
-    pub fn sink(&mut self) -> Option<u64> {
+    /// Lowers the bound to the longest TTL granted since the last call; returns it if it fell.
+    pub fn lower(&mut self) -> Option<u64> {
         let lower = round_up(self.longest_ns);
         self.longest_ns = 0;
         if lower >= self.on_record_ns {
@@ -393,9 +413,9 @@ fn later(left: Option<Pending>, right: Option<Pending>) -> Option<Pending> {
         (Some(left), Some(right)) => Some(Pending {
             until: left.until.max(right.until),
             length_ns: left.length_ns.max(right.length_ns),
-            // Lost data stays the reason, whatever else happens while it is waited for; vouching
-            // for an unknown past must not cut short what another stop made necessary. Otherwise
-            // the cause is the one that keeps the node out the longest.
+            // Lost data stays the cause until it has been waited out; `first-start serve`, which ends
+            // the delay of an unknown past, must not end what another stop made necessary. Otherwise
+            // the cause is the one with the longest delay.
             cause: match (left.cause, right.cause) {
                 (Stop::Lost, _) | (_, Stop::Lost) => Stop::Lost,
                 (Stop::Unknown, other) | (other, Stop::Unknown) => other,

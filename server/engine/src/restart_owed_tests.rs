@@ -47,7 +47,7 @@ fn recovered_keys_that_were_not_logged_are_waited_out_to_their_end() {
     records.push((3, Record::Owed(at(500))));
     let owing = history(&records);
     let copied = Seen {
-        is_same_place: false,
+        is_same_directory: false,
         ..seen(5)
     };
     let other_boot = Seen {

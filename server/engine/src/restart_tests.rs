@@ -22,7 +22,7 @@ fn facts(durability: Durability, pending: Option<Pending>) -> Start {
     Start {
         incarnation: 1,
         boot: BOOT,
-        place: 1,
+        fingerprint: 1,
         durability,
         base: at(0),
         raw_ns: 0,
@@ -54,7 +54,7 @@ fn seen(now: u64) -> Seen {
         now: at(now),
         is_same_boot: true,
         is_whole: true,
-        is_same_place: true,
+        is_same_directory: true,
         has_identity: true,
         has_marker: false,
     }
@@ -239,7 +239,7 @@ fn a_moved_directory_waits_the_cap_even_after_a_clean_stop() {
     let mut records = served(Durability::Always);
     records.push((4, Record::Shutdown(None)));
     let moved = Seen {
-        is_same_place: false,
+        is_same_directory: false,
         ..seen(5)
     };
     assert_eq!(history(&records).judge(&moved, &policy()).stop, Stop::Moved);
@@ -247,7 +247,7 @@ fn a_moved_directory_waits_the_cap_even_after_a_clean_stop() {
 }
 
 #[test]
-fn a_recovered_promise_above_the_cap_is_waited_in_full() {
+fn a_recovered_ttl_bound_above_the_cap_is_waited_in_full() {
     let mut records = served(Durability::Everysec);
     records.push((3, Record::Promise(300 * SECOND)));
     assert!(delay_ns(&history(&records), &seen(5), &policy()) >= 300 * SECOND);
@@ -256,30 +256,38 @@ fn a_recovered_promise_above_the_cap_is_waited_in_full() {
 #[test]
 fn time_goes_on_in_the_same_boot_and_resumes_in_another() {
     let history = history(&served(Durability::Always));
-    assert_eq!(history.rebase(BOOT, 9 * SECOND, 0), (true, at(0), 0));
+    let rebased = |is_same_boot, base, raw_ns| Rebased {
+        is_same_boot,
+        base,
+        raw_ns,
+    };
+    assert_eq!(history.rebase(BOOT, 9 * SECOND, 0), rebased(true, at(0), 0));
     // Another boot, a clock that went back: node time resumes at the newest time on record.
     assert_eq!(
         history.rebase(Boot([2; 16]), 9 * SECOND, 0),
-        (false, at(3), 9 * SECOND)
+        rebased(false, at(3), 9 * SECOND)
     );
-    assert_eq!(history.rebase(BOOT, SECOND, 0), (false, at(3), SECOND));
+    assert_eq!(
+        history.rebase(BOOT, SECOND, 0),
+        rebased(false, at(3), SECOND)
+    );
 }
 
 #[test]
-fn the_promise_rises_in_steps_and_sinks_to_what_was_granted_lately() {
-    let mut promise = Promise::default();
-    assert_eq!(promise.grant(10 * SECOND), Some(10 * SECOND));
-    assert_eq!(promise.grant(9_500_000_000), None);
-    assert_eq!(promise.grant(10 * SECOND + 1), Some(11 * SECOND));
+fn the_ttl_bound_rises_in_steps_and_is_lowered_to_what_was_granted_lately() {
+    let mut promise = TtlBound::default();
+    assert_eq!(promise.raise(10 * SECOND), Some(10 * SECOND));
+    assert_eq!(promise.raise(9_500_000_000), None);
+    assert_eq!(promise.raise(10 * SECOND + 1), Some(11 * SECOND));
     assert_eq!(
-        promise.sink(),
+        promise.lower(),
         None,
         "the longest grant since is still 11 s"
     );
-    promise.grant(250_000_000);
-    assert_eq!(promise.sink(), Some(300_000_000));
+    promise.raise(250_000_000);
+    assert_eq!(promise.lower(), Some(300_000_000));
     assert_eq!(promise.on_record_ns, 300_000_000);
-    assert_eq!(promise.grant(u64::MAX), Some(u64::MAX));
+    assert_eq!(promise.raise(u64::MAX), Some(u64::MAX));
 }
 
 #[test]
@@ -347,7 +355,7 @@ fn a_weaker_mode_counts_until_a_record_says_that_all_it_revealed_is_synced() {
 #[test]
 fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits() {
     let moved = Seen {
-        is_same_place: false,
+        is_same_directory: false,
         ..seen(5)
     };
     let lower = Policy {
@@ -384,7 +392,7 @@ fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits()
             },
             serving: true,
             weakest: Durability::Always,
-            promise_ns: 0,
+            ttl_bound_ns: 0,
         }),
     ));
     assert!(delay_ns(&history(&raised), &moved, &lower) >= 300 * SECOND);
@@ -456,7 +464,7 @@ fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
     assert!(delay_ns(&crashed, &other_boot, &policy()) >= 60 * SECOND);
     // Also where something else makes it longer.
     let elsewhere = Seen {
-        is_same_place: false,
+        is_same_directory: false,
         ..other_boot
     };
     let higher = Policy {

@@ -2,7 +2,7 @@
 //!
 //! The path of a script: `commands` reads the request, `runner` finds or compiles the script and
 //! hands it to the interpreter in `vm`, `call` runs the commands it asks for, `convert` turns
-//! values into replies, `failure` words what went wrong. `limits` says when it is too much.
+//! values into replies, `failure` makes the error texts. `limits` ends a script that uses too much.
 
 mod cache;
 #[cfg(test)]

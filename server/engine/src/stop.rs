@@ -1,6 +1,6 @@
 //! The ways in which a node's last incarnation can have ended.
 //!
-//! Names, numbers on record and words for people. What each means for the next start is decided
+//! Names, numbers on record and descriptions for people. What each means for the next start is decided
 //! in `restart`, not here.
 
 /// How the last incarnation ended.
@@ -20,7 +20,7 @@ pub enum Stop {
     Unclean,
     /// The directory was copied, restored, or came from another machine.
     Moved,
-    /// An identity, or the trace of a run, without its log: that was deleted, lost, or put back to
+    /// An identity, or the marker of a run, without its log: that was deleted, lost, or put back to
     /// before the first run.
     Emptied,
     /// An empty directory: what an earlier node here may have granted is not known.

@@ -1,6 +1,6 @@
 //! Every key as plain data: for comparing whole states, in tests and in tools.
 //!
-//! It decides nothing: a key whose deadline has come is listed until it leaves memory.
+//! A key whose deadline has come is listed until it leaves memory.
 
 use std::collections::BTreeMap;
 

@@ -68,7 +68,7 @@ impl Deadline {
     }
 
     fn far(ms: u128) -> Deadline {
-        // Whatever lies beyond the last deadline is not to become a key without a TTL.
+        // A deadline beyond the last one must not make a key without a TTL.
         Deadline(FAR.saturating_add(saturated(ms))).min(Deadline::LAST)
     }
 
@@ -153,13 +153,13 @@ pub struct Moment {
     pub wall_us: u64,
 }
 
-/// The length of a duration in nanoseconds. One of more than 584 years is longer than a node lives:
-/// it becomes the longest that 64 bits can count, which stands for "for ever".
+/// The length of a duration in nanoseconds. One of more than 584 years, longer than any node runs,
+/// becomes the longest that 64 bits can count.
 pub(crate) fn saturated_nanos(duration: Duration) -> u64 {
     saturated(duration.as_nanos())
 }
 
-/// A length or a moment: the largest number of 64 bits stands for anything above it.
+/// A number above 64 bits becomes the largest of 64 bits.
 pub(crate) fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

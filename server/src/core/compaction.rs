@@ -129,7 +129,7 @@ impl Compaction {
         let promise_ns = if is_logged {
             executor
                 .promise
-                .sink()
+                .lower()
                 .unwrap_or(executor.promise.on_record_ns)
         } else {
             executor.promise.on_record_ns

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::Promise;
+use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
     NO_ROOM, NodeTime, Reply, incarnation,
@@ -27,7 +27,7 @@ pub(crate) struct Executor {
     pub(crate) appender: Appender,
     pub(crate) time: Timekeeper,
     pub(crate) phase: Phase,
-    pub(crate) promise: Promise,
+    pub(crate) promise: TtlBound,
     pub(crate) mode: LiveMode,
     pub(crate) rules: Rules,
     /// Until when a crash has to be waited out for keys that were recovered and are not logged.
@@ -96,7 +96,7 @@ impl Executor {
             phase,
             mode,
             rules,
-            promise: Promise::default(),
+            promise: TtlBound::default(),
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
             promise_position: 0,
@@ -235,25 +235,12 @@ impl Executor {
         if !may_write || !self.mode.is_logged() {
             return false;
         }
-        let arguments = command.arguments;
-        // HDEL writes its key once per field, HSET once per field and value.
-        let key_bytes = arguments.get(1).map_or(0, |key| key.len());
-        let repeated = match command.spec.name {
-            "hset" => key_bytes / 2,
-            _ => key_bytes,
-        };
-        let per_argument = MUTATION_BYTES_MAX.saturating_add(repeated);
-        let bytes = arguments.iter().fold(0_usize, |bytes, argument| {
-            bytes
-                .saturating_add(argument.len())
-                .saturating_add(per_argument)
-        });
         let beside = if flags.contains(Flags::SCRIPT) {
             SCRIPT_BYTES_MAX
         } else {
             GROUP_BYTES_MAX
         };
-        let estimate = (bytes as u64).saturating_add(beside);
+        let estimate = (command.mutation_bytes_max() as u64).saturating_add(beside);
         self.appender.room() < estimate.min(JOURNAL_BYTES_MAX as u64)
     }
 
@@ -306,7 +293,7 @@ impl Executor {
             } else {
                 covered_ns
             };
-            if let Some(promise_ns) = self.promise.grant(raise_ns) {
+            if let Some(promise_ns) = self.promise.raise(raise_ns) {
                 self.promise_position = self.append(now, &Record::Promise(promise_ns));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
@@ -340,7 +327,7 @@ impl Executor {
     /// the higher one before it, because what a crash leaves is a prefix; a log that does not
     /// hold it still has the higher one.
     fn lower_promise(&mut self, now: NodeTime) {
-        if let Some(promise_ns) = self.promise.sink() {
+        if let Some(promise_ns) = self.promise.lower() {
             self.append(now, &Record::Promise(promise_ns));
         }
     }
@@ -386,10 +373,6 @@ impl Executor {
         Reply::Error(ErrorReply::new(text))
     }
 }
-
-/// What one mutation may hold beside the argument it stands for: DEL of many short keys writes
-/// more than it reads.
-const MUTATION_BYTES_MAX: usize = 32;
 
 /// What the group of a command may hold beside the command's own bytes.
 const GROUP_BYTES_MAX: u64 = 1024;

@@ -28,7 +28,7 @@ fn core_with_log(
     let start = Start {
         incarnation: 1,
         boot: Boot::default(),
-        place: 0,
+        fingerprint: 0,
         durability,
         base: NodeTime::from_nanos(clock.raw_ns()),
         raw_ns: clock.raw_ns(),
@@ -117,8 +117,8 @@ fn a_reentered_lock_is_covered_for_the_time_it_has_left() {
     let (mut executor, clock) = executor(Durability::Everysec);
     ask(&mut executor, &clock, "HSET lock owner 1");
     ask(&mut executor, &clock, "PEXPIRE lock 50000");
-    executor.promise.sink();
-    executor.promise.sink();
+    executor.promise.lower();
+    executor.promise.lower();
     assert_eq!(executor.promise.on_record_ns, 0);
     let (_, wait) = ask(&mut executor, &clock, "HINCRBY lock owner 1");
     assert_eq!(executor.promise.on_record_ns, 50_000_000_000);

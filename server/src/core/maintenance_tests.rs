@@ -43,7 +43,7 @@ impl Node {
         let start = Start {
             incarnation: 1,
             boot: clock.boot(),
-            place: 0,
+            fingerprint: 0,
             durability,
             base: now,
             raw_ns: clock.raw_ns(),

@@ -30,7 +30,7 @@ pub(crate) struct StartReport {
     /// The promise that the log held, in nanoseconds.
     pub(crate) promise_ns: u64,
     pub(crate) is_same_boot: bool,
-    pub(crate) is_same_place: bool,
+    pub(crate) is_same_directory: bool,
     /// Nothing but zeros followed the last frame.
     pub(crate) is_whole: bool,
     /// `restart-delay` as configured.
@@ -56,9 +56,9 @@ impl StartReport {
             incarnation,
             began: seen.now,
             weakest: history.start.map(|_| history.weakest),
-            promise_ns: history.promise_ns,
+            promise_ns: history.ttl_bound_ns,
             is_same_boot: seen.is_same_boot,
-            is_same_place: seen.is_same_place,
+            is_same_directory: seen.is_same_directory,
             is_whole: seen.is_whole,
             setting: config.value_of("restart-delay").unwrap_or_default(),
             trusts_fsync: config.trust_fsync,
@@ -219,7 +219,7 @@ impl StartReport {
             self.setting,
             yes_or_no(self.trusts_fsync),
             yes_or_no(self.is_same_boot),
-            yes_or_no(self.is_same_place),
+            yes_or_no(self.is_same_directory),
             yes_or_no(self.is_whole),
             self.frames,
         )
@@ -239,14 +239,14 @@ mod tests {
 
     fn report(pending: Option<Pending>, stop: Stop) -> StartReport {
         let history = History {
-            promise_ns: 10_000_000_000,
+            ttl_bound_ns: 10_000_000_000,
             ..History::default()
         };
         let seen = Seen {
             now: NodeTime::from_nanos(5_000_000_000),
             is_same_boot: true,
             is_whole: false,
-            is_same_place: true,
+            is_same_directory: true,
             has_identity: true,
             has_marker: true,
         };

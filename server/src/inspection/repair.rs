@@ -211,7 +211,7 @@ fn longest_ns(frame: &Frame<'_>) -> u64 {
             .start
             .cap_ns
             .max(pending(&control.start))
-            .max(control.promise_ns),
+            .max(control.ttl_bound_ns),
         // What was owed until then, from the moment it was put on record.
         Ok(Record::Owed(until)) => until.as_nanos().saturating_sub(frame.node_time_ns),
         // Groups hold deadlines of any length; what no delay covers is gone, and is said to be.

@@ -93,7 +93,7 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
             statistics.add_replayed(&inspection, part);
         }
         if let Ok(past) = read_past(&data_directory, known.as_ref(), &inspection, &judgement) {
-            statistics.promise_ns = Some(past.history.promise_ns);
+            statistics.promise_ns = Some(past.history.ttl_bound_ns);
             statistics.next_start = holder.is_none().then(|| NextStart::of(&past));
         }
     }

@@ -246,7 +246,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),
-        place: place.map_err(StartError::Disk)?,
+        fingerprint: place.map_err(StartError::Disk)?,
         durability: durability(&plan.config),
         base: past.base,
         raw_ns: past.raw_ns,

@@ -218,7 +218,7 @@ fn restart(page: &mut Page<'_>) {
     page.field("restart_weakest_mode", report.weakest_word());
     page.field("restart_promise_ms", ms(report.promise_ns));
     page.field("restart_same_boot", u8::from(report.is_same_boot));
-    page.field("restart_same_place", u8::from(report.is_same_place));
+    page.field("restart_same_place", u8::from(report.is_same_directory));
     page.field("restart_log_whole", u8::from(report.is_whole));
     page.field("restart_trust_fsync", u8::from(report.trusts_fsync));
     page.field("restart_cap_ms", ms(cap_ns));

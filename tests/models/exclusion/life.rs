@@ -6,7 +6,7 @@
 
 use quorlock_engine::control::{Boot, Pending, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::{History, Policy, Promise, Seen, node_time};
+use quorlock_engine::restart::{History, Policy, Rebased, Seen, TtlBound, node_time};
 use quorlock_engine::{NodeTime, incarnation};
 
 use super::image::{Entry, Frame, Key};
@@ -25,10 +25,16 @@ impl Node {
         let image = self.image_now(rules.mutant);
         let mut history = image.history.clone();
         let boot = Boot([self.boot; 16]);
-        let (is_same_boot, base, base_raw_ns) = match history.start {
-            Some(start) if rules.mutant == Mutant::DeadlinesNotRebased => {
-                (start.boot == boot, start.base, start.raw_ns)
-            }
+        let Rebased {
+            is_same_boot,
+            base,
+            raw_ns: base_raw_ns,
+        } = match history.start {
+            Some(start) if rules.mutant == Mutant::DeadlinesNotRebased => Rebased {
+                is_same_boot: start.boot == boot,
+                base: start.base,
+                raw_ns: start.raw_ns,
+            },
             _ => history.rebase(boot, raw_ns, raw_ns),
         };
         let now = node_time(base, base_raw_ns, raw_ns).unwrap_or(base);
@@ -36,7 +42,7 @@ impl Node {
             now,
             is_same_boot,
             is_whole: true,
-            is_same_place: true,
+            is_same_directory: true,
             has_identity: true,
             // The log alone has to tell.
             has_marker: false,
@@ -48,12 +54,12 @@ impl Node {
         };
         mislead(&mut history, rules.mutant, is_same_boot, configuration);
         let verdict = history.judge(&seen, &policy);
-        let delay = misjudge(verdict.delay, rules.mutant, now, history.promise_ns);
+        let delay = misjudge(verdict.delay, rules.mutant, now, history.ttl_bound_ns);
         self.watch_delay(is_same_boot, now, delay);
         let start = Start {
             incarnation: self.incarnation() + 1,
             boot,
-            place: 0,
+            fingerprint: 0,
             durability: configuration.mode,
             base,
             raw_ns: base_raw_ns,
@@ -80,7 +86,7 @@ impl Node {
             self.append(now, Entry::Record(record));
         }
         self.key = key;
-        self.promise = Promise::default();
+        self.promise = TtlBound::default();
         self.phase = Phase::Starting;
         if start.pending.is_none() {
             self.append_serving(rules, now);
@@ -166,7 +172,7 @@ impl Node {
         self.phase = Phase::Down;
         self.mode = None;
         self.key = None;
-        self.promise = Promise::default();
+        self.promise = TtlBound::default();
         self.promise_is_open = false;
     }
 
@@ -177,7 +183,7 @@ impl Node {
         let whole = self.image_now(rules.mutant).history;
         self.tail.truncate(kept);
         if rules.mutant != Mutant::RepairKeepsPromise {
-            let longest_ns = whole.cap_ns.max(whole.promise_ns);
+            let longest_ns = whole.cap_ns.max(whole.ttl_bound_ns);
             self.append(whole.newest, Entry::Record(Record::Lost(longest_ns)));
         }
         self.synced = self.tail.len();
@@ -198,7 +204,7 @@ impl Node {
             return;
         };
         let promise_ns = match mode.is_logged() {
-            true => self.promise.sink().unwrap_or(self.promise.on_record_ns),
+            true => self.promise.lower().unwrap_or(self.promise.on_record_ns),
             false => self.promise.on_record_ns,
         };
         let now = self.now(raw_ns);
@@ -213,7 +219,7 @@ impl Node {
             self.append(now, Entry::Group(None));
         }
         if rules.mutant == Mutant::PromiseLoweredAhead {
-            self.image.history.promise_ns = promise_ns;
+            self.image.history.ttl_bound_ns = promise_ns;
         }
         self.append(self.now(raw_ns), Entry::End);
     }
@@ -230,7 +236,7 @@ impl Node {
 fn mislead(history: &mut History, mutant: Mutant, is_same_boot: bool, today: Configuration) {
     match mutant {
         Mutant::ModeFromConfiguration => history.weakest = today.mode,
-        Mutant::CapLimitsPromise => history.promise_ns = history.promise_ns.min(today.cap_ns),
+        Mutant::CapLimitsPromise => history.ttl_bound_ns = history.ttl_bound_ns.min(today.cap_ns),
         Mutant::DelayOfOtherBootPassed if !is_same_boot => history.pending = None,
         _ => {}
     }

@@ -8,7 +8,7 @@
 use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::{Policy, Promise, node_time};
+use quorlock_engine::restart::{Policy, TtlBound, node_time};
 
 use super::image::{Entry, Frame, Image, Key, Token};
 use super::mutant::Mutant;
@@ -72,7 +72,7 @@ pub(crate) struct Node {
     pub(super) mode: Option<LiveMode>,
     /// Frames before the tail, where they are counted.
     pub(super) folded: u64,
-    pub(super) promise: Promise,
+    pub(super) promise: TtlBound,
     /// The last raise of the promise is not durable yet.
     pub(super) promise_is_open: bool,
     pub(crate) key: Option<Key>,
@@ -105,7 +105,7 @@ impl Node {
             start: None,
             mode: None,
             folded: 0,
-            promise: Promise::default(),
+            promise: TtlBound::default(),
             promise_is_open: false,
             key: None,
             unlogged_until: NodeTime::ZERO,
@@ -117,7 +117,7 @@ impl Node {
         };
         node.append(NodeTime::ZERO, Entry::Record(Record::Init));
         node.start(rules, raw_ns, configuration);
-        if let Some(promise_ns) = node.promise.grant(promised_ns) {
+        if let Some(promise_ns) = node.promise.raise(promised_ns) {
             node.append(node.now(raw_ns), Entry::Record(Record::Promise(promise_ns)));
         }
         node.sync(rules, raw_ns);
@@ -238,7 +238,7 @@ impl Node {
                 waits = rules.mutant != Mutant::UncoveredNotSynced;
                 0
             };
-            if let Some(promise_ns) = self.promise.grant(covered_ns) {
+            if let Some(promise_ns) = self.promise.raise(covered_ns) {
                 self.append(now, Entry::Record(Record::Promise(promise_ns)));
                 self.promise_is_open = true;
             }

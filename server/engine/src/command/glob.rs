@@ -12,7 +12,7 @@ pub fn glob_matches(pattern: &[u8], text: &[u8]) -> bool {
     GlobBudget::new().matches(pattern, text).unwrap_or(false)
 }
 
-/// The longest pattern: each key costs as many steps, and nobody else is served meanwhile.
+/// The longest pattern: each key costs as many steps, and no other request is served meanwhile.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
 /// The refusal of a longer one.
@@ -48,8 +48,8 @@ impl GlobBudget {
 
 fn matches(pattern: &[u8], text: &[u8], steps: &mut u64) -> Result<bool, TooManySteps> {
     let (mut at, mut read) = (0_usize, 0_usize);
-    // Behind the last star: where the pattern goes on, and where the text does if it swallows one
-    // byte more.
+    // Behind the last star: where the pattern continues, and where the text does if the star matches
+    // one byte more.
     let mut star: Option<(usize, usize)> = None;
     loop {
         *steps = steps.checked_sub(1).ok_or(TooManySteps)?;

@@ -16,7 +16,7 @@ pub(super) const FAMILY: Family = &[
 const HSET: Spec = Spec {
     name: "hset",
     arity: -4,
-    flags: Flags::GROW_KEYS.with(Flags::FAST),
+    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
     keys: KeyPositions::ONE,
     summary: "Sets fields of a hash; returns how many are new",
     handler: Handler::Keys(hset),

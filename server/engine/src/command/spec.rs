@@ -73,10 +73,13 @@ impl Flags {
     pub const ADMIN: Flags = Flags(1 << 5);
     /// Needs memory.
     pub const DENY_OOM: Flags = Flags(1 << 6);
-    /// Tells of keys or changes them, so that it is refused during a restart delay.
+    /// Reveals keys or changes them, so that it is refused during a restart delay.
     pub const TOUCHES_KEYS: Flags = Flags(1 << 7);
     /// Can destroy much at once.
     pub const DANGEROUS: Flags = Flags(1 << 8);
+    /// The arguments after the key are pairs, and each pair is one mutation. Elsewhere each argument may
+    /// become one.
+    pub const PAIRS: Flags = Flags(1 << 9);
 
     /// A command that reads keys.
     pub const READ_KEYS: Flags = Flags::READ.with(Flags::TOUCHES_KEYS);

@@ -1,7 +1,7 @@
 //! From keys to slots: many small hash tables, so that growing one of them is short.
 //!
-//! Each shard also remembers how far the log must be durable before the *absence* of one of its
-//! keys may be told: coarse, but in bounded memory and on the safe side.
+//! Each shard also records how far the log must be durable before the *absence* of one of its
+//! keys may be revealed: coarse, but in bounded memory, and it errs towards waiting.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,8 +1,8 @@
 //! A hierarchical timing wheel: which keys with a deadline are due to leave memory.
 //!
 //! Its links lie in the entries themselves, so that adding and removing are a few stores and never
-//! allocate. It decides nothing: whether a key exists is a comparison with its deadline on every
-//! access; the wheel only finds what may be freed, at a granularity of about a millisecond.
+//! allocate. It does not decide whether a key exists: that is a comparison with its deadline on every
+//! access. The wheel only finds what may be freed, at a granularity of about a millisecond.
 //!
 //! Level n has 64 lists of 64^n ticks each. An entry lies at the level of the highest digit (base
 //! 64) in which its tick differs from the wheel's own, and moves down as that time comes.
@@ -164,7 +164,7 @@ fn tick_at_or_after(deadline: Deadline) -> u64 {
     deadline.as_nanos().div_ceil(TICK_NANOS)
 }
 
-/// What stands in `previous` of a list's first entry. Slots are below this.
+/// The value of `previous` in a list's first entry. Slots are below this.
 fn mark_of(list: usize) -> Slot {
     LIST_MARK | u32::try_from(list).expect("lists are few hundred")
 }

@@ -1,10 +1,10 @@
 //! The scripts a node knows: found by their text or by their SHA-1, compiled when used, bounded.
 //!
-//! Texts that came with EVAL leave when they were not used for the longest time and room is short.
-//! Those that were loaded on purpose stay until SCRIPT FLUSH, since their clients rely on EVALSHA
-//! alone. What the interpreter made of either leaves by age as well and is made again when needed:
-//! it takes up to fifty times the memory of the text. No request makes more than a few leave.
-//! Nothing is logged: after a restart a client is told NOSCRIPT and sends the text again, as with
+//! Of the texts that came with EVAL those not used for the longest time are evicted when memory is
+//! short. Those that SCRIPT LOAD loaded stay until SCRIPT FLUSH, since their clients rely on EVALSHA
+//! alone. The compiled form of either is evicted in the same order and made again when needed: it
+//! takes up to fifty times the memory of the text. One request evicts a few at most.
+//! Nothing is logged: after a restart a client gets NOSCRIPT and sends the text again, as with
 //! Redis.
 
 use std::hash::{BuildHasher, Hasher};
@@ -313,7 +313,7 @@ pub(crate) const COMPILED_MAX: usize = 500;
 pub(crate) const COMPILED_BYTES_MAX: usize = 16 << 20;
 
 /// So many leave in one request at most, which takes some ten microseconds. One script comes with a
-/// request, so a few requests make up for the largest.
+/// request, so after a few requests there is room for the largest.
 pub(crate) const LEAVING_MAX: usize = 64;
 
 /// A slot, its share of two tables and of two lists, and what the allocator adds.

@@ -283,7 +283,7 @@ fn setresp(shared: &ScriptState, arguments: &MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-/// The REPL constants mean nothing here, and scripts that set them must go on working.
+/// The REPL constants have no effect here; scripts that use them must continue to work.
 const CONSTANTS: &[(&str, u8)] = &[
     ("LOG_DEBUG", 0),
     ("LOG_VERBOSE", 1),

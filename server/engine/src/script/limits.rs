@@ -1,8 +1,8 @@
-//! What a script may use up, and the memory of whether it has used up too much.
+//! What a script may use up, and whether it has used up too much.
 //!
 //! Once a limit has been reached the budget stays ended until the next script begins: every later
-//! step fails again, so that no `pcall` in a loop can swallow the end. Reads no clock itself; the
-//! shell hands one in, and it is asked only by scripts that take more than a few steps.
+//! step fails again, so that no `pcall` in a loop can catch the end. Reads no clock itself: the
+//! node passes one in, and only scripts that take more than a few steps read it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

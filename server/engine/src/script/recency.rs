@@ -1,7 +1,7 @@
 //! The order in which slots were used last: a list whose links lie in one vector.
 //!
-//! Adding, removing and moving to the front are a few stores each and never search. It decides
-//! nothing: who leaves, and when, is the cache's business.
+//! Adding, removing and moving to the front are a few stores each and never search. The cache
+//! decides which scripts are evicted, and when.
 
 /// The number of a slot.
 pub(crate) type Slot = u32;

@@ -7,7 +7,7 @@ use crate::error::ErrorReply;
 pub(crate) struct Head {
     /// The length of the line without its end, so that the numbers of the lines stay.
     pub(crate) bytes: usize,
-    /// The script promises to write nothing.
+    /// The script declares that it writes nothing.
     pub(crate) is_read_only: bool,
 }
 

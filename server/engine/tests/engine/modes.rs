@@ -60,7 +60,7 @@ fn start(durability: Durability) -> Start {
     Start {
         incarnation: 1,
         boot: Boot([1; 16]),
-        place: 1,
+        fingerprint: 1,
         durability,
         base: NodeTime::from_nanos(0),
         raw_ns: 0,
@@ -182,7 +182,7 @@ fn seen(is_same_boot: bool) -> Seen {
         now: NodeTime::from_nanos(2),
         is_same_boot,
         is_whole: true,
-        is_same_place: true,
+        is_same_directory: true,
         has_identity: true,
         has_marker: false,
     }

@@ -23,7 +23,7 @@ fn start(clock: &SettableClock) -> Start {
     Start {
         incarnation: 1,
         boot: Boot::default(),
-        place: 0,
+        fingerprint: 0,
         durability: Durability::Always,
         base: NodeTime::from_nanos(5_000),
         raw_ns: clock.raw_ns(),

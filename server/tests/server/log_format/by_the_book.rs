@@ -137,7 +137,7 @@ fn causes_have_the_chapters_numbers() {
         let start = Start {
             incarnation: 1,
             boot: Boot([2; 16]),
-            place: 3,
+            fingerprint: 3,
             durability: Durability::No,
             base: NodeTime::from_nanos(4),
             raw_ns: 5,

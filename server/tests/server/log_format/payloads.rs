@@ -259,7 +259,7 @@ fn of_record(record: &Record) -> String {
             of_start(&control.start),
             control.serving,
             of_durability(control.weakest),
-            control.promise_ns
+            control.ttl_bound_ns
         ),
         Record::Lost(ttl_ns) => format!("lost {ttl_ns}"),
         Record::Wall {
@@ -281,7 +281,7 @@ fn of_start(start: &Start) -> String {
     format!(
         "incarnation {} boot {boot} place {} {} clocks {clocks:?} {} cap {}",
         start.incarnation,
-        start.place,
+        start.fingerprint,
         of_durability(start.durability),
         of_pending(start.pending.as_ref()),
         start.cap_ns

@@ -152,7 +152,7 @@ fn start(incarnation: u64, pending: Option<Pending>) -> Start {
     Start {
         incarnation,
         boot: Boot([0xb0; 16]),
-        place: 0x0123_4567_89ab_cdef,
+        fingerprint: 0x0123_4567_89ab_cdef,
         durability: Durability::Everysec,
         base: NodeTime::from_nanos(5_000_000_000),
         raw_ns: 6_000_000_000,
@@ -222,7 +222,7 @@ impl Writing {
             start: start(1, None),
             serving: true,
             weakest: Durability::Everysec,
-            promise_ns: 30_000_000_000,
+            ttl_bound_ns: 30_000_000_000,
         };
         let mut payload = Vec::new();
         Record::Control(control).encode(&mut payload);

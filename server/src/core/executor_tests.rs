@@ -299,7 +299,7 @@ fn keys_that_no_delay_covers_are_synced_only_where_they_are_logged_and_that_is_a
 fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     let (executor, _, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
     let room = usize::try_from(executor.appender.room()).unwrap();
-    assert!(room < SMALL.first_segment_bytes as usize);
+    assert!(room < usize::try_from(SMALL.first_segment_bytes).unwrap());
     let lacks = |words: &[&[u8]]| executor.lacks_room_for(&Command::parse(words).unwrap());
     let value = vec![b'x'; room];
     // Each argument counts 32 bytes and the key, the whole 1,024.

@@ -62,7 +62,7 @@ impl Iteration {
         received
     }
 
-    /// Runs the iteration; reiterations whose it was. Replies stay with the connections.
+    /// Runs the iteration; returns whose it was. Replies stay with the connections.
     pub(crate) fn run<S: Stream>(
         &mut self,
         node: &Arc<NodeState>,
@@ -96,7 +96,7 @@ impl Iteration {
         self.spare = slots;
     }
 
-    /// Reads; reiterations how many of the connections took part. What many of them send at once is taken
+    /// Reads; returns how many of the connections were read. What many of them send at once is taken
     /// in over several iterations, so that memory can be counted between them. What they hold that an
     /// earlier iteration has read counts like what this one reads.
     fn receive<S: Stream>(
@@ -128,7 +128,7 @@ impl Iteration {
         count
     }
 
-    /// Executes, group by group, so that many deep pipelines at once cost bounded memory; reiterations for
+    /// Executes, group by group, so that many deep pipelines at once cost bounded memory; returns for
     /// how many of the connections. The rest has to wait until the replies of these have left or were
     /// counted.
     fn execute<S: Stream>(

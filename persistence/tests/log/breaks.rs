@@ -312,6 +312,21 @@ fn a_segment_that_lost_its_header_is_judged_by_what_follows() {
     );
 }
 
+/// Made ahead, the last segment would hold nothing but zeros.
+#[test]
+fn frames_behind_a_header_that_is_gone_are_a_break() {
+    let (disk, all) = unsynced_log(8, 1500);
+    let newest = names(&disk).pop().unwrap();
+    let without_header = broken(&disk, &newest, |bytes| bytes[..BLOCK].fill(0));
+    let recovery = read(&without_header);
+    assert_prefix(&recovery, &all);
+    assert!(!recovery.summary().only_zeros_follow);
+    let cut = recovery.summary().break_at.as_ref().unwrap();
+    assert!(cut.file.ends_with(&newest) && cut.offset == 0);
+    let zeros = broken(&disk, &newest, |bytes| bytes.fill(0));
+    assert!(read(&zeros).summary().only_zeros_follow);
+}
+
 #[test]
 fn what_was_cut_never_comes_back() {
     let (disk, all) = unsynced_log(20, 300);

@@ -2,7 +2,8 @@
 //!
 //! `workload`, `request` and `options` make from a seed what a node does and how it is started, `world` does it with a
 //! simulated node, disk and clock, `session` is a client that sends and receives bytes, `events` is what happened in its
-//! order, `batch` executes what one iteration of an event loop has executed, `model` says what each request does, `oracle` knows what clients were told, `images`
+//! order, `exchange` is what goes between the two,
+//! `batch` executes what one iteration of an event loop has executed, `model` says what each request does, `oracle` knows what clients were told, `images`
 //! lists what a crash at one point may leave, `check` starts the node on one of them and holds it to the contract,
 //! `explore` goes through all of it. The fault model is in the book's chapter on crash states; `tests/mutants/` shows
 //! that planted defects are noticed.
@@ -10,6 +11,7 @@
 pub(crate) mod batch;
 pub(crate) mod check;
 pub(crate) mod events;
+pub(crate) mod exchange;
 pub(crate) mod explore;
 pub(crate) mod images;
 pub mod ledger;

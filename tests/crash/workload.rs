@@ -161,7 +161,7 @@ impl Workload {
             let place = random.below(steps.len().div_ceil(2) as u64);
             let place = usize::try_from(place).unwrap_or(0);
             steps.insert(place, any_fault(&mut random));
-        } else if random.chance(1, 8) {
+        } else if random.chance(1, 4) {
             // A disk may lie from any moment on.
             let place = usize::try_from(random.below(steps.len() as u64)).unwrap_or(0);
             steps.insert(place, Step::Lie);

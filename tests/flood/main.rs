@@ -27,7 +27,8 @@ usage: tests/flood/run [options] [ATTACK...]
   --clients N       connections that attack (default: 9990 of the node's 10000; 10100 where a
                     password is set, so that maxclients is reached)
   --seconds N       for how long (default: 20)
-  --memory-mib N    fail if the node ever had more resident memory (default: 1024)
+  --memory-mib N    fail if the node ever had more resident memory (default: 1024); some attacks
+                    allow less
   --address-space   limit the node's address space to that as well (needs prlimit)
 ";
 
@@ -128,7 +129,10 @@ fn run(attack: &Attack, options: &Options) -> Result<String, String> {
     let Some(peak_kib) = peak_kib else {
         return Err(format!("{line}; the node has ended"));
     };
-    if peak_kib > options.memory_mib * 1024 {
+    let memory_mib = attack
+        .memory_mib
+        .map_or(options.memory_mib, |own| own.min(options.memory_mib));
+    if peak_kib > memory_mib * 1024 {
         return Err(format!("{line}; that is too much memory"));
     }
     if seen.pings == 0 || seen.is_broken || seen.arrivals == 0 || seen.refused > 0 {

@@ -1,7 +1,7 @@
 //! The limits of one connection as rules: what is known of it goes in, a reason to close it comes out.
 //!
 //! Nothing here reads a clock or a socket. Times are readings of the raw clock in nanoseconds. What
-//! all connections together may hold is decided in `event_loop/memory.rs`.
+//! all connections together may hold is decided in `memory.rs`.
 
 use std::fmt;
 use std::time::Duration;

@@ -106,6 +106,12 @@ impl Pipe {
         self.state().is_closed
     }
 
+    /// Whether something has changed that was not told.
+    pub(crate) fn has_changed(&self) -> bool {
+        let state = self.state();
+        state.is_readable || state.is_writable
+    }
+
     /// What has changed since the last call.
     pub(crate) fn take_readiness(&self) -> Option<Readiness> {
         let mut state = self.state();

@@ -178,9 +178,9 @@ fn what_a_client_that_is_closed_for_its_output_has_executed_is_written() {
     client.send((set + &request(&["GET", "a"])).as_bytes());
     node.iterate();
     assert!(client.is_closed());
-    let node = &node.event_loop.node;
-    let appended = node.lock().unwrap().appender.next_position().get() - 1;
-    assert_eq!(node.commit.written(), appended);
+    let state = &node.event_loop.node;
+    let appended = state.lock().unwrap().appender.next_position().get() - 1;
+    assert_eq!(state.commit.written(), appended);
 }
 
 /// Such a client would be sent to for as long as it reads, while others wait.

@@ -1,4 +1,4 @@
-//! The requests of one turn: executed in order under one lock of the engine, at one moment.
+//! The requests of one iteration: executed in order under one lock of the engine, at one moment.
 //!
 //! Nothing is written to a file, a pipe or a socket while the engine is locked: what there is to
 //! say is kept until it is released.
@@ -6,9 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use quorlock_engine::{
-    Command, ErrorReply, Flags, KeyHash, LogLine, Moment, Reply, is_arity, spec_named,
-};
+use quorlock_engine::{KeyHash, LogLine, Moment, Reply};
 use smallvec::SmallVec;
 
 use crate::core::commit::Failure;
@@ -16,9 +14,8 @@ use crate::core::durable_counts::Counts;
 use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
-use crate::protocol::{Output, reply};
+use crate::session::Session;
 use crate::session::blocked::Blocked;
-use crate::session::{Session, table};
 
 /// What the connection does after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,23 +31,23 @@ pub(crate) enum Next {
     Close,
 }
 
-/// One turn's access to the node.
+/// One iteration's access to the node.
 pub(crate) struct Batch<'a> {
     pub(crate) node: &'a Arc<NodeState>,
     executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw_ns: Option<u64>,
     /// What the connection's earlier replies wait for, and so those of later requests.
-    owed: Wait,
+    pub(super) owed: Wait,
     /// For the node's log, once the engine is released.
     lines: Vec<Line>,
     /// The keys to prefetch.
     keys: SmallVec<[KeyHash; KEYS_INLINE]>,
     /// Commands under the present lock, and whether a script was among them.
-    under_lock: usize,
-    has_run_script: bool,
-    commands: u64,
-    errors: u64,
+    pub(super) under_lock: usize,
+    pub(super) has_run_script: bool,
+    pub(super) commands: u64,
+    pub(super) errors: u64,
 }
 
 /// What a request has to say to the people who run the node.
@@ -92,104 +89,6 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Executes one request and appends its reply.
-    pub(crate) fn execute(
-        &mut self,
-        session: &mut Session,
-        arguments: &[&[u8]],
-        wait: &mut Wait,
-        replies: &mut Output,
-    ) -> Next {
-        self.commands += 1;
-        self.under_lock += 1;
-        let (answer, next) = match self.answer(session, arguments, wait) {
-            Ok(Answer::Reply(reply)) => (reply, Next::Read),
-            Ok(Answer::Durable(reply, position)) => {
-                wait.synced = wait.synced.max(position);
-                (reply, Next::Read)
-            }
-            Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),
-            Ok(Answer::LacksSegment) => {
-                self.commands -= 1;
-                return Next::LacksSegment;
-            }
-            Ok(Answer::Last(reply)) => (reply, Next::Close),
-            Ok(Answer::Close) => return Next::Close,
-            Err(failure) => (
-                Reply::Error(ErrorReply::new(format!("ERR {failure}. The node stops"))),
-                Next::Close,
-            ),
-        };
-        self.errors += u64::from(answer.is_error());
-        reply::write(replies, &answer, session.caller.protocol);
-        next
-    }
-
-    fn answer(
-        &mut self,
-        session: &mut Session,
-        arguments: &[&[u8]],
-        wait: &mut Wait,
-    ) -> Result<Answer, Failure> {
-        let name = arguments.first().copied().unwrap_or_default();
-        if let Some(spec) = spec_named(name) {
-            if !session.is_authenticated {
-                return Ok(Answer::Reply(Reply::Error(NOAUTH)));
-            }
-            session.note_command(spec.name);
-            let command = match Command::of(spec, arguments) {
-                Ok(command) => command,
-                Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-            };
-            // Once: the disk may turn out to be full.
-            let has_waited = std::mem::take(&mut session.has_waited_for_segment);
-            let (executor, now) = self.executor()?;
-            if !has_waited && executor.waits_for_segment(&command) {
-                session.has_waited_for_segment = true;
-                return Ok(Answer::LacksSegment);
-            }
-            let reply = executor.execute(now, &session.caller, &command, wait);
-            let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
-            session.position = session.position.max(wait.position());
-            if spec.flags.contains(Flags::SCRIPT) {
-                let lines = executor.engine.take_script_log();
-                self.has_run_script = true;
-                self.note_script_log(lines);
-            }
-            if is_long {
-                // Rendering it, and freeing it, takes long and needs no engine.
-                self.release();
-            }
-            return Ok(Answer::Reply(reply));
-        }
-        let Some(row) = table::named(name) else {
-            let unknown = ErrorReply::unknown_command(arguments);
-            return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
-                unknown
-            } else {
-                NOAUTH
-            })));
-        };
-        if !session.is_authenticated && !row.before_auth {
-            return Ok(Answer::Reply(Reply::Error(NOAUTH)));
-        }
-        session.note_command(row.name);
-        if !is_arity(row.arity, arguments.len()) {
-            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
-                row.name,
-            ))));
-        }
-        if row.is_brief {
-            return (row.run)(session, self, arguments);
-        }
-        // Others may execute meanwhile; a row that needs the engine takes it for as long as it does.
-        self.release();
-        self.owed = *wait;
-        let answer = (row.run)(session, self, arguments);
-        self.release();
-        answer
-    }
-
     /// How many keys each database holds, as far as the reply may reveal it without waiting for more
     /// than it does.
     pub(crate) fn counts_shown(&mut self) -> Result<Counts, Failure> {
@@ -203,7 +102,7 @@ impl<'a> Batch<'a> {
         self.lines.push(Line::Warning(text));
     }
 
-    fn note_script_log(&mut self, lines: Vec<LogLine>) {
+    pub(super) fn note_script_log(&mut self, lines: Vec<LogLine>) {
         if !lines.is_empty() {
             self.lines.extend(lines.into_iter().map(Line::Script));
             // Else those of a long pipeline would pile up.
@@ -211,7 +110,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The raw clock at the last moment of this turn.
+    /// The raw clock at the last moment of this iteration.
     pub(crate) fn raw_ns(&mut self) -> u64 {
         *self.raw_ns.get_or_insert_with(|| self.node.clock.raw_ns())
     }
@@ -267,7 +166,7 @@ impl<'a> Batch<'a> {
         self.executor.is_some()
     }
 
-    /// The engine, locked, and the moment of this turn.
+    /// The engine, locked, and the moment of this iteration.
     pub(crate) fn executor(&mut self) -> Result<(&mut Executor, Moment), Failure> {
         if self.executor.is_none() {
             let mut executor = self.node.lock()?;
@@ -296,15 +195,6 @@ impl Drop for Batch<'_> {
     }
 }
 
-impl Session {
-    fn note_command(&mut self, name: &'static str) {
-        if self.last_command != name {
-            self.last_command = name;
-            self.client.introduction().last_command = name;
-        }
-    }
-}
-
 impl Line {
     fn write(self) {
         let line = match self {
@@ -323,8 +213,3 @@ impl Line {
 /// The engine is released between connections after so many commands.
 const COMMANDS_PER_LOCK: usize = 256;
 const KEYS_INLINE: usize = 64;
-/// The engine is released before a reply of this size is rendered, which takes about as long as
-/// releasing and locking it.
-const LONG_REPLY_BYTES: usize = 64 * 1024;
-
-const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

@@ -13,7 +13,7 @@ use crate::core::wait::Wait;
 use crate::node::for_tests;
 use crate::protocol::Output;
 use crate::session::Batch;
-use crate::session::table::ROWS;
+use crate::session::introspection::rows;
 
 fn node() -> Arc<NodeState> {
     let mut config = Config::default();
@@ -29,7 +29,7 @@ fn node() -> Arc<NodeState> {
 #[test]
 fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
     let node = node();
-    for row in ROWS {
+    for row in rows() {
         let mut session = for_tests::session(&node);
         let mut batch = Batch::new(&node);
         let (mut wait, mut replies) = (Wait::default(), Output::default());
@@ -41,7 +41,7 @@ fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
         batch.execute(&mut session, &arguments, &mut wait, &mut replies);
         assert_eq!(batch.holds_engine(), row.is_brief, "{}", row.name);
     }
-    let brief: Vec<_> = ROWS.iter().filter(|row| row.is_brief).collect();
+    let brief: Vec<_> = rows().filter(|row| row.is_brief).collect();
     for name in ["client", "config", "command", "info", "bgrewriteaof"] {
         assert!(
             brief.iter().all(|row| row.name != name),

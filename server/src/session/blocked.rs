@@ -1,23 +1,19 @@
-//! WAIT and WAITAOF: how durable is what this connection has written?
+//! A client that waits until what it has written is durable, and what it is told then.
 //!
 //! The answer is true in every mode: the local count is 1 only when everything that the
 //! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
 //! cannot happen would only end with the timeout.
 
-use quorlock_engine::control::Durability;
-use quorlock_engine::{ErrorReply, Reply, parse_integer};
+use quorlock_engine::{ErrorReply, Reply};
 
-use crate::core::commit::Failure;
 use crate::core::state::NodeState;
-use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
 
 /// A connection that waits until the log is synced up to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
-    position: u64,
-    /// Raw-clock reading at which it ends whatever has happened; `None` waits for ever.
-    until_raw_ns: Option<u64>,
+    pub(super) position: u64,
+    /// Raw-clock reading at which it ends whatever has happened; `None`: there is no end.
+    pub(super) until_raw_ns: Option<u64>,
 }
 
 impl Blocked {
@@ -61,90 +57,15 @@ impl Blocked {
     }
 
     /// Whether what the client waits for is synced.
-    fn is_synced(self, node: &NodeState) -> bool {
+    pub(super) fn is_synced(self, node: &NodeState) -> bool {
         node.commit.synced() >= self.position
     }
 }
 
-pub(crate) fn waitaof(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let node = batch.node;
-    let (wants_local, timeout_ms) = match waitaof_arguments(arguments) {
-        Ok(parsed) => parsed,
-        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-    };
-    if !node.is_logged() {
-        return Ok(Answer::Reply(if wants_local {
-            Reply::Error(NO_LOG)
-        } else {
-            acknowledged(false)
-        }));
-    }
-    let blocked = Blocked {
-        position: session.position,
-        until_raw_ns: (timeout_ms > 0).then(|| {
-            let timeout_ns = timeout_ms.saturating_mul(1_000_000);
-            node.clock.raw_ns().saturating_add(timeout_ns)
-        }),
-    };
-    if !wants_local || blocked.is_synced(node) {
-        return Ok(Answer::Reply(acknowledged(blocked.is_synced(node))));
-    }
-    // In `always` the replies before this one have asked for the sync already.
-    if node.durability() != Durability::Always {
-        node.log_queue.ask_for_sync();
-    }
-    Ok(Answer::Wait(blocked))
-}
-
-pub(crate) fn wait(
-    _: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let parsed = parse_integer(arguments[1])
-        .ok_or(ErrorReply::NOT_AN_INTEGER)
-        .and_then(|_| timeout(arguments[2]));
-    Ok(Answer::Reply(match parsed {
-        Ok(_) => Reply::Integer(0),
-        Err(error) => Reply::Error(error),
-    }))
-}
-
-/// Whether the local sync is wanted, and the timeout in milliseconds.
-fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
-    let local = parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    if !(0..=1).contains(&local) {
-        return Err(LOCAL_RANGE);
-    }
-    let replicas = parse_integer(arguments[2]).ok_or(NOT_POSITIVE)?;
-    if replicas < 0 {
-        return Err(NOT_POSITIVE);
-    }
-    Ok((local == 1, timeout(arguments[3])?))
-}
-
-fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
-    let timeout_ms = parse_integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
-    u64::try_from(timeout_ms).map_err(|_| TIMEOUT_NEGATIVE)
-}
-
-fn acknowledged(is_synced: bool) -> Reply {
+/// The reply of WAITAOF: whether this node has synced it, and how many replicas have, of which there are none.
+pub(super) fn acknowledged(is_synced: bool) -> Reply {
     Reply::Array(vec![
         Reply::Integer(i64::from(is_synced)),
         Reply::Integer(0),
     ])
 }
-
-const NO_LOG: ErrorReply = ErrorReply::fixed(
-    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
-);
-const LOCAL_RANGE: ErrorReply =
-    ErrorReply::fixed("ERR value is out of range, value must between 0 and 1");
-const NOT_POSITIVE: ErrorReply = ErrorReply::fixed("ERR value is out of range, must be positive");
-const TIMEOUT_NOT_AN_INTEGER: ErrorReply =
-    ErrorReply::fixed("ERR timeout is not an integer or out of range");
-const TIMEOUT_NEGATIVE: ErrorReply = ErrorReply::fixed("ERR timeout is negative");

@@ -10,9 +10,12 @@ mod batch_tests;
 mod blocked;
 mod client;
 mod config;
+mod dispatch;
 mod greeting;
 pub(crate) mod info;
+mod introspection;
 mod table;
+mod waitaof;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
-use crate::session::{Session, about, blocked, client, config, greeting, info};
+use crate::session::{Session, about, client, config, greeting, info, waitaof};
 
 /// One command.
 pub(crate) struct Row {
@@ -21,13 +21,7 @@ pub(crate) struct Row {
 
 pub(crate) type Run = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
 
-/// The row for a name in any case.
-pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
-    ROWS.iter()
-        .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
-}
-
-/// All rows.
+/// All rows but that of COMMAND, which tells of them.
 pub(crate) const ROWS: &[Row] = &[
     row("auth", -2, greeting::auth).before_auth().brief(),
     row("hello", -1, greeting::hello).before_auth().brief(),
@@ -39,18 +33,17 @@ pub(crate) const ROWS: &[Row] = &[
     row("client", -2, client::client),
     row("info", -1, info::info),
     row("config", -2, config::config),
-    row("command", -1, about::command),
     row("cluster", -2, about::cluster).brief(),
     row("role", 1, about::role).brief(),
-    row("wait", 3, blocked::wait).blocking().brief(),
-    row("waitaof", 4, blocked::waitaof).blocking(),
+    row("wait", 3, waitaof::wait).blocking().brief(),
+    row("waitaof", 4, waitaof::waitaof).blocking(),
     row("bgrewriteaof", 1, about::bgrewriteaof).admin(),
     row("module", -2, about::module).brief(),
     row("lastsave", 1, about::lastsave),
     row("shutdown", -1, about::shutdown),
 ];
 
-const fn row(name: &'static str, arity: i8, run: Run) -> Row {
+pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
     Row {
         name,
         arity,
@@ -81,26 +74,5 @@ impl Row {
     const fn admin(mut self) -> Self {
         self.flags = &["admin", "noscript", "no_async_loading"];
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_book_lists_every_command() {
-        let book = include_str!("../../../docs/book/compatibility.md");
-        let (_, rest) = book.split_once("## Commands").expect("the section");
-        let (section, _) = rest.split_once("\n## ").expect("a section after it");
-        let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
-        let listed: Vec<&str> = section.split(|c: char| !is_part(c)).collect();
-        let own = ROWS.iter().map(|row| row.name);
-        for name in quorlock_engine::all_specs()
-            .map(|spec| spec.name)
-            .chain(own)
-        {
-            assert!(listed.contains(&name.to_uppercase().as_str()), "{name}");
-        }
     }
 }

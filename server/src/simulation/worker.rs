@@ -79,7 +79,8 @@ impl Worker {
         self.event_loop.iterate();
         self.pipes.retain(|_, pipe| !pipe.is_closed());
         self.hand_over_tasks();
-        self.event_loop.pause() == Some(Duration::ZERO)
+        let has_changed = self.pipes.values().any(Pipe::has_changed);
+        has_changed || self.event_loop.pause() == Some(Duration::ZERO)
     }
 
     /// Whether it was told to stop, and has nothing to do any more.

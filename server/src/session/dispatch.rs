@@ -1,0 +1,124 @@
+//! One request: who may ask, which table its command is in, and where it runs.
+
+use quorlock_engine::{Command, ErrorReply, Flags, Reply, is_arity, spec_named};
+
+use crate::core::commit::Failure;
+use crate::core::wait::Wait;
+use crate::protocol::{Output, reply};
+use crate::session::batch::{Answer, Batch, Next};
+use crate::session::{Session, introspection};
+
+impl Batch<'_> {
+    /// Executes one request and appends its reply.
+    pub(crate) fn execute(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+        wait: &mut Wait,
+        replies: &mut Output,
+    ) -> Next {
+        self.commands += 1;
+        self.under_lock += 1;
+        let (answer, next) = match self.answer(session, arguments, wait) {
+            Ok(Answer::Reply(reply)) => (reply, Next::Read),
+            Ok(Answer::Durable(reply, position)) => {
+                wait.synced = wait.synced.max(position);
+                (reply, Next::Read)
+            }
+            Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),
+            Ok(Answer::LacksSegment) => {
+                self.commands -= 1;
+                return Next::LacksSegment;
+            }
+            Ok(Answer::Last(reply)) => (reply, Next::Close),
+            Ok(Answer::Close) => return Next::Close,
+            Err(failure) => (
+                Reply::Error(ErrorReply::new(format!("ERR {failure}. The node stops"))),
+                Next::Close,
+            ),
+        };
+        self.errors += u64::from(answer.is_error());
+        reply::write(replies, &answer, session.caller.protocol);
+        next
+    }
+
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+        wait: &mut Wait,
+    ) -> Result<Answer, Failure> {
+        let name = arguments.first().copied().unwrap_or_default();
+        if let Some(spec) = spec_named(name) {
+            if !session.is_authenticated {
+                return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+            }
+            session.note_command(spec.name);
+            let command = match Command::of(spec, arguments) {
+                Ok(command) => command,
+                Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+            };
+            // Once: the disk may turn out to be full.
+            let has_waited = std::mem::take(&mut session.has_waited_for_segment);
+            let (executor, now) = self.executor()?;
+            if !has_waited && executor.waits_for_segment(&command) {
+                session.has_waited_for_segment = true;
+                return Ok(Answer::LacksSegment);
+            }
+            let reply = executor.execute(now, &session.caller, &command, wait);
+            let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
+            session.position = session.position.max(wait.position());
+            if spec.flags.contains(Flags::SCRIPT) {
+                let lines = executor.engine.take_script_log();
+                self.has_run_script = true;
+                self.note_script_log(lines);
+            }
+            if is_long {
+                // Rendering it, and freeing it, takes long and needs no engine.
+                self.release();
+            }
+            return Ok(Answer::Reply(reply));
+        }
+        let Some(row) = introspection::named(name) else {
+            let unknown = ErrorReply::unknown_command(arguments);
+            return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
+                unknown
+            } else {
+                NOAUTH
+            })));
+        };
+        if !session.is_authenticated && !row.before_auth {
+            return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+        }
+        session.note_command(row.name);
+        if !is_arity(row.arity, arguments.len()) {
+            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
+                row.name,
+            ))));
+        }
+        if row.is_brief {
+            return (row.run)(session, self, arguments);
+        }
+        // Others may execute meanwhile; a row that needs the engine takes it for as long as it does.
+        self.release();
+        self.owed = *wait;
+        let answer = (row.run)(session, self, arguments);
+        self.release();
+        answer
+    }
+}
+
+impl Session {
+    fn note_command(&mut self, name: &'static str) {
+        if self.last_command != name {
+            self.last_command = name;
+            self.client.introduction().last_command = name;
+        }
+    }
+}
+
+/// The engine is released before a reply of this size is rendered, which takes about as long as
+/// releasing and locking it.
+const LONG_REPLY_BYTES: usize = 64 * 1024;
+
+const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

@@ -4,7 +4,8 @@
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Disk, FrameKind, LogOptions, MemoryDisk, RealDisk, RecoveryError, Repair, Repaired, WriteError,
+    Disk, FrameKind, LogOptions, MemoryDisk, RealDisk, RecoveryError, Repair, RepairCut, Repaired,
+    WriteError,
 };
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
     // Whatever is not in the log any more, or was cut, lies in the folder as it was.
     let folder = done.folder.trim_start_matches("memory:").to_owned();
     let now = names(disk);
-    if let Some(file) = cut.map(|cut| cut.file) {
+    if let Some(RepairCut { file, .. }) = cut {
         let name = file.trim_start_matches("memory:");
         let (_, bytes) = before.iter().find(|(it, _)| it == name).unwrap();
         assert_eq!(content(disk, &format!("{folder}/{name}")), *bytes, "{name}");

@@ -267,6 +267,22 @@ fn the_last_frame_is_kept_only_where_nothing_can_have_cut_it_off() {
     assert!(!keeps_last(missing), "the one before it is missing");
 }
 
+/// A process that was killed left frames in the page cache; the repair vouches for them.
+#[test]
+fn what_is_kept_is_durable_also_where_no_sync_had_covered_it() {
+    let disk = MemoryDisk::with_power_loss();
+    let mut log = open(&disk);
+    commit(&mut log, b"synced");
+    append(&mut log, b"only written");
+    write(&mut log);
+    drop(log);
+    let disk = disk.after_process_end();
+    try_repair(&disk).unwrap();
+    let lost = disk.after_power_loss(false, |_, _| false);
+    let kept = [&b"synced"[..], b"only written", b"lost"];
+    assert_eq!(payloads(&read(&lost)), kept);
+}
+
 #[test]
 fn a_segment_of_zeros_goes_away_with_what_came_after_it() {
     let (disk, all) = synced_log();

@@ -200,7 +200,12 @@ impl World {
     fn work(&mut self, step: &Step) {
         let Some(node) = &mut self.node else { return };
         match step {
-            Step::Sync if node.sync().is_ok() => self.synced = self.synced.max(self.written),
+            Step::Sync => {
+                let is_synced = node.sync().is_ok();
+                if is_synced {
+                    self.synced = self.synced.max(self.written);
+                }
+            }
             Step::BeginSync if !node.is_syncing() => {
                 let _ = node.begin_log_work();
                 if node.is_all_written() {

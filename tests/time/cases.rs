@@ -123,11 +123,11 @@ impl Stage {
     /// What the node says is left of its restart delay; 0 if it serves locks.
     fn delay_ms(&self) -> i64 {
         let reply = self.ask("EXISTS a");
-        let Some(rest) = reply.split("for another ").nth(1) else {
+        let Some(fields) = reply.strip_prefix("-RESTARTDELAY ") else {
             assert!(reply.starts_with(':'), "{reply}");
             return 0;
         };
-        let digits = rest.split(' ').next().unwrap_or_default();
+        let digits = fields.split(' ').next().unwrap_or_default();
         digits.parse().expect("a number of milliseconds")
     }
 

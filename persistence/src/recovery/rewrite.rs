@@ -140,3 +140,7 @@ fn changed() -> std::io::Error {
 }
 
 const STRETCH_BYTES: usize = 1 << 18;
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

@@ -109,6 +109,38 @@ fn a_log_is_cut_before_the_first_frame_that_is_lost() {
     }
 }
 
+/// The cut of the first repair lies behind the second damage, and says nothing of what is whole before it.
+#[test]
+fn a_repaired_log_that_is_damaged_again_is_cut_before_the_second_damage() {
+    let (disk, all) = synced_log();
+    let (begin, end) = frame_ranges(&disk, THIRD)[1];
+    disk.edit(THIRD, |bytes| bytes[begin..end].fill(0));
+    let kept = repaired(&disk, &all);
+    let mut log = open(&disk);
+    commit(&mut log, b"after the repair");
+    drop(log);
+    let mut before = 0;
+    let segments = names(&disk)
+        .into_iter()
+        .filter(|name| name.starts_with("segment-"));
+    for name in segments {
+        for (begin, end) in frame_ranges(&disk, &name) {
+            if before == kept {
+                return;
+            }
+            let again = disk.after_process_end();
+            again.edit(&name, |bytes| bytes[begin..end].fill(0));
+            assert!(try_read(&again).is_err(), "{name} {begin}");
+            try_repair(&again).unwrap();
+            let mut found = payloads(&read(&again));
+            assert_eq!(found.pop().as_deref(), Some(&b"lost"[..]));
+            assert_eq!(found, all[..before], "{name} {begin}");
+            before += 1;
+        }
+    }
+    panic!("{kept} frames were kept, and {before} are in the log");
+}
+
 /// What a segment can suffer as a whole.
 const BLOWS: [fn(&MemoryDisk, &str); 6] = [
     |disk, name| disk.remove(name).unwrap(),

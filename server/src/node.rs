@@ -104,7 +104,7 @@ impl Node {
         self.node.stop();
     }
 
-    /// Resolves when the node has stopped, whoever asked for it.
+    /// Resolves when the node has stopped, no matter who asked for it.
     ///
     /// # Errors
     /// When it stopped because its log failed.

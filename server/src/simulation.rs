@@ -1,4 +1,4 @@
-//! A node without threads, sockets and timers: whoever drives it decides what happens when.
+//! A node without threads, sockets and timers: the driver decides what happens when.
 //!
 //! It is put together from the parts of the real node: the same start, the same execution of requests, the
 //! same commit, the same jobs of the log thread, the same turn of maintenance. Only the shells that wait for

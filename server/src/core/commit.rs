@@ -202,7 +202,7 @@ impl Commit {
         self.written.load(Ordering::Acquire)
     }
 
-    /// How long the log is. Kept beside the writer, because whoever asks may hold the executor.
+    /// How long the log is. Kept beside the writer, because the reader may hold the executor.
     pub(crate) fn size(&self) -> LogSize {
         LogSize {
             since_checkpoint_bytes: self.bytes_since_checkpoint.load(Ordering::Relaxed),

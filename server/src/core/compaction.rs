@@ -155,7 +155,7 @@ impl Compaction {
 
     fn write(&mut self, executor: &mut Executor, clock: &dyn Clock, from: SnapshotCursor) -> Step {
         if !executor.appender.has_spare() && !executor.appender.is_full() {
-            // Whoever writes on into a log without one has it made under the writer's lock, and every
+            // A write into a log without one has it made under the writer's lock, and every
             // reply waits. What is left of the active segment is for requests.
             return Step::LacksSegment;
         }

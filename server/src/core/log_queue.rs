@@ -23,7 +23,7 @@ pub(crate) enum Job {
 /// Jobs that have not begun.
 pub(crate) type Jobs = UnboundedReceiver<Job>;
 
-/// The way to whoever does them: the log thread, or a simulation.
+/// The way to the log thread, or to a simulation that does its jobs.
 pub(crate) struct LogQueue {
     jobs: UnboundedSender<Job>,
     pub(crate) duties: LogDuties,

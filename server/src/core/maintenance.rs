@@ -3,7 +3,7 @@
 //! the log, and the orderly stop.
 //!
 //! Each step looks at the engine once, under its lock, appends what has to be on record and returns
-//! what has to be done about it. Whoever drives it, the node's thread or a simulation, does that work
+//! what has to be done about it. Its driver, the node's thread or a simulation, does that work
 //! and comes back when the step said so. Nothing here blocks, writes, syncs or reads a clock that it
 //! was not given.
 

@@ -23,7 +23,7 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Commands per second now. Whoever asks changes nothing for others who ask.
+    /// Commands per second now. Reading it changes nothing for other readers.
     pub(crate) fn commands_per_second(&self, now_raw_ns: u64) -> u64 {
         self.sample_rate(now_raw_ns);
         let count = self.commands.load(Ordering::Relaxed);

@@ -48,7 +48,7 @@ impl Default for WakeUpCoalescing {
 }
 
 impl WakeUpCoalescing {
-    /// Notes that a connection takes part in an iteration.
+    /// Notes that a connection is served in an iteration.
     pub(crate) fn note(&mut self, connection: &mut Served) {
         self.served += 1;
         if self.served - connection.0 < THRESHOLD {

@@ -1,6 +1,6 @@
 //! The seam to the network: one client's stream of bytes.
 //!
-//! Nothing here waits. A stream that would have to says so, and whoever drives the event loop tells it
+//! Nothing here waits. A stream that would have to says so, and the driver of the event loop tells it
 //! when to try again.
 
 use std::io::IoSlice;

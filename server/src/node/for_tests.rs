@@ -16,7 +16,7 @@ use crate::node::start::{Plan, Reach, begin, system_random};
 use crate::past::Fingerprint;
 use crate::session::Session;
 
-/// A node that serves; its log thread is whoever does the jobs.
+/// A node that serves; the test does the jobs of its log thread.
 pub(crate) fn started(
     config: Config,
     disk: Arc<dyn Disk>,

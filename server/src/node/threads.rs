@@ -95,7 +95,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
             None => Err(StartError::NoAddress),
         };
         if ready.send(told).is_err() {
-            // Whoever started the node does not want it any more.
+            // The caller that started the node does not want it any more.
             node.stop();
         }
         let lived = maintenance_task::run(&node, &mut maintenance).await;

@@ -33,7 +33,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// An inbox that wakes whoever polls `registry`, with this token.
+    /// An inbox that wakes the thread that polls `registry`, with this token.
     ///
     /// # Errors
     /// When the system has no descriptor to give.

@@ -80,7 +80,7 @@ pub(crate) fn is_local(address: &IpAddr) -> bool {
     address.is_loopback()
 }
 
-/// Accepts for ever and deals the connections out to the workers in turn.
+/// Accepts connections until it is dropped, and deals the connections out to the workers in turn.
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     node: Arc<NodeState>,
@@ -126,7 +126,7 @@ pub(crate) async fn accept(
 }
 
 /// Whether another client can be served. At `maxclients` the oldest one that has not authenticated goes,
-/// so that connections that never do cannot keep out those that will. Whoever sends the password with
+/// so that connections that never do cannot keep out those that will. A client that sends the password with
 /// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
 async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
     let clients = &node.clients;

@@ -44,7 +44,7 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
     }
     let patterns = patterns.iter().take(PATTERNS_MAX);
     let patterns: Vec<Vec<u8>> = patterns.map(|it| it.to_ascii_lowercase()).collect();
-    // A copy: whoever changes the configuration holds the engine, and would wait for this.
+    // A copy: a change of the configuration holds the engine, and would wait for this.
     let config = batch.node.settings.config().clone();
     let mut pairs = Vec::new();
     for name in config.names() {

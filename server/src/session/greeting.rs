@@ -51,7 +51,7 @@ fn greet(
                 others
             }
             [word, ..] => {
-                // Whoever has no password yet must not make replies long.
+                // A client without the password must not make replies long.
                 let word = &word[..word.len().min(OPTION_BYTES_SHOWN)];
                 let word = String::from_utf8_lossy(word).into_owned();
                 return Err(ErrorReply::new(format!(

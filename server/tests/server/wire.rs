@@ -44,6 +44,17 @@ impl Wire {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
+    /// Sends what the node may not want whole: it may close the connection while it arrives.
+    pub(crate) fn send_until_closed(&mut self, bytes: &[u8]) {
+        if let Err(error) = self.stream.get_mut().write_all(bytes) {
+            let closed = [
+                std::io::ErrorKind::ConnectionReset,
+                std::io::ErrorKind::BrokenPipe,
+            ];
+            assert!(closed.contains(&error.kind()), "{error}");
+        }
+    }
+
     /// Whether no byte of a reply is here. Says nothing of what is still on its way.
     pub(crate) fn is_silent(&mut self) -> bool {
         let stream = self.stream.get_ref();

@@ -127,7 +127,7 @@ fn the_largest_goes_when_all_together_hold_too_much() {
         let mut more = Wire::connect(node.address());
         let mut request = b"*2\r\n$3\r\nGET\r\n$4000000\r\n".to_vec();
         request.resize(3_900_000, b'k');
-        more.send(&request);
+        more.send_until_closed(&request);
         assert_eq!(more.reply(), "<closed>");
         let mut watcher = Wire::connect(node.address());
         await_info(&mut watcher, "evicted_clients", "1");

@@ -244,13 +244,16 @@ fn waitaof_never_says_1_when_the_sync_fails() {
                 machine.disk().fail_sync_after(0, EIO);
             }
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
+            // A segment that is made ahead may have met the failure first: then the node ends at once.
+            let is_refused = |reply: &str| {
+                ["-MISCONF", "-ERR", "<closed>"]
+                    .iter()
+                    .any(|how| reply.starts_with(how))
+            };
             let first = client.reply();
-            assert!(first == "+OK" || first.starts_with("-MISCONF"), "{first}");
+            assert!(first == "+OK" || is_refused(&first), "{first}");
             let reply = client.reply();
-            assert!(
-                reply.starts_with("-MISCONF") || reply == "<closed>",
-                "{mode}: {reply}"
-            );
+            assert!(is_refused(&reply), "{mode}: {reply}");
             assert!(node.stopped().await.is_err());
         }
     });

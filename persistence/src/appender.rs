@@ -23,6 +23,8 @@ pub struct Appender {
     frame_bytes_max: u64,
     reserve_bytes: u64,
     checkpoint_is_open: bool,
+    /// The next frame that finds a segment made ahead begins it.
+    rotation_is_due: bool,
 }
 
 impl Appender {
@@ -41,6 +43,7 @@ impl Appender {
             frame_bytes_max: options.frame_bytes_max,
             reserve_bytes: options.reserve_bytes,
             checkpoint_is_open: false,
+            rotation_is_due: false,
         }
     }
 
@@ -66,7 +69,12 @@ impl Appender {
             self.checkpoint_is_open = kind.opens_checkpoint();
         }
         let frame_bytes = frame::bytes_for(payload_bytes);
-        if frame_bytes > self.remaining {
+        let is_asked = self.rotation_is_due && self.has_spare();
+        if is_asked {
+            self.pending.begins_segment.push(self.next);
+        }
+        if is_asked || frame_bytes > self.remaining {
+            self.rotation_is_due = false;
             self.entered = self.entered.saturating_add(1);
             self.remaining = self.spare_bytes();
             self.space.enter(self.entered);
@@ -82,6 +90,15 @@ impl Appender {
         );
         self.next = position.next();
         position
+    }
+
+    /// Writes what follows past the page cache, or no longer does so: from the next frame on, which begins a
+    /// segment for that, or from the next one made ahead if none is. No segment is written in both ways. Where
+    /// the file system has no direct writes nothing changes but the segment.
+    pub fn write_direct(&mut self, is_direct: bool) {
+        if self.space.set_writes_direct(is_direct) {
+            self.rotation_is_due = true;
+        }
     }
 
     /// The position the next frame will get.
@@ -147,6 +164,8 @@ impl Appender {
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
+    /// Frames that begin a segment although they would fit the one before.
+    begins_segment: Vec<Position>,
 }
 
 impl Batch {
@@ -155,14 +174,16 @@ impl Batch {
         self.bytes.is_empty()
     }
 
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        &mut self.bytes
+    /// The frames, and those of them that begin a segment by request.
+    pub(crate) fn parts(&mut self) -> (&mut [u8], &[Position]) {
+        (&mut self.bytes, &self.begins_segment)
     }
 
     /// Empties the batch. After a rare large burst it gives the memory back.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
+        self.begins_segment.clear();
     }
 }
 

@@ -28,6 +28,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for writes that go past the page cache; `None` where the file system knows no
+    /// such writes. Which blocks they must come in shows when they are tried.
+    fn open_direct(&self, _name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        Ok(None)
+    }
     /// Everything in the directory.
     fn list(&self) -> io::Result<Vec<DirectoryEntry>>;
     /// Gives a file another name, replacing what had it.

@@ -65,8 +65,8 @@ impl Cut {
 }
 
 impl SegmentHeader {
-    /// The start of the segment's file: both copies.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The first block of the segment's file: both copies, then zeros.
+    pub(crate) fn encode(&self) -> [u8; BLOCK] {
         let mut copy = Vec::with_capacity(COPY_BYTES);
         copy.extend_from_slice(MAGIC);
         copy.extend_from_slice(&self.version.to_le_bytes());
@@ -89,9 +89,9 @@ impl SegmentHeader {
         }
         copy.extend_from_slice(&[0; 4]);
         copy.extend_from_slice(&crc32c::crc32c(&copy).to_le_bytes());
-        let mut block = vec![0; SECOND_COPY + COPY_BYTES];
+        let mut block = [0; BLOCK];
         block[..COPY_BYTES].copy_from_slice(&copy);
-        block[SECOND_COPY..].copy_from_slice(&copy);
+        block[SECOND_COPY..COPIES_BYTES].copy_from_slice(&copy);
         block
     }
 
@@ -175,12 +175,8 @@ pub(crate) fn examine(block: &[u8; BLOCK]) -> Found {
     let second: &[u8; COPY_BYTES] = &part(block, SECOND_COPY);
     let decoded = [SegmentHeader::decode(first), SegmentHeader::decode(second)];
     if let Some(header) = decoded[0].or(decoded[1]) {
-        let mut written = header.encode();
-        written.resize(block.len(), 0);
-        return Found::Header {
-            header,
-            is_whole: written == block,
-        };
+        let is_whole = header.encode() == *block;
+        return Found::Header { header, is_whole };
     }
     // An interrupted write leaves version 0, so any other foreign number is one that was meant.
     let newer = |copy: &&[u8; COPY_BYTES]| copy[..8] == MAGIC[..] && version(copy) > NEWEST;
@@ -248,10 +244,7 @@ mod tests {
     }
 
     fn block() -> [u8; BLOCK] {
-        let mut block = [0; BLOCK];
-        let written = header().encode();
-        block[..written.len()].copy_from_slice(&written);
-        block
+        header().encode()
     }
 
     #[test]
@@ -323,8 +316,7 @@ mod tests {
                 version,
                 ..header()
             };
-            let mut block = [0; BLOCK];
-            block[..COPIES_BYTES].copy_from_slice(&header.encode());
+            let block = header.encode();
             let is_whole = true;
             assert_eq!(examine(&block), Found::Header { header, is_whole });
         }

@@ -27,6 +27,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod appender;
+mod block_writer;
 mod disk;
 mod error;
 mod frame;

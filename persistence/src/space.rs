@@ -5,6 +5,7 @@
 //! which segment a frame will go to before the writer has seen it. `entered` counts the segments the
 //! appender has begun to fill beyond the first one, `made` those that exist; the difference is what is spare.
 
+use crate::block_writer::DirectFile;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
 use crate::segment_name;
@@ -17,6 +18,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(crate) struct Space {
     pub(crate) disk: Arc<dyn Disk>,
     segment_bytes: u64,
+    /// Segments begun from now on are written past the page cache, if they can be.
+    writes_direct: AtomicBool,
     made: AtomicU64,
     entered: AtomicU64,
     is_full: AtomicBool,
@@ -66,14 +69,28 @@ impl Preparer {
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) number: u64,
+    pub(crate) made: MadeSegment,
+}
+
+/// The ways into a new segment.
+#[derive(Debug)]
+pub(crate) struct MadeSegment {
     pub(crate) file: Arc<dyn File>,
+    /// Where the file system takes direct writes.
+    pub(crate) direct: Option<DirectFile>,
 }
 
 impl Space {
-    pub(crate) fn new(disk: Arc<dyn Disk>, segment_bytes: u64, next_number: u64) -> Space {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        segment_bytes: u64,
+        next_number: u64,
+        writes_direct: bool,
+    ) -> Space {
         Space {
             disk,
             segment_bytes,
+            writes_direct: AtomicBool::new(writes_direct),
             made: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
@@ -90,6 +107,16 @@ impl Space {
     /// The length of the segments made ahead.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
+    }
+
+    /// Whether segments are to be written past the page cache.
+    pub(crate) fn writes_direct(&self) -> bool {
+        self.writes_direct.load(Ordering::Acquire)
+    }
+
+    /// Sets it for the segments begun from now on; says whether that is a change.
+    pub(crate) fn set_writes_direct(&self, writes_direct: bool) -> bool {
+        self.writes_direct.swap(writes_direct, Ordering::AcqRel) != writes_direct
     }
 
     /// The appender has begun to fill its n-th segment made ahead.
@@ -194,10 +221,10 @@ impl Space {
 
     fn make_one(&self, next_number: &mut u64) -> Result<bool, WriteError> {
         match make_segment(&*self.disk, *next_number, self.segment_bytes, &[]) {
-            Ok(file) => {
+            Ok(made) => {
                 let spare = Spare {
                     number: *next_number,
-                    file,
+                    made,
                 };
                 *next_number = next_number.saturating_add(1);
                 self.spares.lock().expect(NO_PANIC).push_back(spare);
@@ -222,7 +249,7 @@ pub(crate) fn make_segment(
     number: u64,
     length: u64,
     start: &[u8],
-) -> Result<Arc<dyn File>, DiskError> {
+) -> Result<MadeSegment, DiskError> {
     let unfinished = segment_name::unfinished(number);
     let made = fill_segment(disk, number, length, start);
     if made.is_err() {
@@ -237,7 +264,7 @@ fn fill_segment(
     number: u64,
     length: u64,
     start: &[u8],
-) -> Result<Arc<dyn File>, DiskError> {
+) -> Result<MadeSegment, DiskError> {
     let unfinished = segment_name::unfinished(number);
     let failed = |operation| DiskError::at(disk, operation, &unfinished);
     let file = disk.create(&unfinished).map_err(failed("create"))?;
@@ -255,10 +282,11 @@ fn fill_segment(
         file.write_at(0, start).map_err(failed("write"))?;
     }
     file.sync().map_err(failed("sync"))?;
+    let direct = DirectFile::probe(disk, &unfinished, length, start.len() as u64)?;
     disk.rename(&unfinished, &segment_name::segment(number))
         .map_err(failed("rename"))?;
     disk.sync_dir().map_err(failed("sync the directory of"))?;
-    Ok(file)
+    Ok(MadeSegment { file, direct })
 }
 
 const FILL_BYTES: usize = 1 << 18;

@@ -6,6 +6,7 @@
 //! succeed although data is gone.
 
 use crate::appender::{Appender, Batch};
+use crate::block_writer::BlockWriter;
 use crate::disk::File;
 use crate::error::{DiskError, SyncError, WriteError};
 use crate::frame::{self, Salt};
@@ -13,6 +14,7 @@ use crate::header::{self, Cut, LogIdentity, SegmentHeader};
 use crate::position::{FrameKind, Position};
 use crate::segment_name;
 use crate::space::{NO_PANIC, Preparer, Space};
+use std::io;
 use std::sync::Arc;
 
 /// A log that can be written, in three parts, so that the caller decides about locks and threads: each may
@@ -46,6 +48,8 @@ pub struct Writer {
 #[derive(Debug)]
 pub(crate) struct ActiveSegment {
     pub(crate) file: Arc<dyn File>,
+    /// The way past the page cache, if this segment is written that way.
+    pub(crate) blocks: Option<BlockWriter>,
     pub(crate) number: u64,
     pub(crate) salt: Salt,
     pub(crate) offset: u64,
@@ -87,6 +91,18 @@ struct OpenedCheckpoint {
     bytes_before: u64,
 }
 
+impl ActiveSegment {
+    /// Writes these bytes behind those before.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.blocks {
+            Some(blocks) => blocks.append(bytes)?,
+            None => self.file.write_at(self.offset, bytes)?,
+        }
+        self.offset = self.offset.saturating_add(bytes.len() as u64);
+        Ok(())
+    }
+}
+
 impl Writer {
     pub(crate) fn new(
         space: Arc<Space>,
@@ -111,14 +127,12 @@ impl Writer {
         }
     }
 
-    /// Seals and writes the frames of `batch`, with one write per segment, and empties it for reuse.
+    /// Seals and writes the frames of `batch`, with one write per segment (a few where a large batch goes past the
+    /// page cache), and empties it for reuse.
     /// Returns the position of the last frame written. A killed process loses none of them any more; for a
     /// power loss they need a sync.
     pub fn write(&mut self, batch: &mut Batch) -> Result<Position, WriteError> {
-        let result = self
-            .space
-            .check()
-            .and_then(|()| self.write_frames(batch.bytes()));
+        let result = self.space.check().and_then(|()| self.write_frames(batch));
         batch.clear();
         result.map_err(|error| self.space.fail(error))?;
         Ok(self.written)
@@ -188,14 +202,17 @@ impl Writer {
         })
     }
 
-    fn write_frames(&mut self, bytes: &mut [u8]) -> Result<(), WriteError> {
+    fn write_frames(&mut self, batch: &mut Batch) -> Result<(), WriteError> {
+        let (bytes, begins_segment) = batch.parts();
+        let mut begins_segment = begins_segment.iter().peekable();
         let mut begin = 0;
         let mut end = 0;
         while end < bytes.len() {
             let (frame_bytes, position, kind) = frame::peek(&bytes[end..]);
             let next = end.saturating_add(frame_bytes);
             let taken = next.saturating_sub(begin) as u64;
-            if self.active.offset.saturating_add(taken) > self.active.length {
+            let is_asked = begins_segment.next_if_eq(&&position).is_some();
+            if is_asked || self.active.offset.saturating_add(taken) > self.active.length {
                 self.flush(&bytes[begin..end], position)?;
                 self.rotate(position)?;
                 begin = end;
@@ -215,12 +232,9 @@ impl Writer {
             return Ok(());
         }
         debug_assert_eq!(next, self.written.next());
-        let active = &mut self.active;
-        let written = active.file.write_at(active.offset, bytes);
-        let failed = DiskError::at_segment(&*self.space.disk, "write", active.number);
-        written.map_err(failed).map_err(WriteError::Write)?;
-        active.offset = active.offset.saturating_add(bytes.len() as u64);
-        Ok(())
+        let written = self.active.append(bytes);
+        let failed = DiskError::at_segment(&*self.space.disk, "write", self.active.number);
+        written.map_err(failed).map_err(WriteError::Write)
     }
 
     /// Goes on in the next segment. Its header says where this one ends.
@@ -245,16 +259,17 @@ impl Writer {
             first_position,
             durable: self.durable,
         };
-        let written = spare.file.write_at(0, &header.encode());
-        let written = written.map_err(failed("write"));
-        written.map_err(WriteError::Write)?;
-        let next = ActiveSegment {
-            file: spare.file,
+        let direct = spare.made.direct.filter(|_| self.space.writes_direct());
+        let mut next = ActiveSegment {
+            file: spare.made.file,
+            blocks: direct.map(|direct| BlockWriter::new(direct, &[])),
             number: spare.number,
             salt: Salt::new(salt),
-            offset: header::BLOCK_BYTES,
+            offset: 0,
             length,
         };
+        let written = next.append(&header.encode()).map_err(failed("write"));
+        written.map_err(WriteError::Write)?;
         let full = std::mem::replace(&mut self.active, next);
         self.older.push(OlderSegment {
             number: full.number,

@@ -29,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) requires_ttl: bool,
     /// `no-ttl-durability`: synced, or as the mode says.
     pub(crate) syncs_uncovered: bool,
+    /// The blocks in which the file system takes direct writes; `None` where it has none.
+    pub(crate) direct_blocks: Option<usize>,
     pub(crate) directory: Directory,
     /// How much faster than true time the raw clock runs, if the machine was rebooted.
     pub(crate) rate_ppm: i32,
@@ -80,6 +82,7 @@ impl Options {
             trusts_fsync: false,
             requires_ttl: false,
             syncs_uncovered: true,
+            direct_blocks: Some(4096),
             directory: Directory::Same,
             rate_ppm: 0,
         }
@@ -115,6 +118,7 @@ impl Options {
             syncs_uncovered: !random.chance(1, 6),
             directory,
             rate_ppm: random.pick(&[0, 0, RATE_PPM, -RATE_PPM]),
+            direct_blocks: random.pick(&[None, Some(512), Some(4096), Some(4096)]),
             ..plain
         }
     }
@@ -169,6 +173,7 @@ impl Options {
         ] {
             config.set(name, &[value]).expect("these directives exist");
         }
+        disk.set_direct_blocks(self.direct_blocks);
         let numbers = disk.clone();
         Setup {
             config,
@@ -177,7 +182,7 @@ impl Options {
                 segment_bytes: 10 << 10,
                 frame_bytes_max: 4 << 10,
                 reserve_bytes: 1 << 10,
-                expected_node: None,
+                ..Sizes::default()
             },
             part_bytes: 256,
             place,

@@ -121,6 +121,39 @@ fn a_second_checkpoint_that_is_cut_off_forgets_no_recovered_lock() {
     }
 }
 
+/// A disk that no longer takes direct writes refuses the next one.
+#[test]
+fn the_log_goes_past_the_page_cache_while_every_write_is_synced() {
+    let always = ("appendfsync", "always");
+    let everysec = ("appendfsync", "everysec");
+    let cases: [(&[_], &[&[u8]], bool); 7] = [
+        (&[always], &[], true),
+        (&[everysec], &[], false),
+        (&[always, ("log-direct-io", "no")], &[], false),
+        (&[always, ("appendonly", "no")], &[], false),
+        (&[always], &[b"everysec"], false),
+        (&[everysec], &[b"always"], true),
+        (&[always], &[b"no", b"always"], true),
+    ];
+    for (directives, changes, is_direct) in cases {
+        let disk = Arc::new(MemoryDisk::new());
+        disk.set_direct_blocks(Some(4096));
+        let clock = Arc::new(SettableClock::new());
+        let mut node = Node::start(disk.clone(), clock, &setup(directives)).expect("an empty disk");
+        let set: &[&[u8]] = &[b"SET", b"a", b"1", b"PX", b"9000"];
+        for mode in changes {
+            assert_eq!(node.execute(set), b"+OK\r\n");
+            node.work_on_log().expect("a disk without faults");
+            let set_mode: &[&[u8]] = &[b"CONFIG", b"SET", b"appendfsync", mode];
+            assert_eq!(node.execute(set_mode), b"+OK\r\n");
+        }
+        disk.set_direct_blocks(None);
+        let reply = String::from_utf8_lossy(&node.execute(set)).into_owned();
+        let is_refused = reply.starts_with("-MISCONF");
+        assert_eq!(is_refused, is_direct, "{directives:?} {changes:?}: {reply}");
+    }
+}
+
 #[test]
 fn waitaof_is_answered_when_the_sync_has_ended_that_covers_it() {
     let disk = Arc::new(MemoryDisk::new());

@@ -177,6 +177,12 @@ impl MemoryDisk {
         self.state().changes_left == Some(0)
     }
 
+    /// From now on files can be opened for direct writes, which must come in whole blocks of so many bytes, from
+    /// memory that is aligned to them; `None` for a file system that has no such writes.
+    pub fn set_direct_blocks(&self, bytes: Option<usize>) {
+        self.state().direct_blocks = bytes;
+    }
+
     /// The bytes that fit on the disk; `None` for no bound.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
@@ -248,9 +254,13 @@ impl MemoryDisk {
         self.state.lock()
     }
 
-    fn file(&self, id: u64) -> Arc<dyn File> {
+    fn file(&self, id: u64, is_direct: bool) -> Arc<dyn File> {
         let disk = self.state.clone();
-        Arc::new(MemoryFile { disk, id })
+        Arc::new(MemoryFile {
+            disk,
+            id,
+            is_direct,
+        })
     }
 }
 
@@ -267,7 +277,7 @@ impl Disk for MemoryDisk {
         state.names.create(name, id, remembers);
         state.done(Operation::Create, name);
         drop(state);
-        Ok(self.file(id))
+        Ok(self.file(id, false))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -275,7 +285,18 @@ impl Disk for MemoryDisk {
         state.begin(Operation::Open)?;
         let id = state.names.id_of(name)?;
         drop(state);
-        Ok(self.file(id))
+        Ok(self.file(id, false))
+    }
+
+    fn open_direct(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        let mut state = self.state();
+        if state.direct_blocks.is_none() {
+            return Ok(None);
+        }
+        state.begin(Operation::Open)?;
+        let id = state.names.id_of(name)?;
+        drop(state);
+        Ok(Some(self.file(id, true)))
     }
 
     fn list(&self) -> io::Result<Vec<DirectoryEntry>> {

@@ -71,6 +71,15 @@ impl Disk for RealDisk {
         Ok(Arc::new(RealFile(file.into())))
     }
 
+    fn open_direct(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(Arc::new(RealFile(file.into())))),
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(None),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
     fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         list_directory(&self.directory)
     }

@@ -9,6 +9,7 @@ use super::directory::LogDirectory;
 use super::rewrite;
 use super::scan::is_zero;
 use crate::appender::Appender;
+use crate::block_writer::BlockWriter;
 use crate::disk::Disk;
 use crate::error::{DiskError, WriteError, hexadecimal};
 use crate::frame::Salt;
@@ -39,12 +40,14 @@ pub(super) fn reopen(
     let newest = directory.segments.keys().next_back();
     let number = newest.map_or(1, |newest| newest.saturating_add(1));
     let length = options.first_segment_bytes;
-    let active = begin_segment(&*disk, identity, number, length, end, last)?;
+    let direct = options.writes_direct;
+    let active = begin_segment(&*disk, identity, number, length, end, last, direct)?;
 
     let space = Arc::new(Space::new(
         disk,
         options.segment_bytes,
         number.saturating_add(1),
+        options.writes_direct,
     ));
     let segments = directory.segments.iter();
     let (obsolete, older): (Vec<_>, Vec<_>) = segments
@@ -99,6 +102,7 @@ fn begin_segment(
     length: u64,
     end: Cut,
     last: Position,
+    writes_direct: bool,
 ) -> Result<ActiveSegment, WriteError> {
     let salt = disk
         .random()
@@ -115,10 +119,13 @@ fn begin_segment(
         first_position: last.next(),
         durable: last,
     };
-    let made = space::make_segment(disk, number, length, &header.encode());
-    let file = made.map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
+    let start = header.encode();
+    let made = space::make_segment(disk, number, length, &start);
+    let made = made.map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
+    let direct = made.direct.filter(|_| writes_direct);
     Ok(ActiveSegment {
-        file,
+        file: made.file,
+        blocks: direct.map(|direct| BlockWriter::new(direct, &start)),
         number,
         salt: Salt::new(salt),
         offset: header::BLOCK_BYTES,

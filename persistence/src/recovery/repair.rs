@@ -196,7 +196,7 @@ impl Repair {
             first_position: position,
             durable: kept,
         };
-        start[..header::COPIES_BYTES].copy_from_slice(&header.encode());
+        start[..header::BLOCK].copy_from_slice(&header.encode());
         space::make_segment(&*disk, number, length, &start)
             .map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
 

@@ -36,9 +36,7 @@ fn header(durable: u64) -> SegmentHeader {
 
 /// A segment with two frames, and where they end.
 fn segment() -> (Vec<u8>, usize) {
-    let mut bytes = vec![0; header::BLOCK];
-    let copies = header(4).encode();
-    bytes[..copies.len()].copy_from_slice(&copies);
+    let mut bytes = header(4).encode().to_vec();
     for position in [FIRST, FIRST.next()] {
         let begin = bytes.len();
         frame::encode(&mut bytes, position, FrameKind::new(1), 0, b"payload");

@@ -4,6 +4,7 @@
 
 mod breaks;
 mod checkpoints;
+mod direct;
 mod directories;
 mod failures;
 mod full_disk;

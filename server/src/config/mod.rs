@@ -84,6 +84,8 @@ pub struct Config {
     pub appendonly: bool,
     /// When the log is synced.
     pub appendfsync: AppendFsync,
+    /// Whether a log whose every write is synced goes past the page cache.
+    pub log_direct_io: bool,
     /// Growth of the log, in percent, from which it is compacted; 0: only when asked.
     pub auto_aof_rewrite_percentage: u32,
     /// Size of the log, in bytes, below which it is not compacted by itself.
@@ -213,6 +215,7 @@ impl Default for Config {
             dir: PathBuf::from("."),
             appendonly: true,
             appendfsync: AppendFsync::Everysec,
+            log_direct_io: true,
             auto_aof_rewrite_percentage: 100,
             auto_aof_rewrite_min_size: 64 * 1024 * 1024,
             databases: 16,

@@ -235,6 +235,14 @@ pub(super) const USED: &[Directive] = &[
     )
     .live(),
     Directive::used(
+        "log-direct-io",
+        "yes",
+        "`yes`, `no`",
+        "With appendfsync always: write the log past the page cache, where the file system can.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.log_direct_io = yes),
+        |c| show_yes_or_no(c.log_direct_io),
+    ),
+    Directive::used(
         "auto-aof-rewrite-percentage",
         "100",
         "0 to 100000, 0 = only BGREWRITEAOF",

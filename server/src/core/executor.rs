@@ -72,6 +72,8 @@ pub(crate) struct Unlogged {
 pub(crate) struct Rules {
     /// `no-ttl-durability sync`.
     pub(crate) no_ttl_is_synced: bool,
+    /// `log-direct-io yes`.
+    pub(crate) writes_direct: bool,
     /// `restart-delay-reply loading`.
     pub(crate) answers_loading: bool,
     /// The node's id, for the error that names it.
@@ -344,6 +346,8 @@ impl Executor {
         let position = self.appender.next_position().get();
         let record = self.mode.change(durability, cap_ns, position);
         self.engine.set_restart_delay_max(cap);
+        let is_direct = self.rules.writes_direct && durability == Durability::Always;
+        self.appender.write_direct(is_direct);
         self.append(now, &Record::Mode(record))
     }
 

@@ -39,6 +39,7 @@ fn core_with_log(
     };
     let rules = Rules {
         no_ttl_is_synced: true,
+        writes_direct: true,
         answers_loading: false,
         node_id: "ab".to_owned(),
         advice: "",
@@ -73,6 +74,7 @@ const SMALL: LogOptions = LogOptions {
     segment_bytes: 1 << 20,
     frame_bytes_max: 8 << 20,
     reserve_bytes: 4096,
+    writes_direct: false,
     expected_node: None,
 };
 

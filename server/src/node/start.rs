@@ -13,7 +13,7 @@ use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
-use crate::config::{Config, NoTtlDurability, RestartDelayReply};
+use crate::config::{AppendFsync, Config, NoTtlDurability, RestartDelayReply};
 use crate::core::clients::Clients;
 use crate::core::executor::{Executor, Phase, Rules};
 use crate::core::log_queue::{Jobs, LogQueue};
@@ -116,7 +116,9 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
 /// network nor a thread.
 pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let known = Identity::read(&*plan.disk)?;
+    let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {
+        writes_direct: syncs_each && plan.config.log_direct_io,
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
         ..plan.sizes
     };
@@ -278,6 +280,7 @@ fn assemble(
         None => Phase::Waiting(NodeTime::from_nanos(0), reason),
     };
     let rules = Rules {
+        writes_direct: plan.config.log_direct_io,
         no_ttl_is_synced: plan.config.no_ttl_durability == NoTtlDurability::Sync,
         answers_loading: plan.config.restart_delay_reply == RestartDelayReply::Loading,
         node_id: identity.id.to_string(),

@@ -9,11 +9,16 @@ use std::io;
 pub(super) struct MemoryFile {
     pub(super) disk: SharedState,
     pub(super) id: u64,
+    /// It takes whole blocks only.
+    pub(super) is_direct: bool,
 }
 
 impl File for MemoryFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.lock();
+        if self.is_direct && !state.takes_blocks(offset, bytes) {
+            return Err(rustix::io::Errno::INVAL.into());
+        }
         let fault = state.begin(Operation::Write)?;
         let written = match fault {
             None => bytes.len(),

@@ -45,6 +45,8 @@ pub(super) struct DiskState {
     pub(super) remembers_sync: bool,
     pub(super) random: u64,
     pub(super) capacity: Option<u64>,
+    /// What direct writes must be multiples of; `None` where there are none.
+    pub(super) direct_blocks: Option<usize>,
     pub(super) faults: Faults,
     /// So many more changes are done; then the process counts as ended.
     pub(super) changes_left: Option<u64>,
@@ -100,8 +102,18 @@ impl DiskState {
             contents_made: self.contents_made,
             remembers_sync: self.remembers_sync,
             random: self.random,
+            direct_blocks: self.direct_blocks,
             ..DiskState::default()
         }
+    }
+
+    /// Whether a direct write of these bytes is one of whole blocks, as the kernel demands.
+    pub(super) fn takes_blocks(&self, offset: u64, bytes: &[u8]) -> bool {
+        self.direct_blocks.is_some_and(|block| {
+            let is_multiple =
+                offset.is_multiple_of(block as u64) && bytes.len().is_multiple_of(block);
+            is_multiple && bytes.as_ptr().addr().is_multiple_of(block)
+        })
     }
 
     pub(super) fn content(&self, id: u64) -> io::Result<&FileContent> {

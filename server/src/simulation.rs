@@ -44,8 +44,8 @@ pub struct Setup {
     pub sizes: LogOptions,
     /// Bytes of one part of a checkpoint.
     pub part_bytes: usize,
-    /// Tells machine and directory from others, as inode numbers do.
-    pub place: u64,
+    /// Tells machine and directory from others, as inode numbers do for a real one.
+    pub directory_fingerprint: u64,
     /// Tells files from copies of them: then starts leave markers, as in a directory.
     pub files: Option<FileNumbers>,
     /// Where random bytes come from: identities and hash functions are the same for the same seed.
@@ -111,7 +111,7 @@ impl Node {
             config,
             clock,
             disk,
-            fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
+            fingerprint: Fingerprint::simulated(setup.directory_fingerprint, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
             random: Box::new(move |bytes| {

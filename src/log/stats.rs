@@ -52,11 +52,11 @@ fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
         "\n  newest node time {}",
         seconds(log.newest_node_time_ns)
     );
-    if let Some(promise_ns) = log.promise_ns {
-        let promise = show_duration(Duration::from_nanos(promise_ns));
+    if let Some(ttl_bound_ns) = log.ttl_bound_ns {
+        let ttl_bound = show_duration(Duration::from_nanos(ttl_bound_ns));
         let _ = write!(
             text,
-            "\n  longest ttl that may be granted without a new promise: {promise}"
+            "\n  TTL bound (no longer ttl is granted before a new one is on record): {ttl_bound}"
         );
     }
     if let Some(next) = &log.next_start {
@@ -150,7 +150,7 @@ fn value(log: &LogStatistics) -> Value {
         "live_bytes": log.replayed.payload_bytes,
         "overhead_bytes": log.overhead_bytes(),
         "newest_node_time_ns": log.newest_node_time_ns,
-        "promise_ns": log.promise_ns,
+        "ttl_bound_ns": log.ttl_bound_ns,
         "next_start": log.next_start.as_ref().map(next_value),
         "kinds": kinds,
         "segments": segments,

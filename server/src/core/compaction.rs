@@ -126,17 +126,17 @@ impl Compaction {
         }
         let now = executor.time.node_now(clock);
         let is_logged = executor.mode.is_logged();
-        let promise_ns = if is_logged {
+        let ttl_bound_ns = if is_logged {
             executor
-                .promise
+                .ttl_bound
                 .lower()
-                .unwrap_or(executor.promise.on_record_ns)
+                .unwrap_or(executor.ttl_bound.on_record_ns)
         } else {
-            executor.promise.on_record_ns
+            executor.ttl_bound.on_record_ns
         };
         let is_serving = executor.phase == Phase::Serving;
         let start = executor.time.with_wall_now(*start);
-        let control = executor.mode.control(&start, is_serving, promise_ns);
+        let control = executor.mode.control(&start, is_serving, ttl_bound_ns);
         let (control, owed) = incarnation::at_checkpoint(control, executor.owed_until, now);
         let mut payload = Vec::new();
         control.encode(&mut payload);

@@ -27,20 +27,20 @@ pub(crate) struct Executor {
     pub(crate) appender: Appender,
     pub(crate) time: Timekeeper,
     pub(crate) phase: Phase,
-    pub(crate) promise: TtlBound,
+    pub(crate) ttl_bound: TtlBound,
     pub(crate) mode: LiveMode,
     pub(crate) rules: Rules,
     /// Until when a crash has to be waited out for keys that were recovered and are not logged.
     pub(crate) owed_until: NodeTime,
     effects: Effects,
-    /// Position of the last raise of the promise: what follows it may only be revealed once it
+    /// Position of the last raise of the TTL bound: what follows it may only be revealed once it
     /// is synced.
-    promise_position: u64,
+    ttl_bound_position: u64,
     /// Position of the last frame that changed a key.
     changed_position: u64,
     /// Position of the last one that touched a key which no delay covers and which is synced for that.
     uncovered_position: u64,
-    /// Rotations of the log that the promise has followed.
+    /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
@@ -96,10 +96,10 @@ impl Executor {
             phase,
             mode,
             rules,
-            promise: TtlBound::default(),
+            ttl_bound: TtlBound::default(),
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
-            promise_position: 0,
+            ttl_bound_position: 0,
             changed_position: 0,
             uncovered_position: 0,
             rotations: 0,
@@ -132,7 +132,7 @@ impl Executor {
     pub(crate) fn sample(&self) -> Sample {
         let mut wait = Wait {
             written: 0,
-            synced: self.promise_position.max(self.uncovered_position),
+            synced: self.ttl_bound_position.max(self.uncovered_position),
         };
         wait.raise(self.mode.reach(self.changed_position));
         Sample {
@@ -161,7 +161,7 @@ impl Executor {
         if !runs_script && self.lacks_room_for(command) {
             return Reply::Error(NO_ROOM);
         }
-        // Keys remember this position. Where a grant raises the promise, its own frame is the one
+        // Keys remember this position. Where a grant raises the TTL bound, its own frame is the one
         // after; both are in one batch, and so are written and synced as one.
         self.effects.begin(self.appender.next_position().get());
         if runs_script && self.mode.is_logged() {
@@ -251,14 +251,14 @@ impl Executor {
         self.lacks_room_for(command) && !appender.is_full() && appender.needs_preparing()
     }
 
-    /// Puts the command's effects on record, after the promise that covers them.
+    /// Puts the command's effects on record, after the TTL bound that covers them.
     fn log(&mut self, now: NodeTime, wait: &mut Wait) {
         if !self.effects.journal.is_empty() {
             self.log_group(now, wait);
         }
         let depends = self.effects.depends;
         // What was written under a raise that is not synced yet is revealed only after it.
-        wait.synced = wait.synced.max(self.promise_position.min(depends.any));
+        wait.synced = wait.synced.max(self.ttl_bound_position.min(depends.any));
         wait.raise(self.mode.reach(depends.any));
         if self.syncs_uncovered() {
             wait.synced = wait.synced.max(depends.synced);
@@ -288,17 +288,17 @@ impl Executor {
             // A node without a log of keys asks for no room before a grant. With little left, its next
             // raise is the last: to the cap, which no grant exceeds.
             let is_last = !self.mode.is_logged() && self.appender.room() < GROUP_BYTES_MAX;
-            let raise_ns = if is_last && covered_ns > self.promise.on_record_ns {
+            let raise_ns = if is_last && covered_ns > self.ttl_bound.on_record_ns {
                 cap_ns
             } else {
                 covered_ns
             };
-            if let Some(promise_ns) = self.promise.raise(raise_ns) {
-                self.promise_position = self.append(now, &Record::Promise(promise_ns));
+            if let Some(ttl_bound_ns) = self.ttl_bound.raise(raise_ns) {
+                self.ttl_bound_position = self.append(now, &Record::Promise(ttl_bound_ns));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
             // power loss would take both.
-            wait.synced = wait.synced.max(self.promise_position);
+            wait.synced = wait.synced.max(self.ttl_bound_position);
         }
         if !self.mode.is_logged() {
             return;
@@ -317,18 +317,18 @@ impl Executor {
         let rotations = self.appender.rotations();
         if rotations != self.rotations {
             self.rotations = rotations;
-            self.lower_promise(now);
+            self.lower_ttl_bound(now);
         }
     }
 
-    /// Lowers the promise to the longest TTL granted since it was last lowered.
+    /// Lowers the TTL bound to the longest TTL granted since it was last lowered.
     ///
-    /// No sync is waited for: a log that holds the lower promise holds all that was granted under
+    /// No sync is waited for: a log that holds the lower bound holds all that was granted under
     /// the higher one before it, because what a crash leaves is a prefix; a log that does not
     /// hold it still has the higher one.
-    fn lower_promise(&mut self, now: NodeTime) {
-        if let Some(promise_ns) = self.promise.lower() {
-            self.append(now, &Record::Promise(promise_ns));
+    fn lower_ttl_bound(&mut self, now: NodeTime) {
+        if let Some(ttl_bound_ns) = self.ttl_bound.lower() {
+            self.append(now, &Record::Promise(ttl_bound_ns));
         }
     }
 

@@ -46,8 +46,8 @@ pub struct LogStatistics {
     pub checkpoint: Option<u64>,
     /// The newest node time, in nanoseconds.
     pub newest_node_time_ns: u64,
-    /// The promise in force, in nanoseconds.
-    pub promise_ns: Option<u64>,
+    /// The TTL bound in force, in nanoseconds.
+    pub ttl_bound_ns: Option<u64>,
     /// What the next start would do; `None` while the node runs, or if it would refuse.
     pub next_start: Option<NextStart>,
 }
@@ -79,7 +79,7 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
         positions: None,
         checkpoint: None,
         newest_node_time_ns: 0,
-        promise_ns: None,
+        ttl_bound_ns: None,
         next_start: None,
     };
     for part in inspection.stream() {
@@ -93,7 +93,7 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
             statistics.add_replayed(&inspection, part);
         }
         if let Ok(past) = read_past(&data_directory, known.as_ref(), &inspection, &judgement) {
-            statistics.promise_ns = Some(past.history.ttl_bound_ns);
+            statistics.ttl_bound_ns = Some(past.history.ttl_bound_ns);
             statistics.next_start = holder.is_none().then(|| NextStart::of(&past));
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
 use quorlock_engine::{NodeTime, Stored};
-use quorlock_persistence::{Disk, LogOptions, Recovery};
+use quorlock_persistence::{Disk, LogOptions, Position, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -270,9 +270,9 @@ impl Node {
         self.is_reached(self.node.commit.synced())
     }
 
-    fn is_reached(&self, position: u64) -> bool {
+    fn is_reached(&self, position: Position) -> bool {
         let executor = self.node.lock();
-        executor.is_ok_and(|executor| position + 1 >= executor.appender.next_position().get())
+        executor.is_ok_and(|executor| position.next() >= executor.appender.next_position())
     }
 
     /// Syncs what is written, as the log thread does every second.

@@ -11,7 +11,7 @@
 
 use quorlock_engine::control::{Start, kind};
 use quorlock_engine::{SnapshotCursor, incarnation};
-use quorlock_persistence::FrameKind;
+use quorlock_persistence::{FrameKind, Position};
 
 use crate::clock::Clock;
 use crate::core::executor::{Executor, Phase};
@@ -42,7 +42,7 @@ enum Stage {
     Write(SnapshotCursor),
     Close,
     /// Waits until the end, at this position, is synced.
-    Settle(u64),
+    Settle(Position),
 }
 
 /// What comes after a step.
@@ -86,7 +86,7 @@ impl Compaction {
         executor: &mut Executor,
         clock: &dyn Clock,
         start: &Start,
-        synced: u64,
+        synced: Position,
     ) -> Step {
         match self.stage {
             Stage::Measure(from, bytes) => self.measure(executor, from, bytes),
@@ -197,7 +197,7 @@ impl Compaction {
         let now = executor.time.node_now(clock);
         let end = FrameKind::checkpoint_end(kind::END);
         let position = executor.appender.append(end, now.as_nanos(), &[]);
-        self.stage = Stage::Settle(position.get());
+        self.stage = Stage::Settle(position);
         Step::LacksSync
     }
 }

@@ -13,12 +13,12 @@ use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
     NO_ROOM, NodeTime, Reply, incarnation,
 };
-use quorlock_persistence::{Appender, Batch, FrameKind};
+use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
 use crate::core::time::Timekeeper;
-use crate::core::wait::Wait;
+use crate::core::wait::{Wait, position_of, to_engine};
 use crate::date::show_duration;
 
 /// Everything a command touches.
@@ -35,11 +35,11 @@ pub(crate) struct Executor {
     effects: Effects,
     /// Position of the last raise of the TTL bound: what follows it may only be revealed once it
     /// is synced.
-    ttl_bound_position: u64,
+    ttl_bound_position: Position,
     /// Position of the last frame that changed a key.
-    changed_position: u64,
+    changed_position: Position,
     /// Position of the last one that touched a key which no delay covers and which is synced for that.
-    uncovered_position: u64,
+    uncovered_position: Position,
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
@@ -99,9 +99,9 @@ impl Executor {
             ttl_bound: TtlBound::default(),
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
-            ttl_bound_position: 0,
-            changed_position: 0,
-            uncovered_position: 0,
+            ttl_bound_position: Position::ZERO,
+            changed_position: Position::ZERO,
+            uncovered_position: Position::ZERO,
             rotations: 0,
             record: Vec::new(),
             is_idle: false,
@@ -130,11 +130,8 @@ impl Executor {
 
     /// The sizes of the databases now, and what a reply that reveals them has to wait for.
     pub(crate) fn sample(&self) -> Sample {
-        let mut wait = Wait {
-            written: 0,
-            synced: self.ttl_bound_position.max(self.uncovered_position),
-        };
-        wait.raise(self.mode.reach(self.changed_position));
+        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
+        wait.raise(self.reach(self.changed_position));
         Sample {
             counts: std::array::from_fn(|database| {
                 let database = u8::try_from(database).expect("there are as many databases");
@@ -163,7 +160,7 @@ impl Executor {
         }
         // Keys remember this position. Where a grant raises the TTL bound, its own frame is the one
         // after; both are in one batch, and so are written and synced as one.
-        self.effects.begin(self.appender.next_position().get());
+        self.effects.begin(to_engine(self.appender.next_position()));
         if runs_script && self.mode.is_logged() {
             // Most scripts write little or nothing: a release has to work for as long as there
             // is room for it. Room for more than memory can address is no limit.
@@ -175,19 +172,22 @@ impl Executor {
         reply
     }
 
+    /// What a reply has to wait for that reveals effects up to this position.
+    pub(crate) fn reach(&self, revealed: Position) -> Wait {
+        self.mode.reach(to_engine(revealed)).into()
+    }
+
     /// What the reply of the last command has taken.
     pub(crate) fn reply_bytes(&self) -> usize {
         self.effects.reply.taken()
     }
 
     /// Appends a control record; returns its position.
-    pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> u64 {
+    pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> Position {
         self.record.clear();
         record.encode(&mut self.record);
         let kind = FrameKind::new(record.kind());
-        self.appender
-            .append(kind, now.as_nanos(), &self.record)
-            .get()
+        self.appender.append(kind, now.as_nanos(), &self.record)
     }
 
     /// Puts on record that the node serves, and what it then owes for keys that it has recovered and
@@ -257,11 +257,12 @@ impl Executor {
             self.log_group(now, wait);
         }
         let depends = self.effects.depends;
+        let revealed = position_of(depends.any);
         // What was written under a raise that is not synced yet is revealed only after it.
-        wait.synced = wait.synced.max(self.ttl_bound_position.min(depends.any));
-        wait.raise(self.mode.reach(depends.any));
+        wait.raise(Wait::until_synced(self.ttl_bound_position.min(revealed)));
+        wait.raise(self.reach(revealed));
         if self.syncs_uncovered() {
-            wait.synced = wait.synced.max(depends.synced);
+            wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
     }
 
@@ -298,21 +299,19 @@ impl Executor {
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
             // power loss would take both.
-            wait.synced = wait.synced.max(self.ttl_bound_position);
+            wait.raise(Wait::until_synced(self.ttl_bound_position));
         }
         if !self.mode.is_logged() {
             return;
         }
         let journal = &self.effects.journal;
-        let position = self
-            .appender
-            .append(FrameKind::new(kind::GROUP), now.as_nanos(), journal)
-            .get();
+        let kind = FrameKind::new(kind::GROUP);
+        let position = self.appender.append(kind, now.as_nanos(), journal);
         self.changed_position = position;
-        wait.raise(self.mode.reach(position));
+        wait.raise(self.reach(position));
         if self.effects.uncovered && self.syncs_uncovered() {
             self.uncovered_position = position;
-            wait.synced = wait.synced.max(position);
+            wait.raise(Wait::until_synced(position));
         }
         let rotations = self.appender.rotations();
         if rotations != self.rotations {
@@ -339,9 +338,9 @@ impl Executor {
         now: NodeTime,
         durability: Durability,
         cap: Duration,
-    ) -> u64 {
+    ) -> Position {
         let cap_ns = saturated_nanos(cap);
-        let position = self.appender.next_position().get();
+        let position = to_engine(self.appender.next_position());
         let record = self.mode.change(durability, cap_ns, position);
         self.engine.set_restart_delay_max(cap);
         self.append(now, &Record::Mode(record))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Boot, Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
-use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Preparer, Recovery};
+use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Position, Preparer, Recovery};
 
 use crate::clock::{Clock, SettableClock};
 use crate::core::executor::{Executor, Phase, Rules, Unlogged};
@@ -90,7 +90,10 @@ fn a_grant_under_a_raise_that_is_not_synced_waits_for_it_also_if_another_made_it
     for durability in [Durability::Everysec, Durability::No, Durability::Volatile] {
         let (mut executor, clock) = executor(durability);
         let (_, first) = ask(&mut executor, &clock, "SET a token NX PX 30000");
-        assert!(first.synced > 0, "the raise is synced before the grant");
+        assert!(
+            first.synced > Position::ZERO,
+            "the raise is synced before the grant"
+        );
         let (_, second) = ask(&mut executor, &clock, "SET b token NX PX 20000");
         assert_eq!(second.synced, first.synced, "{durability:?}");
         let (_, reader) = ask(&mut executor, &clock, "GET a");
@@ -122,7 +125,7 @@ fn a_reentered_lock_is_covered_for_the_time_it_has_left() {
     assert_eq!(executor.ttl_bound.on_record_ns, 0);
     let (_, wait) = ask(&mut executor, &clock, "HINCRBY lock owner 1");
     assert_eq!(executor.ttl_bound.on_record_ns, 50_000_000_000);
-    assert!(wait.synced > 0);
+    assert!(wait.synced > Position::ZERO);
 }
 
 #[test]
@@ -216,16 +219,15 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
 
 #[test]
 fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_ends() {
-    let wait = Wait {
-        written: 5,
-        synced: 3,
+    let until = |written, synced| Wait {
+        written: Position::from_raw(written),
+        synced: Position::from_raw(synced),
     };
-    let beyond = |written, synced| wait.beyond(Wait { written, synced });
-    assert_eq!(beyond(4, 2), wait);
-    assert_eq!(beyond(5, 3), Wait::default());
-    assert_eq!(beyond(6, 2).written, 0);
-    assert_eq!(beyond(6, 2).synced, 3);
-    assert_eq!(wait.position(), 5);
+    let wait = until(5, 3);
+    assert_eq!(wait.beyond(until(4, 2)), wait);
+    assert_eq!(wait.beyond(until(5, 3)), Wait::default());
+    assert_eq!(wait.beyond(until(6, 2)), until(0, 3));
+    assert_eq!(wait.position().get(), 5);
 }
 
 #[test]
@@ -278,9 +280,9 @@ fn keys_that_no_delay_covers_are_synced_only_where_they_are_logged_and_that_is_a
     let (mut executor, clock) = self::executor(Durability::Everysec);
     executor.rules.no_ttl_is_synced = false;
     let (_, wait) = ask(&mut executor, &clock, "SET forever token");
-    assert_eq!(wait.synced, 0);
+    assert_eq!(wait.synced, Position::ZERO);
     let (_, wait) = ask(&mut executor, &clock, "GET forever");
-    assert_eq!(wait.synced, 0);
+    assert_eq!(wait.synced, Position::ZERO);
     ask(&mut executor, &clock, hour);
     assert_eq!(
         executor.ttl_bound.on_record_ns, 60_000_000_000,

@@ -304,13 +304,13 @@ impl Page<'_> {
             "0 when the log failed",
             is_well,
         );
-        let position = node.commit.written();
+        let position = node.commit.written().get();
         self.counter(
             "quorlock_log_frames_written",
             "The position written",
             position,
         );
-        let position = node.commit.synced();
+        let position = node.commit.synced().get();
         self.counter(
             "quorlock_log_frames_synced",
             "The position synced",

@@ -155,7 +155,7 @@ mod tests {
     use std::time::Duration;
 
     use quorlock_engine::control::Record;
-    use quorlock_persistence::MemoryDisk;
+    use quorlock_persistence::{MemoryDisk, Position};
 
     use super::*;
     use crate::clock::SettableClock;
@@ -163,7 +163,7 @@ mod tests {
     use crate::node::for_tests;
 
     /// Appends a frame; returns its position.
-    fn append(node: &NodeState) -> u64 {
+    fn append(node: &NodeState) -> Position {
         let mut executor = node.lock().unwrap();
         let now = executor.time.node_now(&*node.clock);
         executor.append(now, &Record::Tick)

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, KeyHash, Moment, NodeTime, Reply,
+    Caller, Command, Effects, Engine, EngineOptions, KeyHash, LogPosition, Moment, NodeTime, Reply,
 };
 
 const NAMES: u64 = 100_000;
@@ -34,7 +34,7 @@ impl Bench {
             node,
             wall_us: 1_700_000_000_000_000 + self.commands,
         };
-        self.effects.begin(self.commands);
+        self.effects.begin(LogPosition::from_raw(self.commands));
         let command = match Command::parse(arguments) {
             Ok(command) => command,
             Err(error) => return Reply::Error(error),

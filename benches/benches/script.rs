@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime, Reply};
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, Reply,
+};
 
 const RELEASE: &[u8] = b"if redis.call('get',KEYS[1]) == ARGV[1] then \
                          return redis.call('del',KEYS[1]) else return 0 end";
@@ -25,7 +27,7 @@ fn run(engine: &mut Engine, effects: &mut Effects, arguments: &[&[u8]]) -> Reply
         node,
         wall_us: 1_700_000_000_000_000,
     };
-    effects.begin(effects.position + 1);
+    effects.begin(LogPosition::from_raw(effects.position.get() + 1));
     match Command::parse(arguments) {
         Ok(command) => engine.execute(now, &Caller::default(), &command, effects),
         Err(error) => Reply::Error(error),

@@ -13,7 +13,7 @@ pub(crate) mod identity;
 use quorlock_engine::control::Boot;
 use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
 use quorlock_engine::{NodeTime, PayloadError};
-use quorlock_persistence::{Disk, LogSummary};
+use quorlock_persistence::{Disk, LogSummary, Position};
 
 pub use identity::NodeId;
 
@@ -62,7 +62,7 @@ impl Past {
         directory: &Directory<'_>,
         clock: &dyn Clock,
         policy: &Policy,
-        replay: impl FnMut(u64, &[u8]) -> Result<(), PayloadError>,
+        replay: impl FnMut(Position, &[u8]) -> Result<(), PayloadError>,
     ) -> Result<Self, PastError> {
         let history = directory.log.history(replay)?;
         let marked = directory

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
 use quorlock_engine::{NodeTime, Stored};
-use quorlock_persistence::{Disk, LogOptions, Recovery};
+use quorlock_persistence::{Disk, LogOptions, Position, Recovery};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -43,8 +43,8 @@ pub struct Setup {
     pub sizes: LogOptions,
     /// Bytes of one part of a checkpoint.
     pub part_bytes: usize,
-    /// Tells machine and directory from others, as inode numbers do.
-    pub place: u64,
+    /// Tells machine and directory from others, as inode numbers do for a real one.
+    pub directory_fingerprint: u64,
     /// Tells files from copies of them: then starts leave markers, as in a directory.
     pub files: Option<FileNumbers>,
     /// Where random bytes come from: identities and hash functions are the same for the same seed.
@@ -104,7 +104,7 @@ impl Node {
             config,
             clock,
             disk,
-            fingerprint: Fingerprint::simulated(setup.place, setup.files.clone()),
+            fingerprint: Fingerprint::simulated(setup.directory_fingerprint, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
             random: Box::new(move |bytes| {
@@ -263,9 +263,9 @@ impl Node {
         self.is_reached(self.node.commit.synced())
     }
 
-    fn is_reached(&self, position: u64) -> bool {
+    fn is_reached(&self, position: Position) -> bool {
         let executor = self.node.lock();
-        executor.is_ok_and(|executor| position + 1 >= executor.appender.next_position().get())
+        executor.is_ok_and(|executor| position.next() >= executor.appender.next_position())
     }
 
     /// Syncs what is written, as the log thread does every second.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, Change, Deadline, Dumped, Field, Finding, Line, NodeTime, Range, Value, fields,
-    kind_name,
+    self, Body, Change, Deadline, Dumped, Field, Finding, Line, NodeTime, Position, Range, Value,
+    fields, kind_name,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         return Err(Failure::usage("--from lies behind --to"));
     }
     let range = Range {
-        from: arguments.from,
-        to: arguments.to,
+        from: Position::from_raw(arguments.from),
+        to: Position::from_raw(arguments.to),
     };
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut out = BufWriter::new(io::stdout().lock());
@@ -85,7 +85,9 @@ fn refusal_text(finding: &Finding) -> String {
 fn text(line: &Line<'_>) -> String {
     match line {
         Line::Frame(frame) => frame_text(frame),
-        Line::Gap { from, to } => format!("-- positions {from} to {} are not in the log", to - 1),
+        Line::Gap { from, to } => {
+            format!("-- positions {from} to {} are not in the log", to.get() - 1)
+        }
         Line::Broken {
             file,
             offset,
@@ -95,7 +97,7 @@ fn text(line: &Line<'_>) -> String {
 }
 
 fn frame_text(frame: &Dumped<'_>) -> String {
-    let time = seconds(frame.node_time_ns);
+    let time = seconds(frame.node_time);
     let kind = kind_name(frame.kind);
     let mut text = format!("{:>10}  {time:>22}  {kind:<8}", frame.position);
     match &frame.body {
@@ -115,7 +117,7 @@ fn frame_text(frame: &Dumped<'_>) -> String {
         Body::Changes(changes) => {
             for change in changes.iter().take(CHANGES_SHOWN) {
                 text.push_str("  ");
-                add_change(change, frame.node_time_ns, &mut text);
+                add_change(change, frame.node_time, &mut text);
             }
             if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_SHOWN) {
                 let _ = write!(text, "  ... and {more} more");
@@ -125,7 +127,7 @@ fn frame_text(frame: &Dumped<'_>) -> String {
     text
 }
 
-fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
+fn add_change(change: &Change<'_>, now: NodeTime, text: &mut String) {
     let named = |word: &str, database: &u8, key: &[u8]| {
         format!("{word} {database} {}", quoted(key, KEY_BYTES))
     };
@@ -145,7 +147,7 @@ fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
                     let _ = write!(text, " hash of {} fields", fields.len());
                 }
             }
-            add_ttl(*deadline, now_ns, text);
+            add_ttl(*deadline, now, text);
         }
         Change::SetDeadline {
             database,
@@ -153,7 +155,7 @@ fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
             deadline,
         } => {
             text.push_str(&named("deadline", database, key));
-            add_ttl(*deadline, now_ns, text);
+            add_ttl(*deadline, now, text);
         }
         Change::HashSet {
             database,
@@ -181,11 +183,11 @@ fn add_change(change: &Change<'_>, now_ns: u64, text: &mut String) {
     }
 }
 
-fn add_ttl(deadline: Option<Deadline>, now_ns: u64, text: &mut String) {
+fn add_ttl(deadline: Option<Deadline>, now: NodeTime, text: &mut String) {
     let _ = match deadline {
         None => write!(text, " no ttl"),
         Some(deadline) => {
-            let ttl_ms = deadline.left_ms(NodeTime::from_nanos(now_ns));
+            let ttl_ms = deadline.left_ms(now);
             write!(text, " ttl {ttl_ms} ms")
         }
     };
@@ -194,7 +196,7 @@ fn add_ttl(deadline: Option<Deadline>, now_ns: u64, text: &mut String) {
 fn value(line: &Line<'_>) -> Json {
     match line {
         Line::Frame(frame) => frame_value(frame),
-        Line::Gap { from, to } => json!({ "gap": { "from": from, "to": to - 1 } }),
+        Line::Gap { from, to } => json!({ "gap": { "from": from.get(), "to": to.get() - 1 } }),
         Line::Broken {
             file,
             offset,
@@ -205,13 +207,13 @@ fn value(line: &Line<'_>) -> Json {
 
 fn frame_value(frame: &Dumped<'_>) -> Json {
     let mut value = json!({
-        "position": frame.position,
-        "node_time_ns": frame.node_time_ns,
+        "position": frame.position.get(),
+        "node_time_ns": frame.node_time.as_nanos(),
         "kind": kind_name(frame.kind),
         "code": frame.kind,
         "segment": frame.segment,
         "offset": frame.offset,
-        "durable": frame.durable,
+        "durable": frame.durable.get(),
     });
     match &frame.body {
         Body::End => {}

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use quorlock_server::inspection::NodeTime;
+
 /// The first bytes, with everything escaped that is not printable ASCII, in quotes.
 pub(crate) fn quoted(bytes: &[u8], bytes_max: usize) -> String {
     let shown = bytes.get(..bytes_max).unwrap_or(bytes);
@@ -19,8 +21,9 @@ pub(crate) fn escaped(bytes: &[u8], bytes_max: usize) -> String {
     format!("{}{dots}", shown.escape_ascii())
 }
 
-/// Nanoseconds as seconds.
-pub(crate) fn seconds(nanoseconds: u64) -> String {
+/// Node time in seconds.
+pub(crate) fn seconds(time: NodeTime) -> String {
+    let nanoseconds = time.as_nanos();
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     format!("{whole}.{rest:09} s")
 }
@@ -50,6 +53,9 @@ mod tests {
 
     #[test]
     fn seconds_keep_their_nanoseconds() {
-        assert_eq!(seconds(61_000_000_001), "61.000000001 s");
+        assert_eq!(
+            seconds(NodeTime::from_nanos(61_000_000_001)),
+            "61.000000001 s"
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_server::inspection::{self, Finding, LogStatistics, SegmentState, kind_name};
+use quorlock_server::inspection::{
+    self, Finding, LogStatistics, Position, SegmentState, kind_name,
+};
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
@@ -37,8 +39,13 @@ fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
     if let (Some(node), Some(incarnation)) = (&log.node, log.incarnation) {
         let _ = write!(text, "\n  node {node}, incarnation {incarnation}");
     }
-    if let Some((first, last)) = log.positions {
-        let _ = write!(text, "\n  positions {first} to {last}");
+    if let Some(positions) = &log.positions {
+        let _ = write!(
+            text,
+            "\n  positions {} to {}",
+            positions.start(),
+            positions.end()
+        );
     }
     match refusal {
         Some(finding) => {
@@ -50,13 +57,13 @@ fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
     let _ = write!(
         text,
         "\n  newest node time {}",
-        seconds(log.newest_node_time_ns)
+        seconds(log.newest_node_time)
     );
-    if let Some(promise_ns) = log.promise_ns {
-        let promise = show_duration(Duration::from_nanos(promise_ns));
+    if let Some(ttl_bound_ns) = log.ttl_bound_ns {
+        let ttl_bound = show_duration(Duration::from_nanos(ttl_bound_ns));
         let _ = write!(
             text,
-            "\n  longest ttl that may be granted without a new promise: {promise}"
+            "\n  TTL bound (no longer ttl is granted before a new one is on record): {ttl_bound}"
         );
     }
     if let Some(next) = &log.next_start {
@@ -141,16 +148,16 @@ fn value(log: &LogStatistics) -> Value {
         "process": log.holder.flatten(),
         "node": log.node,
         "incarnation": log.incarnation,
-        "first_position": log.positions.map(|(first, _)| first),
-        "last_position": log.positions.map(|(_, last)| last),
-        "checkpoint": log.checkpoint,
+        "first_position": log.positions.as_ref().map(|positions| positions.start().get()),
+        "last_position": log.positions.as_ref().map(|positions| positions.end().get()),
+        "checkpoint": log.checkpoint.map(Position::get),
         "file_bytes": log.file_bytes,
         "replayed_frames": log.replayed.frames,
         "replayed_bytes": log.replayed.bytes,
         "live_bytes": log.replayed.payload_bytes,
         "overhead_bytes": log.overhead_bytes(),
-        "newest_node_time_ns": log.newest_node_time_ns,
-        "promise_ns": log.promise_ns,
+        "newest_node_time_ns": log.newest_node_time.as_nanos(),
+        "ttl_bound_ns": log.ttl_bound_ns,
         "next_start": log.next_start.as_ref().map(next_value),
         "kinds": kinds,
         "segments": segments,

@@ -61,7 +61,7 @@ pub(crate) struct Reopening {
     /// Today's configuration.
     pub(crate) options: Options,
     /// The machine and the directory.
-    pub(crate) place: u64,
+    pub(crate) directory_fingerprint: u64,
     /// The directory was put back or emptied: the cap that is on record there.
     pub(crate) gone_back: Option<u64>,
     /// The cap that counts beside it: today's, or that of an earlier start that is still under way.
@@ -126,7 +126,9 @@ pub(crate) fn reopen(
 }
 
 fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violation> {
-    let setup = how.options.setup(disk, how.place, seed ^ 0x5eed);
+    let setup = how
+        .options
+        .setup(disk, how.directory_fingerprint, seed ^ 0x5eed);
     let started = catch_unwind(AssertUnwindSafe(|| {
         Node::start(Arc::new(disk.clone()), how.clock.clone(), &setup)
     }));

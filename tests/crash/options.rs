@@ -137,7 +137,7 @@ impl Options {
     }
 
     /// What a node on this disk is set up with.
-    pub(crate) fn setup(&self, disk: &MemoryDisk, place: u64, seed: u64) -> Setup {
+    pub(crate) fn setup(&self, disk: &MemoryDisk, directory_fingerprint: u64, seed: u64) -> Setup {
         let mut config = Config::default();
         config.workers = 1 + usize::try_from(seed % 3).unwrap_or(0);
         let (logged, fsync) = match self.mode {
@@ -185,7 +185,7 @@ impl Options {
                 ..Sizes::default()
             },
             part_bytes: 256,
-            place,
+            directory_fingerprint,
             files: Some(FileNumbers(Arc::new(move |name| numbers.file_number(name)))),
             seed,
             is_remote: true,

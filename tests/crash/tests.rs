@@ -198,7 +198,7 @@ fn setup(directives: &[(&str, &str)]) -> Setup {
         config,
         sizes: LogOptions::default(),
         part_bytes: 256,
-        place: 7,
+        directory_fingerprint: 7,
         files: None,
         seed: 1,
         is_remote: false,

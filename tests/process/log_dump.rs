@@ -168,7 +168,7 @@ fn stats_count_what_is_there() {
         (&"GROUP".into(), Some(10))
     );
     assert!(value["live_bytes"].as_u64() < value["replayed_bytes"].as_u64());
-    assert_eq!(value["promise_ns"].as_u64(), Some(30_000_000_000));
+    assert_eq!(value["ttl_bound_ns"].as_u64(), Some(30_000_000_000));
     assert_eq!(value["next_start"]["last_stop"], "clean stop");
     assert!(value["refused"].is_null(), "{value}");
     let text = logged.log("stats", &[]).stdout;

@@ -148,7 +148,7 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
         "last stop: unclean stop; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
         "because of: unclean stop. That is until about ",
         " UTC, if nobody sets this machine's clock. [stop unclean, clean no, cause unclean, weakest mode everysec, TTL bound 300 ms, \
-         cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same place yes, log whole yes, ",
+         cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same directory yes, log whole yes, ",
     ] {
         assert!(line.contains(part), "{part}\n{line}");
     }
@@ -210,7 +210,7 @@ fn what_real_tools_put_back_is_noticed() {
         }
         let mut node = start(&place, "data", &[]);
         let line = node.await_line(&place, "incarnation 2:");
-        for part in ["[stop moved,", "for another 61.", "same place no"] {
+        for part in ["[stop moved,", "for another 61.", "same directory no"] {
             assert!(line.contains(part), "{steps:?}: {part}\n{line}");
         }
         assert!(node.ask("GET a").starts_with("-RESTARTDELAY"), "{steps:?}");

@@ -4,6 +4,7 @@
 //! mutations and becomes one frame of the log.
 
 use crate::error::ErrorReply;
+use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::NodeTime;
 
@@ -11,10 +12,10 @@ use crate::time::NodeTime;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dependency {
     /// The reply reveals effects up to this position.
-    pub any: u64,
+    pub any: LogPosition,
     /// Up to this position the effects must be synced in every mode, because no restart delay
     /// covers their loss.
-    pub synced: u64,
+    pub synced: LogPosition,
 }
 
 impl Dependency {
@@ -31,7 +32,7 @@ pub struct Effects {
     /// The encoded mutations; empty when there is nothing to log.
     pub journal: Vec<u8>,
     /// The position the group's frame will get.
-    pub position: u64,
+    pub position: LogPosition,
     /// What the reply depends on besides its own group.
     pub depends: Dependency,
     /// The latest deadline this group has set.
@@ -52,7 +53,7 @@ pub struct Effects {
 
 impl Effects {
     /// Makes ready for the next command, whose group would get `position`. Positions start at 1.
-    pub fn begin(&mut self, position: u64) {
+    pub fn begin(&mut self, position: LogPosition) {
         self.journal.clear();
         // The memory of one huge script is given back.
         self.journal.shrink_to(JOURNAL_BYTES_KEPT);

@@ -12,6 +12,7 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics};
 use crate::mutation::PayloadError;
+use crate::position::LogPosition;
 use crate::replay::{self, SnapshotCursor};
 use crate::reply::{REPLY_BYTES_MAX, Reply};
 use crate::script::runner::Runner;
@@ -154,7 +155,7 @@ impl Engine {
     /// It does not decide anything, not even whether a key has expired. A mutation of a key that is not
     /// there changes nothing: parts of a snapshot lie between groups, and a later part then holds
     /// the whole key. After an error the engine holds a part of the payload and must not serve.
-    pub fn apply(&mut self, position: u64, payload: &[u8]) -> Result<(), PayloadError> {
+    pub fn apply(&mut self, position: LogPosition, payload: &[u8]) -> Result<(), PayloadError> {
         replay::apply(&mut self.keyspace, position, payload)
     }
 

@@ -23,6 +23,7 @@ use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::wheel::Wheel;
+use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
 
@@ -89,9 +90,9 @@ pub(crate) struct Keyspace {
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
     /// The last group that changed anything.
-    pub(crate) last_position: u64,
+    pub(crate) last_position: LogPosition,
     /// The last group that wrote or deleted an uncovered key.
-    pub(crate) last_uncovered: u64,
+    pub(crate) last_uncovered: LogPosition,
     pub(crate) statistics: Statistics,
     pub(crate) rules: Rules,
 }
@@ -114,8 +115,8 @@ impl Keyspace {
             undo: Undo::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
-            last_position: 0,
-            last_uncovered: 0,
+            last_position: LogPosition::ZERO,
+            last_uncovered: LogPosition::ZERO,
             statistics: Statistics::default(),
             rules,
         }
@@ -192,7 +193,7 @@ impl Keyspace {
         let shard = self.index.shard(found.hash);
         let written = found
             .stored
-            .map_or(0, |slot| self.slab.get(slot).position());
+            .map_or(LogPosition::ZERO, |slot| self.slab.get(slot).position());
         let any = if found.live.is_some() {
             written
         } else {
@@ -205,7 +206,7 @@ impl Keyspace {
     }
 
     /// Remembers that an uncovered key was written or deleted.
-    pub(crate) fn mark_uncovered(&mut self, hash: u64, position: u64) {
+    pub(crate) fn mark_uncovered(&mut self, hash: u64, position: LogPosition) {
         let shard = self.index.shard_mut(hash);
         shard.uncovered = shard.uncovered.max(position);
         self.last_uncovered = self.last_uncovered.max(position);
@@ -221,7 +222,7 @@ impl Keyspace {
     }
 
     /// Remembers that an uncovered key of any shard may have been deleted.
-    pub(crate) fn mark_all_uncovered(&mut self, position: u64) {
+    pub(crate) fn mark_all_uncovered(&mut self, position: LogPosition) {
         for shard in self.index.shards_mut() {
             shard.uncovered = shard.uncovered.max(position);
         }
@@ -236,7 +237,7 @@ impl Keyspace {
         found: &KeySlot,
         body: Body,
         deadline: Deadline,
-        position: u64,
+        position: LogPosition,
     ) -> bool {
         self.last_position = self.last_position.max(position);
         let Some(slot) = found.stored else {
@@ -256,14 +257,20 @@ impl Keyspace {
         true
     }
 
-    pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) {
+    pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Deadline, position: LogPosition) {
         self.last_position = self.last_position.max(position);
         let end = self.move_deadline(slot, deadline, position);
         self.undo.push(|| UndoRecord::Deadline { slot, end });
     }
 
     /// Sets a field of a hash; nothing happens to other values.
-    pub(crate) fn set_field(&mut self, slot: Slot, field: &[u8], value: &[u8], position: u64) {
+    pub(crate) fn set_field(
+        &mut self,
+        slot: Slot,
+        field: &[u8],
+        value: &[u8],
+        position: LogPosition,
+    ) {
         self.last_position = self.last_position.max(position);
         let seed = self.seed;
         let entry = self.slab.get_mut(slot);
@@ -282,7 +289,7 @@ impl Keyspace {
     }
 
     /// Removes a field of a hash. The caller removes the key when it was the last one.
-    pub(crate) fn remove_field(&mut self, slot: Slot, field: &[u8], position: u64) {
+    pub(crate) fn remove_field(&mut self, slot: Slot, field: &[u8], position: LogPosition) {
         self.last_position = self.last_position.max(position);
         let entry = self.slab.get_mut(slot);
         let old_position = entry.position();
@@ -303,7 +310,7 @@ impl Keyspace {
     }
 
     /// Deletes a stored key.
-    pub(crate) fn remove(&mut self, hash: u64, slot: Slot, position: u64) {
+    pub(crate) fn remove(&mut self, hash: u64, slot: Slot, position: LogPosition) {
         self.last_position = self.last_position.max(position);
         let shard = self.index.shard_mut(hash);
         shard.deleted = shard.deleted.max(position);
@@ -314,14 +321,14 @@ impl Keyspace {
         });
     }
 
-    fn remove_slot(&mut self, slot: Slot, position: u64) {
+    fn remove_slot(&mut self, slot: Slot, position: LogPosition) {
         let entry = self.slab.get(slot);
         let hash = self.hash_of(entry);
         self.remove(hash, slot, position);
     }
 
     /// Deletes all keys of a database, or of all.
-    pub(crate) fn flush(&mut self, database: Option<u8>, position: u64) {
+    pub(crate) fn flush(&mut self, database: Option<u8>, position: LogPosition) {
         for slot in 0..self.slab.end() {
             let entry = self.slab.get(slot);
             if !entry.is_vacant() && database.is_none_or(|number| number == entry.database()) {
@@ -375,7 +382,12 @@ impl Keyspace {
     }
 
     /// Gives an entry another deadline and position; returns the old ones.
-    fn move_deadline(&mut self, slot: Slot, deadline: Deadline, position: u64) -> WrittenEnd {
+    fn move_deadline(
+        &mut self,
+        slot: Slot,
+        deadline: Deadline,
+        position: LogPosition,
+    ) -> WrittenEnd {
         let entry = self.slab.get(slot);
         let old = WrittenEnd {
             deadline: entry.deadline,

@@ -12,6 +12,7 @@
 //! that a model can run the code of production.
 
 use crate::control::{Control, Durability, Mode, Start};
+use crate::position::LogPosition;
 
 /// The mode in force. Positions are those of the log's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,16 +22,16 @@ pub struct LiveMode {
     cap_largest_ns: u64,
     weakest: Durability,
     /// The position of the last MODE record; 0 if there was none since the start.
-    changed_at: u64,
+    changed_at: LogPosition,
 }
 
 /// How far the log must have come before a reply may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reach {
     /// Written up to this position: a killed process loses none of it.
-    pub written: u64,
+    pub written: LogPosition,
     /// Synced up to this position: a power loss loses none of it.
-    pub synced: u64,
+    pub synced: LogPosition,
 }
 
 impl LiveMode {
@@ -41,7 +42,7 @@ impl LiveMode {
             cap_ns: start.cap_ns,
             cap_largest_ns: start.cap_ns,
             weakest: start.durability,
-            changed_at: 0,
+            changed_at: LogPosition::ZERO,
         }
     }
 
@@ -61,9 +62,9 @@ impl LiveMode {
     }
 
     /// What a reply has to wait for that reveals effects up to `position`.
-    pub fn reach(&self, position: u64) -> Reach {
+    pub fn reach(&self, position: LogPosition) -> Reach {
         let mut reach = Reach {
-            written: 0,
+            written: LogPosition::ZERO,
             synced: position.min(self.changed_at),
         };
         match self.durability {
@@ -79,7 +80,7 @@ impl LiveMode {
     ///
     /// # Panics
     /// If keys would be logged from here on, or no longer: that is decided at start.
-    pub fn change(&mut self, durability: Durability, cap_ns: u64, position: u64) -> Mode {
+    pub fn change(&mut self, durability: Durability, cap_ns: u64, position: LogPosition) -> Mode {
         assert_eq!(
             durability == Durability::Volatile,
             !self.is_logged(),
@@ -104,7 +105,7 @@ impl LiveMode {
 
     /// Once everything that a weaker mode may have revealed is synced: the record that says so,
     /// to be appended now.
-    pub fn complete(&mut self, synced: u64) -> Option<Mode> {
+    pub fn complete(&mut self, synced: LogPosition) -> Option<Mode> {
         // Everything executed since the change waits for its own sync under the mode in force.
         if !self.is_incomplete() || synced < self.changed_at {
             return None;
@@ -137,6 +138,10 @@ mod tests {
     use crate::control::Boot;
     use crate::time::NodeTime;
 
+    fn at(position: u64) -> LogPosition {
+        LogPosition::from_raw(position)
+    }
+
     fn start(durability: Durability) -> Start {
         Start {
             incarnation: 1,
@@ -154,7 +159,10 @@ mod tests {
 
     #[test]
     fn a_reply_waits_for_what_its_mode_says() {
-        let reach = |written, synced| Reach { written, synced };
+        let reach = |written, synced| Reach {
+            written: at(written),
+            synced: at(synced),
+        };
         for (durability, is_logged, expected) in [
             (Durability::Volatile, false, reach(0, 0)),
             (Durability::No, true, reach(7, 0)),
@@ -164,7 +172,7 @@ mod tests {
             let mode = LiveMode::new(&start(durability));
             assert_eq!((mode.durability(), mode.cap_ns()), (durability, 60));
             assert_eq!(mode.is_logged(), is_logged, "{durability:?}");
-            assert_eq!(mode.reach(7), expected, "{durability:?}");
+            assert_eq!(mode.reach(at(7)), expected, "{durability:?}");
         }
     }
 
@@ -172,10 +180,10 @@ mod tests {
     fn a_weaker_mode_counts_until_its_effects_are_synced() {
         let start = start(Durability::Always);
         let mut mode = LiveMode::new(&start);
-        mode.change(Durability::No, 90, 5);
+        mode.change(Durability::No, 90, at(5));
         assert!(!mode.is_incomplete(), "no stronger mode is in force");
-        assert_eq!(mode.complete(100), None);
-        mode.change(Durability::Always, 30, 8);
+        assert_eq!(mode.complete(at(100)), None);
+        mode.change(Durability::Always, 30, at(8));
         assert!(mode.is_incomplete());
         let control = mode.control(&start, true, 3);
         assert_eq!(
@@ -183,15 +191,15 @@ mod tests {
             (90, Durability::No)
         );
         assert_eq!((control.serving, control.ttl_bound_ns), (true, 3));
-        assert_eq!(mode.complete(7), None);
+        assert_eq!(mode.complete(at(7)), None);
         let complete = Mode {
             durability: Durability::Always,
             cap_ns: 30,
             is_complete: true,
         };
-        assert_eq!(mode.complete(8), Some(complete));
+        assert_eq!(mode.complete(at(8)), Some(complete));
         assert!(!mode.is_incomplete());
-        assert_eq!(mode.complete(9), None);
+        assert_eq!(mode.complete(at(9)), None);
         assert_eq!(mode.control(&start, true, 3).weakest, Durability::Always);
     }
 }

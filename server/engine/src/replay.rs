@@ -12,10 +12,11 @@
 use crate::keyspace::Keyspace;
 use crate::keyspace::entry::{Body, ValueRef};
 use crate::mutation::{self, Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
+use crate::position::LogPosition;
 
 pub(crate) fn apply(
     keyspace: &mut Keyspace,
-    position: u64,
+    position: LogPosition,
     payload: &[u8],
 ) -> Result<(), PayloadError> {
     let mut mutations = Mutations::of(payload, keyspace.seed())?;
@@ -34,7 +35,7 @@ pub(crate) fn apply(
 }
 
 /// False if there is no room for the key.
-fn apply_one(keyspace: &mut Keyspace, position: u64, mutation: Mutation<'_>) -> bool {
+fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<'_>) -> bool {
     match mutation {
         Mutation::Replace {
             database,

@@ -9,6 +9,7 @@ use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules};
+use crate::position::LogPosition;
 use crate::reply::Reply;
 use crate::time::{Moment, NodeTime};
 
@@ -64,7 +65,7 @@ fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
                 format!("{pairs:?} {}", fields.bytes())
             }
         };
-        let (position, deadline) = (entry.position(), entry.deadline);
+        let (position, deadline) = (entry.position().get(), entry.deadline);
         format!("{slot} {position} {deadline:?} {:?} = {value}", entry.key())
     });
     (
@@ -105,13 +106,13 @@ proptest! {
         let (mut keyspace, mut effects) = (keyspace(), Effects::default());
         let (mut position, mut now_ms) = (1, 0);
         for (line, pause) in before {
-            effects.begin(position);
+            effects.begin(LogPosition::from_raw(position));
             now_ms += pause;
             run(&mut context_at(&mut keyspace, &mut effects, now_ms), &line);
             position += u64::from(!effects.journal.is_empty());
         }
         let expected = fingerprint(&keyspace);
-        effects.begin(position);
+        effects.begin(LogPosition::from_raw(position));
         let mut context = context_at(&mut keyspace, &mut effects, now_ms);
         let mark = context.begin_undo();
         for line in &script {
@@ -120,16 +121,16 @@ proptest! {
         context.rollback(mark);
         prop_assert!(effects.journal.is_empty() && !effects.uncovered);
         prop_assert_eq!(effects.longest_deadline, None);
-        prop_assert!(effects.depends.any < position && effects.depends.synced < position);
+        prop_assert!(effects.depends.any.get() < position && effects.depends.synced.get() < position);
         prop_assert_eq!(fingerprint(&keyspace), expected);
         prop_assert!(!keyspace.is_recording());
         // No later reply may depend on the position that was never logged, and all goes on.
         for line in after {
-            effects.begin(position);
+            effects.begin(LogPosition::from_raw(position));
             run(&mut context_at(&mut keyspace, &mut effects, now_ms), &line);
             let own = u64::from(!effects.journal.is_empty());
-            prop_assert!(effects.depends.any < position);
-            prop_assert!(effects.depends.synced < position);
+            prop_assert!(effects.depends.any.get() < position);
+            prop_assert!(effects.depends.synced.get() < position);
             position += own;
         }
         keyspace.reclaim(NodeTime::from_nanos(u64::MAX - 1), usize::MAX);
@@ -141,7 +142,7 @@ proptest! {
 #[test]
 fn a_group_has_a_size_limit_and_what_does_not_fit_is_refused_whole() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());
-    effects.begin(1);
+    effects.begin(LogPosition::from_raw(1));
     let mut context = context_at(&mut keyspace, &mut effects, 0);
     let mark = context.begin_undo();
     let mut accepted = 0;
@@ -159,7 +160,7 @@ fn a_group_has_a_size_limit_and_what_does_not_fit_is_refused_whole() {
 #[test]
 fn keys_and_values_have_a_size_limit() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());
-    effects.begin(1);
+    effects.begin(LogPosition::from_raw(1));
     let mut context = context_at(&mut keyspace, &mut effects, 0);
     let (key, value) = ("k".repeat(100), "v".repeat(1000));
     assert_eq!(run(&mut context, &format!("SET {key} {value}")), Reply::Ok);

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use quorlock_persistence::Position;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -45,7 +46,7 @@ pub(crate) struct Commit {
 pub(crate) struct Synced<'a> {
     pub(crate) began_raw_ns: u64,
     pub(crate) ended_raw_ns: u64,
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     /// The databases behind that position.
     pub(crate) sample: &'a Sample,
     /// Those behind what was written meanwhile, which may need nothing else.
@@ -59,10 +60,10 @@ pub struct Failure(pub(crate) String);
 
 impl Commit {
     /// For a log that is written and synced up to these positions.
-    pub(crate) fn new(written: u64, synced: u64, size: LogSize, now_raw_ns: u64) -> Self {
+    pub(crate) fn new(written: Position, synced: Position, size: LogSize, now_raw_ns: u64) -> Self {
         Self {
-            written: AtomicU64::new(written),
-            synced: AtomicU64::new(synced),
+            written: AtomicU64::new(written.get()),
+            synced: AtomicU64::new(synced.get()),
             counts: Mutex::default(),
             sync_ns: AtomicU64::new(0),
             syncs: SyncDurations::default(),
@@ -78,8 +79,7 @@ impl Commit {
 
     /// Whether replies that wait for this may leave.
     pub(crate) fn is_met(&self, wait: Wait) -> bool {
-        wait.written <= self.written.load(Ordering::Acquire)
-            && wait.synced <= self.synced.load(Ordering::Acquire)
+        wait.written <= self.written() && wait.synced <= self.synced()
     }
 
     /// How many keys each database holds, as far as it may be revealed now, by a reply that waits
@@ -91,7 +91,7 @@ impl Commit {
         }
         *self.counts().shown(|released| {
             let mut wait = released.wait;
-            wait.raise(executor.mode.reach(released.position));
+            wait.raise(executor.reach(released.position));
             self.is_met(wait)
         })
     }
@@ -104,7 +104,7 @@ impl Commit {
 
     /// Whether a sync, not only a write, is what `wait` lacks.
     pub(crate) fn lacks_sync(&self, wait: Wait) -> bool {
-        wait.synced > self.synced.load(Ordering::Acquire)
+        wait.synced > self.synced()
     }
 
     /// Whether a sync runs now. Who begins another one waits for its end.
@@ -119,10 +119,10 @@ impl Commit {
     }
 
     /// Everything up to this position is written, and this is what it reveals.
-    pub(crate) fn note_written(&self, position: u64, sample: &Sample, size: LogSize) {
+    pub(crate) fn note_written(&self, position: Position, sample: &Sample, size: LogSize) {
         {
             let mut counts = self.counts();
-            self.written.fetch_max(position, Ordering::AcqRel);
+            self.written.fetch_max(position.get(), Ordering::AcqRel);
             if self.is_met(sample.wait) {
                 counts.note_released(sample);
             }
@@ -150,7 +150,8 @@ impl Commit {
             .store(ended.ended_raw_ns, Ordering::Relaxed);
         {
             let mut counts = self.counts();
-            self.synced.fetch_max(ended.position, Ordering::AcqRel);
+            self.synced
+                .fetch_max(ended.position.get(), Ordering::AcqRel);
             counts.note_synced(ended.sample);
             if self.is_met(ended.newest.wait) {
                 counts.note_released(ended.newest);
@@ -193,13 +194,13 @@ impl Commit {
     }
 
     /// Position up to which the log is synced.
-    pub(crate) fn synced(&self) -> u64 {
-        self.synced.load(Ordering::Acquire)
+    pub(crate) fn synced(&self) -> Position {
+        Position::from_raw(self.synced.load(Ordering::Acquire))
     }
 
     /// Position up to which the log is written.
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
+    pub(crate) fn written(&self) -> Position {
+        Position::from_raw(self.written.load(Ordering::Acquire))
     }
 
     /// How long the log is. Kept beside the writer, because the reader may hold the executor.

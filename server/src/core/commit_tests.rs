@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorlock_engine::control::Record;
 use quorlock_engine::{Caller, Command};
-use quorlock_persistence::{MemoryDisk, Preparer};
+use quorlock_persistence::{MemoryDisk, Position, Preparer};
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
@@ -22,7 +22,7 @@ fn node(disk: &MemoryDisk, clock: &Arc<SettableClock>) -> (Arc<NodeState>, Prepa
 }
 
 /// Appends a frame and writes it; returns its position.
-fn write(node: &NodeState) -> u64 {
+fn write(node: &NodeState) -> Position {
     let position = {
         let mut executor = node.lock().unwrap();
         let now = executor.time.node_now(&*node.clock);
@@ -37,17 +37,17 @@ fn a_wait_is_met_when_both_of_its_parts_are_and_lacks_a_sync_only_where_that_is_
     let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
     let commit = &node.commit;
     let position = write(&node);
-    let synced = position - 1;
+    let synced = Position::from_raw(position.get() - 1);
     assert_eq!((commit.written(), commit.synced()), (position, synced));
     let wait = |written, synced| Wait { written, synced };
     assert!(commit.is_met(wait(position, synced)));
-    assert!(!commit.is_met(wait(position + 1, synced)));
+    assert!(!commit.is_met(wait(position.next(), synced)));
     assert!(!commit.is_met(wait(position, position)));
-    assert!(!commit.lacks_sync(wait(position + 1, synced)));
-    assert!(commit.lacks_sync(wait(0, position)));
+    assert!(!commit.lacks_sync(wait(position.next(), synced)));
+    assert!(commit.lacks_sync(wait(Position::ZERO, position)));
     node.log_writer.write_and_sync(&node.executor).unwrap();
     assert_eq!((commit.written(), commit.synced()), (position, position));
-    assert!(!commit.lacks_sync(wait(0, position)));
+    assert!(!commit.lacks_sync(wait(Position::ZERO, position)));
     assert!(
         node.log_writer.begin_sync().unwrap().is_none(),
         "all is synced"

@@ -11,7 +11,7 @@
 
 use quorlock_engine::control::{Start, kind};
 use quorlock_engine::{SnapshotCursor, incarnation};
-use quorlock_persistence::FrameKind;
+use quorlock_persistence::{FrameKind, Position};
 
 use crate::clock::Clock;
 use crate::core::executor::{Executor, Phase};
@@ -42,7 +42,7 @@ enum Stage {
     Write(SnapshotCursor),
     Close,
     /// Waits until the end, at this position, is synced.
-    Settle(u64),
+    Settle(Position),
 }
 
 /// What comes after a step.
@@ -86,7 +86,7 @@ impl Compaction {
         executor: &mut Executor,
         clock: &dyn Clock,
         start: &Start,
-        synced: u64,
+        synced: Position,
     ) -> Step {
         match self.stage {
             Stage::Measure(from, bytes) => self.measure(executor, from, bytes),
@@ -126,17 +126,17 @@ impl Compaction {
         }
         let now = executor.time.node_now(clock);
         let is_logged = executor.mode.is_logged();
-        let promise_ns = if is_logged {
+        let ttl_bound_ns = if is_logged {
             executor
-                .promise
+                .ttl_bound
                 .lower()
-                .unwrap_or(executor.promise.on_record_ns)
+                .unwrap_or(executor.ttl_bound.on_record_ns)
         } else {
-            executor.promise.on_record_ns
+            executor.ttl_bound.on_record_ns
         };
         let is_serving = executor.phase == Phase::Serving;
         let start = executor.time.with_wall_now(*start);
-        let control = executor.mode.control(&start, is_serving, promise_ns);
+        let control = executor.mode.control(&start, is_serving, ttl_bound_ns);
         let (control, owed) = incarnation::at_checkpoint(control, executor.owed_until, now);
         let mut payload = Vec::new();
         control.encode(&mut payload);
@@ -197,7 +197,7 @@ impl Compaction {
         let now = executor.time.node_now(clock);
         let end = FrameKind::checkpoint_end(kind::END);
         let position = executor.appender.append(end, now.as_nanos(), &[]);
-        self.stage = Stage::Settle(position.get());
+        self.stage = Stage::Settle(position);
         Step::LacksSync
     }
 }

@@ -7,6 +7,7 @@
 //! costs nothing; a sync makes the last sample before it durable.
 
 use quorlock_engine::{DATABASES, DatabaseCount};
+use quorlock_persistence::Position;
 
 use crate::core::wait::Wait;
 
@@ -18,7 +19,7 @@ pub(crate) type Counts = [DatabaseCount; DATABASES as usize];
 pub(crate) struct Sample {
     pub(crate) counts: Counts,
     /// The last frame by then that changed a key.
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     /// What a reply would wait for that revealed it then.
     pub(crate) wait: Wait,
 }
@@ -68,7 +69,7 @@ mod tests {
 
     fn sample(keys: u64, position: u64) -> Sample {
         let mut sample = Sample {
-            position,
+            position: Position::from_raw(position),
             ..Sample::default()
         };
         sample.counts[0].keys = keys;
@@ -108,7 +109,13 @@ mod tests {
         let mut counts = DurableCounts::default();
         counts.note_synced(&sample(3, 3));
         counts.note_released(&sample(5, 5));
-        assert_eq!(counts.shown(|released| released.position <= 3)[0].keys, 3);
-        assert_eq!(counts.shown(|released| released.position <= 5)[0].keys, 5);
+        assert_eq!(
+            counts.shown(|released| released.position.get() <= 3)[0].keys,
+            3
+        );
+        assert_eq!(
+            counts.shown(|released| released.position.get() <= 5)[0].keys,
+            5
+        );
     }
 }

@@ -13,12 +13,12 @@ use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
     NO_ROOM, NodeTime, Reply, incarnation,
 };
-use quorlock_persistence::{Appender, Batch, FrameKind};
+use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
 use crate::core::time::Timekeeper;
-use crate::core::wait::Wait;
+use crate::core::wait::{Wait, position_of, to_engine};
 use crate::date::show_duration;
 
 /// Everything a command touches.
@@ -27,20 +27,20 @@ pub(crate) struct Executor {
     pub(crate) appender: Appender,
     pub(crate) time: Timekeeper,
     pub(crate) phase: Phase,
-    pub(crate) promise: TtlBound,
+    pub(crate) ttl_bound: TtlBound,
     pub(crate) mode: LiveMode,
     pub(crate) rules: Rules,
     /// Until when a crash has to be waited out for keys that were recovered and are not logged.
     pub(crate) owed_until: NodeTime,
     effects: Effects,
-    /// Position of the last raise of the promise: what follows it may only be revealed once it
+    /// Position of the last raise of the TTL bound: what follows it may only be revealed once it
     /// is synced.
-    promise_position: u64,
+    ttl_bound_position: Position,
     /// Position of the last frame that changed a key.
-    changed_position: u64,
+    changed_position: Position,
     /// Position of the last one that touched a key which no delay covers and which is synced for that.
-    uncovered_position: u64,
-    /// Rotations of the log that the promise has followed.
+    uncovered_position: Position,
+    /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
@@ -98,12 +98,12 @@ impl Executor {
             phase,
             mode,
             rules,
-            promise: TtlBound::default(),
+            ttl_bound: TtlBound::default(),
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
-            promise_position: 0,
-            changed_position: 0,
-            uncovered_position: 0,
+            ttl_bound_position: Position::ZERO,
+            changed_position: Position::ZERO,
+            uncovered_position: Position::ZERO,
             rotations: 0,
             record: Vec::new(),
             is_idle: false,
@@ -132,11 +132,8 @@ impl Executor {
 
     /// The sizes of the databases now, and what a reply that reveals them has to wait for.
     pub(crate) fn sample(&self) -> Sample {
-        let mut wait = Wait {
-            written: 0,
-            synced: self.promise_position.max(self.uncovered_position),
-        };
-        wait.raise(self.mode.reach(self.changed_position));
+        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
+        wait.raise(self.reach(self.changed_position));
         Sample {
             counts: std::array::from_fn(|database| {
                 let database = u8::try_from(database).expect("there are as many databases");
@@ -163,9 +160,9 @@ impl Executor {
         if !runs_script && self.lacks_room_for(command) {
             return Reply::Error(NO_ROOM);
         }
-        // Keys remember this position. Where a grant raises the promise, its own frame is the one
+        // Keys remember this position. Where a grant raises the TTL bound, its own frame is the one
         // after; both are in one batch, and so are written and synced as one.
-        self.effects.begin(self.appender.next_position().get());
+        self.effects.begin(to_engine(self.appender.next_position()));
         if runs_script && self.mode.is_logged() {
             // Most scripts write little or nothing: a release has to work for as long as there
             // is room for it. Room for more than memory can address is no limit.
@@ -177,19 +174,22 @@ impl Executor {
         reply
     }
 
+    /// What a reply has to wait for that reveals effects up to this position.
+    pub(crate) fn reach(&self, revealed: Position) -> Wait {
+        self.mode.reach(to_engine(revealed)).into()
+    }
+
     /// What the reply of the last command has taken.
     pub(crate) fn reply_bytes(&self) -> usize {
         self.effects.reply.taken()
     }
 
     /// Appends a control record; returns its position.
-    pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> u64 {
+    pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> Position {
         self.record.clear();
         record.encode(&mut self.record);
         let kind = FrameKind::new(record.kind());
-        self.appender
-            .append(kind, now.as_nanos(), &self.record)
-            .get()
+        self.appender.append(kind, now.as_nanos(), &self.record)
     }
 
     /// Puts on record that the node serves, and what it then owes for keys that it has recovered and
@@ -253,17 +253,18 @@ impl Executor {
         self.lacks_room_for(command) && !appender.is_full() && appender.needs_preparing()
     }
 
-    /// Puts the command's effects on record, after the promise that covers them.
+    /// Puts the command's effects on record, after the TTL bound that covers them.
     fn log(&mut self, now: NodeTime, wait: &mut Wait) {
         if !self.effects.journal.is_empty() {
             self.log_group(now, wait);
         }
         let depends = self.effects.depends;
+        let revealed = position_of(depends.any);
         // What was written under a raise that is not synced yet is revealed only after it.
-        wait.synced = wait.synced.max(self.promise_position.min(depends.any));
-        wait.raise(self.mode.reach(depends.any));
+        wait.raise(Wait::until_synced(self.ttl_bound_position.min(revealed)));
+        wait.raise(self.reach(revealed));
         if self.syncs_uncovered() {
-            wait.synced = wait.synced.max(depends.synced);
+            wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
     }
 
@@ -290,47 +291,45 @@ impl Executor {
             // A node without a log of keys asks for no room before a grant. With little left, its next
             // raise is the last: to the cap, which no grant exceeds.
             let is_last = !self.mode.is_logged() && self.appender.room() < GROUP_BYTES_MAX;
-            let raise_ns = if is_last && covered_ns > self.promise.on_record_ns {
+            let raise_ns = if is_last && covered_ns > self.ttl_bound.on_record_ns {
                 cap_ns
             } else {
                 covered_ns
             };
-            if let Some(promise_ns) = self.promise.raise(raise_ns) {
-                self.promise_position = self.append(now, &Record::Promise(promise_ns));
+            if let Some(ttl_bound_ns) = self.ttl_bound.raise(raise_ns) {
+                self.ttl_bound_position = self.append(now, &Record::Promise(ttl_bound_ns));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
             // power loss would take both.
-            wait.synced = wait.synced.max(self.promise_position);
+            wait.raise(Wait::until_synced(self.ttl_bound_position));
         }
         if !self.mode.is_logged() {
             return;
         }
         let journal = &self.effects.journal;
-        let position = self
-            .appender
-            .append(FrameKind::new(kind::GROUP), now.as_nanos(), journal)
-            .get();
+        let kind = FrameKind::new(kind::GROUP);
+        let position = self.appender.append(kind, now.as_nanos(), journal);
         self.changed_position = position;
-        wait.raise(self.mode.reach(position));
+        wait.raise(self.reach(position));
         if self.effects.uncovered && self.syncs_uncovered() {
             self.uncovered_position = position;
-            wait.synced = wait.synced.max(position);
+            wait.raise(Wait::until_synced(position));
         }
         let rotations = self.appender.rotations();
         if rotations != self.rotations {
             self.rotations = rotations;
-            self.lower_promise(now);
+            self.lower_ttl_bound(now);
         }
     }
 
-    /// Lowers the promise to the longest TTL granted since it was last lowered.
+    /// Lowers the TTL bound to the longest TTL granted since it was last lowered.
     ///
-    /// No sync is waited for: a log that holds the lower promise holds all that was granted under
+    /// No sync is waited for: a log that holds the lower bound holds all that was granted under
     /// the higher one before it, because what a crash leaves is a prefix; a log that does not
     /// hold it still has the higher one.
-    fn lower_promise(&mut self, now: NodeTime) {
-        if let Some(promise_ns) = self.promise.lower() {
-            self.append(now, &Record::Promise(promise_ns));
+    fn lower_ttl_bound(&mut self, now: NodeTime) {
+        if let Some(ttl_bound_ns) = self.ttl_bound.lower() {
+            self.append(now, &Record::Promise(ttl_bound_ns));
         }
     }
 
@@ -341,9 +340,9 @@ impl Executor {
         now: NodeTime,
         durability: Durability,
         cap: Duration,
-    ) -> u64 {
+    ) -> Position {
         let cap_ns = saturated_nanos(cap);
-        let position = self.appender.next_position().get();
+        let position = to_engine(self.appender.next_position());
         let record = self.mode.change(durability, cap_ns, position);
         self.engine.set_restart_delay_max(cap);
         let is_direct = self.rules.writes_direct && durability == Durability::Always;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Boot, Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
-use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Preparer, Recovery};
+use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Position, Preparer, Recovery};
 
 use crate::clock::{Clock, SettableClock};
 use crate::core::executor::{Executor, Phase, Rules, Unlogged};
@@ -92,7 +92,10 @@ fn a_grant_under_a_raise_that_is_not_synced_waits_for_it_also_if_another_made_it
     for durability in [Durability::Everysec, Durability::No, Durability::Volatile] {
         let (mut executor, clock) = executor(durability);
         let (_, first) = ask(&mut executor, &clock, "SET a token NX PX 30000");
-        assert!(first.synced > 0, "the raise is synced before the grant");
+        assert!(
+            first.synced > Position::ZERO,
+            "the raise is synced before the grant"
+        );
         let (_, second) = ask(&mut executor, &clock, "SET b token NX PX 20000");
         assert_eq!(second.synced, first.synced, "{durability:?}");
         let (_, reader) = ask(&mut executor, &clock, "GET a");
@@ -119,16 +122,16 @@ fn a_reentered_lock_is_covered_for_the_time_it_has_left() {
     let (mut executor, clock) = executor(Durability::Everysec);
     ask(&mut executor, &clock, "HSET lock owner 1");
     ask(&mut executor, &clock, "PEXPIRE lock 50000");
-    executor.promise.lower();
-    executor.promise.lower();
-    assert_eq!(executor.promise.on_record_ns, 0);
+    executor.ttl_bound.lower();
+    executor.ttl_bound.lower();
+    assert_eq!(executor.ttl_bound.on_record_ns, 0);
     let (_, wait) = ask(&mut executor, &clock, "HINCRBY lock owner 1");
-    assert_eq!(executor.promise.on_record_ns, 50_000_000_000);
-    assert!(wait.synced > 0);
+    assert_eq!(executor.ttl_bound.on_record_ns, 50_000_000_000);
+    assert!(wait.synced > Position::ZERO);
 }
 
 #[test]
-fn a_script_with_a_deadline_beyond_the_cap_promises_its_shorter_ones_too() {
+fn a_script_with_a_deadline_beyond_the_cap_raises_the_bound_for_its_shorter_ones_too() {
     let (mut executor, clock) = executor(Durability::Everysec);
     let script = "redis.call('set',KEYS[1],'t','px',30000)\
                   redis.call('set',KEYS[2],'t','px',3600000)";
@@ -138,7 +141,7 @@ fn a_script_with_a_deadline_beyond_the_cap_promises_its_shorter_ones_too() {
     let now = executor.now(&clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     assert_eq!(reply, Reply::Nil);
-    assert_eq!(executor.promise.on_record_ns, 30_000_000_000);
+    assert_eq!(executor.ttl_bound.on_record_ns, 30_000_000_000);
 }
 
 #[test]
@@ -174,8 +177,8 @@ fn a_raised_cap_is_on_record_before_a_grant_that_rests_on_it() {
     let now = executor.now(&clock).node;
     let record = executor.change_mode(now, Durability::Everysec, Duration::from_secs(600));
     let (_, wait) = ask(&mut executor, &clock, "SET a token NX PX 500000");
-    assert!(wait.synced > record, "the promise follows the cap");
-    assert_eq!(executor.promise.on_record_ns, 500_000_000_000);
+    assert!(wait.synced > record, "the TTL bound follows the cap");
+    assert_eq!(executor.ttl_bound.on_record_ns, 500_000_000_000);
     let (_, wait) = ask(&mut executor, &clock, "SET b token");
     assert_eq!(wait.synced, wait.position(), "no delay covers it");
 }
@@ -218,16 +221,15 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
 
 #[test]
 fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_ends() {
-    let wait = Wait {
-        written: 5,
-        synced: 3,
+    let until = |written, synced| Wait {
+        written: Position::from_raw(written),
+        synced: Position::from_raw(synced),
     };
-    let beyond = |written, synced| wait.beyond(Wait { written, synced });
-    assert_eq!(beyond(4, 2), wait);
-    assert_eq!(beyond(5, 3), Wait::default());
-    assert_eq!(beyond(6, 2).written, 0);
-    assert_eq!(beyond(6, 2).synced, 3);
-    assert_eq!(wait.position(), 5);
+    let wait = until(5, 3);
+    assert_eq!(wait.beyond(until(4, 2)), wait);
+    assert_eq!(wait.beyond(until(5, 3)), Wait::default());
+    assert_eq!(wait.beyond(until(6, 2)), until(0, 3));
+    assert_eq!(wait.position().get(), 5);
 }
 
 #[test]
@@ -275,17 +277,17 @@ fn keys_that_no_delay_covers_are_synced_only_where_they_are_logged_and_that_is_a
     let (mut executor, clock) = executor(Durability::Everysec);
     let (_, wait) = ask(&mut executor, &clock, hour);
     assert_eq!(wait.synced, wait.position());
-    assert_eq!(executor.promise.on_record_ns, 0, "it is synced itself");
+    assert_eq!(executor.ttl_bound.on_record_ns, 0, "it is synced itself");
 
     let (mut executor, clock) = self::executor(Durability::Everysec);
     executor.rules.no_ttl_is_synced = false;
     let (_, wait) = ask(&mut executor, &clock, "SET forever token");
-    assert_eq!(wait.synced, 0);
+    assert_eq!(wait.synced, Position::ZERO);
     let (_, wait) = ask(&mut executor, &clock, "GET forever");
-    assert_eq!(wait.synced, 0);
+    assert_eq!(wait.synced, Position::ZERO);
     ask(&mut executor, &clock, hour);
     assert_eq!(
-        executor.promise.on_record_ns, 60_000_000_000,
+        executor.ttl_bound.on_record_ns, 60_000_000_000,
         "at least the cap"
     );
 
@@ -293,7 +295,7 @@ fn keys_that_no_delay_covers_are_synced_only_where_they_are_logged_and_that_is_a
     let (_, wait) = ask(&mut executor, &clock, "SET forever token");
     assert_eq!(wait, Wait::default(), "nothing of it is logged");
     ask(&mut executor, &clock, "SET lock token PX 20000");
-    assert_eq!(executor.promise.on_record_ns, 20_000_000_000);
+    assert_eq!(executor.ttl_bound.on_record_ns, 20_000_000_000);
 }
 
 /// The longest value of SET that a log of this room takes, and HSET's.
@@ -332,17 +334,17 @@ fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     let now = executor.now(&clock).node;
     ask(&mut executor, &clock, "SET a token PX 20000");
     while executor.appender.room() >= 1024 {
-        assert_eq!(executor.promise.on_record_ns, 20_000_000_000);
+        assert_eq!(executor.ttl_bound.on_record_ns, 20_000_000_000);
         ask(&mut executor, &clock, "SET a token PX 20000");
         executor.append(now, &Record::Tick);
     }
     ask(&mut executor, &clock, "SET a token PX 20000");
     assert_eq!(
-        executor.promise.on_record_ns, 20_000_000_000,
+        executor.ttl_bound.on_record_ns, 20_000_000_000,
         "no raise is needed"
     );
     ask(&mut executor, &clock, "SET a token PX 21000");
-    assert_eq!(executor.promise.on_record_ns, 60_000_000_000);
+    assert_eq!(executor.ttl_bound.on_record_ns, 60_000_000_000);
     // A script may change more than the log has room for: none of it is logged.
     let script = "for i = 1, 100 do redis.call('set', KEYS[1] .. i, ('x'):rep(1000)) end return 0";
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"1", b"key"];
@@ -353,9 +355,9 @@ fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
 }
 
 #[test]
-fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
+fn the_ttl_bound_falls_with_a_rotation_to_what_was_granted_since_the_last() {
     let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
-    let mut promises = Vec::new();
+    let mut bounds = Vec::new();
     ask(&mut executor, &clock, "SET a token PX 30000");
     for rotation in 1..=2 {
         preparer.prepare().unwrap();
@@ -363,20 +365,16 @@ fn the_promise_falls_with_a_rotation_to_what_was_granted_since_the_last() {
             if executor.appender.rotations() == rotation {
                 break;
             }
-            promises.push(executor.promise.on_record_ns);
+            bounds.push(executor.ttl_bound.on_record_ns);
             let value = "x".repeat(4096);
             let set = format!("SET b {value} PX 5000");
             let (reply, _) = ask(&mut executor, &clock, &set);
             assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
         }
-        promises.dedup();
+        bounds.dedup();
     }
-    assert_eq!(
-        promises,
-        [30_000_000_000],
-        "nothing falls between rotations"
-    );
-    assert_eq!(executor.promise.on_record_ns, 5_000_000_000);
+    assert_eq!(bounds, [30_000_000_000], "nothing falls between rotations");
+    assert_eq!(executor.ttl_bound.on_record_ns, 5_000_000_000);
 }
 
 #[test]

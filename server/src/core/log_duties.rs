@@ -68,16 +68,22 @@ impl LogDuties {
 
 #[cfg(test)]
 mod tests {
+    use quorlock_persistence::Position;
+
     use super::*;
     use crate::core::durable_counts::Sample;
     use crate::core::rewrites::LogSize;
 
+    fn at(position: u64) -> Position {
+        Position::from_raw(position)
+    }
+
     /// A log that is written up to this position and synced up to 1.
     fn commit(written: u64) -> Commit {
-        let commit = Commit::new(1, 1, LogSize::default(), 0);
+        let commit = Commit::new(at(1), at(1), LogSize::default(), 0);
         // The first write of a node wants a segment.
         assert!(commit.take_segment_wish());
-        commit.note_written(written, &Sample::default(), LogSize::default());
+        commit.note_written(at(written), &Sample::default(), LogSize::default());
         commit
     }
 

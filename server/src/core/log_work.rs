@@ -152,7 +152,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use quorlock_engine::control::Record;
-    use quorlock_persistence::{Fault, MemoryDisk, Operation};
+    use quorlock_persistence::{Fault, MemoryDisk, Operation, Position};
 
     use super::*;
     use crate::clock::SettableClock;
@@ -160,7 +160,7 @@ mod tests {
     use crate::node::for_tests;
 
     /// A node's work on its log, and the position of a frame that is written and not synced.
-    fn written(disk: &MemoryDisk) -> (Arc<NodeState>, LogWork, u64) {
+    fn written(disk: &MemoryDisk) -> (Arc<NodeState>, LogWork, Position) {
         let (disk, clock) = (Arc::new(disk.clone()), Arc::new(SettableClock::new()));
         let (node, preparer, _jobs) = for_tests::started(Config::default(), disk, clock);
         let position = {

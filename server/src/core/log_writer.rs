@@ -40,8 +40,8 @@ impl LogWriter {
     /// Goes on where recovery has ended; returns the state of the log's commits beside it.
     pub(crate) fn new(writer: Writer, clock: Arc<dyn Clock>) -> (Self, Arc<Commit>) {
         let commit = Arc::new(Commit::new(
-            writer.written().get(),
-            writer.durable().get(),
+            writer.written(),
+            writer.durable(),
             size(&writer),
             clock.raw_ns(),
         ));
@@ -76,7 +76,7 @@ impl LogWriter {
         let written = result.map_err(|error| self.commit.fail(&error))?;
         writing.newest = sample;
         let size = size(&writing.writer);
-        self.commit.note_written(written.get(), &sample, size);
+        self.commit.note_written(written, &sample, size);
         if writing.writer.needs_preparing() {
             self.commit.want_segment();
         }
@@ -130,7 +130,7 @@ impl LogWriter {
         self.commit.note_synced(Synced {
             began_raw_ns,
             ended_raw_ns: self.clock.raw_ns(),
-            position: synced.get(),
+            position: synced,
             sample: &sample,
             newest: &newest,
         });

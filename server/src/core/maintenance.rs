@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use quorlock_engine::control::{Pending, Record, Start};
 use quorlock_engine::{NodeTime, incarnation};
+use quorlock_persistence::Position;
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::compaction::{self, Compaction};
 use crate::core::executor::{Executor, Phase, Unlogged};
 use crate::core::rewrites::{LogSize, Rewrites};
 use crate::core::settings::Settings;
+use crate::core::wait::to_engine;
 
 /// Decides what the node does next beside its clients.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ pub(crate) struct View<'a> {
     pub(crate) rewrites: &'a Rewrites,
     pub(crate) log: LogSize,
     /// Position up to which the log is synced.
-    pub(crate) synced: u64,
+    pub(crate) synced: Position,
 }
 
 /// What one step asks for.
@@ -363,11 +365,11 @@ fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
 }
 
 /// Puts on record that all a weaker mode has revealed is synced, once it is.
-fn complete_mode(executor: &mut Executor, synced: u64, now: NodeTime) -> bool {
+fn complete_mode(executor: &mut Executor, synced: Position, now: NodeTime) -> bool {
     if !executor.mode.is_incomplete() {
         return false;
     }
-    let Some(mode) = executor.mode.complete(synced) else {
+    let Some(mode) = executor.mode.complete(to_engine(synced)) else {
         return false;
     };
     executor.append(now, &Record::Mode(mode));

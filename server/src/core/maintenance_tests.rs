@@ -9,6 +9,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Durability, Pending, Start};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Caller, Command, NodeTime};
+use quorlock_persistence::Position;
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
@@ -26,7 +27,7 @@ struct Node {
     rewrites: Rewrites,
     maintenance: Maintenance,
     /// What a driver would have synced.
-    synced: u64,
+    synced: Position,
 }
 
 impl Node {
@@ -58,7 +59,7 @@ impl Node {
             settings: Settings::new(&Config::default()),
             rewrites: Rewrites::default(),
             maintenance: Maintenance::new(start, 64 * 1024),
-            synced: 0,
+            synced: Position::ZERO,
         }
     }
 
@@ -199,7 +200,7 @@ fn a_checkpoint_leaves_the_disk_to_requests_as_long_as_its_sync_took() {
         }
         assert_eq!(node.rewrites.completed.load(Ordering::Relaxed), 0);
         node.clock.advance(Duration::from_millis(took_ms));
-        node.synced = node.position() - 1;
+        node.synced = Position::from_raw(node.position() - 1);
         let steps: Vec<Step> = (0..4).map(|_| node.next()).collect();
         let rests: Vec<&Step> = steps
             .iter()
@@ -223,7 +224,7 @@ fn a_checkpoint_whose_end_is_not_synced_is_not_complete() {
         node.next();
         assert!(node.rewrites.is_running.load(Ordering::Relaxed));
     }
-    node.synced = node.position() - 2;
+    node.synced = Position::from_raw(node.position() - 2);
     for _ in 0..5 {
         node.next();
     }
@@ -231,7 +232,7 @@ fn a_checkpoint_whose_end_is_not_synced_is_not_complete() {
         node.rewrites.is_running.load(Ordering::Relaxed),
         "END is missing"
     );
-    node.synced = node.position() - 1;
+    node.synced = Position::from_raw(node.position() - 1);
     for _ in 0..5 {
         node.next();
     }

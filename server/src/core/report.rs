@@ -27,8 +27,8 @@ pub(crate) struct StartReport {
     pub(crate) began: NodeTime,
     /// The weakest durability of the last incarnation's replies; none if there was none.
     pub(crate) weakest: Option<Durability>,
-    /// The promise that the log held, in nanoseconds.
-    pub(crate) promise_ns: u64,
+    /// The TTL bound that the log held, in nanoseconds.
+    pub(crate) ttl_bound_ns: u64,
     pub(crate) is_same_boot: bool,
     pub(crate) is_same_directory: bool,
     /// Nothing but zeros followed the last frame.
@@ -56,7 +56,7 @@ impl StartReport {
             incarnation,
             began: seen.now,
             weakest: history.start.map(|_| history.weakest),
-            promise_ns: history.ttl_bound_ns,
+            ttl_bound_ns: history.ttl_bound_ns,
             is_same_boot: seen.is_same_boot,
             is_same_directory: seen.is_same_directory,
             is_whole: seen.is_whole,
@@ -207,14 +207,14 @@ impl StartReport {
         format!(
             "node {id}, incarnation {}: last stop: {}; {decision}. [stop {}, clean {}, cause {}, \
              weakest mode {}, TTL bound {} ms, cap {} ms, restart-delay {}, trust-fsync {}, same \
-             boot {}, same place {}, log whole {}, {} frames read]",
+             boot {}, same directory {}, log whole {}, {} frames read]",
             self.incarnation,
             self.stop.reason(),
             self.stop.word(),
             self.cleanness(),
             self.cause(),
             self.weakest_word(),
-            self.promise_ns.div_ceil(1_000_000),
+            self.ttl_bound_ns.div_ceil(1_000_000),
             self.cap_ms,
             self.setting,
             yes_or_no(self.trusts_fsync),
@@ -281,7 +281,7 @@ mod tests {
              delay of 10.2 s and serves no locks for another 4.2 s, because of: unclean stop. \
              That is until about 20 Nov 2026 17:00:04.210 UTC, if nobody sets this machine's clock; do \
              this. [stop clean, clean yes, cause unclean, weakest mode none, TTL bound 10000 ms, cap 60000 ms, restart-delay auto, \
-             trust-fsync no, same boot yes, same place yes, log whole no, 7 frames read]"
+             trust-fsync no, same boot yes, same directory yes, log whole no, 7 frames read]"
         );
         assert_eq!(report.waited_ns(), None);
         report.served("ab", NodeTime::from_nanos(9_300_000_000));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{PayloadError, changes};
-use quorlock_persistence::{Inspection, Judgement, LogSummary, hexadecimal};
+use quorlock_persistence::{Inspection, Judgement, LogSummary, Position, hexadecimal};
 
 use super::finding::{Finding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
@@ -210,7 +210,7 @@ pub(super) fn read_past(
 }
 
 /// Reads a payload as a start does, and keeps nothing of it.
-pub(super) fn is_understood(_: u64, payload: &[u8]) -> Result<(), PayloadError> {
+pub(super) fn is_understood(_: Position, payload: &[u8]) -> Result<(), PayloadError> {
     changes(payload, hash_seed())?.try_for_each(|change| change.map(drop))
 }
 

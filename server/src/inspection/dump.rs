@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use quorlock_engine::control::{Record, kind};
-use quorlock_engine::{Change, changes};
+use quorlock_engine::{Change, NodeTime, changes};
 use quorlock_persistence::{InspectedFrame, Inspection, Position, SegmentPart};
 
 use super::{DataDirectory, Unreadable, hash_seed};
@@ -16,9 +16,9 @@ use super::{DataDirectory, Unreadable, hash_seed};
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     /// The first.
-    pub from: u64,
+    pub from: Position,
     /// The last.
-    pub to: u64,
+    pub to: Position,
 }
 
 /// What a dump consists of.
@@ -29,9 +29,9 @@ pub enum Line<'a> {
     /// Positions before this one cannot be read, or were left out here.
     Gap {
         /// The first position that is not there.
-        from: u64,
+        from: Position,
         /// The first that is there again.
-        to: u64,
+        to: Position,
     },
     /// A part of the stream ends before it should, or cannot be read.
     Broken {
@@ -52,13 +52,13 @@ pub struct Dumped<'a> {
     /// Where in its file the frame begins.
     pub offset: u64,
     /// Its position.
-    pub position: u64,
-    /// Node time in nanoseconds.
-    pub node_time_ns: u64,
+    pub position: Position,
+    /// Node time when it was written.
+    pub node_time: NodeTime,
     /// The code of its kind.
     pub kind: u8,
     /// Everything up to here was durable when it was written.
-    pub durable: u64,
+    pub durable: Position,
     /// What it holds.
     pub body: Body<'a>,
 }
@@ -93,15 +93,15 @@ pub fn dump(
         });
     }
     let parts = inspection.stream();
-    let mut next: Option<u64> = None;
+    let mut next: Option<Position> = None;
     for (index, part) in parts.iter().enumerate() {
         let first_behind = parts
             .get(index + 1)
             .and_then(|next| first(&inspection, next));
-        if first_behind.is_some_and(|first| first.get() <= range.from) {
+        if first_behind.is_some_and(|first| first <= range.from) {
             continue;
         }
-        if first(&inspection, part).is_some_and(|first| first.get() > range.to) {
+        if first(&inspection, part).is_some_and(|first| first > range.to) {
             break;
         }
         if dump_part(&inspection, part, range, &mut next, &mut take).is_break() {
@@ -115,7 +115,7 @@ fn dump_part(
     inspection: &Inspection,
     part: &SegmentPart,
     range: Range,
-    next: &mut Option<u64>,
+    next: &mut Option<Position>,
     take: &mut impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let broken = |offset, reason| Line::Broken {
@@ -129,9 +129,9 @@ fn dump_part(
         Err(error) => return take(broken(part.begin, error.to_string())),
     };
     for inspected in content.frames() {
-        let position = inspected.frame.position.get();
+        let position = inspected.frame.position;
         let missing = next.filter(|next| *next < position);
-        *next = Some(position.saturating_add(1));
+        *next = Some(position.next());
         if position > range.to {
             return ControlFlow::Break(());
         }
@@ -155,10 +155,10 @@ impl<'a> Dumped<'a> {
         Self {
             segment,
             offset: inspected.offset,
-            position: frame.position.get(),
-            node_time_ns: frame.node_time_ns,
+            position: frame.position,
+            node_time: NodeTime::from_nanos(frame.node_time_ns),
             kind: frame.kind,
-            durable: inspected.durable.get(),
+            durable: inspected.durable,
             body: Body::of(frame.kind, frame.payload),
         }
     }

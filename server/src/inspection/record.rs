@@ -25,7 +25,7 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
             fields.push(("cap_ns", Field::Number(mode.cap_ns)));
             fields.push(("complete", Field::Flag(mode.is_complete)));
         }
-        Record::Promise(ttl_ns) => fields.push(("promise_ns", Field::Number(*ttl_ns))),
+        Record::Promise(ttl_ns) => fields.push(("ttl_bound_ns", Field::Number(*ttl_ns))),
         Record::Lost(ttl_ns) => fields.push(("lost_ns", Field::Number(*ttl_ns))),
         Record::Wall {
             wall_us,
@@ -40,7 +40,7 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
             add_start(&control.start, &mut fields);
             fields.push(("serving", Field::Flag(control.serving)));
             fields.push(("weakest", word(control.weakest.name())));
-            fields.push(("promise_ns", Field::Number(control.ttl_bound_ns)));
+            fields.push(("ttl_bound_ns", Field::Number(control.ttl_bound_ns)));
         }
     }
     fields
@@ -49,7 +49,10 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
 fn add_start(start: &Start, fields: &mut Vec<(&'static str, Field)>) {
     fields.push(("incarnation", Field::Number(start.incarnation)));
     fields.push(("boot", Field::Word(hexadecimal(&start.boot.0))));
-    fields.push(("place", Field::Word(format!("{:016x}", start.fingerprint))));
+    fields.push((
+        "fingerprint",
+        Field::Word(format!("{:016x}", start.fingerprint)),
+    ));
     fields.push(("durability", word(start.durability.name())));
     fields.push(("base_ns", Field::Number(start.base.as_nanos())));
     fields.push(("raw_ns", Field::Number(start.raw_ns)));

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only what a start refuses is cut, and the frame LOST that says so is part of the cut itself. It
 //! names the longest TTL that anything in the log, or the default cap, speaks of: the next start waits that
-//! long, whatever promise the kept part holds.
+//! long, whatever TTL bound the kept part holds.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -3,9 +3,11 @@
 //! Invariant: everything counted was read and verified. What is damaged is left to `check`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-use quorlock_persistence::{Inspection, SegmentFile, SegmentPart, hexadecimal};
+use quorlock_engine::NodeTime;
+use quorlock_persistence::{Inspection, Position, SegmentFile, SegmentPart, hexadecimal};
 
 use super::check::{NextStart, read_past};
 use super::{DataDirectory, Unreadable, options};
@@ -41,13 +43,13 @@ pub struct LogStatistics {
     /// The frames a start would replay.
     pub replayed: KindCount,
     /// The first and the last position of the stream.
-    pub positions: Option<(u64, u64)>,
+    pub positions: Option<RangeInclusive<Position>>,
     /// The opening position of the last complete checkpoint, if a start would begin with one.
-    pub checkpoint: Option<u64>,
-    /// The newest node time, in nanoseconds.
-    pub newest_node_time_ns: u64,
-    /// The promise in force, in nanoseconds.
-    pub promise_ns: Option<u64>,
+    pub checkpoint: Option<Position>,
+    /// The newest node time.
+    pub newest_node_time: NodeTime,
+    /// The TTL bound in force, in nanoseconds.
+    pub ttl_bound_ns: Option<u64>,
     /// What the next start would do; `None` while the node runs, or if it would refuse.
     pub next_start: Option<NextStart>,
 }
@@ -78,8 +80,8 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
         replayed: KindCount::default(),
         positions: None,
         checkpoint: None,
-        newest_node_time_ns: 0,
-        promise_ns: None,
+        newest_node_time: NodeTime::ZERO,
+        ttl_bound_ns: None,
         next_start: None,
     };
     for part in inspection.stream() {
@@ -88,12 +90,12 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
     let known = data_directory.identity().unwrap_or(None);
     // A log that a start refuses is counted as far as it can be read, and no more is said of it.
     if let Ok(judgement) = inspection.judge(&options(known.as_ref())) {
-        statistics.checkpoint = judgement.summary.checkpoint.map(|position| position.get());
+        statistics.checkpoint = judgement.summary.checkpoint;
         for part in &judgement.parts {
             statistics.add_replayed(&inspection, part);
         }
         if let Ok(past) = read_past(&data_directory, known.as_ref(), &inspection, &judgement) {
-            statistics.promise_ns = Some(past.history.ttl_bound_ns);
+            statistics.ttl_bound_ns = Some(past.history.ttl_bound_ns);
             statistics.next_start = holder.is_none().then(|| NextStart::of(&past));
         }
     }
@@ -107,11 +109,11 @@ impl LogStatistics {
             return;
         };
         for inspected in content.frames() {
-            let position = inspected.frame.position.get();
-            let first = self.positions.map_or(position, |(first, _)| first);
-            self.positions = Some((first, position));
-            let time = inspected.frame.node_time_ns;
-            self.newest_node_time_ns = self.newest_node_time_ns.max(time);
+            let position = inspected.frame.position;
+            let first = self.positions.as_ref().map_or(position, |all| *all.start());
+            self.positions = Some(first..=position);
+            let time = NodeTime::from_nanos(inspected.frame.node_time_ns);
+            self.newest_node_time = self.newest_node_time.max(time);
             let count = self.kinds.entry(inspected.frame.kind).or_default();
             count.add(inspected.bytes, inspected.frame.payload.len());
         }

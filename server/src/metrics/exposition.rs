@@ -180,7 +180,7 @@ impl Page<'_> {
         };
         let statistics = executor.engine.statistics();
         let counts = node.commit.counts_shown(&executor, Wait::default());
-        let (promise_ns, cap_ns) = (executor.promise.on_record_ns, executor.mode.cap_ns());
+        let (ttl_bound_ns, cap_ns) = (executor.ttl_bound.on_record_ns, executor.mode.cap_ns());
         let is_full = executor.appender.is_full();
         drop(executor);
         self.sizes(counts);
@@ -212,11 +212,11 @@ impl Page<'_> {
             "What is left of the delay",
             left,
         );
-        let promise = seconds(promise_ns);
+        let ttl_bound = seconds(ttl_bound_ns);
         self.gauge(
-            "quorlock_promise_seconds",
+            "quorlock_ttl_bound_seconds",
             "The longest TTL a crash could forget",
-            promise,
+            ttl_bound,
         );
         let cap = seconds(cap_ns);
         self.gauge(
@@ -304,13 +304,13 @@ impl Page<'_> {
             "0 when the log failed",
             is_well,
         );
-        let position = node.commit.written();
+        let position = node.commit.written().get();
         self.counter(
             "quorlock_log_frames_written",
             "The position written",
             position,
         );
-        let position = node.commit.synced();
+        let position = node.commit.synced().get();
         self.counter(
             "quorlock_log_frames_synced",
             "The position synced",

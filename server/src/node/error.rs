@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use quorlock_engine::PayloadError;
 use quorlock_engine::control::RecordError;
-use quorlock_persistence::{OpenError, RecoveryError, SyncError, WriteError};
+use quorlock_persistence::{OpenError, Position, RecoveryError, SyncError, WriteError};
 
 use crate::core::commit::Failure;
 use crate::past::{FrameError, PastError};
@@ -83,7 +83,7 @@ pub enum StartError {
     )]
     Record {
         /// The frame's position.
-        position: u64,
+        position: Position,
         /// What is wrong with it.
         error: RecordError,
     },
@@ -94,7 +94,7 @@ pub enum StartError {
     )]
     Payload {
         /// The frame's position.
-        position: u64,
+        position: Position,
         /// What is wrong with it.
         error: PayloadError,
     },

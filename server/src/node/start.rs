@@ -27,6 +27,7 @@ use crate::core::start_facts::StartFacts;
 use crate::core::state::NodeState;
 use crate::core::statistics::Statistics;
 use crate::core::time::{self, Timekeeper};
+use crate::core::wait::to_engine;
 use crate::metrics;
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
@@ -131,7 +132,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         log: Log::Recovered(&recovery),
     };
     let policy = past::policy(&plan.config, reach.is_remote);
-    let replay = |position, payload: &[u8]| engine.apply(position, payload);
+    let replay = |position, payload: &[u8]| engine.apply(to_engine(position), payload);
     let past = Past::read(&directory, &*plan.clock, &policy, replay)?;
     let identity = match known {
         Some(identity) => identity,

@@ -4,7 +4,7 @@ use std::io;
 
 use quorlock_engine::PayloadError;
 use quorlock_engine::control::RecordError;
-use quorlock_persistence::DiskError;
+use quorlock_persistence::{DiskError, Position};
 
 /// Why a data directory's past cannot be read.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum PastError {
     /// A whole frame is not understood.
     NotUnderstood {
         /// The frame's position.
-        position: u64,
+        position: Position,
         /// The file and where in it, where they are known.
         location: Option<(String, u64)>,
         /// What is wrong with it.

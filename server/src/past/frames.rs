@@ -3,7 +3,7 @@
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::restart::History;
 use quorlock_engine::{NodeTime, PayloadError};
-use quorlock_persistence::{Frame, Inspection, Judgement, LogSummary, Recovery};
+use quorlock_persistence::{Frame, Inspection, Judgement, LogSummary, Position, Recovery};
 
 use crate::past::{FrameError, PastError};
 
@@ -28,7 +28,7 @@ impl Log<'_> {
     /// What its control records say of the past; the other frames go to `replay`.
     pub(super) fn history(
         &self,
-        mut replay: impl FnMut(u64, &[u8]) -> Result<(), PayloadError>,
+        mut replay: impl FnMut(Position, &[u8]) -> Result<(), PayloadError>,
     ) -> Result<History, PastError> {
         let mut history = History::default();
         match self {
@@ -58,13 +58,13 @@ impl Log<'_> {
 fn note(
     history: &mut History,
     frame: &Frame<'_>,
-    replay: &mut impl FnMut(u64, &[u8]) -> Result<(), PayloadError>,
+    replay: &mut impl FnMut(Position, &[u8]) -> Result<(), PayloadError>,
 ) -> Result<(), FrameError> {
     let time = NodeTime::from_nanos(frame.node_time_ns);
     match frame.kind {
         kind::GROUP | kind::SNAPSHOT => {
             history.frame(time);
-            replay(frame.position.get(), frame.payload)?;
+            replay(frame.position, frame.payload)?;
         }
         kind::END => history.frame(time),
         code => history.record(time, &Record::decode(code, frame.payload)?),
@@ -78,7 +78,7 @@ fn not_understood(
     error: FrameError,
 ) -> PastError {
     PastError::NotUnderstood {
-        position: frame.position.get(),
+        position: frame.position,
         location,
         error,
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use quorlock_engine::{KeyHash, LogLine, Moment, Reply};
+use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
 use crate::core::commit::Failure;
@@ -62,7 +63,7 @@ pub(crate) enum Answer {
     /// This reply, and go on.
     Reply(Reply),
     /// This reply, once the log is synced up to this position.
-    Durable(Reply, u64),
+    Durable(Reply, Position),
     /// No reply yet.
     Wait(Blocked),
     /// Not executed yet.

@@ -77,7 +77,7 @@ fn the_requests_of_a_pipeline_add_to_what_its_replies_wait_for() {
     let set: [&[u8]; 5] = [b"SET", b"a", b"token", b"PX", b"30000"];
     batch.execute(&mut session, &set, &mut wait, &mut replies);
     let after_set = wait;
-    assert!(after_set.synced > 0);
+    assert!(after_set.synced.get() > 0);
     for later in [&[b"GET".as_slice(), b"never"] as &[&[u8]], &[b"PING"]] {
         batch.execute(&mut session, later, &mut wait, &mut replies);
         assert_eq!(wait, after_set, "{later:?}");

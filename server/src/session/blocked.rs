@@ -5,13 +5,14 @@
 //! cannot happen would only end with the timeout.
 
 use quorlock_engine::{ErrorReply, Reply};
+use quorlock_persistence::Position;
 
 use crate::core::state::NodeState;
 
 /// A connection that waits until the log is synced up to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
-    pub(super) position: u64,
+    pub(super) position: Position,
     /// Raw-clock reading at which it ends whatever has happened; `None`: there is no end.
     pub(super) until_raw_ns: Option<u64>,
 }

@@ -6,6 +6,7 @@
 use quorlock_engine::{
     ErrorReply, NO_ROOM, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Reply, glob_matches,
 };
+use quorlock_persistence::Position;
 
 use crate::config::{Config, NoTtlDurability};
 use crate::core::commit::Failure;
@@ -121,7 +122,12 @@ fn cap_only_in_the_log(file: &Config, before: &Config, after: &Config) -> Option
 }
 
 /// Carries a change out; returns the position of its record, if it has one.
-fn apply(executor: &mut Executor, now: NodeTime, before: &Config, after: &Config) -> Option<u64> {
+fn apply(
+    executor: &mut Executor,
+    now: NodeTime,
+    before: &Config,
+    after: &Config,
+) -> Option<Position> {
     executor.rules.no_ttl_is_synced = after.no_ttl_durability == NoTtlDurability::Sync;
     executor.engine.set_require_ttl(after.require_ttl);
     executor

@@ -22,7 +22,7 @@ impl Batch<'_> {
         let (answer, next) = match self.answer(session, arguments, wait) {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
-                wait.synced = wait.synced.max(position);
+                wait.raise(Wait::until_synced(position));
                 (reply, Next::Read)
             }
             Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),

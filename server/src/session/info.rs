@@ -60,7 +60,7 @@ pub(crate) fn info(
 struct EngineFacts {
     now: Moment,
     phase: Phase,
-    promise_ns: u64,
+    ttl_bound_ns: u64,
     cap_ns: u64,
     is_full: bool,
     script_memory: usize,
@@ -77,7 +77,7 @@ impl EngineFacts {
         let facts = Self {
             now,
             phase: executor.phase.clone(),
-            promise_ns: executor.promise.on_record_ns,
+            ttl_bound_ns: executor.ttl_bound.on_record_ns,
             cap_ns: executor.mode.cap_ns(),
             is_full: executor.appender.is_full(),
             script_memory: executor.engine.script_memory(),
@@ -181,7 +181,7 @@ fn restart(page: &mut Page<'_>) {
     let report = &node.facts.report;
     let EngineFacts {
         now,
-        promise_ns,
+        ttl_bound_ns,
         cap_ns,
         ..
     } = page.engine;
@@ -216,13 +216,13 @@ fn restart(page: &mut Page<'_>) {
             .map_or_else(String::new, |ns| (ns / 1_000_000).to_string()),
     );
     page.field("restart_weakest_mode", report.weakest_word());
-    page.field("restart_promise_ms", ms(report.promise_ns));
+    page.field("restart_ttl_bound_ms", ms(report.ttl_bound_ns));
     page.field("restart_same_boot", u8::from(report.is_same_boot));
-    page.field("restart_same_place", u8::from(report.is_same_directory));
+    page.field("restart_same_directory", u8::from(report.is_same_directory));
     page.field("restart_log_whole", u8::from(report.is_whole));
     page.field("restart_trust_fsync", u8::from(report.trusts_fsync));
     page.field("restart_cap_ms", ms(cap_ns));
-    page.field("promise_ms", ms(promise_ns));
+    page.field("ttl_bound_ms", ms(ttl_bound_ns));
 }
 
 fn clients(page: &mut Page<'_>) {

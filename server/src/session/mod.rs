@@ -20,6 +20,7 @@ mod waitaof;
 use std::sync::Arc;
 
 use quorlock_engine::{Caller, Protocol};
+use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
@@ -41,7 +42,7 @@ pub(crate) struct Session {
     /// there is one.
     has_waited_for_segment: bool,
     /// The last position of the log that this connection wrote or was told of.
-    position: u64,
+    position: Position,
 }
 
 impl Session {
@@ -59,7 +60,7 @@ impl Session {
             limits_changed: false,
             last_command: "",
             has_waited_for_segment: false,
-            position: 0,
+            position: Position::ZERO,
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);

@@ -127,7 +127,7 @@ fn metrics_say_what_happened_under_the_names_that_dashboards_know() {
             ("quorlock_error_replies_total", 1.0),
             ("quorlock_serving", 1.0),
             ("quorlock_incarnation", 1.0),
-            ("quorlock_promise_seconds", 30.0),
+            ("quorlock_ttl_bound_seconds", 30.0),
             ("quorlock_restart_delay_max_seconds", 60.0),
             ("quorlock_restart_delay_seconds", 0.0),
             ("quorlock_restart_delay_remaining_seconds", 0.0),

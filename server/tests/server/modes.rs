@@ -334,7 +334,7 @@ fn nothing_is_changed_by_a_refused_config_set() {
 }
 
 #[test]
-fn the_promise_sinks_when_the_log_rotates() {
+fn the_ttl_bound_is_lowered_when_the_log_rotates() {
     run(async {
         let machine = Machine::with_power_loss();
         let node = machine.start_in("no").await;

@@ -302,10 +302,10 @@ async fn end(machine: &Machine, node: quorlock_server::Node, end: End) {
     }
 }
 
-/// The reply to a grant leaves after the promise that covers it is durable: whatever instant the
+/// The reply to a grant leaves after the TTL bound that covers it is durable: whatever instant the
 /// power fails at, what is on the disk says at least this TTL.
 #[test]
-fn the_promise_rises_before_the_grant_and_sinks_with_the_next_start() {
+fn the_ttl_bound_is_raised_before_the_grant_and_lowered_by_the_next_start() {
     run(async {
         for mode in [EVERYSEC, NO, NO_LOG, ALWAYS] {
             let machine = Machine::with_power_loss();
@@ -328,15 +328,15 @@ fn the_promise_rises_before_the_grant_and_sinks_with_the_next_start() {
             }
             // A clean start has nothing to forget; what it grants counts from zero.
             let node = machine.start(mode).await;
-            assert_eq!(wire(&node).info("promise_ms"), "0");
+            assert_eq!(wire(&node).info("ttl_bound_ms"), "0");
             assert_eq!(wire(&node).ask("SET b token NX PX 700"), "+OK");
-            assert_eq!(wire(&node).info("promise_ms"), "700");
+            assert_eq!(wire(&node).info("ttl_bound_ms"), "700");
             node.crash().await;
             machine.reboot();
             let trusting = [mode[0], ("trust-fsync", "yes"), ("restart-delay", "always")];
             let node = machine.start(&trusting).await;
             assert_eq!(said(&node).length_ms, 724, "{mode:?}");
-            assert_eq!(wire(&node).info("restart_promise_ms"), "700");
+            assert_eq!(wire(&node).info("restart_ttl_bound_ms"), "700");
             assert_eq!(wire(&node).info("restart_weakest_mode"), mode[0].1);
         }
     });

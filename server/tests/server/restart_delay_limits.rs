@@ -19,7 +19,11 @@ fn keys_without_ttl_or_beyond_the_cap_survive_a_power_loss_without_a_delay() {
             let mut client = wire(&node);
             assert_eq!(client.ask("SET a forever"), "+OK");
             assert_eq!(client.ask("SET b long NX PX 120000"), "+OK");
-            assert_eq!(client.info("promise_ms"), "0", "no delay could cover them");
+            assert_eq!(
+                client.info("ttl_bound_ms"),
+                "0",
+                "no delay could cover them"
+            );
             node.crash().await;
             machine.lose_power();
             let trusting = [mode[0], ("trust-fsync", "yes")];
@@ -54,7 +58,7 @@ fn without_a_log_only_the_delay_protects_and_only_up_to_the_cap() {
         assert_eq!(client.ask("SET b long NX PX 120000"), "+OK");
         assert_eq!(client.ask("SET c token NX PX 3000"), "+OK");
         assert_eq!(
-            client.info("promise_ms"),
+            client.info("ttl_bound_ms"),
             "60000",
             "the cap, for the long one"
         );
@@ -92,11 +96,11 @@ fn a_cap_and_a_mode_changed_live_are_told_and_outlive_the_run() {
         assert_eq!(client.ask("CONFIG SET restart-delay-max 120s"), "+OK");
         assert_eq!(client.info("restart_cap_ms"), "120000");
         assert_eq!(client.ask("SET a token NX PX 100000"), "+OK");
-        assert_eq!(client.info("promise_ms"), "100000");
+        assert_eq!(client.info("ttl_bound_ms"), "100000");
         assert_eq!(client.ask("CONFIG SET restart-delay-max 1s"), "+OK");
         assert_eq!(client.ask("CONFIG SET appendfsync everysec"), "+OK");
         assert_eq!(
-            client.info("promise_ms"),
+            client.info("ttl_bound_ms"),
             "100000",
             "what was granted was granted"
         );
@@ -105,7 +109,7 @@ fn a_cap_and_a_mode_changed_live_are_told_and_outlive_the_run() {
         let said = said(&node);
         assert_eq!((said.stop.as_str(), said.left_ms), ("unclean", 102_010));
         assert_eq!(wire(&node).info("restart_weakest_mode"), "everysec");
-        assert_eq!(wire(&node).info("restart_promise_ms"), "100000");
+        assert_eq!(wire(&node).info("restart_ttl_bound_ms"), "100000");
     });
 }
 

@@ -211,8 +211,8 @@ fn what_is_put_back_or_lost_is_noticed_and_waited_for() {
                 "{}",
                 case.what
             );
-            let same_place = wire(&node).info("restart_same_place");
-            assert_eq!(same_place, if case.stop == "moved" { "0" } else { "1" });
+            let is_same = wire(&node).info("restart_same_directory");
+            assert_eq!(is_same, if case.stop == "moved" { "0" } else { "1" });
             if case.stop == "moved" {
                 assert_eq!(format!("id {}", node.id()), id, "{}", case.what);
             }

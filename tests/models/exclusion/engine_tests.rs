@@ -3,7 +3,9 @@
 
 use quorlock_client::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 use quorlock_engine::control::Durability;
-use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime, Reply};
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, Reply,
+};
 
 use super::image::Token;
 use super::mutant::Mutant;
@@ -112,7 +114,7 @@ fn ask(engine: &mut Engine, now: NodeTime, key: &str, request: (Wish, u8, u64)) 
     };
     let command = Command::parse(&arguments).expect("the client's requests are well formed");
     let mut effects = Effects::default();
-    effects.begin(1);
+    effects.begin(LogPosition::from_raw(1));
     let moment = Moment {
         node: now,
         wall_us: 0,

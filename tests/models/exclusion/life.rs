@@ -7,7 +7,7 @@
 use quorlock_engine::control::{Boot, Pending, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, Rebased, Seen, TtlBound, node_time};
-use quorlock_engine::{NodeTime, incarnation};
+use quorlock_engine::{LogPosition, NodeTime, incarnation};
 
 use super::image::{Entry, Frame, Key};
 use super::mutant::Mutant;
@@ -194,7 +194,7 @@ impl Node {
     pub(crate) fn change(&mut self, raw_ns: u64, to: Configuration) {
         let next = self.written() + 1;
         let Some(mode) = &mut self.mode else { return };
-        let record = mode.change(to.mode, to.cap_ns, next);
+        let record = mode.change(to.mode, to.cap_ns, LogPosition::from_raw(next));
         self.append(self.now(raw_ns), Entry::Record(Record::Mode(record)));
     }
 

@@ -5,10 +5,10 @@
 //! mirrored here from `server/src/node/`, and that is where the mutants are. The key's commands are
 //! held to the production engine by a test.
 
-use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{Policy, TtlBound, node_time};
+use quorlock_engine::{LogPosition, NodeTime};
 
 use super::image::{Entry, Frame, Image, Key, Token};
 use super::mutant::Mutant;
@@ -264,7 +264,8 @@ impl Node {
         if rules.mutant == Mutant::WeakerModeNotDurable && mode.durability() != Durability::Always {
             return false;
         }
-        mode.reach(position).synced > self.folded + self.synced as u64
+        let waits = mode.reach(LogPosition::from_raw(position));
+        waits.synced.get() > self.folded + self.synced as u64
     }
 
     pub(super) fn written(&self) -> u64 {
@@ -295,7 +296,10 @@ impl Node {
     /// Once what a weaker mode has revealed is synced, the log is told that the stronger one counts.
     pub(super) fn complete_mode(&mut self, raw_ns: u64) {
         let synced = self.folded + self.synced as u64;
-        let complete = self.mode.as_mut().and_then(|mode| mode.complete(synced));
+        let complete = self
+            .mode
+            .as_mut()
+            .and_then(|mode| mode.complete(LogPosition::from_raw(synced)));
         if let Some(record) = complete {
             self.append(self.now(raw_ns), Entry::Record(Record::Mode(record)));
         }

@@ -60,7 +60,7 @@ impl CommandContext<'_> {
         self.effects.longest_deadline = mark.longest_deadline;
         self.effects.uncovered = mark.uncovered;
         let depends = &mut self.effects.depends;
-        depends.any = depends.any.min(position.saturating_sub(1));
-        depends.synced = depends.synced.min(position.saturating_sub(1));
+        depends.any = depends.any.min(position.previous());
+        depends.synced = depends.synced.min(position.previous());
     }
 }

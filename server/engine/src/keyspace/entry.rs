@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::keyspace::fields::Fields;
+use crate::position::LogPosition;
 use crate::reply::SHARED_BYTES_MIN;
 use crate::time::{Deadline, NodeTime};
 
@@ -75,7 +76,12 @@ impl ValueRef<'_> {
 }
 
 impl Entry {
-    pub(crate) fn new(database: u8, body: Body, deadline: Deadline, position: u64) -> Entry {
+    pub(crate) fn new(
+        database: u8,
+        body: Body,
+        deadline: Deadline,
+        position: LogPosition,
+    ) -> Entry {
         let stamp = stamp(database, position);
         Entry {
             deadline,
@@ -100,11 +106,11 @@ impl Entry {
     }
 
     /// The position of the group that wrote this entry last.
-    pub(crate) fn position(&self) -> u64 {
-        self.stamp >> DATABASE_BITS
+    pub(crate) fn position(&self) -> LogPosition {
+        LogPosition::from_raw(self.stamp >> DATABASE_BITS)
     }
 
-    pub(crate) fn set_position(&mut self, position: u64) {
+    pub(crate) fn set_position(&mut self, position: LogPosition) {
         self.stamp = stamp(self.database(), position);
     }
 
@@ -205,13 +211,13 @@ impl Body {
     }
 }
 
-fn stamp(database: u8, position: u64) -> u64 {
+fn stamp(database: u8, position: LogPosition) -> u64 {
     debug_assert!(database < DATABASES, "a database beyond the last one");
     debug_assert!(
-        position >> (u64::BITS - DATABASE_BITS) == 0,
+        position.get() >> (u64::BITS - DATABASE_BITS) == 0,
         "positions use 60 bits"
     );
-    (position << DATABASE_BITS) | u64::from(database)
+    (position.get() << DATABASE_BITS) | u64::from(database)
 }
 
 /// Keys and strings of up to this many bytes together need no allocation.

@@ -10,6 +10,7 @@ use hashbrown::HashTable;
 
 use crate::keyspace::entry::{NONE, Slot};
 use crate::keyspace::slab::Slab;
+use crate::position::LogPosition;
 
 /// The shards of the index. The default has none and is only a placeholder.
 #[derive(Debug, Default)]
@@ -24,9 +25,9 @@ pub(crate) struct Index {
 pub(crate) struct Shard {
     slots: HashTable<Link>,
     /// The last group that made a key of this shard disappear.
-    pub(crate) deleted: u64,
+    pub(crate) deleted: LogPosition,
     /// The last group that wrote or deleted an uncovered key of this shard.
-    pub(crate) uncovered: u64,
+    pub(crate) uncovered: LogPosition,
 }
 
 /// A key's slot, with enough of its hash to grow the table without looking at the key.

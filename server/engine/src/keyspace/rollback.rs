@@ -5,6 +5,7 @@
 use crate::keyspace::entry::{Entry, NONE};
 use crate::keyspace::undo::UndoRecord;
 use crate::keyspace::{Keyspace, Step};
+use crate::position::LogPosition;
 
 impl Keyspace {
     /// Starts to record how to undo what follows.
@@ -33,8 +34,8 @@ impl Keyspace {
     ///
     /// No reply may depend on that position any more, since nothing will be logged there. What
     /// the shards remember is therefore lowered to the group before, which is on the safe side.
-    pub(crate) fn rollback(&mut self, position: u64) {
-        let before = position.saturating_sub(1);
+    pub(crate) fn rollback(&mut self, position: LogPosition) {
+        let before = position.previous();
         for record in self.undo.take().into_iter().rev() {
             self.take_back(record);
         }

@@ -4,6 +4,7 @@
 //! undone script puts deleted keys back into the same slots.
 
 use crate::keyspace::entry::{Body, Entry, NONE, Slot};
+use crate::position::LogPosition;
 use crate::time::Deadline;
 
 /// Entries by slot.
@@ -49,7 +50,7 @@ impl Slab {
 
     /// Takes an entry out; its slot may be used again.
     pub(crate) fn remove(&mut self, slot: Slot) -> Entry {
-        let mut vacant = Entry::new(0, Body::Vacant, Deadline::NEVER, 0);
+        let mut vacant = Entry::new(0, Body::Vacant, Deadline::NEVER, LogPosition::ZERO);
         vacant.next = self.free;
         self.free = slot;
         std::mem::replace(self.get_mut(slot), vacant)

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::keyspace::entry::{Body, Entry, Slot};
+use crate::position::LogPosition;
 use crate::time::Deadline;
 
 /// A deadline, and the position of the group that wrote the entry with it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrittenEnd {
     pub(crate) deadline: Deadline,
-    pub(crate) position: u64,
+    pub(crate) position: LogPosition,
 }
 
 /// What undoes one change.
@@ -30,7 +31,7 @@ pub(crate) enum UndoRecord {
         slot: Slot,
         field: Box<[u8]>,
         value: Option<Arc<[u8]>>,
-        position: u64,
+        position: LogPosition,
     },
     /// The key was stored here.
     Removed { slot: Slot, entry: Box<Entry> },

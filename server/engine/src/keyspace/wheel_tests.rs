@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use crate::keyspace::entry::{Body, Entry, Slot};
 use crate::keyspace::slab::Slab;
 use crate::keyspace::wheel::Wheel;
+use crate::position::LogPosition;
 use crate::time::{Deadline, NodeTime};
 
 const MS: u64 = 1_000_000;
@@ -31,7 +32,7 @@ impl Pair {
             0,
             Body::string(b"k", b"v"),
             Deadline::at(NodeTime::from_nanos(deadline)),
-            1,
+            LogPosition::from_raw(1),
         );
         let slot = self.slab.insert(entry).expect("there is room");
         self.wheel.insert(&mut self.slab, slot);

@@ -11,7 +11,8 @@ use quorlock_engine::{EngineOptions, NodeTime};
 /// Runs a command and returns its dependency.
 fn depends(node: &mut Node, line: &str) -> (u64, u64) {
     node.run(line);
-    (node.effects.depends.any, node.effects.depends.synced)
+    let depends = node.effects.depends;
+    (depends.any.get(), depends.synced.get())
 }
 
 /// Runs a command and returns whether it must be synced in every mode.

@@ -6,10 +6,10 @@
 
 use std::collections::HashSet;
 
-use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Boot, Durability, Mode, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, RestartDelay, Seen, Stop};
+use quorlock_engine::{LogPosition, NodeTime};
 
 const MODES: [Durability; 3] = [Durability::No, Durability::Everysec, Durability::Always];
 const CAP_NS: u64 = 60_000_000_000;
@@ -82,19 +82,25 @@ impl State {
         match action {
             Action::Write if has_room => {
                 let position = self.next_position();
-                let mut reach = self.mode.reach(position);
+                let mut reach = self.mode.reach(LogPosition::from_raw(position));
                 if mutant == Mutant::WeakerRepliesBeforeTheRecord
                     && self.mode.durability() != Durability::Always
                 {
-                    reach.synced = 0;
+                    reach.synced = LogPosition::ZERO;
                 }
-                let frame = Frame::Write(self.mode.durability(), reach.written, reach.synced);
+                let frame = Frame::Write(
+                    self.mode.durability(),
+                    reach.written.get(),
+                    reach.synced.get(),
+                );
                 next.frames.push(frame);
             }
             Action::WriteOut => next.written = self.frames.len() as u64,
             Action::Sync => next.synced = self.written,
             Action::Change(to) if has_room && to != self.mode.durability() => {
-                let mut mode = next.mode.change(to, CAP_NS, self.next_position());
+                let mut mode =
+                    next.mode
+                        .change(to, CAP_NS, LogPosition::from_raw(self.next_position()));
                 mode.is_complete = mutant == Mutant::StrongerForgetsWeaker;
                 if mutant == Mutant::WeakerIsNotOnRecord && to != Durability::Always {
                     mode.durability = Durability::Always;
@@ -106,7 +112,9 @@ impl State {
                     Mutant::CompleteBeforeTheSync => u64::MAX,
                     _ => self.synced,
                 };
-                next.frames.push(Frame::Mode(next.mode.complete(synced)?));
+                next.frames.push(Frame::Mode(
+                    next.mode.complete(LogPosition::from_raw(synced))?,
+                ));
             }
             _ => return None,
         }
@@ -262,10 +270,10 @@ fn each_broken_rule_is_caught() {
 fn a_checkpoint_keeps_the_largest_cap_and_the_weakest_mode() {
     let first = start(Durability::Always);
     let mut mode = LiveMode::new(&first);
-    mode.change(Durability::No, 5 * CAP_NS, 7);
-    mode.change(Durability::Always, CAP_NS, 9);
+    mode.change(Durability::No, 5 * CAP_NS, LogPosition::from_raw(7));
+    mode.change(Durability::Always, CAP_NS, LogPosition::from_raw(9));
     assert_eq!(
-        mode.complete(8),
+        mode.complete(LogPosition::from_raw(8)),
         None,
         "the weaker mode's writes are not synced"
     );
@@ -273,7 +281,10 @@ fn a_checkpoint_keeps_the_largest_cap_and_the_weakest_mode() {
     assert_eq!(control.weakest, Durability::No);
     assert_eq!(control.start.cap_ns, 5 * CAP_NS);
     assert_eq!(mode.cap_ns(), CAP_NS);
-    assert!(mode.complete(9).is_some_and(|record| record.is_complete));
+    assert!(
+        mode.complete(LogPosition::from_raw(9))
+            .is_some_and(|record| record.is_complete)
+    );
     assert!(!mode.is_incomplete());
     assert_eq!(mode.control(&first, true, 3).weakest, Durability::Always);
 }

@@ -3,7 +3,7 @@
 //! Every limit is tried just below, at and just above what the command needs.
 
 use crate::harness::{Node, render, state_of};
-use quorlock_engine::{EngineOptions, Reply};
+use quorlock_engine::{EngineOptions, LogPosition, Reply};
 
 fn free() -> EngineOptions {
     EngineOptions {
@@ -21,7 +21,10 @@ fn is_done(options: EngineOptions, room: Option<usize>, setup: &[&str], line: &s
     // The limits come with the engine, so that the keys come from the log.
     let mut limited = Node::with(options);
     for (payload, position) in node.log.iter().zip(1..) {
-        limited.engine.apply(position, payload).unwrap();
+        limited
+            .engine
+            .apply(LogPosition::from_raw(position), payload)
+            .unwrap();
     }
     limited.log = node.log.clone();
     let before = limited.state();

@@ -2,7 +2,7 @@
 
 use crate::harness::{Node, state_of};
 use proptest::prelude::*;
-use quorlock_engine::{Engine, EngineOptions, PayloadErrorKind, SnapshotCursor};
+use quorlock_engine::{Engine, EngineOptions, LogPosition, PayloadErrorKind, SnapshotCursor};
 
 fn empty() -> Engine {
     Engine::new(EngineOptions::default())
@@ -38,13 +38,13 @@ fn payloads() -> Vec<Vec<u8>> {
 fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
     for payload in payloads() {
         for cut in 0..payload.len() {
-            let result = empty().apply(1, &payload[..cut]);
+            let result = empty().apply(LogPosition::from_raw(1), &payload[..cut]);
             if let Err(error) = result {
                 assert_eq!(error.kind, PayloadErrorKind::Truncated);
                 assert!(error.offset <= cut);
             }
         }
-        assert_eq!(empty().apply(1, &payload), Ok(()));
+        assert_eq!(empty().apply(LogPosition::from_raw(1), &payload), Ok(()));
     }
 }
 
@@ -80,11 +80,17 @@ fn unknown_versions_mutations_types_and_databases_are_named() {
         (&[1, 5], 2, PayloadErrorKind::Truncated),
     ];
     for (payload, offset, kind) in cases {
-        let error = empty().apply(1, payload).unwrap_err();
+        let error = empty()
+            .apply(LogPosition::from_raw(1), payload)
+            .unwrap_err();
         assert_eq!((error.offset, error.kind), (*offset, *kind), "{payload:?}");
         assert!(error.to_string().contains(&offset.to_string()));
     }
-    assert_eq!(empty().apply(1, &[]), Ok(()), "no mutations are fine");
+    assert_eq!(
+        empty().apply(LogPosition::from_raw(1), &[]),
+        Ok(()),
+        "no mutations are fine"
+    );
 }
 
 /// Earlier releases took deadlines of up to 584 years, in nanoseconds.
@@ -97,11 +103,14 @@ fn far_deadlines_of_earlier_releases_are_read_as_they_were_meant() {
     let mut node = Node::default();
     node.now.node = quorlock_engine::NodeTime::from_nanos(0);
     let at_set = payload[..16].to_vec();
-    assert_eq!(node.engine.apply(1, &at_set), Ok(()));
+    assert_eq!(node.engine.apply(LogPosition::from_raw(1), &at_set), Ok(()));
     node.log = vec![at_set, Vec::new()];
     assert_eq!(node.run("PTTL k"), "17000000000001");
     payload.extend_from_slice(&u64::MAX.to_le_bytes());
-    assert_eq!(node.engine.apply(2, &payload), Ok(()));
+    assert_eq!(
+        node.engine.apply(LogPosition::from_raw(2), &payload),
+        Ok(())
+    );
     assert_eq!(node.run("PTTL k"), "-1");
     // What is near is written as ever, so that earlier releases read it.
     let mut node = Node::default();
@@ -128,16 +137,22 @@ fn mutations_of_what_is_not_there_are_passed_over() {
     }
     let mut engine = empty();
     for payload in &node.log[1..] {
-        assert_eq!(engine.apply(1, payload), Ok(()));
+        assert_eq!(engine.apply(LogPosition::from_raw(1), payload), Ok(()));
     }
     assert_eq!(state_of(&engine, node.now.node), Vec::<String>::new());
     // A field of what has become a string meanwhile.
     let mut other = Node::default();
     other.run("SET h s");
     let mut engine = empty();
-    engine.apply(1, &other.log[0]).unwrap();
-    engine.apply(2, &node.log[1]).unwrap();
-    engine.apply(3, &node.log[3]).unwrap();
+    engine
+        .apply(LogPosition::from_raw(1), &other.log[0])
+        .unwrap();
+    engine
+        .apply(LogPosition::from_raw(2), &node.log[1])
+        .unwrap();
+    engine
+        .apply(LogPosition::from_raw(3), &node.log[3])
+        .unwrap();
     assert_eq!(state_of(&engine, node.now.node), ["0 h = \"s\" -1"]);
 }
 
@@ -171,7 +186,7 @@ fn a_snapshot_taken_while_keys_change_leads_to_the_same_state() {
     assert!(number > 10, "the snapshot has many parts");
     let mut engine = empty();
     for (part, position) in parts.iter().zip(1..) {
-        engine.apply(position, part).unwrap();
+        engine.apply(LogPosition::from_raw(position), part).unwrap();
     }
     assert_eq!(state_of(&engine, node.now.node), node.state());
 }
@@ -183,12 +198,12 @@ proptest! {
     fn no_payload_can_make_replay_panic(
         mut payload in prop::collection::vec(prop_oneof![0..10_u8, any::<u8>()], 0..200)
     ) {
-        let _ = empty().apply(1, &payload);
+        let _ = empty().apply(LogPosition::from_raw(1), &payload);
         if let Some(version) = payload.first_mut() {
             *version = 1;
         }
         let mut engine = empty();
-        let _ = engine.apply(1, &payload);
+        let _ = engine.apply(LogPosition::from_raw(1), &payload);
         // Whatever was made of it can be used.
         state_of(&engine, quorlock_engine::NodeTime::from_nanos(1));
         engine.reclaim(quorlock_engine::NodeTime::from_nanos(u64::MAX), usize::MAX);
@@ -204,7 +219,7 @@ proptest! {
         log[number][byte] ^= 1 << bit;
         let mut engine = empty();
         for payload in &log {
-            let _ = engine.apply(1, payload);
+            let _ = engine.apply(LogPosition::from_raw(1), payload);
         }
         state_of(&engine, quorlock_engine::NodeTime::from_nanos(1));
     }

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime, Reply, all_specs,
+    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, Reply,
+    all_specs,
 };
 
 /// One node's engine and its log.
@@ -58,7 +59,7 @@ impl Node {
     }
 
     pub(crate) fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
-        let position = self.log.len() as u64 + 1;
+        let position = LogPosition::from_raw(self.log.len() as u64 + 1);
         self.effects.begin(position);
         self.effects.room_bytes = self.room_bytes;
         let command = match Command::parse(arguments) {
@@ -102,7 +103,7 @@ impl Node {
         });
         for (payload, position) in self.log.iter().zip(1..) {
             engine
-                .apply(position, payload)
+                .apply(LogPosition::from_raw(position), payload)
                 .expect("what was journalled can be replayed");
         }
         engine
@@ -121,7 +122,8 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
     while let Some(start) = cursor {
         let mut part = Vec::new();
         cursor = engine.snapshot(start, 1 << 12, &mut part);
-        copy.apply(1, &part).expect("a snapshot can be replayed");
+        copy.apply(LogPosition::from_raw(1), &part)
+            .expect("a snapshot can be replayed");
     }
     let now = Moment {
         node: now,
@@ -135,7 +137,7 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
         };
         let mut ask = |arguments: &[&[u8]]| {
             let mut effects = Effects::default();
-            effects.begin(2);
+            effects.begin(LogPosition::from_raw(2));
             let command = Command::parse(arguments).expect("a valid command");
             copy.execute(now, &caller, &command, &mut effects)
         };

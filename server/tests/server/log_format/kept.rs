@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorlock_engine::control::{Record, kind};
-use quorlock_engine::{Engine, EngineOptions};
+use quorlock_engine::{Engine, EngineOptions, LogPosition};
 use quorlock_persistence::{
     Batch, Disk, FrameKind, Inspection, Log, LogIdentity, MemoryDisk, Recovery, SegmentFile,
 };
@@ -105,7 +105,9 @@ fn logs_of_every_version_are_read_and_replayed() {
         for frame in recovery.frames() {
             match frame.kind {
                 kind::GROUP | kind::SNAPSHOT => {
-                    engine.apply(frame.position.get(), frame.payload).unwrap();
+                    engine
+                        .apply(LogPosition::from_raw(frame.position.get()), frame.payload)
+                        .unwrap();
                 }
                 kind::END => {}
                 code => {

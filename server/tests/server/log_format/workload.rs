@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::control::{Boot, Control, Durability, Mode, Pending, Record, Start, kind};
 use quorlock_engine::restart::Stop;
-use quorlock_engine::{Caller, Command, Effects, Engine, EngineOptions, Moment, NodeTime};
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime,
+};
 use quorlock_persistence::{
     Batch, DirectoryEntry, Disk, File, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk,
     Recovery, Repair,
@@ -201,9 +203,9 @@ impl Writing {
         let arguments: Vec<&[u8]> = words
             .map(|word| word.trim_matches('"').as_bytes())
             .collect();
-        let position = self.log.appender.next_position().get();
+        let position = LogPosition::from_raw(self.log.appender.next_position().get());
         let now = Moment {
-            node: NodeTime::from_nanos(position * 1_000_000_000),
+            node: NodeTime::from_nanos(position.get() * 1_000_000_000),
             wall_us: 1_700_000_000_000_000,
         };
         let mut effects = Effects::default();
@@ -238,7 +240,7 @@ impl Writing {
         for number in 0..5 {
             let value = "v".repeat(1500);
             let mut effects = Effects::default();
-            effects.begin(1);
+            effects.begin(LogPosition::from_raw(1));
             let key = format!("large:{number}");
             let words: [&[u8]; 3] = [b"set", key.as_bytes(), value.as_bytes()];
             let command = Command::parse(&words).unwrap();

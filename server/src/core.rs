@@ -3,7 +3,7 @@
 //! Commands are executed and put on record ([`executor`]), committed in groups ([`commit`],
 //! [`commit_queue`]), and kept up beside ([`maintenance`], [`compaction`], [`log_duties`]). These take the
 //! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
-//! seam of the disk. Threads (`runtime/`) and the simulation carry the rest out.
+//! seam of the disk, and [`log_work`] is what the log thread does, step by step. Threads (`runtime/`) and the simulation carry the rest out.
 
 pub(crate) mod clients;
 pub(crate) mod commit;
@@ -17,6 +17,7 @@ pub(crate) mod executor;
 mod executor_tests;
 pub(crate) mod log_duties;
 pub(crate) mod log_queue;
+pub(crate) mod log_work;
 pub(crate) mod log_writer;
 pub(crate) mod maintenance;
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::core::commit::Failure;
 use crate::core::log_queue::{Job, Jobs};
-use crate::core::log_writer::Syncing;
+use crate::core::log_work::{BegunJob, LogWork};
 use crate::core::maintenance::{Maintenance, Wake, Work};
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
@@ -32,7 +32,6 @@ use crate::node::identity;
 use crate::node::start::{Begun, Plan, Reach, StopMark, begin};
 pub use crate::past::{FileNumbers, NumberOf};
 use crate::past::{Fingerprint, Identity};
-use crate::runtime::log_thread::LogWorker;
 use crate::simulation::worker::Worker;
 
 /// What a simulated node starts from.
@@ -64,9 +63,9 @@ pub struct Node {
     own: Option<Client>,
     /// What the log thread would do; `None` once the log has failed.
     jobs: Option<Jobs>,
-    log_work: LogWorker,
+    log_work: LogWork,
     /// The sync that the log thread runs.
-    syncing: Option<LogSync>,
+    syncing: Option<BegunJob>,
     maintenance: Maintenance,
     stop_mark: StopMark,
 }
@@ -74,12 +73,6 @@ pub struct Node {
 /// A client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client(usize);
-
-/// A sync of the log thread that has begun, and who is told of its end.
-struct LogSync {
-    syncing: Option<Syncing>,
-    done: Option<Box<dyn FnOnce() + Send>>,
-}
 
 /// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
 ///
@@ -137,7 +130,7 @@ impl Node {
             clients: Vec::new(),
             own: None,
             syncing: None,
-            log_work: LogWorker::new(Arc::clone(&node), preparer),
+            log_work: LogWork::new(Arc::clone(&node), preparer),
             node,
             jobs: Some(jobs),
             maintenance,
@@ -280,8 +273,8 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn sync(&mut self) -> Result<(), Failure> {
-        let synced = self.log_work.sync_of_this_second();
-        self.noted(synced)
+        let mut sync = self.log_work.begin_sync_of_second();
+        self.log_work.finish(&mut sync)
     }
 
     /// The log thread begins its next job. A sync that it asks for is only begun: workers go on meanwhile.
@@ -295,21 +288,11 @@ impl Node {
         let Some(job) = self.jobs.as_mut().and_then(|jobs| jobs.try_recv().ok()) else {
             return Ok(());
         };
-        let done = match job {
-            Job::SyncNow(done) => Some(done),
-            Job::WriteAndSync => {
-                let written = self.log_work.begin_write_and_sync();
-                self.noted(written)?;
-                None
-            }
-            job => {
-                let done = self.log_work.handle(job);
-                return self.noted(done);
-            }
-        };
-        let begun = self.node.log_writer.begin_sync();
-        let syncing = self.noted(begun)?;
-        self.syncing = Some(LogSync { syncing, done });
+        let mut begun = self.log_work.begin(job);
+        if !begun.is_sync() {
+            return self.log_work.finish(&mut begun);
+        }
+        self.syncing = Some(begun);
         Ok(())
     }
 
@@ -323,14 +306,8 @@ impl Node {
     /// # Errors
     /// When it failed: the log is then finished.
     pub fn finish_sync(&mut self) -> Result<(), Failure> {
-        let Some(LogSync { syncing, done }) = self.syncing.take() else {
-            return Ok(());
-        };
-        let ran = syncing.map_or(Ok(()), |syncing| self.node.log_writer.finish_sync(syncing));
-        if let Some(done) = done {
-            done();
-        }
-        self.noted(ran)
+        let ended = |mut sync: BegunJob| self.log_work.finish(&mut sync);
+        self.syncing.take().map_or(Ok(()), ended)
     }
 
     /// Does what is waiting for the log thread: syncs, making segments ahead, removing old ones. The sync of every
@@ -358,8 +335,8 @@ impl Node {
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {
-                let made = self.log_work.handle(Job::Prepare);
-                self.noted(made)?;
+                let mut begun = self.log_work.begin(Job::Prepare);
+                self.log_work.finish(&mut begun)?;
             }
             work => {
                 let done = self.node.perform(work);

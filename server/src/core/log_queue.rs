@@ -7,7 +7,7 @@ use crate::core::log_duties::LogDuties;
 /// Something to do.
 pub(crate) enum Job {
     /// Sync what is written and say when it is done.
-    SyncNow(Box<dyn FnOnce() + Send>),
+    SyncNow(Done),
     /// Write what is appended and sync it: somebody waits for it who is no reply (WAITAOF).
     WriteAndSync,
     /// Sync what is written within a second.
@@ -15,10 +15,13 @@ pub(crate) enum Job {
     /// Make the next segment, and remove those no longer needed.
     Prepare,
     /// The same, for somebody who waits for it.
-    PrepareNow(Box<dyn FnOnce() + Send>),
+    PrepareNow(Done),
     /// End.
     Stop,
 }
+
+/// Tells whoever asked for a job that it has ended.
+pub(crate) type Done = Box<dyn FnOnce() + Send>;
 
 /// Jobs that have not begun.
 pub(crate) type Jobs = UnboundedReceiver<Job>;

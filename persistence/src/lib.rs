@@ -37,6 +37,7 @@ mod position;
 mod recovery;
 mod segment_name;
 mod space;
+mod sync;
 mod writer;
 
 pub use appender::{Appender, Batch};

@@ -9,9 +9,10 @@ use crate::block_writer::DirectFile;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
 use crate::segment_name;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Shared by appender, writer and preparer.
 #[derive(Debug)]

@@ -15,6 +15,8 @@ mod core;
 mod date;
 mod event_loop;
 mod fnv;
+#[cfg(all(test, feature = "shuttle"))]
+mod hand_over_tests;
 pub mod inspection;
 mod metrics;
 mod node;
@@ -24,6 +26,7 @@ mod runtime;
 mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod sync;
 
 pub use date::{Date, show_duration};
 pub use node::{Failure, Node, NodeBuilder, StartError, init};

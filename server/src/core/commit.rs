@@ -8,11 +8,9 @@
 //! workers read them without a lock.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::OnceLock;
 
 use quorlock_persistence::Position;
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::core::durable_counts::{Counts, DurableCounts, Sample};
@@ -20,6 +18,8 @@ use crate::core::executor::Executor;
 use crate::core::rewrites::LogSize;
 use crate::core::statistics::SyncDurations;
 use crate::core::wait::Wait;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// The state of the log's commits, as everybody sees it.
 pub(crate) struct Commit {

@@ -4,11 +4,10 @@
 //! Workers ask after each write, without a lock; the log thread says when it begins. Nothing here
 //! writes, syncs or wakes anybody.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use quorlock_engine::control::Durability;
 
 use crate::core::commit::Commit;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// What is asked for and has not begun.
 #[derive(Debug, Default)]
@@ -57,11 +56,12 @@ impl LogDuties {
         self.sync_is_due.store(false, Ordering::Release);
     }
 
-    /// The segment that was asked for is made. Where the disk had no room for it, nobody asks again
-    /// but the maintenance, once a second.
+    /// The segment that was asked for is made; whoever makes them looks afterwards whether another one is
+    /// needed. Where the disk had no room for it, nobody asks again but the maintenance, once a second.
     pub(crate) fn note_prepared(&self, has_space: bool) {
         if has_space {
-            self.is_preparing.store(false, Ordering::Release);
+            // A swap, so that what was written before somebody did not ask is seen.
+            self.is_preparing.swap(false, Ordering::AcqRel);
         }
     }
 }

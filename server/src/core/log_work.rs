@@ -32,6 +32,10 @@ pub(crate) struct BegunJob {
 }
 
 /// What is left to be run.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and a sync costs no allocation"
+)]
 enum Left {
     Nothing,
     /// Without anything where all that is written is synced.
@@ -123,6 +127,13 @@ impl LogWork {
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
+        // Who writes while a segment is made asks for no other one, and may have begun to fill this one.
+        while self.prepare_one()? && self.preparer.needs_preparing() {}
+        Ok(())
+    }
+
+    /// Says whether there was room for it.
+    fn prepare_one(&mut self) -> Result<bool, Failure> {
         let has_space = self
             .preparer
             .prepare()
@@ -138,7 +149,7 @@ impl LogWork {
         }
         self.has_space = has_space;
         self.node.log_queue.duties.note_prepared(has_space);
-        Ok(())
+        Ok(has_space)
     }
 }
 

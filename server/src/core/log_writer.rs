@@ -3,7 +3,7 @@
 //! Shared by the workers and the log thread. Lock order: the writer first, then the executor (briefly, to
 //! take what was appended). A sync runs without either, so that writing goes on beside it.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use quorlock_persistence::{Batch, SyncTicket, Writer};
 
@@ -12,6 +12,7 @@ use crate::core::commit::{Commit, Failure, Synced};
 use crate::core::durable_counts::Sample;
 use crate::core::executor::Executor;
 use crate::core::rewrites::LogSize;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Writes and syncs one node's log.
 pub(crate) struct LogWriter {

@@ -3,7 +3,7 @@
 //!
 //! Sessions, event loops, metrics and a simulation work on this; `node/` puts it together.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use quorlock_engine::control::Durability;
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use crate::core::settings::Settings;
 use crate::core::signals::Signals;
 use crate::core::start_facts::StartFacts;
 use crate::core::statistics::Statistics;
+use crate::sync::{Mutex, MutexGuard};
 
 /// One node's state, behind one `Arc`.
 pub(crate) struct NodeState {

@@ -22,12 +22,22 @@ pub(crate) fn started(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
 ) -> (Arc<NodeState>, Preparer, Jobs) {
+    started_with(config, disk, clock, LogOptions::default())
+}
+
+/// The same with a log of these sizes.
+pub(crate) fn started_with(
+    config: Config,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    sizes: LogOptions,
+) -> (Arc<NodeState>, Preparer, Jobs) {
     let plan = Plan {
         config,
         clock,
         disk,
         fingerprint: Fingerprint::named(0),
-        sizes: LogOptions::default(),
+        sizes,
         part_bytes: PART_BYTES,
         random: Box::new(system_random),
     };

@@ -4,7 +4,7 @@
 //! fails without a trace. START is synced before the node answers, SERVING before it grants.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use quorlock_engine::control::Start;
 use quorlock_engine::live_mode::LiveMode;
@@ -34,6 +34,7 @@ use crate::node::error::StartError;
 use crate::past::fingerprint::is_own;
 use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
+use crate::sync::Mutex;
 
 /// What a node starts from.
 pub(crate) struct Plan {

@@ -1,13 +1,16 @@
 //! The way to a worker for everybody who is not one of its sockets.
+//!
+//! Invariant: whoever sends wakes the worker afterwards, and a worker that was woken takes everything. So
+//! nothing is left lying while the worker sleeps.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 use mio::{Registry, Token, Waker};
 
 use crate::core::clients::Client;
 use crate::event_loop::message::Message;
+use crate::sync::mpsc::{Receiver, Sender, channel};
 
 /// What comes to a worker.
 #[derive(Debug)]
@@ -25,11 +28,33 @@ pub(crate) struct Handover {
     pub(crate) client: Arc<Client>,
 }
 
+/// Wakes a worker, or keeps it from its next sleep.
+pub(crate) trait Wake {
+    /// # Errors
+    /// When the system refuses.
+    fn wake(&self) -> io::Result<()>;
+}
+
+impl Wake for Waker {
+    fn wake(&self) -> io::Result<()> {
+        Waker::wake(self)
+    }
+}
+
 /// Sends to a worker and wakes it.
-#[derive(Clone, Debug)]
-pub(crate) struct Inbox {
+#[derive(Debug)]
+pub(crate) struct Inbox<W: Wake = Waker> {
     incoming: Sender<Incoming>,
-    waker: Arc<Waker>,
+    waker: Arc<W>,
+}
+
+impl<W: Wake> Clone for Inbox<W> {
+    fn clone(&self) -> Self {
+        Self {
+            incoming: self.incoming.clone(),
+            waker: Arc::clone(&self.waker),
+        }
+    }
 }
 
 impl Inbox {
@@ -38,9 +63,15 @@ impl Inbox {
     /// # Errors
     /// When the system has no descriptor to give.
     pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<(Self, Receiver<Incoming>)> {
-        let waker = Arc::new(Waker::new(registry, token)?);
+        Ok(Inbox::waking(Arc::new(Waker::new(registry, token)?)))
+    }
+}
+
+impl<W: Wake> Inbox<W> {
+    /// An inbox that wakes its worker like this.
+    pub(crate) fn waking(waker: Arc<W>) -> (Self, Receiver<Incoming>) {
         let (incoming, receiver) = channel();
-        Ok((Self { incoming, waker }, receiver))
+        (Self { incoming, waker }, receiver)
     }
 
     /// Says false when the worker has ended.
@@ -54,14 +85,15 @@ impl Inbox {
 
     /// Sends a message once the result is dropped: a job that is dropped has ended as well as one that
     /// was done.
-    pub(crate) fn told_on_drop(&self, message: Message) -> impl Send + use<> {
+    pub(crate) fn told_on_drop(&self, message: Message) -> ToldOnDrop<W> {
         ToldOnDrop(self.clone(), Some(message))
     }
 }
 
-struct ToldOnDrop(Inbox, Option<Message>);
+/// A message that is sent when this is dropped.
+pub(crate) struct ToldOnDrop<W: Wake>(Inbox<W>, Option<Message>);
 
-impl Drop for ToldOnDrop {
+impl<W: Wake> Drop for ToldOnDrop<W> {
     fn drop(&mut self) {
         if let Some(message) = self.1.take() {
             self.0.send(Incoming::Message(message));

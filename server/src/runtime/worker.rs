@@ -5,7 +5,6 @@ use std::io;
 use std::net::TcpStream;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -23,6 +22,7 @@ use crate::event_loop::message::{Message, Task};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
 use crate::session::Blocked;
+use crate::sync::mpsc::Receiver;
 
 /// One worker.
 pub(crate) struct Worker {

@@ -3,8 +3,8 @@
 //! Nothing is written to a file, a pipe or a socket while the engine is locked: what there is to
 //! say is kept until it is released.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 
 use quorlock_engine::{KeyHash, LogLine, Moment, Reply};
 use quorlock_persistence::Position;
@@ -17,6 +17,7 @@ use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::session::Session;
 use crate::session::blocked::Blocked;
+use crate::sync::MutexGuard;
 
 /// What the connection does after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use crate::core::state::NodeState;
 /// A connection that waits until the log is synced up to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
-    pub(super) position: Position,
+    pub(crate) position: Position,
     /// Raw-clock reading at which it ends whatever has happened; `None`: there is no end.
-    pub(super) until_raw_ns: Option<u64>,
+    pub(crate) until_raw_ns: Option<u64>,
 }
 
 impl Blocked {

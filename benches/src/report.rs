@@ -288,3 +288,57 @@ fn pair(ours: &[f64], peer: &[f64], digits: usize) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+    use crate::workload;
+
+    fn row(name: &str, ours: &Figures, peer: &Figures) -> Row {
+        let mut rows = workload::all().into_iter();
+        let workload = rows.find(|row| row.name == name).unwrap();
+        Row::new(&workload, ours.clone(), peer.clone())
+    }
+
+    #[test]
+    fn a_target_is_a_least_throughput_and_a_most_of_all_else() {
+        let slow = Figures {
+            operations_per_second: vec![10e3, 11e3, 12e3],
+            median_latency_us: vec![100.0],
+            bytes_per_lock: vec![40.0],
+            start_ms: vec![10.0],
+            ..Figures::default()
+        };
+        let fast = Figures {
+            operations_per_second: vec![110e3, 120e3, 130e3],
+            median_latency_us: vec![200.0],
+            bytes_per_lock: vec![100.0],
+            start_ms: vec![60.0],
+            ..Figures::default()
+        };
+        for (name, of_slow, of_fast) in [
+            ("P8", false, true),
+            ("P7", true, false),
+            ("P10", true, false),
+            ("P11", true, false),
+        ] {
+            let met = row(name, &slow, &fast).is_target_met;
+            assert_eq!(met, Some(of_slow), "{name}");
+            let met = row(name, &fast, &slow).is_target_met;
+            assert_eq!(met, Some(of_fast), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_was_not_measured_says_so_and_meets_nothing() {
+        let workload = workload::all().remove(0);
+        let row = Row::skipped(&workload, &Failure::new("not permitted"));
+        assert_eq!((row.is_target_met, row.is_cpu_target_met), (None, None));
+        let line = row.line();
+        assert!(line.ends_with("| skipped: not permitted |"), "{line}");
+        let columns = |line: &str| line.lines().next().unwrap().matches('|').count();
+        assert_eq!(columns(&line), columns(HEADER));
+    }
+}

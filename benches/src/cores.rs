@@ -24,6 +24,14 @@ impl Cores {
             load: usable.next().unwrap_or(server),
         })
     }
+
+    /// Lets this thread run on any core of the run.
+    pub(crate) fn pin_to_all(self) -> Result<(), Failure> {
+        let mut set = CpuSet::new();
+        set.set(self.server);
+        set.set(self.load);
+        sched_setaffinity(None, &set).doing("pinning to the cores of the run")
+    }
 }
 
 /// Binds this thread, and the processes it starts from now on, to one core.

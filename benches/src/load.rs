@@ -1,12 +1,13 @@
-//! The load of one measurement: `redis-benchmark`, or the lock cycle that it cannot send.
+//! The load of one measurement: `redis-benchmark`, or what it cannot send or time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::clock;
 use crate::failure::{Doing, Failure};
+use crate::round_trip;
 use crate::server::{Server, encode};
 use crate::workload::{Traffic, Workload};
 
@@ -14,12 +15,20 @@ use crate::workload::{Traffic, Workload};
 pub(crate) const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then \
                                   return redis.call('del',KEYS[1]) else return 0 end";
 
+/// The script Redisson takes its reentrant lock with.
+const REENTRANT: &str = "if ((redis.call('exists', KEYS[1]) == 0) or \
+                         (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then \
+                         redis.call('hincrby', KEYS[1], ARGV[2], 1); \
+                         redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; \
+                         return redis.call('pttl', KEYS[1]);";
+
 /// What the load saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) operations_per_second: f64,
     /// In microseconds, where the generator measures it.
     pub(crate) median_latency_us: Option<f64>,
+    pub(crate) p99_latency_us: Option<f64>,
 }
 
 /// Sends `operations` operations of the workload and returns when all are answered.
@@ -29,55 +38,149 @@ pub(crate) fn run(
     workload: &Workload,
     operations: u64,
 ) -> Result<Seen, Failure> {
+    let benchmark = |names, command: &[&str]| {
+        Benchmark {
+            connections: workload.connections,
+            depth: workload.depth,
+            operations,
+            names,
+        }
+        .run(generator, server, command)
+    };
     match workload.traffic {
-        Traffic::Acquire => {
-            let token = "0123456789abcdef0123";
-            let command = ["SET", "lock:__rand_int__", token, "NX", "PX", "30000"];
-            benchmark(
-                generator,
-                server,
-                workload,
-                operations,
-                100_000_000,
-                &command,
-            )
+        Traffic::Acquire if workload.connections == 1 => round_trip::run(server, operations),
+        Traffic::Acquire => benchmark(100_000_000, &ACQUIRE),
+        Traffic::Refused => {
+            let command = ["SET", "lock:__rand_int__", "token", "NX", "PX", "55000"];
+            benchmark(10, &command)
         }
         Traffic::ReleaseMiss => {
             let digest = server.ask(&["SCRIPT", "LOAD", RELEASE])?;
             let command = ["EVALSHA", &digest, "1", "lock:__rand_int__", "token"];
-            benchmark(generator, server, workload, operations, 1_000_000, &command)
+            benchmark(1_000_000, &command)
+        }
+        Traffic::Reentrant => {
+            let digest = server.ask(&["SCRIPT", "LOAD", REENTRANT])?;
+            let key = "lock:__rand_int__";
+            let command = ["EVALSHA", &digest, "1", key, "30000", "client:1"];
+            benchmark(1_000_000, &command)
         }
         Traffic::Cycle => cycles(server, workload, operations),
+        Traffic::ReadBesideAcquire { .. } => benchmark(READ_NAMES, &["GET", READ_KEY]),
+        Traffic::Fill => {
+            let token = "0123456789abcdef0123";
+            let command = ["SET", "lock:__rand_int__", token, "NX", "PX", "55000"];
+            benchmark(1_000_000_000, &command)
+        }
+        Traffic::Replay => Err(Failure::new(
+            "the log to replay is written by a load of its own",
+        )),
     }
 }
 
-fn benchmark(
+/// The keys that are read beside writes to others. 55 s, for a peer that is slow.
+const READ_NAMES: u64 = 10_000;
+const READ_KEY: &str = "read:__rand_int__";
+const ACQUIRE: [&str; 6] = [
+    "SET",
+    "lock:__rand_int__",
+    "0123456789abcdef0123",
+    "NX",
+    "PX",
+    "30000",
+];
+
+/// Connects as the workload will, and leaves nothing behind.
+pub(crate) fn warm_up_without_keys(
     generator: &Path,
     server: &Server,
     workload: &Workload,
-    operations: u64,
-    names: u64,
-    command: &[&str],
-) -> Result<Seen, Failure> {
-    let output = Command::new(generator)
-        .args(["-h", "127.0.0.1", "-p", &server.port().to_string(), "--csv"])
-        .args(["-n", &operations.to_string(), "-r", &names.to_string()])
-        .args([
-            "-c",
-            &workload.connections.to_string(),
-            "-P",
-            &workload.depth.to_string(),
-        ])
-        .args(command)
-        .stdin(Stdio::null())
-        .output()
-        .doing(format!("starting {}", generator.display()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() || errors.contains("Error") {
-        return Err(Failure::new(format!("the load failed: {errors} {text}")));
+) -> Result<(), Failure> {
+    let load = Benchmark {
+        connections: workload.connections,
+        depth: workload.depth,
+        operations: workload.scaled(20),
+        names: READ_NAMES,
+    };
+    load.run(generator, server, &["GET", READ_KEY]).map(drop)
+}
+
+/// Writes the keys that are read later: each with near certainty.
+pub(crate) fn write_read_keys(generator: &Path, server: &Server) -> Result<(), Failure> {
+    let command = ["SET", READ_KEY, "0123456789abcdef0123", "PX", "55000"];
+    let load = Benchmark {
+        connections: 50,
+        depth: 16,
+        operations: 10 * READ_NAMES,
+        names: READ_NAMES,
+    };
+    load.run(generator, server, &command).map(drop)
+}
+
+/// Connections that take locks until this is dropped.
+pub(crate) struct Writers(Child);
+
+impl Writers {
+    pub(crate) fn start(generator: &Path, server: &Server, writers: u32) -> Result<Self, Failure> {
+        let load = Benchmark {
+            connections: writers,
+            depth: 1,
+            operations: u64::from(u32::MAX) / 4,
+            names: 100_000_000,
+        };
+        // Longer than the measurement, so that the number of keys says how many were taken.
+        let mut command = ACQUIRE;
+        command[5] = "55000";
+        let mut command = load.command(generator, server, &command);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command
+            .spawn()
+            .doing(format!("starting {}", generator.display()))?;
+        Ok(Self(process))
     }
-    parse(&text).ok_or_else(|| Failure::new(format!("the load printed {text:?}")))
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One run of `redis-benchmark`.
+struct Benchmark {
+    connections: u32,
+    depth: u32,
+    operations: u64,
+    /// How many random names there are.
+    names: u64,
+}
+
+impl Benchmark {
+    fn command(&self, generator: &Path, server: &Server, command: &[&str]) -> Command {
+        let port = server.port().to_string();
+        let mut program = Command::new(generator);
+        program
+            .args(["-h", "127.0.0.1", "-p", &port, "--csv"])
+            .args(["-n", &self.operations.to_string()])
+            .args(["-r", &self.names.to_string()])
+            .args(["-c", &self.connections.to_string()])
+            .args(["-P", &self.depth.to_string()])
+            .args(command)
+            .stdin(Stdio::null());
+        program
+    }
+
+    fn run(&self, generator: &Path, server: &Server, command: &[&str]) -> Result<Seen, Failure> {
+        let output = self.command(generator, server, command).output();
+        let output = output.doing(format!("starting {}", generator.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() || errors.contains("Error") {
+            return Err(Failure::new(format!("the load failed: {errors} {text}")));
+        }
+        parse(&text).ok_or_else(|| Failure::new(format!("the load printed {text:?}")))
+    }
 }
 
 /// The last line of the load's table: name, rate, average, minimum, median latency in ms ...
@@ -90,9 +193,11 @@ fn parse(table: &str) -> Option<Seen> {
         .collect();
     let operations_per_second = columns.get(6)?.parse().ok()?;
     let median_ms: f64 = columns.get(3)?.parse().ok()?;
+    let p99_ms: f64 = columns.get(1)?.parse().ok()?;
     Some(Seen {
         operations_per_second,
         median_latency_us: Some(median_ms * 1000.0),
+        p99_latency_us: Some(p99_ms * 1000.0),
     })
 }
 
@@ -129,6 +234,7 @@ fn cycles(server: &Server, workload: &Workload, operations: u64) -> Result<Seen,
     Ok(Seen {
         operations_per_second: done as f64 / elapsed.as_secs_f64(),
         median_latency_us: None,
+        p99_latency_us: None,
     })
 }
 
@@ -183,6 +289,7 @@ mod tests {
         let seen = parse(table).unwrap();
         assert!((seen.operations_per_second - 125_000.0).abs() < 0.01);
         assert!((seen.median_latency_us.unwrap() - 207.0).abs() < 0.01);
+        assert!((seen.p99_latency_us.unwrap() - 400.0).abs() < 0.01);
         assert!(parse("").is_none());
         assert!(parse("\"SET\",\"x\"").is_none());
     }

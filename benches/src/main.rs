@@ -8,29 +8,33 @@ mod cores;
 mod environment;
 mod failure;
 mod load;
+mod measure;
 mod options;
+mod replay;
 mod report;
+mod round_trip;
 mod server;
 mod statistics;
+mod sync_delay;
 mod workload;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use cores::Cores;
 use environment::Environment;
 use failure::{Doing, Failure};
-use options::Options;
-use report::{Figures, Row};
-use server::Server;
-use workload::{Traffic, Workload};
-
-const QUICK_DIVISOR: u64 = 20;
+use options::{Delayed, Options};
+use sync_delay::SyncDelay;
 
 #[allow(clippy::print_stdout, reason = "the table is what the harness is for")]
 fn main() -> ExitCode {
     let outcome = match Options::parse(std::env::args().skip(1)) {
+        Ok(Some(Options {
+            delayed: Some(delayed),
+            ..
+        })) => return run_delayed(&delayed),
         Ok(Some(options)) => run(&options),
         Ok(None) => {
             print!("{}", options::USAGE);
@@ -67,11 +71,10 @@ fn run(options: &Options) -> Result<String, Failure> {
     println!("{}\n\n{}", environment.line(), report::HEADER);
     let mut rows = Vec::new();
     for workload in workload::all() {
-        let named = |wish: &String| workload.name.starts_with(wish.as_str());
-        if !options.only.is_empty() && !options.only.iter().any(named) {
+        if !options.wants(&workload) {
             continue;
         }
-        let row = measure(options, &workload, &ours, cores, scratch.path())?;
+        let row = measure::row(options, &workload, &ours, cores, scratch.path())?;
         println!("{}", row.line());
         rows.push(row);
     }
@@ -81,70 +84,23 @@ fn run(options: &Options) -> Result<String, Failure> {
     report::write(&options.out, &environment, &rows)
 }
 
-fn measure(
-    options: &Options,
-    workload: &Workload,
-    ours: &Path,
-    cores: Cores,
-    scratch: &Path,
-) -> Result<Row, Failure> {
-    let mut figures = [Figures::default(), Figures::default()];
-    let programs = [ours, options.peer.as_path()];
-    for round in 0..options.rounds {
-        // Who goes first changes, so that neither always meets the warmer machine.
-        for turn in 0..2 {
-            let side = (round + turn) % 2;
-            measure_once(
-                options,
-                workload,
-                programs[side],
-                cores,
-                scratch,
-                &mut figures[side],
-            )?;
+/// Runs a program with its syncs delayed, and ends as it does.
+fn run_delayed(delayed: &Delayed) -> ExitCode {
+    let mut command = Command::new(&delayed.program);
+    command.args(&delayed.arguments);
+    let ended = Cores::choose()
+        .and_then(|cores| SyncDelay::start(&mut command, delayed.delay, cores))
+        .and_then(|(mut child, _)| child.wait().doing("waiting for a delayed program"));
+    match ended {
+        Ok(status) => {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            code.map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
         }
     }
-    let [ours, peer] = figures;
-    Ok(Row::new(workload, ours, peer))
-}
-
-fn measure_once(
-    options: &Options,
-    workload: &Workload,
-    program: &Path,
-    cores: Cores,
-    scratch: &Path,
-    figures: &mut Figures,
-) -> Result<(), Failure> {
-    let server = Server::start(program, workload.log, cores.server, scratch)?;
-    cores::pin(cores.load)?;
-    let operations = workload.scaled(if options.quick { QUICK_DIVISOR } else { 1 });
-    // Connecting, first pages and first segments are not what is measured.
-    load::run(
-        &options.load,
-        &server,
-        workload,
-        workload.scaled(20 * QUICK_DIVISOR),
-    )?;
-    let before = server.cpu()?;
-    let seen = load::run(&options.load, &server, workload, operations)?;
-    let spent = server.cpu()?.saturating_sub(before);
-    let holds_locks = server.ask(&["DBSIZE"])? != "0";
-    if holds_locks != (workload.traffic == Traffic::Acquire) {
-        let name = program.display();
-        return Err(Failure::new(format!(
-            "{}: {name} did not do the work",
-            workload.name
-        )));
-    }
-    figures
-        .operations_per_second
-        .push(seen.operations_per_second);
-    figures.median_latency_us.extend(seen.median_latency_us);
-    figures
-        .cpu_us_per_operation
-        .push(spent.as_secs_f64() * 1e6 / operations as f64);
-    Ok(())
 }
 
 /// Builds the program to measure, with the profile this harness was built with.

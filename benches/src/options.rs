@@ -1,19 +1,29 @@
 //! The command line of the harness.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::failure::{Doing, Failure};
+use crate::workload::Workload;
 
 pub(crate) const USAGE: &str = "\
 usage: cargo run --release -p quorlock-benches -- [options]
+       cargo run --release -p quorlock-benches -- --sync-delay MS PROGRAM [ARGUMENTS]
 
   --rounds N        how often each pair is measured, alternating (default 5)
-  --only P1,P6,...  only these workloads, by the beginning of their name
+  --only P1,P6,...  only these rows, by the first words of their names: P6 is P6 8, P6 50,
+                    P6 200 and P6 50 deep, but not P6b
+  --long            also the rows that take minutes a round: P11 10M
   --out DIR         where report.md and report.json go (default target/benchmarks)
   --ours PROGRAM    the node to measure (default: quorlock, built in release mode)
   --peer PROGRAM    the server to compare with (default redis-server)
   --load PROGRAM    the load generator (default redis-benchmark)
   --quick           a twentieth of the operations and one round: shows only that it works
+  --sync-delay MS PROGRAM [ARGUMENTS]
+                    measures nothing, but runs a program with every sync delayed, as the rows
+                    P6b and P8 do
+
+All rows with five rounds take about half an hour, P11 10M a quarter of an hour more.
 ";
 
 /// What the person who started the harness wants.
@@ -25,6 +35,15 @@ pub(crate) struct Options {
     pub(crate) peer: PathBuf,
     pub(crate) load: PathBuf,
     pub(crate) quick: bool,
+    pub(crate) long: bool,
+    pub(crate) delayed: Option<Delayed>,
+}
+
+/// A program to run with its syncs delayed, in place of a measurement.
+pub(crate) struct Delayed {
+    pub(crate) delay: Duration,
+    pub(crate) program: String,
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Options {
@@ -40,6 +59,8 @@ impl Options {
             peer: PathBuf::from("redis-server"),
             load: PathBuf::from("redis-benchmark"),
             quick: false,
+            long: false,
+            delayed: None,
         };
         while let Some(name) = arguments.next() {
             let mut value = || {
@@ -54,6 +75,16 @@ impl Options {
                 "--peer" => options.peer = value()?.into(),
                 "--load" => options.load = value()?.into(),
                 "--quick" => options.quick = true,
+                "--long" => options.long = true,
+                "--sync-delay" => {
+                    let delay_ms: f64 = value()?.parse().doing("--sync-delay")?;
+                    let delay = Duration::try_from_secs_f64(delay_ms / 1e3);
+                    options.delayed = Some(Delayed {
+                        delay: delay.doing("--sync-delay")?,
+                        program: value()?,
+                        arguments: arguments.by_ref().collect(),
+                    });
+                }
                 "--help" | "-h" => return Ok(None),
                 // Cargo passes this to what it takes for a bench.
                 "--bench" => {}
@@ -67,6 +98,12 @@ impl Options {
             return Err(Failure::new("--rounds must be at least 1"));
         }
         Ok(Some(options))
+    }
+
+    /// Whether this row is to be measured.
+    pub(crate) fn wants(&self, workload: &Workload) -> bool {
+        let is_named = |wish: &String| workload.is_named(wish);
+        (self.long || !workload.is_long) && (self.only.is_empty() || self.only.iter().any(is_named))
     }
 }
 
@@ -85,8 +122,34 @@ mod tests {
         let options = parse("--rounds 7 --only P1,P6 --ours x").unwrap().unwrap();
         assert_eq!((options.rounds, options.only.len()), (7, 2));
         assert!(parse("--help").unwrap().is_none());
-        for bad in ["--rounds", "--rounds 0", "--rounds many", "--bogus"] {
+        for bad in [
+            "--rounds",
+            "--rounds 0",
+            "--rounds many",
+            "--bogus",
+            "--sync-delay 5",
+            "--sync-delay -5 x",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_follows_a_delayed_program_is_its_own() {
+        let options = parse("--sync-delay 0.5 x --quick --help").unwrap().unwrap();
+        let delayed = options.delayed.unwrap();
+        assert_eq!(delayed.delay, Duration::from_micros(500));
+        assert_eq!(delayed.program, "x");
+        assert_eq!(delayed.arguments, ["--quick", "--help"]);
+    }
+
+    #[test]
+    fn long_rows_are_measured_only_if_asked_for() {
+        let wanted = |line: &str| {
+            let options = parse(line).unwrap().unwrap();
+            let rows = crate::workload::all().into_iter();
+            rows.filter(|row| options.wants(row)).count()
+        };
+        assert_eq!((wanted("--only P11"), wanted("--only P11 --long")), (1, 2));
     }
 }

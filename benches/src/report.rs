@@ -11,14 +11,37 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::failure::{Doing, Failure};
 use crate::statistics::Summary;
-use crate::workload::{Figure, Log, Traffic, Workload};
+use crate::workload::{Figure, Log, Opponent, Traffic, Workload};
 
 /// One server's figures in one workload, round by round.
 #[derive(Clone, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) operations_per_second: Vec<f64>,
     pub(crate) median_latency_us: Vec<f64>,
+    pub(crate) p99_latency_us: Vec<f64>,
     pub(crate) cpu_us_per_operation: Vec<f64>,
+    /// Locks taken by other connections meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) writes_beside_per_second: Vec<f64>,
+    /// Median of how long a sync was held back in reality.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sync_delay_us: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bytes_per_lock: Vec<f64>,
+    /// From the start of the process to the first PONG.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) start_ms: Vec<f64>,
+}
+
+impl Figures {
+    /// What the row is about, with the unit to show and the factor to show it with.
+    fn main(&self, figure: Figure) -> (&[f64], &'static str, f64) {
+        match figure {
+            Figure::Throughput | Figure::MedianLatency => (&self.operations_per_second, "", 1e-3),
+            Figure::BytesPerLock => (&self.bytes_per_lock, " bytes", 1.0),
+            Figure::StartTime => (&self.start_ms, " ms", 1.0),
+        }
+    }
 }
 
 /// One row: the same workload on both servers.
@@ -28,13 +51,18 @@ pub(crate) struct Row {
     what: String,
     ours: Figures,
     peer: Figures,
-    throughput_ratio: Option<Summary>,
+    /// Of the throughput, or of the memory or time that the row is about.
+    main_ratio: Option<Summary>,
     latency_ratio: Option<Summary>,
+    p99_ratio: Option<Summary>,
     cpu_ratio: Option<Summary>,
     target: Option<f64>,
     cpu_target: Option<f64>,
     is_target_met: Option<bool>,
     is_cpu_target_met: Option<bool>,
+    /// Why the row was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<String>,
     #[serde(skip)]
     figure: Figure,
 }
@@ -49,64 +77,87 @@ struct Report<'a> {
 impl Row {
     pub(crate) fn new(workload: &Workload, ours: Figures, peer: Figures) -> Self {
         let of = Summary::of_ratios;
-        let throughput_ratio = of(&ours.operations_per_second, &peer.operations_per_second);
+        let main = |side: &'_ Figures| side.main(workload.figure).0.to_vec();
+        let main_ratio = of(&main(&ours), &main(&peer));
         let latency_ratio = of(&ours.median_latency_us, &peer.median_latency_us);
         let cpu_ratio = of(&ours.cpu_us_per_operation, &peer.cpu_us_per_operation);
         let is_target_met = match workload.figure {
-            Figure::Throughput => is_met(throughput_ratio, workload.target, |a, b| a >= b),
+            Figure::Throughput => is_met(main_ratio, workload.target, |a, b| a >= b),
             Figure::MedianLatency => is_met(latency_ratio, workload.target, |a, b| a <= b),
+            Figure::BytesPerLock | Figure::StartTime => {
+                is_met(main_ratio, workload.target, |a, b| a <= b)
+            }
         };
         Self {
             name: workload.name.to_owned(),
-            what: describe(workload),
+            what: describe(workload) + &notes(&ours, &peer),
             is_target_met,
             is_cpu_target_met: is_met(cpu_ratio, workload.cpu_target, |a, b| a <= b),
-            throughput_ratio,
+            main_ratio,
             latency_ratio,
+            p99_ratio: of(&ours.p99_latency_us, &peer.p99_latency_us),
             cpu_ratio,
             ours,
             peer,
             target: workload.target,
             cpu_target: workload.cpu_target,
+            skipped: None,
             figure: workload.figure,
         }
     }
 
+    /// A row that could not be measured here.
+    pub(crate) fn skipped(workload: &Workload, reason: &Failure) -> Self {
+        let mut row = Self::new(workload, Figures::default(), Figures::default());
+        row.skipped = Some(reason.to_string());
+        row
+    }
+
     /// The row as a line of the table.
     pub(crate) fn line(&self) -> String {
-        let kilo = |values: &[f64]| spread(values, 1e-3);
-        let target = match (self.figure, self.target) {
-            (Figure::Throughput, Some(target)) => format!("throughput >= {target}"),
-            (Figure::MedianLatency, Some(target)) => format!("p50 <= {target}"),
-            (_, None) => String::new(),
+        let cell = |side: &Figures| {
+            let (values, unit, scale) = side.main(self.figure);
+            spread(values, unit, scale)
         };
+        let target = self.target.map(|target| match self.figure {
+            Figure::Throughput => format!("throughput >= {target}"),
+            Figure::MedianLatency => format!("p50 <= {target}"),
+            Figure::BytesPerLock => format!("bytes a lock <= {target}"),
+            Figure::StartTime => format!("time <= {target}"),
+        });
         let cpu_target = self.cpu_target.map(|target| format!("CPU <= {target}"));
-        let targets: Vec<String> = [Some(target), cpu_target].into_iter().flatten().collect();
-        let verdict = [self.is_target_met, self.is_cpu_target_met]
-            .map(|met| met.map_or("", |met| if met { "met" } else { "missed" }))
-            .join(" ");
-        format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            self.name,
-            self.what,
-            kilo(&self.ours.operations_per_second),
-            kilo(&self.peer.operations_per_second),
-            ratio(self.throughput_ratio),
-            cpu_cell(
-                &self.ours.cpu_us_per_operation,
-                &self.peer.cpu_us_per_operation
-            ),
+        let targets: Vec<String> = [target, cpu_target].into_iter().flatten().collect();
+        let verdicts = [self.is_target_met, self.is_cpu_target_met];
+        let verdicts = verdicts.into_iter().flatten();
+        let verdicts = verdicts.map(|met| if met { "met" } else { "missed" }.to_owned());
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|reason| format!("skipped: {reason}"));
+        let verdicts: Vec<String> = verdicts.chain(skipped).collect();
+        let (ours, peer) = (&self.ours, &self.peer);
+        let cells = [
+            self.name.clone(),
+            self.what.clone(),
+            cell(ours),
+            cell(peer),
+            ratio(self.main_ratio),
+            pair(&ours.cpu_us_per_operation, &peer.cpu_us_per_operation, 2),
             ratio(self.cpu_ratio),
-            latency_cell(&self.ours.median_latency_us, &self.peer.median_latency_us),
-            targets.join(", ").trim_matches([',', ' ']),
-            verdict.trim(),
-        )
+            pair(&ours.median_latency_us, &peer.median_latency_us, 0),
+            ratio(self.latency_ratio),
+            pair(&ours.p99_latency_us, &peer.p99_latency_us, 0),
+            ratio(self.p99_ratio),
+            targets.join(", "),
+            verdicts.join(" "),
+        ];
+        format!("| {} |", cells.join(" | "))
     }
 }
 
 pub(crate) const HEADER: &str = "\
-| | workload | ours, k/s | peer, k/s | ratio | CPU us/op, ours : peer | ratio | p50 us, ours : peer | targets | |
-|---|---|---|---|---|---|---|---|---|---|";
+| | workload | ours, k/s or as said | peer | ratio | CPU us/op, ours : peer | ratio | p50 us, ours : peer | ratio | p99 us, ours : peer | ratio | targets | |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// Writes `report.json` and `report.md` into `folder` and returns the Markdown.
 pub(crate) fn write(
@@ -115,7 +166,7 @@ pub(crate) fn write(
     rows: &[Row],
 ) -> Result<String, Failure> {
     let report = Report {
-        version: 1,
+        version: 2,
         environment,
         rows,
     };
@@ -132,9 +183,8 @@ pub(crate) fn write(
     for row in rows {
         let _ = writeln!(text, "{}", row.line());
     }
-    let rounds = rows
-        .first()
-        .map_or(0, |row| row.ours.operations_per_second.len());
+    let rounds = rows.iter().map(|row| row.ours.cpu_us_per_operation.len());
+    let rounds = rounds.max().unwrap_or_default();
     let _ = writeln!(
         text,
         "\nMedians of {rounds} alternating rounds, lowest and highest in brackets; ratios are \
@@ -146,19 +196,60 @@ pub(crate) fn write(
 
 fn describe(workload: &Workload) -> String {
     let traffic = match workload.traffic {
-        Traffic::Acquire => "SET NX PX",
-        Traffic::ReleaseMiss => "EVALSHA compare-and-delete, miss",
-        Traffic::Cycle => "SET NX PX, then EVALSHA that deletes",
+        Traffic::Acquire => "SET NX PX".to_owned(),
+        Traffic::Refused => "SET NX PX on 10 keys, refused".to_owned(),
+        Traffic::ReleaseMiss => "EVALSHA compare-and-delete, miss".to_owned(),
+        Traffic::Cycle => "SET NX PX, then EVALSHA that deletes".to_owned(),
+        Traffic::Reentrant => "EVALSHA of Redisson's reentrant lock".to_owned(),
+        Traffic::ReadBesideAcquire { writers } => {
+            format!("GET beside SET NX PX by {writers} connections on other keys")
+        }
+        Traffic::Fill => "resident memory a lock".to_owned(),
+        Traffic::Replay => {
+            let millions = workload.operations / 1_000_000;
+            format!("from exec to PONG, {millions} million SET NX PX and DEL in the log")
+        }
     };
-    let log = match workload.log {
+    let log = match workload.opponent {
+        Opponent::Peer => log_name(workload.log).to_owned(),
+        Opponent::Ours(log) => {
+            let (ours, other) = (log_name(workload.log), log_name(log));
+            format!("our own {ours} (as ours) and {other} (as peer)")
+        }
+    };
+    let delay = workload.sync_delay.map_or(String::new(), |delay| {
+        format!(" and {} ms of sync delay", delay.as_millis())
+    });
+    if workload.traffic == Traffic::Replay {
+        return format!("{traffic}, {log}{delay}");
+    }
+    let plural = if workload.connections == 1 { "" } else { "s" };
+    format!(
+        "{traffic}, {log}{delay}, {} connection{plural}, depth {}",
+        workload.connections, workload.depth
+    )
+}
+
+fn log_name(log: Log) -> &'static str {
+    match log {
         Log::None => "no log",
         Log::EverySecond => "fsync everysec",
         Log::Always => "fsync always",
-    };
-    format!(
-        "{traffic}, {log}, {} connections, depth {}",
-        workload.connections, workload.depth
-    )
+    }
+}
+
+/// What else was seen and belongs to the row.
+fn notes(ours: &Figures, peer: &Figures) -> String {
+    let beside = [ours, peer].map(|side| median(&side.writes_beside_per_second));
+    let delays = [ours, peer].map(|side| median(&side.sync_delay_us));
+    let mut text = String::new();
+    if let [Some(ours), Some(peer)] = beside {
+        let _ = write!(text, "; SETs beside: {ours:.0} : {peer:.0} a second");
+    }
+    if let [Some(ours), Some(peer)] = delays {
+        let _ = write!(text, "; syncs delayed by {ours:.0} : {peer:.0} us");
+    }
+    text
 }
 
 fn is_met(
@@ -169,10 +260,10 @@ fn is_met(
     Some(holds(ratio?.median, target?))
 }
 
-fn spread(values: &[f64], scale: f64) -> String {
+fn spread(values: &[f64], unit: &str, scale: f64) -> String {
     Summary::of(values.iter().map(|value| value * scale)).map_or(String::new(), |summary| {
         format!(
-            "{:.1} ({:.1}-{:.1})",
+            "{:.1}{unit} ({:.1}-{:.1})",
             summary.median, summary.lowest, summary.highest
         )
     })
@@ -191,19 +282,63 @@ fn median(values: &[f64]) -> Option<f64> {
     Summary::of(values.iter().copied()).map(|summary| summary.median)
 }
 
-fn cpu_cell(ours: &[f64], peer: &[f64]) -> String {
+fn pair(ours: &[f64], peer: &[f64], digits: usize) -> String {
     match (median(ours), median(peer)) {
-        (Some(ours), Some(peer)) => format!("{ours:.2} : {peer:.2}"),
+        (Some(ours), Some(peer)) => format!("{ours:.digits$} : {peer:.digits$}"),
         _ => String::new(),
     }
 }
 
-fn latency_cell(ours: &[f64], peer: &[f64]) -> String {
-    let Some(ratio) = Summary::of_ratios(ours, peer) else {
-        return String::new();
-    };
-    match (median(ours), median(peer)) {
-        (Some(ours), Some(peer)) => format!("{ours:.0} : {peer:.0} = {:.2}", ratio.median),
-        _ => String::new(),
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+    use crate::workload;
+
+    fn row(name: &str, ours: &Figures, peer: &Figures) -> Row {
+        let mut rows = workload::all().into_iter();
+        let workload = rows.find(|row| row.name == name).unwrap();
+        Row::new(&workload, ours.clone(), peer.clone())
+    }
+
+    #[test]
+    fn a_target_is_a_least_throughput_and_a_most_of_all_else() {
+        let slow = Figures {
+            operations_per_second: vec![10e3, 11e3, 12e3],
+            median_latency_us: vec![100.0],
+            bytes_per_lock: vec![40.0],
+            start_ms: vec![10.0],
+            ..Figures::default()
+        };
+        let fast = Figures {
+            operations_per_second: vec![110e3, 120e3, 130e3],
+            median_latency_us: vec![200.0],
+            bytes_per_lock: vec![100.0],
+            start_ms: vec![60.0],
+            ..Figures::default()
+        };
+        for (name, of_slow, of_fast) in [
+            ("P8", false, true),
+            ("P7", true, false),
+            ("P10", true, false),
+            ("P11", true, false),
+        ] {
+            let met = row(name, &slow, &fast).is_target_met;
+            assert_eq!(met, Some(of_slow), "{name}");
+            let met = row(name, &fast, &slow).is_target_met;
+            assert_eq!(met, Some(of_fast), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_was_not_measured_says_so_and_meets_nothing() {
+        let workload = workload::all().remove(0);
+        let row = Row::skipped(&workload, &Failure::new("not permitted"));
+        assert_eq!((row.is_target_met, row.is_cpu_target_met), (None, None));
+        let line = row.line();
+        assert!(line.ends_with("| skipped: not permitted |"), "{line}");
+        let columns = |line: &str| line.lines().next().unwrap().matches('|').count();
+        assert_eq!(columns(&line), columns(HEADER));
     }
 }

@@ -1,4 +1,4 @@
-//! One server of a measurement: started on a free port in an empty folder, asked, stopped.
+//! One server of a measurement: started on a free port in an empty folder, asked, restarted, stopped.
 //!
 //! Quorlock and Redis take the same directives, so both get the same line.
 
@@ -9,68 +9,89 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::clock;
-use crate::cores;
+use crate::cores::{self, Cores};
 use crate::failure::{Doing, Failure};
+use crate::sync_delay::SyncDelay;
 use crate::workload::Log;
 
 const START_MAX: Duration = Duration::from_secs(20);
 
+/// A log of ten million operations takes a while to write out and to replay.
+const RESTART_MAX: Duration = Duration::from_secs(300);
+
+/// What a server is started with.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) program: PathBuf,
+    pub(crate) log: Log,
+    pub(crate) sync_delay: Option<Duration>,
+    pub(crate) cores: Cores,
+    pub(crate) scratch: PathBuf,
+}
+
 /// A running server; it is killed and its folder removed when this is dropped.
 pub(crate) struct Server {
+    setup: Setup,
     process: Child,
+    sync_delay: Option<SyncDelay>,
     folder: TempDir,
     port: u16,
 }
 
 impl Server {
-    pub(crate) fn start(
-        program: &Path,
-        log: Log,
-        core: usize,
-        scratch: &Path,
-    ) -> Result<Self, Failure> {
-        let folder = tempfile::tempdir_in(scratch).doing("making a folder for a server")?;
+    pub(crate) fn start(setup: &Setup) -> Result<Self, Failure> {
+        let folder = tempfile::tempdir_in(&setup.scratch).doing("making a folder for a server")?;
         let port = free_port()?;
-        let output = File::create(folder.path().join("output")).doing("making a server's log")?;
-        let errors = output.try_clone().doing("making a server's log")?;
-        let mut command = Command::new(program);
-        let name = program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let is_quorlock = !name.contains("redis") && !name.contains("valkey");
-        if is_quorlock {
-            command.arg("server");
-        }
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-        ]);
-        command
-            .args(log_directives(log))
-            .arg("--dir")
-            .arg(folder.path());
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        // A child inherits the affinity of the thread that starts it.
-        cores::pin(core)?;
-        let process = command
-            .spawn()
-            .doing(format!("starting {}", program.display()))?;
+        let (process, sync_delay) = launch(setup, folder.path(), port)?;
         let mut server = Self {
+            setup: setup.clone(),
             process,
+            sync_delay,
             folder,
             port,
         };
-        server.wait_until_serving(program)?;
+        server.wait_until_serving(START_MAX, Duration::from_millis(5))?;
         Ok(server)
+    }
+
+    /// Ends the server in good order, starts it again on what it has written, and returns the time
+    /// from its start to the first PONG.
+    pub(crate) fn restart(&mut self) -> Result<Duration, Failure> {
+        let process = Pid::from_child(&self.process);
+        kill_process(process, Signal::TERM).doing("stopping a server")?;
+        let end = clock::now() + RESTART_MAX;
+        while !self.has_ended()? {
+            if clock::now() > end {
+                return Err(self.failure("does not stop"));
+            }
+            pause(Duration::from_millis(5));
+        }
+        let start = clock::now();
+        let (process, sync_delay) = launch(&self.setup, self.folder.path(), self.port)?;
+        (self.process, self.sync_delay) = (process, sync_delay);
+        cores::pin(self.setup.cores.load)?;
+        self.wait_until_serving(RESTART_MAX, Duration::from_millis(1))?;
+        Ok(clock::now().saturating_sub(start))
+    }
+
+    /// How long each sync was held back since the last call.
+    pub(crate) fn take_sync_delays(&self) -> Vec<Duration> {
+        let delays = self.sync_delay.as_ref().map(SyncDelay::take_seen);
+        delays.unwrap_or_default()
+    }
+
+    /// The memory of the server that is in use.
+    pub(crate) fn resident_bytes(&self) -> Result<u64, Failure> {
+        let path = format!("/proc/{}/status", self.process.id());
+        let facts = std::fs::read_to_string(path).doing("asking for a server's memory")?;
+        let line = facts.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let none = || Failure::new("the kernel does not tell a server's memory");
+        kibibytes.map(|size| size * 1024).ok_or_else(none)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -134,19 +155,26 @@ impl Server {
         Ok(stream)
     }
 
-    fn wait_until_serving(&mut self, program: &Path) -> Result<(), Failure> {
-        let end = clock::now() + START_MAX;
+    fn wait_until_serving(&mut self, most: Duration, between: Duration) -> Result<(), Failure> {
+        let end = clock::now() + most;
         while self.ask(&["PING"]).is_err() {
-            let ended = self.process.try_wait().doing("waiting for a server")?;
-            if ended.is_some() || clock::now() > end {
-                let path = self.folder.path().join("output");
-                let output = std::fs::read_to_string(path).unwrap_or_default();
-                let name = program.display();
-                return Err(Failure::new(format!("{name} does not serve:\n{output}")));
+            if self.has_ended()? || clock::now() > end {
+                return Err(self.failure("does not serve"));
             }
-            pause(Duration::from_millis(5));
+            pause(between);
         }
         Ok(())
+    }
+
+    fn has_ended(&mut self) -> Result<bool, Failure> {
+        let status = self.process.try_wait().doing("waiting for a server")?;
+        Ok(status.is_some())
+    }
+
+    fn failure(&self, what: &str) -> Failure {
+        let output = std::fs::read_to_string(self.folder.path().join("output"));
+        let (name, output) = (self.setup.program.display(), output.unwrap_or_default());
+        Failure::new(format!("{name} {what}:\n{output}"))
     }
 }
 
@@ -156,6 +184,41 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn launch(setup: &Setup, folder: &Path, port: u16) -> Result<(Child, Option<SyncDelay>), Failure> {
+    let mut options = File::options();
+    let output = options
+        .create(true)
+        .append(true)
+        .open(folder.join("output"));
+    let output = output.doing("making a server's log")?;
+    let errors = output.try_clone().doing("making a server's log")?;
+    let mut command = Command::new(&setup.program);
+    let name = setup.program.file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
+    let is_quorlock = !name.contains("redis") && !name.contains("valkey");
+    if is_quorlock {
+        command.arg("server");
+    }
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", ""])
+        .args(log_directives(setup.log))
+        .arg("--dir")
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors);
+    // A child inherits the affinity of the thread that starts it.
+    cores::pin(setup.cores.server)?;
+    if let Some(delay) = setup.sync_delay {
+        let (process, sync_delay) = SyncDelay::start(&mut command, delay, setup.cores)?;
+        return Ok((process, Some(sync_delay)));
+    }
+    let process = command.spawn();
+    let process = process.doing(format!("starting {}", setup.program.display()))?;
+    Ok((process, None))
 }
 
 /// A request as clients send it.
@@ -175,12 +238,15 @@ fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-fn log_directives(log: Log) -> &'static [&'static str] {
-    match log {
-        Log::None => &["--appendonly", "no"],
-        Log::EverySecond => &["--appendonly", "yes", "--appendfsync", "everysec"],
-        Log::Always => &["--appendonly", "yes", "--appendfsync", "always"],
-    }
+fn log_directives(log: Log) -> Vec<&'static str> {
+    let mode = match log {
+        Log::None => return vec!["--appendonly", "no"],
+        Log::EverySecond => "everysec",
+        Log::Always => "always",
+    };
+    // Neither rewrites its log while it is measured.
+    let no_rewrite = ["--auto-aof-rewrite-percentage", "0"];
+    [["--appendonly", "yes"], ["--appendfsync", mode], no_rewrite].concat()
 }
 
 fn free_port() -> Result<u16, Failure> {

@@ -1,17 +1,29 @@
 //! The workloads, as `performance targets` name them: what is sent, how, and what is aimed at.
 //!
-//! A lock's TTL stays under a minute everywhere: beyond the cap of the restart delay a node syncs
-//! every write, and another thing would be measured.
+//! A lock's TTL stays under a minute wherever the log is synced: beyond the cap of the restart delay
+//! a node syncs every write, and another thing would be measured.
+
+use std::time::Duration;
 
 /// What one client sends again and again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// `SET lock:<random> <token> NX PX 30000`, nearly always granted.
     Acquire,
+    /// The same on ten keys, nearly always refused.
+    Refused,
     /// The compare-and-delete script by EVALSHA, on a key that does not exist.
     ReleaseMiss,
     /// SET NX PX and then the compare-and-delete that finds it: one cycle is one operation.
     Cycle,
+    /// Redisson's script that takes a reentrant lock, by EVALSHA.
+    Reentrant,
+    /// GET of keys that exist, while other connections take locks under other keys.
+    ReadBesideAcquire { writers: u32 },
+    /// Locks that stay; measured is the memory they take.
+    Fill,
+    /// Locks of which four fifths are deleted; measured is the next start.
+    Replay,
 }
 
 /// How the servers write their logs.
@@ -22,26 +34,42 @@ pub(crate) enum Log {
     Always,
 }
 
+/// Whom ours is compared with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opponent {
+    Peer,
+    /// Ours itself, with another way of writing its log.
+    Ours(Log),
+}
+
 /// Which figure the target is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     Throughput,
     MedianLatency,
+    BytesPerLock,
+    StartTime,
 }
 
 /// One row of the report.
+#[derive(Clone)]
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) traffic: Traffic,
     pub(crate) log: Log,
+    pub(crate) opponent: Opponent,
+    /// How much longer every sync of either server takes than the disk needs.
+    pub(crate) sync_delay: Option<Duration>,
     pub(crate) connections: u32,
     pub(crate) depth: u32,
     pub(crate) operations: u64,
     pub(crate) figure: Figure,
-    /// Ours divided by the peer's: at least this for throughput, at most for latency.
+    /// Ours divided by the peer's: at least this for throughput, at most for all else.
     pub(crate) target: Option<f64>,
     /// Server CPU per operation, ours divided by the peer's: at most this.
     pub(crate) cpu_target: Option<f64>,
+    /// Takes minutes a round, and is measured only if asked for.
+    pub(crate) is_long: bool,
 }
 
 impl Workload {
@@ -51,12 +79,15 @@ impl Workload {
             name,
             traffic,
             log,
+            opponent: Opponent::Peer,
+            sync_delay: None,
             connections,
             depth,
             operations: 1,
             figure: Figure::Throughput,
             target: None,
             cpu_target: None,
+            is_long: false,
         }
     }
 
@@ -75,25 +106,59 @@ impl Workload {
         self
     }
 
-    const fn latency_target(mut self, latency: f64) -> Self {
-        self.figure = Figure::MedianLatency;
-        self.target = Some(latency);
+    /// The target is about another figure than throughput.
+    const fn target_of(mut self, figure: Figure, most: f64) -> Self {
+        self.figure = figure;
+        self.target = Some(most);
         self
     }
 
-    /// The same with a share of the operations, rounded up to whole batches.
+    const fn sync_delay_ms(mut self, delay_ms: u64) -> Self {
+        self.sync_delay = Some(Duration::from_millis(delay_ms));
+        self
+    }
+
+    const fn against_ours(mut self, log: Log) -> Self {
+        self.opponent = Opponent::Ours(log);
+        self
+    }
+
+    const fn long(mut self) -> Self {
+        self.is_long = true;
+        self
+    }
+
+    /// A share of the operations, rounded up to whole batches.
     pub(crate) fn scaled(&self, divisor: u64) -> u64 {
         let batch = u64::from(self.connections) * u64::from(self.depth);
         (self.operations / divisor)
             .max(batch)
             .next_multiple_of(batch)
     }
+
+    /// Whether this row is meant by a wish: `P6` means all of P6 and nothing of P6b, `P6 50` also
+    /// `P6 50 deep`.
+    pub(crate) fn is_named(&self, wish: &str) -> bool {
+        let mut words = self.name.split(' ');
+        wish.split(' ').all(|word| words.next() == Some(word))
+    }
 }
 
 /// Every workload, in the order of the report.
 pub(crate) fn all() -> Vec<Workload> {
-    use Log::{Always, EverySecond, None};
-    use Traffic::{Acquire, Cycle, ReleaseMiss};
+    [
+        memory_only(),
+        synced(),
+        slowly_synced(),
+        latency_and_reads(),
+        resources(),
+    ]
+    .concat()
+}
+
+fn memory_only() -> Vec<Workload> {
+    use Log::{EverySecond, None};
+    use Traffic::{Acquire, Cycle, Reentrant, Refused, ReleaseMiss};
     let row = Workload::new;
     vec![
         row("P1", Acquire, None, (50, 1))
@@ -103,9 +168,13 @@ pub(crate) fn all() -> Vec<Workload> {
         row("P1 everysec", Acquire, EverySecond, (50, 1)).operations(400_000),
         row("P2", Acquire, None, (50, 16))
             .operations(2_000_000)
-            .target(2.0)
-            .cpu_target(0.5),
+            .target(2.5)
+            .cpu_target(0.4),
         row("P2 everysec", Acquire, EverySecond, (50, 16)).operations(1_500_000),
+        row("P3", Refused, None, (50, 1))
+            .operations(500_000)
+            .target(1.0)
+            .cpu_target(0.8),
         row("P4", ReleaseMiss, None, (50, 1))
             .operations(400_000)
             .target(1.05)
@@ -116,21 +185,81 @@ pub(crate) fn all() -> Vec<Workload> {
             .cpu_target(0.65),
         row("P4 cycle", Cycle, None, (50, 1)).operations(200_000),
         row("P4 cycle deep", Cycle, None, (50, 16)).operations(500_000),
-        row("P6 8", Acquire, Always, (8, 1))
-            .operations(60_000)
-            .target(1.3),
-        row("P6 50", Acquire, Always, (50, 1))
-            .operations(200_000)
-            .target(1.5),
-        row("P6 200", Acquire, Always, (200, 1))
-            .operations(300_000)
-            .target(1.3),
-        row("P6 50 deep", Acquire, Always, (50, 16))
+        row("P5", Reentrant, None, (50, 1))
+            .operations(400_000)
+            .target(1.05)
+            .cpu_target(0.9),
+        row("P5 deep", Reentrant, None, (50, 16))
+            .operations(1_000_000)
+            .target(1.3)
+            .cpu_target(0.75),
+    ]
+}
+
+fn synced() -> Vec<Workload> {
+    let row = |name, shape| Workload::new(name, Traffic::Acquire, Log::Always, shape);
+    vec![
+        row("P6 8", (8, 1)).operations(60_000).target(1.3),
+        row("P6 50", (50, 1)).operations(200_000).target(1.5),
+        row("P6 200", (200, 1)).operations(300_000).target(1.3),
+        row("P6 50 deep", (50, 16))
             .operations(1_000_000)
             .target(2.0),
+    ]
+}
+
+/// With delayed syncs: as many operations as take a few seconds.
+fn slowly_synced() -> Vec<Workload> {
+    let row = |name, delay_ms, connections| {
+        Workload::new(name, Traffic::Acquire, Log::Always, (connections, 1))
+            .sync_delay_ms(delay_ms)
+            .target(1.5)
+    };
+    vec![
+        row("P6b 1ms 8", 1, 8).operations(20_000),
+        row("P6b 1ms 50", 1, 50).operations(100_000),
+        row("P6b 1ms 200", 1, 200).operations(250_000),
+        row("P6b 5ms 8", 5, 8).operations(5_000),
+        row("P6b 5ms 50", 5, 50).operations(30_000),
+        row("P6b 5ms 200", 5, 200).operations(100_000),
+    ]
+}
+
+fn latency_and_reads() -> Vec<Workload> {
+    use Log::{Always, EverySecond};
+    use Traffic::{Acquire, ReadBesideAcquire};
+    let row = Workload::new;
+    vec![
         row("P7", Acquire, Always, (1, 1))
             .operations(15_000)
-            .latency_target(0.85),
+            .target_of(Figure::MedianLatency, 0.85),
+        row("P8", ReadBesideAcquire { writers: 8 }, Always, (50, 1))
+            .sync_delay_ms(5)
+            .operations(100_000)
+            .target(10.0),
+        row("P9", Acquire, Always, (200, 16))
+            .operations(1_500_000)
+            .against_ours(EverySecond)
+            .target(0.85),
+    ]
+}
+
+fn resources() -> Vec<Workload> {
+    use Figure::{BytesPerLock, StartTime};
+    use Log::{EverySecond, None};
+    use Traffic::{Fill, Replay};
+    let row = Workload::new;
+    vec![
+        row("P10", Fill, None, (50, 64))
+            .operations(1_000_000)
+            .target_of(BytesPerLock, 0.45),
+        row("P11", Replay, EverySecond, (1, 1800))
+            .operations(1_000_000)
+            .target_of(StartTime, 0.2),
+        row("P11 10M", Replay, EverySecond, (1, 1800))
+            .operations(10_000_000)
+            .target_of(StartTime, 0.2)
+            .long(),
     ]
 }
 
@@ -151,5 +280,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_wish_names_whole_words() {
+        let named = |wish: &str| {
+            let rows = all().into_iter().filter(|row| row.is_named(wish));
+            rows.map(|row| row.name).collect::<Vec<_>>()
+        };
+        assert_eq!(named("P1"), ["P1", "P1 everysec"]);
+        assert_eq!(named("P6 50"), ["P6 50", "P6 50 deep"]);
+        assert_eq!(named("P6b 5ms").len(), 3);
+        assert_eq!(named("P11"), ["P11", "P11 10M"]);
+        assert!(named("P6 5").is_empty() && named("P").is_empty());
     }
 }

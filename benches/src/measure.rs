@@ -1,0 +1,154 @@
+//! One row: both sides in turn, each time a fresh server in an empty folder.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::clock;
+use crate::cores::{self, Cores};
+use crate::failure::Failure;
+use crate::load::{self, Seen, Writers};
+use crate::options::Options;
+use crate::replay;
+use crate::report::{Figures, Row};
+use crate::server::{Server, Setup};
+use crate::statistics::Summary;
+use crate::sync_delay::SyncDelay;
+use crate::workload::{Opponent, Traffic, Workload};
+
+const QUICK_DIVISOR: u64 = 20;
+const WARM_UP_DIVISOR: u64 = 20 * QUICK_DIVISOR;
+
+/// Measures one row, or says why it cannot be measured here.
+pub(crate) fn row(
+    options: &Options,
+    workload: &Workload,
+    ours: &Path,
+    cores: Cores,
+    scratch: &Path,
+) -> Result<Row, Failure> {
+    if workload.sync_delay.is_some()
+        && let Err(reason) = SyncDelay::probe()
+    {
+        return Ok(Row::skipped(workload, &reason));
+    }
+    let setup = |program: &Path, log| Setup {
+        program: program.to_owned(),
+        log,
+        sync_delay: workload.sync_delay,
+        cores,
+        scratch: scratch.to_owned(),
+    };
+    let sides = [
+        setup(ours, workload.log),
+        match workload.opponent {
+            Opponent::Peer => setup(&options.peer, workload.log),
+            Opponent::Ours(log) => setup(ours, log),
+        },
+    ];
+    let mut figures = [Figures::default(), Figures::default()];
+    for round in 0..options.rounds {
+        // Who goes first changes, so that neither always meets the warmer machine.
+        for turn in 0..2 {
+            let side = (round + turn) % 2;
+            measure_once(options, workload, &sides[side], &mut figures[side])?;
+        }
+    }
+    let [ours, peer] = figures;
+    Ok(Row::new(workload, ours, peer))
+}
+
+fn measure_once(
+    options: &Options,
+    workload: &Workload,
+    setup: &Setup,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    let mut server = Server::start(setup)?;
+    cores::pin(setup.cores.load)?;
+    let operations = workload.scaled(if options.quick { QUICK_DIVISOR } else { 1 });
+    let before;
+    let is_done = match workload.traffic {
+        Traffic::Replay => {
+            before = Duration::ZERO;
+            let locks = replay::write_log(&server, operations)?;
+            figures.start_ms.push(server.restart()?.as_secs_f64() * 1e3);
+            count(&server)? == locks
+        }
+        Traffic::Fill => {
+            load::warm_up_without_keys(&options.load, &server, workload)?;
+            before = server.cpu()?;
+            let memory = server.resident_bytes()?;
+            let seen = load::run(&options.load, &server, workload, operations)?;
+            figures.push_seen(&seen);
+            let grown = server.resident_bytes()?.saturating_sub(memory);
+            let locks = count(&server)?;
+            figures.bytes_per_lock.push(grown as f64 / locks as f64);
+            // Random names meet now and then.
+            locks > operations - operations / 100
+        }
+        Traffic::ReadBesideAcquire { writers } => {
+            load::write_read_keys(&options.load, &server)?;
+            let _writers = Writers::start(&options.load, &server, writers)?;
+            warm_up(options, workload, &server)?;
+            before = server.cpu()?;
+            let (start, locks) = (clock::now(), count(&server)?);
+            let seen = load::run(&options.load, &server, workload, operations)?;
+            figures.push_seen(&seen);
+            let taken = count(&server)?.saturating_sub(locks);
+            let elapsed = clock::now().saturating_sub(start).as_secs_f64();
+            figures
+                .writes_beside_per_second
+                .push(taken as f64 / elapsed);
+            taken > 0
+        }
+        _ => {
+            warm_up(options, workload, &server)?;
+            before = server.cpu()?;
+            let seen = load::run(&options.load, &server, workload, operations)?;
+            figures.push_seen(&seen);
+            let leaves_none = matches!(workload.traffic, Traffic::Cycle | Traffic::ReleaseMiss);
+            (count(&server)? == 0) == leaves_none
+        }
+    };
+    if !is_done {
+        return Err(did_not(workload, setup, "did not do the work"));
+    }
+    let spent = server.cpu()?.saturating_sub(before);
+    let per_operation = spent.as_secs_f64() * 1e6 / operations as f64;
+    figures.cpu_us_per_operation.push(per_operation);
+    if setup.sync_delay.is_some() {
+        let delays = server.take_sync_delays();
+        let delays = delays.iter().map(|delay| delay.as_secs_f64() * 1e6);
+        let delay = Summary::of(delays)
+            .ok_or_else(|| did_not(workload, setup, "synced in a way that was not delayed"))?;
+        figures.sync_delay_us.push(delay.median);
+    }
+    Ok(())
+}
+
+/// Connecting, first pages and first segments are not what is measured, nor are their syncs.
+fn warm_up(options: &Options, workload: &Workload, server: &Server) -> Result<(), Failure> {
+    let operations = workload.scaled(WARM_UP_DIVISOR);
+    load::run(&options.load, server, workload, operations)?;
+    server.take_sync_delays();
+    Ok(())
+}
+
+fn count(server: &Server) -> Result<u64, Failure> {
+    let text = server.ask(&["DBSIZE"])?;
+    let none = || Failure::new(format!("DBSIZE was answered {text:?}"));
+    text.parse().map_err(|_| none())
+}
+
+fn did_not(workload: &Workload, setup: &Setup, what: &str) -> Failure {
+    let program = setup.program.display();
+    Failure::new(format!("{}: {program} {what}", workload.name))
+}
+
+impl Figures {
+    fn push_seen(&mut self, seen: &Seen) {
+        self.operations_per_second.push(seen.operations_per_second);
+        self.median_latency_us.extend(seen.median_latency_us);
+        self.p99_latency_us.extend(seen.p99_latency_us);
+    }
+}

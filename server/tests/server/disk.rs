@@ -225,11 +225,8 @@ fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
             let reply = client.ask("BGREWRITEAOF");
             assert!(reply.starts_with("+Background"), "{reply} at {number}");
             // In this order: one that begins between the two questions is in progress.
-            while client.info("aof_rewrite_scheduled") != "0"
-                || client.info("aof_rewrite_in_progress") != "0"
-            {
-                tokio::task::yield_now().await;
-            }
+            await_info(&mut client, "aof_rewrite_scheduled", "0");
+            await_info(&mut client, "aof_rewrite_in_progress", "0");
         }
         assert_eq!(client.info("aof_last_bgrewrite_status"), "err");
         assert_eq!(client.ask("GET kept"), "token", "volatile locks are alive");

@@ -11,11 +11,10 @@ use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle};
+use crate::lock_options::{NodeOptions, WaitOptions};
 use crate::output::Format;
-use crate::runtime;
 use crate::signals::Signals;
-use crate::waiting::acquiring;
+use crate::{runtime, waiting};
 
 /// Arguments of `quorlock acquire`.
 #[derive(Debug, clap::Args)]
@@ -42,15 +41,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             .ttl(arguments.ttl)
             .wait(arguments.wait.wait())
             .acquire_lease();
-        let acquired = acquiring(&arguments.name, &redlock, &mut signals, request).await;
-        let lease = match acquired.and_then(|lease| lease.map_err(|error| acquire_failure(&error)))
-        {
-            Ok(lease) => lease,
-            Err(failure) => {
-                settle(&redlock).await;
-                return Err(failure);
-            }
-        };
+        let lease = waiting::acquire(&arguments.name, &redlock, &mut signals, request).await?;
         let nodes: Vec<&str> = redlock.nodes().iter().map(AsRef::as_ref).collect();
         let value = json!({
             "name": arguments.name.to_string_lossy(),

@@ -37,11 +37,11 @@ use crate::output::Format;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    command: ClusterCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum ClusterCommand {
     /// Start a cluster, or resume a stopped one
     Up(options::Arguments),
     /// Show what each node is doing; ends with 69 if fewer than a quorum serve
@@ -90,22 +90,24 @@ struct OneNode {
 /// Runs a subcommand of `quorlock cluster`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
     use control::Request;
-    match arguments.action {
-        Action::Up(arguments) => up::run(arguments, format),
-        Action::Status(cluster) => status::run(&cluster, format),
-        Action::Kill(one) => actions::run(&one.cluster, &Request::Kill { node: one.node }, format),
-        Action::Restart(one) => {
+    match arguments.command {
+        ClusterCommand::Up(arguments) => up::run(arguments, format),
+        ClusterCommand::Status(cluster) => status::run(&cluster, format),
+        ClusterCommand::Kill(one) => {
+            actions::run(&one.cluster, &Request::Kill { node: one.node }, format)
+        }
+        ClusterCommand::Restart(one) => {
             actions::run(&one.cluster, &Request::Restart { node: one.node }, format)
         }
-        Action::Pause(one) => {
+        ClusterCommand::Pause(one) => {
             actions::run(&one.cluster, &Request::Pause { node: one.node }, format)
         }
-        Action::Resume(one) => {
+        ClusterCommand::Resume(one) => {
             actions::run(&one.cluster, &Request::Resume { node: one.node }, format)
         }
-        Action::Logs(arguments) => logs::run(&arguments),
-        Action::Down(cluster) => actions::run(&cluster, &Request::Down, format),
-        Action::Clean(cluster) => actions::clean(&cluster, format),
+        ClusterCommand::Logs(arguments) => logs::run(&arguments),
+        ClusterCommand::Down(cluster) => actions::run(&cluster, &Request::Down, format),
+        ClusterCommand::Clean(cluster) => actions::clean(&cluster, format),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, Redlock, Wait};
+use quorlock_client::{Redlock, Release, Wait};
 
 use crate::duration;
-use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, USAGE};
+use crate::exit_code::Failure;
 use crate::nodes;
 
 /// Which nodes hold the lock.
@@ -51,27 +51,25 @@ impl WaitOptions {
     }
 }
 
-/// What a failed acquisition means for the exit code.
-pub(crate) fn acquire_failure(error: &AcquireError) -> Failure {
-    let code = match error {
-        AcquireError::Busy { .. } => BUSY,
-        AcquireError::NoQuorum { .. } | AcquireError::TimedOut { .. } => NO_QUORUM,
-        AcquireError::Invalid { .. } => USAGE,
-        _ => FAILED,
-    };
-    Failure::new(code, error)
-}
-
 /// Gives the client a moment to release what it took on single nodes, before the process ends.
 /// What cannot be released ends with its lease.
 pub(crate) async fn settle(redlock: &Redlock) {
     settle_within(redlock, SETTLE_TIME).await;
 }
 
-/// The same after a majority has confirmed the release: the rest has been sent, and a node that
+/// The same after a release. Once a majority has confirmed it the rest has been sent, and a node that
 /// hangs will read it when it goes on.
-pub(crate) async fn settle_released(redlock: &Redlock) {
-    settle_within(redlock, SETTLE_TIME_RELEASED).await;
+pub(crate) async fn settle_released(redlock: &Redlock, release: &Release) {
+    let is_free = release.is_free();
+    settle_within(
+        redlock,
+        if is_free {
+            SETTLE_TIME_RELEASED
+        } else {
+            SETTLE_TIME
+        },
+    )
+    .await;
 }
 
 async fn settle_within(redlock: &Redlock, time: Duration) {

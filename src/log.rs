@@ -19,11 +19,11 @@ mod stats;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    command: LogCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum LogCommand {
     /// Say whether the log is whole, and if not, where it breaks and what that means
     #[command(after_help = check::HELP)]
     Check {
@@ -46,10 +46,10 @@ enum Action {
 
 /// Runs a subcommand of `quorlock log`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    match arguments.action {
-        Action::Check { directory } => check::run(&directory, format),
-        Action::Dump(arguments) => dump::run(&arguments, format),
-        Action::Stats { directory } => stats::run(&directory, format),
-        Action::Repair(arguments) => repair::run(&arguments, format),
+    match arguments.command {
+        LogCommand::Check { directory } => check::run(&directory, format),
+        LogCommand::Dump(arguments) => dump::run(&arguments, format),
+        LogCommand::Stats { directory } => stats::run(&directory, format),
+        LogCommand::Repair(arguments) => repair::run(&arguments, format),
     }
 }

@@ -12,11 +12,11 @@ use crate::output::Format;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    command: NodeCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum NodeCommand {
     /// Create a node in an empty directory, so that it serves from its first start on
     #[command(after_help = EXAMPLES)]
     Init {
@@ -30,7 +30,7 @@ enum Action {
 
 /// Runs a subcommand of `quorlock node`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let Action::Init { directory, cluster } = arguments.action;
+    let NodeCommand::Init { directory, cluster } = arguments.command;
     let id = quorlock_server::init(&directory, cluster.as_deref()).map_err(Failure::failed)?;
     let shown = directory.display();
     let text = format!("{shown} is now node {id}; start it with: quorlock server --dir {shown}");

@@ -10,7 +10,7 @@ use quorlock_client::{Release, Token};
 use serde_json::json;
 
 use crate::exit_code::{Failure, LOST, NO_QUORUM};
-use crate::lock_options::{NodeOptions, settle, settle_released};
+use crate::lock_options::{NodeOptions, settle_released};
 use crate::output::Format;
 use crate::runtime;
 
@@ -38,11 +38,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     runtime::block_on(async {
         let token = Token::from_bytes(arguments.token.as_bytes().to_vec());
         let release = redlock.release(arguments.name.as_bytes(), &token).await;
-        if release.is_free() {
-            settle_released(&redlock).await;
-        } else {
-            settle(&redlock).await;
-        }
+        settle_released(&redlock, &release).await;
         let shown = arguments.name.display();
         if let Some(failure) = failure(&release, &shown.to_string()) {
             return Err(failure);

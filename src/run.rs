@@ -4,7 +4,6 @@
 //! killed before the lease is over, so before anybody else can hold the lock. Nothing is taken
 //! when the command could not be started anyway. There is no shell in between.
 
-mod ending;
 mod hold;
 mod ignore_signal;
 mod job;
@@ -20,11 +19,10 @@ use quorlock_client::{Guard, Loss, Redlock, Release};
 
 use crate::duration;
 use crate::exit_code::{Failure, LOST};
-use crate::lock_options::{NodeOptions, WaitOptions, acquire_failure, settle, settle_released};
+use crate::lock_options::{NodeOptions, WaitOptions, settle_released};
 use crate::output::{Format, remark};
 use crate::signals::Signals;
-use crate::waiting::acquiring;
-use crate::{clock, runtime};
+use crate::{clock, runtime, waiting};
 use hold::{Outcome, Stop};
 use job::Job;
 use program::Program;
@@ -60,17 +58,8 @@ pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Fai
             .ttl(arguments.ttl)
             .wait(arguments.wait.wait())
             .acquire();
-        let acquired = acquiring(&arguments.name, &redlock, &mut signals, request).await;
-        let guard = acquired.and_then(|guard| guard.map_err(|error| acquire_failure(&error)));
-        match guard {
-            Ok(guard) => {
-                hold_and_release(&arguments, &program, guard, &redlock, &mut signals).await
-            }
-            Err(failure) => {
-                settle(&redlock).await;
-                Err(failure)
-            }
-        }
+        let guard = waiting::acquire(&arguments.name, &redlock, &mut signals, request).await?;
+        hold_and_release(&arguments, &program, guard, &redlock, &mut signals).await
     })
 }
 
@@ -89,11 +78,7 @@ async fn hold_and_release(
         Err(error) => Err(error),
     };
     let release = guard.release().await;
-    if release.is_free() {
-        settle_released(redlock).await;
-    } else {
-        settle(redlock).await;
-    }
+    settle_released(redlock, &release).await;
     match outcome {
         Err(error) => Err(Failure::failed(format!(
             "cannot run {}: {error}",

@@ -4,8 +4,7 @@
 //! exit code is 0 after a clean stop and 1 otherwise.
 
 mod log_line;
-mod pid_file;
-mod readiness;
+mod supervision;
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -25,7 +24,7 @@ use crate::exit_code::{FAILED, Failure};
 use crate::output::{self, Format};
 use crate::runtime;
 use log_line::LogLine;
-use pid_file::PidFile;
+use supervision::{PidFile, notify_ready};
 
 /// Runs a node; `words` are a configuration file and directives, in Redis's grammar.
 pub(crate) fn run(words: &[OsString]) -> ExitCode {
@@ -94,7 +93,7 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         tracing::info!("Listening on {}", node.address());
         let _pid_file = pid_path.and_then(PidFile::create);
         if is_supervised {
-            readiness::notify();
+            notify_ready();
         }
         until_end(node, signals).await
     })

@@ -10,19 +10,34 @@ use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use quorlock_client::{NodeState, NodeStatus, Redlock};
+use quorlock_client::{AcquireError, NodeState, NodeStatus, Redlock};
 use tokio::time::sleep;
 
-use crate::exit_code::{Failure, NO_QUORUM, SIGNAL_BASE};
+use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, SIGNAL_BASE, USAGE};
+use crate::lock_options::settle;
 use crate::output::remark;
 use crate::signals::Signals;
 
-/// Waits for `attempt` to end, or for somebody to break it off.
-pub(crate) async fn acquiring<T>(
+/// Acquires a lock by `attempt`, unless somebody breaks the wait off. After a failure the client has
+/// had a moment to release what it took on single nodes.
+pub(crate) async fn acquire<T>(
     name: &OsStr,
     redlock: &Redlock,
     signals: &mut Signals,
-    attempt: impl Future<Output = T>,
+    attempt: impl Future<Output = Result<T, AcquireError>>,
+) -> Result<T, Failure> {
+    let acquired = wait(name, redlock, signals, attempt).await;
+    if acquired.is_err() {
+        settle(redlock).await;
+    }
+    acquired
+}
+
+async fn wait<T>(
+    name: &OsStr,
+    redlock: &Redlock,
+    signals: &mut Signals,
+    attempt: impl Future<Output = Result<T, AcquireError>>,
 ) -> Result<T, Failure> {
     let mut notice = std::pin::pin!(sleep(NOTICE_AFTER));
     let mut is_announced = !io::stderr().is_terminal();
@@ -30,7 +45,7 @@ pub(crate) async fn acquiring<T>(
     let mut attempt = std::pin::pin!(attempt);
     let signal = loop {
         tokio::select! {
-            outcome = &mut attempt => return Ok(outcome),
+            outcome = &mut attempt => return outcome.map_err(|error| failure(&error)),
             signal = signals.next() => break signal,
             failure = &mut refusal => return Err(failure),
             () = &mut notice, if !is_announced => {
@@ -47,6 +62,17 @@ pub(crate) async fn acquiring<T>(
         code,
         format!("interrupted while waiting for '{shown}'; it is not held"),
     ))
+}
+
+/// What a failed acquisition means for the exit code.
+fn failure(error: &AcquireError) -> Failure {
+    let code = match error {
+        AcquireError::Busy { .. } => BUSY,
+        AcquireError::NoQuorum { .. } | AcquireError::TimedOut { .. } => NO_QUORUM,
+        AcquireError::Invalid { .. } => USAGE,
+        _ => FAILED,
+    };
+    Failure::new(code, error)
 }
 
 /// Looks at the nodes now and then, and says once if too few of them vote. Ends only with a

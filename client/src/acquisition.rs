@@ -43,10 +43,10 @@ pub enum Answer {
 
 /// What happens to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum AttemptEvent {
     /// A node answered, or is known not to.
     Answered {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
         /// Its answer.
         answer: Answer,
@@ -59,10 +59,10 @@ pub enum Event {
 
 /// What is to be done for an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum AttemptAction {
     /// Ask this node to take the lock.
     Send {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
     },
     /// Call again at this time, in place of any time named before.
@@ -73,7 +73,7 @@ pub enum Action {
     ReleaseEverywhere,
     /// Release on one node that granted after the attempt had failed.
     Release {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
     },
 }
@@ -101,7 +101,7 @@ pub enum Decision {
 
 /// What is known of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Vote {
+pub(crate) enum Vote {
     /// Asked, no answer yet, and still waited for until then.
     Awaited(ClientInstant),
     /// Asked, and no longer waited for; a late answer still counts.
@@ -128,12 +128,12 @@ impl Acquisition {
         terms: Terms,
         now: ClientInstant,
         patience: impl Fn(NodeIndex) -> Duration,
-        actions: &mut Vec<Action>,
+        actions: &mut Vec<AttemptAction>,
     ) -> Self {
         let votes = (0..terms.nodes)
             .map(|node| Vote::Awaited(now.after(patience(node))))
             .collect();
-        actions.extend((0..terms.nodes).map(|node| Action::Send { node }));
+        actions.extend((0..terms.nodes).map(|node| AttemptAction::Send { node }));
         let ballot = Ballot::default();
         let attempt = Self {
             terms,
@@ -142,51 +142,53 @@ impl Acquisition {
             ballot,
             decision: None,
         };
-        actions.push(Action::ArmTimer(attempt.next_time()));
+        actions.push(AttemptAction::ArmTimer(attempt.next_time()));
         attempt
     }
 
     /// Takes an event in. `now` must be read after the event happened.
-    pub fn handle(&mut self, now: ClientInstant, event: Event, actions: &mut Vec<Action>) {
+    pub fn handle(
+        &mut self,
+        now: ClientInstant,
+        event: AttemptEvent,
+        actions: &mut Vec<AttemptAction>,
+    ) {
         match event {
-            Event::Answered { node, answer } => {
+            AttemptEvent::Answered { node, answer } => {
                 self.take_answer(node, answer, actions);
             }
-            Event::Timer => {
+            AttemptEvent::Timer => {
                 for vote in &mut self.votes {
                     if matches!(vote, Vote::Awaited(until) if now.has_reached(*until)) {
                         *vote = Vote::Overdue;
                     }
                 }
             }
-            Event::Cancel if self.decision.is_none() => {
+            AttemptEvent::Cancel if self.decision.is_none() => {
                 return self.decide(Decision::Cancelled, actions);
             }
-            Event::Cancel => {}
+            AttemptEvent::Cancel => {}
         }
         if self.decision.is_none() {
             match self.judge(now) {
                 Some(decision) => self.decide(decision, actions),
-                None => actions.push(Action::ArmTimer(self.next_time())),
+                None => actions.push(AttemptAction::ArmTimer(self.next_time())),
             }
         }
     }
 
     /// When the attempt began.
-    #[must_use]
-    pub fn started(&self) -> ClientInstant {
+    pub(crate) fn started(&self) -> ClientInstant {
         self.started
     }
 
-    /// Votes for us, by place.
-    #[must_use]
-    pub fn ballot(&self) -> &Ballot {
+    /// Votes for us, by node.
+    pub(crate) fn ballot(&self) -> &Ballot {
         &self.ballot
     }
 
     /// What is known of each node.
-    #[must_use]
-    pub fn votes(&self) -> &[Vote] {
+    pub(crate) fn votes(&self) -> &[Vote] {
         &self.votes
     }
 
@@ -196,11 +198,11 @@ impl Acquisition {
         self.decision.as_ref()
     }
 
-    fn take_answer(&mut self, node: NodeIndex, answer: Answer, actions: &mut Vec<Action>) {
+    fn take_answer(&mut self, node: NodeIndex, answer: Answer, actions: &mut Vec<AttemptAction>) {
         if let Answer::Granted(identity) = &answer {
             let failed = !matches!(self.decision, None | Some(Decision::Acquired { .. }));
             if failed {
-                actions.push(Action::Release { node });
+                actions.push(AttemptAction::Release { node });
             } else {
                 self.ballot.add(node, identity.clone());
             }
@@ -248,12 +250,12 @@ impl Acquisition {
         })
     }
 
-    fn decide(&mut self, decision: Decision, actions: &mut Vec<Action>) {
+    fn decide(&mut self, decision: Decision, actions: &mut Vec<AttemptAction>) {
         let failed = !matches!(decision, Decision::Acquired { .. });
         self.decision = Some(decision.clone());
-        actions.push(Action::Decide(decision));
+        actions.push(AttemptAction::Decide(decision));
         if failed {
-            actions.push(Action::ReleaseEverywhere);
+            actions.push(AttemptAction::ReleaseEverywhere);
         }
     }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 /// One node's address, with what is needed to log in.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeAddress {
-    pub(crate) place: Place,
+    pub(crate) endpoint: Endpoint,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -18,7 +18,7 @@ pub struct NodeAddress {
 
 /// What is connected to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum Endpoint {
     Tcp { host: String, port: u16 },
     Unix { path: String },
 }
@@ -67,17 +67,17 @@ impl NodeAddress {
 
 impl fmt::Display for NodeAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Tcp { host, port } if host.contains(':') => {
+        match &self.endpoint {
+            Endpoint::Tcp { host, port } if host.contains(':') => {
                 write!(formatter, "redis://[{host}]:{port}")?;
             }
-            Place::Tcp { host, port } => write!(formatter, "redis://{host}:{port}")?,
-            Place::Unix { path } => write!(formatter, "unix://{path}")?,
+            Endpoint::Tcp { host, port } => write!(formatter, "redis://{host}:{port}")?,
+            Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
         }
-        match (&self.place, self.database) {
+        match (&self.endpoint, self.database) {
             (_, 0) => Ok(()),
-            (Place::Tcp { .. }, database) => write!(formatter, "/{database}"),
-            (Place::Unix { .. }, database) => write!(formatter, "?db={database}"),
+            (Endpoint::Tcp { .. }, database) => write!(formatter, "/{database}"),
+            (Endpoint::Unix { .. }, database) => write!(formatter, "?db={database}"),
         }
     }
 }
@@ -89,16 +89,16 @@ impl fmt::Debug for NodeAddress {
 }
 
 fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
-    let (login, place) = match rest.rsplit_once('@') {
-        Some((login, place)) => (Some(login), place),
+    let (login, location) = match rest.rsplit_once('@') {
+        Some((login, location)) => (Some(login), location),
         None => (None, rest),
     };
     let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
-    let (place, query) = place.split_once('?').unwrap_or((place, ""));
+    let (location, query) = location.split_once('?').unwrap_or((location, ""));
     if !query.is_empty() {
         return Err("options after '?' are not known for redis:// addresses".to_owned());
     }
-    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let (authority, path) = location.split_once('/').unwrap_or((location, ""));
     let database = parse_database(path)?;
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {
@@ -128,7 +128,7 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
         },
     };
     Ok(NodeAddress {
-        place: Place::Tcp {
+        endpoint: Endpoint::Tcp {
             host: host.to_owned(),
             port,
         },
@@ -139,12 +139,12 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
 }
 
 fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
-    let (login, place) = match rest.split_once('@') {
-        Some((login, place)) if !login.contains('/') => (Some(login), place),
+    let (login, location) = match rest.split_once('@') {
+        Some((login, location)) if !login.contains('/') => (Some(login), location),
         _ => (None, rest),
     };
     let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
-    let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let (path, query) = location.split_once('?').unwrap_or((location, ""));
     let database = match query {
         "" => 0,
         _ => parse_database(
@@ -161,7 +161,7 @@ fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
         return Err("the path of a Unix socket has at most 107 bytes".to_owned());
     }
     Ok(NodeAddress {
-        place: Place::Unix {
+        endpoint: Endpoint::Unix {
             path: path.to_owned(),
         },
         user,
@@ -222,32 +222,32 @@ fn without_password(text: &str) -> String {
         Some(at) => text.split_at(at + 3),
         None => ("", text),
     };
-    let (hidden, place) = match rest.rsplit_once('@') {
+    let (hidden, location) = match rest.rsplit_once('@') {
         // A '?' before the '@': either may belong to the password.
         Some((login, _)) if login.contains('?') => return format!("{scheme}..."),
-        Some((_, place)) => ("...@", place),
+        Some((_, location)) => ("...@", location),
         None => ("", rest),
     };
-    let (place, query) = match place.split_once('?') {
-        Some((place, _)) => (place, "?..."),
-        None => (place, ""),
+    let (location, query) = match location.split_once('?') {
+        Some((location, _)) => (location, "?..."),
+        None => (location, ""),
     };
     // Past the colons of an IPv6 address in brackets, if that is what it begins with.
     let is_address = |host: &str| host.parse::<std::net::Ipv6Addr>().is_ok();
-    let host = match place
+    let host = match location
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
     {
         Some((host, _)) if is_address(host) => host.len() + 2,
         _ => 0,
     };
-    let place = match place[host..].split_once(':') {
+    let location = match location[host..].split_once(':') {
         Some((name, port)) if !is_port_and_database(port) => {
-            format!("{}{name}:...", &place[..host])
+            format!("{}{name}:...", &location[..host])
         }
-        _ => place.to_owned(),
+        _ => location.to_owned(),
     };
-    format!("{scheme}{hidden}{place}{query}")
+    format!("{scheme}{hidden}{location}{query}")
 }
 
 fn is_port_and_database(text: &str) -> bool {

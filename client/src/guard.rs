@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::{ClientInstant, Clock};
 use crate::lock::{Lease, shown};
 use crate::orders::Wish;
-use crate::outcome::{Cause, ExtendError, Loss, NodeRelease, Release};
+use crate::outcome::{ExtendError, Loss, Release};
 use crate::token::Token;
 
 /// What the keeping task tells about the lock.
@@ -134,13 +134,7 @@ impl Guard {
         {
             return release;
         }
-        let cause = Cause::Unreachable(Arc::from("the client has stopped"));
-        let nodes = self.nodes.iter();
-        Release {
-            nodes: nodes
-                .map(|node| (Arc::clone(node), NodeRelease::Not(cause.clone())))
-                .collect(),
-        }
+        Release::client_stopped(&self.nodes)
     }
 
     /// Runs `work` while the lock is held. If the lock is lost first, the work is dropped and the

@@ -26,7 +26,7 @@ pub enum ExtendAnswer {
 
 /// What happens to a lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum HoldingEvent {
     /// The time last asked for has come (or any other time: a timer may fire early).
     Timer,
     /// The owner wants to renew now.
@@ -35,7 +35,7 @@ pub enum Event {
     Release,
     /// A node answered an extension.
     Extended {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
         /// The round it answers.
         round: u32,
@@ -45,7 +45,7 @@ pub enum Event {
     /// A node answered a request to take the lock: a straggler of the acquisition (round 0), or
     /// one that is being healed.
     Taken {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
         /// The round it answers.
         round: u32,
@@ -56,17 +56,17 @@ pub enum Event {
 
 /// What is to be done for a lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum HoldingAction {
     /// Ask this node to extend the lock.
     Extend {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
         /// To be handed back with the answer.
         round: u32,
     },
     /// Ask this node to take the lock under the same token.
     Take {
-        /// Its place.
+        /// Which one.
         node: NodeIndex,
         /// To be handed back with the answer.
         round: u32,
@@ -88,7 +88,7 @@ pub enum Action {
 
 /// What a node is to this lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum GrantState {
     /// It never granted, or what it did is not known.
     Open,
     /// It held the lock for us when it last told.
@@ -119,7 +119,7 @@ pub struct Holding {
     ends_at: Option<ClientInstant>,
     valid_until: ClientInstant,
     next_renewal: ClientInstant,
-    places: Vec<Place>,
+    grants: Vec<GrantState>,
     takes: Vec<u8>,
     round: Option<Round>,
     rounds: u32,
@@ -135,11 +135,11 @@ impl Holding {
         valid_until: ClientInstant,
         renews: bool,
         max_lifetime: Option<Duration>,
-        actions: &mut Vec<Action>,
+        actions: &mut Vec<HoldingAction>,
     ) -> Self {
-        let places = attempt.votes().iter().map(|vote| match vote {
-            Vote::Told(Answer::Granted(identity)) => Place::Held(identity.clone()),
-            _ => Place::Open,
+        let grants = attempt.votes().iter().map(|vote| match vote {
+            Vote::Told(Answer::Granted(identity)) => GrantState::Held(identity.clone()),
+            _ => GrantState::Open,
         });
         let ends_at = max_lifetime.map(|lifetime| attempt.started().after(lifetime));
         let mut holding = Self {
@@ -148,14 +148,14 @@ impl Holding {
             ends_at,
             valid_until,
             next_renewal: attempt.started().after(terms.ttl / 3),
-            places: places.collect(),
+            grants: grants.collect(),
             takes: vec![0; terms.nodes],
             round: None,
             rounds: 0,
             end: None,
         };
         holding.valid_until = holding.capped(valid_until);
-        actions.push(Action::ArmTimer(holding.next_time()));
+        actions.push(HoldingAction::ArmTimer(holding.next_time()));
         holding
     }
 
@@ -165,13 +165,13 @@ impl Holding {
         &mut self,
         now: ClientInstant,
         patience: Duration,
-        event: Event,
-        actions: &mut Vec<Action>,
+        event: HoldingEvent,
+        actions: &mut Vec<HoldingAction>,
     ) {
         if self.end.is_some() {
             return;
         }
-        if event == Event::Release {
+        if event == HoldingEvent::Release {
             return self.end(Loss::Released, actions);
         }
         // The deadline comes before anything an event could bring: what arrives now is too late.
@@ -185,27 +185,27 @@ impl Holding {
             return self.end(loss, actions);
         }
         match event {
-            Event::Timer => self.expire_round(now, actions),
-            Event::Extend => {
+            HoldingEvent::Timer => self.expire_round(now, actions),
+            HoldingEvent::Extend => {
                 if self.round.as_ref().is_none_or(|round| round.is_settled) {
                     self.begin_round(now, patience, actions);
                 }
             }
-            Event::Extended {
+            HoldingEvent::Extended {
                 node,
                 round,
                 answer,
             } => {
                 self.take_extension(now, node, round, answer, actions);
             }
-            Event::Taken {
+            HoldingEvent::Taken {
                 node,
                 round,
                 answer,
             } => {
                 self.take_vote(node, round, answer);
             }
-            Event::Release => {}
+            HoldingEvent::Release => {}
         }
         self.settle(now, actions);
         if self.end.is_none() {
@@ -213,7 +213,7 @@ impl Holding {
             if is_due && self.round.as_ref().is_none_or(|round| round.is_settled) {
                 self.begin_round(now, patience, actions);
             }
-            actions.push(Action::ArmTimer(self.next_time()));
+            actions.push(HoldingAction::ArmTimer(self.next_time()));
         }
     }
 
@@ -229,14 +229,8 @@ impl Holding {
         self.end.as_ref()
     }
 
-    /// How many different nodes hold the lock for us, as far as is known.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.ballot(false).distinct()
-    }
-
     /// What each node answered in the last round of extensions.
-    pub fn answers(&self) -> impl Iterator<Item = NodeAnswer> {
+    pub(crate) fn answers(&self) -> impl Iterator<Item = NodeAnswer> {
         let round = self.round.as_ref();
         (0..self.terms.nodes).map(move |node| {
             let told = round.and_then(|round| round.answers.get(node).cloned().flatten());
@@ -244,13 +238,18 @@ impl Holding {
         })
     }
 
-    fn begin_round(&mut self, now: ClientInstant, patience: Duration, actions: &mut Vec<Action>) {
+    fn begin_round(
+        &mut self,
+        now: ClientInstant,
+        patience: Duration,
+        actions: &mut Vec<HoldingAction>,
+    ) {
         self.rounds = self.rounds.wrapping_add(1).max(1);
         let number = self.rounds;
         let mut awaited = NodeSet::default();
         for node in 0..self.terms.nodes {
             awaited.insert(node);
-            actions.push(Action::Extend {
+            actions.push(HoldingAction::Extend {
                 node,
                 round: number,
             });
@@ -272,9 +271,9 @@ impl Holding {
         node: NodeIndex,
         number: u32,
         answer: ExtendAnswer,
-        actions: &mut Vec<Action>,
+        actions: &mut Vec<HoldingAction>,
     ) {
-        let Some(place) = self.places.get_mut(node) else {
+        let Some(grant) = self.grants.get_mut(node) else {
             return;
         };
         let mut wants_take = false;
@@ -282,20 +281,20 @@ impl Holding {
         let mut renewed = None;
         match answer {
             ExtendAnswer::Extended(identity) => {
-                *place = Place::Held(identity.clone());
+                *grant = GrantState::Held(identity.clone());
                 renewed = Some(identity);
             }
             ExtendAnswer::Gone(identity) => {
                 told = NodeAnswer::Not(Cause::NotOurs);
-                *place = without_lock(place, identity);
-                wants_take = matches!(place, Place::Open | Place::Restarted);
+                *grant = without_lock(grant, identity);
+                wants_take = matches!(grant, GrantState::Open | GrantState::Restarted);
             }
             ExtendAnswer::Other(identity) => {
                 told = NodeAnswer::Busy { holder: None };
-                *place = match without_lock(place, identity.clone()) {
+                *grant = match without_lock(grant, identity.clone()) {
                     // Somebody took the node after it had forgotten us.
-                    Place::Restarted => Place::Withdrawn(identity),
-                    place => place,
+                    GrantState::Restarted => GrantState::Withdrawn(identity),
+                    grant => grant,
                 };
             }
             ExtendAnswer::Not(cause) => told = NodeAnswer::Not(cause),
@@ -307,7 +306,7 @@ impl Holding {
         round.answers[node] = Some(told);
         if wants_take && takes_left && !now.has_reached(self.valid_until) {
             self.takes[node] += 1;
-            actions.push(Action::Take {
+            actions.push(HoldingAction::Take {
                 node,
                 round: number,
             });
@@ -320,18 +319,18 @@ impl Holding {
     }
 
     fn take_vote(&mut self, node: NodeIndex, number: u32, answer: Answer) {
-        let Some(place) = self.places.get_mut(node) else {
+        let Some(grant) = self.grants.get_mut(node) else {
             return;
         };
         let told = match &answer {
             Answer::Granted(identity) => {
-                *place = Place::Held(identity.clone());
+                *grant = GrantState::Held(identity.clone());
                 self.takes[node] = 0;
                 NodeAnswer::Granted
             }
             Answer::Busy { by, holder } => {
-                if *place == Place::Restarted {
-                    *place = Place::Withdrawn(by.clone());
+                if *grant == GrantState::Restarted {
+                    *grant = GrantState::Withdrawn(by.clone());
                 }
                 NodeAnswer::Busy {
                     holder: holder.clone(),
@@ -350,7 +349,7 @@ impl Holding {
         }
     }
 
-    fn settle(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+    fn settle(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
         let quorum = majority(self.terms.nodes);
         if self.ballot(true).distinct() < quorum {
             return self.end(Loss::BelowMajority, actions);
@@ -371,7 +370,7 @@ impl Holding {
                 if !self.valid_until.has_reached(until) {
                     self.valid_until = until;
                 }
-                actions.push(Action::Renewed {
+                actions.push(HoldingAction::Renewed {
                     valid_until: self.valid_until,
                 });
             }
@@ -381,7 +380,7 @@ impl Holding {
         }
     }
 
-    fn expire_round(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+    fn expire_round(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
         let overdue = self.round.as_mut();
         let Some(round) = overdue.filter(|round| now.has_reached(round.deadline)) else {
             return;
@@ -392,32 +391,32 @@ impl Holding {
         }
     }
 
-    /// The next try comes soon, but leaves the nodes a breath even close to the end.
-    fn fail_round(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+    /// The next try comes soon, but backs off even close to the end.
+    fn fail_round(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
         let left = now.until(self.valid_until);
         let pause = (left / 8)
             .clamp(RETRY_MIN, RETRY_MAX)
             .min(self.terms.ttl / 3);
         self.next_renewal = now.after(pause);
-        actions.push(Action::NotRenewed);
+        actions.push(HoldingAction::NotRenewed);
     }
 
-    fn end(&mut self, loss: Loss, actions: &mut Vec<Action>) {
+    fn end(&mut self, loss: Loss, actions: &mut Vec<HoldingAction>) {
         let is_loss = loss != Loss::Released;
         self.end = Some(loss.clone());
         if is_loss {
-            actions.push(Action::Lost(loss));
+            actions.push(HoldingAction::Lost(loss));
         }
-        actions.push(Action::ReleaseEverywhere);
+        actions.push(HoldingAction::ReleaseEverywhere);
     }
 
     fn ballot(&self, with_restarted: bool) -> Ballot {
         let mut ballot = Ballot::default();
-        for (node, place) in self.places.iter().enumerate() {
-            match place {
-                Place::Held(identity) => ballot.add(node, identity.clone()),
+        for (node, grant) in self.grants.iter().enumerate() {
+            match grant {
+                GrantState::Held(identity) => ballot.add(node, identity.clone()),
                 // It may still be in its restart delay, which protects us; taking it again tells.
-                Place::Restarted if with_restarted => {
+                GrantState::Restarted if with_restarted => {
                     let id = std::sync::Arc::from(format!("restarted node {node}"));
                     ballot.add(node, Identity { id, incarnation: 0 });
                 }
@@ -427,18 +426,18 @@ impl Holding {
         ballot
     }
 
-    fn would_settle(&self, event: &Event) -> bool {
+    fn would_settle(&self, event: &HoldingEvent) -> bool {
         let Some(round) = &self.round else {
             return false;
         };
         let mut renewed = round.renewed.clone();
         match event {
-            Event::Extended {
+            HoldingEvent::Extended {
                 node,
                 round: number,
                 answer: ExtendAnswer::Extended(by),
             }
-            | Event::Taken {
+            | HoldingEvent::Taken {
                 node,
                 round: number,
                 answer: Answer::Granted(by),
@@ -475,15 +474,15 @@ impl Holding {
     }
 }
 
-/// What a place becomes when the node, being who it says, does not have the lock for us.
-fn without_lock(place: &Place, now_is: Identity) -> Place {
-    match place {
-        Place::Open => Place::Open,
-        Place::Restarted => Place::Restarted,
-        Place::Held(before) | Place::Withdrawn(before) if *before == now_is => {
-            Place::Withdrawn(now_is)
+/// What a grant becomes when the node, being who it says, does not have the lock for us.
+fn without_lock(grant: &GrantState, now_is: Identity) -> GrantState {
+    match grant {
+        GrantState::Open => GrantState::Open,
+        GrantState::Restarted => GrantState::Restarted,
+        GrantState::Held(before) | GrantState::Withdrawn(before) if *before == now_is => {
+            GrantState::Withdrawn(now_is)
         }
-        Place::Held(_) | Place::Withdrawn(_) => Place::Restarted,
+        GrantState::Held(_) | GrantState::Withdrawn(_) => GrantState::Restarted,
     }
 }
 

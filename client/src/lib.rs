@@ -63,4 +63,4 @@ pub use redlock::{Builder, Redlock};
 pub use request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 pub use settings::{Drift, RetryDelay};
 pub use token::Token;
-pub use votes::{Admission, Identity, NODES_MAX, NodeIndex, NodeSet, Register, majority};
+pub use votes::{Identity, NODES_MAX, NodeIndex, majority};

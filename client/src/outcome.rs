@@ -320,6 +320,17 @@ pub struct Release {
 }
 
 impl Release {
+    /// Nothing could be asked for any more.
+    pub(crate) fn client_stopped(nodes: &[Arc<str>]) -> Self {
+        let cause = Cause::Unreachable(Arc::from("the client has stopped"));
+        let nodes = nodes.iter();
+        Self {
+            nodes: nodes
+                .map(|node| (Arc::clone(node), NodeRelease::Not(cause.clone())))
+                .collect(),
+        }
+    }
+
     /// Nodes that freed the lock.
     #[must_use]
     pub fn freed(&self) -> usize {

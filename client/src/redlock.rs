@@ -13,7 +13,7 @@ use crate::address::NodeAddress;
 use crate::clock::Clock;
 use crate::lock::{Lease, LockRequest, check_name, check_ttl};
 use crate::orders::{ExtendOrder, Order, ReleaseOrder};
-use crate::outcome::{BuildError, Cause, ExtendError, Loss, NodeRelease, Release};
+use crate::outcome::{BuildError, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
 use crate::settings::{Drift, RetryDelay, Settings};
 use crate::token::Token;
@@ -95,7 +95,7 @@ impl Redlock {
         {
             return release;
         }
-        self.inner.nothing_released()
+        Release::client_stopped(&self.inner.nodes)
     }
 
     /// Asks every node who it is and how it does. Connects where there is no connection yet.
@@ -127,18 +127,6 @@ impl Redlock {
     #[must_use]
     pub fn quorum(&self) -> usize {
         crate::votes::majority(self.inner.nodes.len())
-    }
-}
-
-impl Inner {
-    pub(crate) fn nothing_released(&self) -> Release {
-        let cause = Cause::Unreachable(Arc::from("the client has stopped"));
-        let nodes = self.nodes.iter();
-        Release {
-            nodes: nodes
-                .map(|node| (Arc::clone(node), NodeRelease::Not(cause.clone())))
-                .collect(),
-        }
     }
 }
 
@@ -226,7 +214,10 @@ impl Builder {
         let mut addresses: Vec<NodeAddress> = Vec::with_capacity(self.nodes.len());
         for text in &self.nodes {
             let address = NodeAddress::parse(text)?;
-            if addresses.iter().any(|other| other.place == address.place) {
+            if addresses
+                .iter()
+                .any(|other| other.endpoint == address.endpoint)
+            {
                 return Err(BuildError::Duplicate(Arc::from(address.to_string())));
             }
             addresses.push(address);

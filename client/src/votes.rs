@@ -10,45 +10,32 @@ use std::sync::Arc;
 /// Most nodes a client can have.
 pub const NODES_MAX: usize = 64;
 
-/// A node's place in the list the client was built with.
+/// A node's index in the list the client was built with.
 pub type NodeIndex = usize;
 
-/// A set of nodes by their place in the list.
+/// A set of nodes by their index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NodeSet(u64);
+pub(crate) struct NodeSet(u64);
 
 impl NodeSet {
     /// Adds a node.
-    pub fn insert(&mut self, node: NodeIndex) {
+    pub(crate) fn insert(&mut self, node: NodeIndex) {
         self.0 |= Self::bit(node);
     }
 
     /// Takes a node out.
-    pub fn remove(&mut self, node: NodeIndex) {
+    pub(crate) fn remove(&mut self, node: NodeIndex) {
         self.0 &= !Self::bit(node);
     }
 
     /// Whether the node is in the set.
-    #[must_use]
-    pub fn contains(self, node: NodeIndex) -> bool {
+    pub(crate) fn contains(self, node: NodeIndex) -> bool {
         self.0 & Self::bit(node) != 0
     }
 
-    /// How many nodes are in it.
-    #[must_use]
-    pub fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
     /// Whether no node is in it.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
-    }
-
-    /// The nodes from the first to the last.
-    pub fn iter(self) -> impl Iterator<Item = NodeIndex> {
-        (0..NODES_MAX).filter(move |&node| self.contains(node))
     }
 
     fn bit(node: NodeIndex) -> u64 {
@@ -83,34 +70,32 @@ impl fmt::Display for Identity {
 
 /// Votes counted over distinct identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ballot {
+pub(crate) struct Ballot {
     votes: Vec<(NodeIndex, Identity)>,
 }
 
 impl Ballot {
-    /// Counts a node's vote; a later one of the same place replaces it.
-    pub fn add(&mut self, node: NodeIndex, identity: Identity) {
+    /// Counts a node's vote; a later one under the same index replaces it.
+    pub(crate) fn add(&mut self, node: NodeIndex, identity: Identity) {
         self.remove(node);
         self.votes.push((node, identity));
     }
 
     /// Takes a node's vote back.
-    pub fn remove(&mut self, node: NodeIndex) {
-        self.votes.retain(|(place, _)| *place != node);
+    pub(crate) fn remove(&mut self, node: NodeIndex) {
+        self.votes.retain(|(other, _)| *other != node);
     }
 
-    /// The identity under which the node at this place voted.
-    #[must_use]
-    pub fn of(&self, node: NodeIndex) -> Option<&Identity> {
+    /// The identity under which this node voted.
+    pub(crate) fn of(&self, node: NodeIndex) -> Option<&Identity> {
         self.votes
             .iter()
-            .find(|(place, _)| *place == node)
+            .find(|(other, _)| *other == node)
             .map(|(_, identity)| identity)
     }
 
     /// How many different nodes voted.
-    #[must_use]
-    pub fn distinct(&self) -> usize {
+    pub(crate) fn distinct(&self) -> usize {
         let votes = &self.votes;
         let is_first = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
             !votes[..at]
@@ -124,24 +109,23 @@ impl Ballot {
             .count()
     }
 
-    /// The first place of another vote of the same node, if it was counted under two addresses.
-    #[must_use]
-    pub fn twin(&self, node: NodeIndex) -> Option<NodeIndex> {
+    /// The first index under which the same node voted too, if it was counted under two addresses.
+    pub(crate) fn twin(&self, node: NodeIndex) -> Option<NodeIndex> {
         let identity = self.of(node)?;
         let twins = self
             .votes
             .iter()
             .filter(|(at, other)| *at != node && other.id == identity.id);
-        twins.map(|(place, _)| *place).min()
+        twins.map(|(other, _)| *other).min()
     }
 }
 
 /// Whether a node that says who it is may vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// It votes.
     Votes,
-    /// It is the node that is also listed at this place: the votes count as one.
+    /// It is the node that is also listed under this index: the votes count as one.
     SameAs(NodeIndex),
     /// It has shown a later incarnation before: it does not vote.
     WentBack,
@@ -149,14 +133,14 @@ pub enum Admission {
 
 /// What is remembered of the nodes' identities over reconnects.
 #[derive(Clone, Debug, Default)]
-pub struct Register {
+pub(crate) struct Register {
     newest: HashMap<Arc<str>, u64>,
     present: HashMap<NodeIndex, Arc<str>>,
 }
 
 impl Register {
     /// Judges the identity a node has just shown on a new connection.
-    pub fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
+    pub(crate) fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
         self.present.insert(node, Arc::clone(&identity.id));
         let newest = self
             .newest
@@ -176,17 +160,16 @@ impl Register {
         let twin = self
             .present
             .iter()
-            .find(|(place, id)| **place != node && **id == identity.id);
-        twin.map_or(Admission::Votes, |(&place, _)| Admission::SameAs(place))
+            .find(|(other, id)| **other != node && **id == identity.id);
+        twin.map_or(Admission::Votes, |(&other, _)| Admission::SameAs(other))
     }
 
-    /// The first place at which the same node is listed, if that is before this one: of several
+    /// The first index under which the same node is listed, if that is before this one: of several
     /// names of a node, the first is the one that votes.
-    #[must_use]
-    pub fn same_as(&self, node: NodeIndex) -> Option<NodeIndex> {
+    pub(crate) fn same_as(&self, node: NodeIndex) -> Option<NodeIndex> {
         let id = self.present.get(&node)?;
         let names = self.present.iter().filter(|(_, other)| *other == id);
-        let first = names.map(|(&place, _)| place).min()?;
+        let first = names.map(|(&other, _)| other).min()?;
         (first < node).then_some(first)
     }
 }
@@ -211,7 +194,7 @@ mod tests {
         assert_eq!(register.admit(1, &identity("b", 1)), Admission::Votes);
         assert_eq!(register.admit(2, &identity("a", 1)), Admission::SameAs(0));
         assert_eq!(register.same_as(2), Some(0));
-        // Whoever connects last, the first place is the one that votes.
+        // The first index votes, whichever connects last.
         register.admit(0, &identity("a", 1));
         assert_eq!((register.same_as(0), register.same_as(2)), (None, Some(0)));
         // Reconnecting under its own address is nothing special.
@@ -243,11 +226,13 @@ mod tests {
         set.insert(63);
         set.insert(63);
         assert_eq!(
-            (set.len(), set.contains(63), set.contains(1)),
-            (2, true, false)
+            [0, 1, 63].map(|node| set.contains(node)),
+            [true, false, true]
         );
         set.remove(0);
-        assert_eq!(set.iter().collect::<Vec<_>>(), [63]);
+        assert!(!set.is_empty());
+        set.remove(63);
+        assert!(set.is_empty());
         assert_eq!([1, 2, 3, 4, 5].map(majority), [1, 2, 2, 3, 3]);
     }
 }

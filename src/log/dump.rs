@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, Change, Deadline, Dumped, Field, Finding, Line, NodeTime, Position, Range, Value,
-    fields, kind_name,
+    self, Body, Deadline, Dumped, Field, Finding, Line, Mutation, NewValue, NodeTime, Position,
+    Range, fields, kind_name,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -114,7 +114,7 @@ fn frame_text(frame: &Dumped<'_>) -> String {
                 };
             }
         }
-        Body::Changes(changes) => {
+        Body::Mutations(changes) => {
             for change in changes.iter().take(CHANGES_SHOWN) {
                 text.push_str("  ");
                 add_change(change, frame.node_time, &mut text);
@@ -127,12 +127,12 @@ fn frame_text(frame: &Dumped<'_>) -> String {
     text
 }
 
-fn add_change(change: &Change<'_>, now: NodeTime, text: &mut String) {
+fn add_change(change: &Mutation<'_>, now: NodeTime, text: &mut String) {
     let named = |word: &str, database: &u8, key: &[u8]| {
         format!("{word} {database} {}", quoted(key, KEY_BYTES))
     };
     match change {
-        Change::Replace {
+        Mutation::Replace {
             database,
             key,
             value,
@@ -140,16 +140,16 @@ fn add_change(change: &Change<'_>, now: NodeTime, text: &mut String) {
         } => {
             text.push_str(&named("replace", database, key));
             match value {
-                Value::String(string) => {
+                NewValue::String(string) => {
                     let _ = write!(text, " string {}", quoted(string, VALUE_BYTES));
                 }
-                Value::Hash(fields) => {
+                NewValue::Hash(fields) => {
                     let _ = write!(text, " hash of {} fields", fields.len());
                 }
             }
             add_ttl(*deadline, now, text);
         }
-        Change::SetDeadline {
+        Mutation::SetDeadline {
             database,
             key,
             deadline,
@@ -157,7 +157,7 @@ fn add_change(change: &Change<'_>, now: NodeTime, text: &mut String) {
             text.push_str(&named("deadline", database, key));
             add_ttl(*deadline, now, text);
         }
-        Change::HashSet {
+        Mutation::HashSet {
             database,
             key,
             field,
@@ -167,7 +167,7 @@ fn add_change(change: &Change<'_>, now: NodeTime, text: &mut String) {
             let (field, value) = (quoted(field, KEY_BYTES), quoted(value, VALUE_BYTES));
             let _ = write!(text, " field {field} {value}");
         }
-        Change::HashDelete {
+        Mutation::HashDelete {
             database,
             key,
             field,
@@ -175,16 +175,16 @@ fn add_change(change: &Change<'_>, now: NodeTime, text: &mut String) {
             text.push_str(&named("hash-delete", database, key));
             let _ = write!(text, " field {}", quoted(field, KEY_BYTES));
         }
-        Change::Delete { database, key } => text.push_str(&named("delete", database, key)),
-        Change::FlushDatabase { database } => {
+        Mutation::Delete { database, key } => text.push_str(&named("delete", database, key)),
+        Mutation::FlushDatabase { database } => {
             let _ = write!(text, "flush {database}");
         }
-        Change::FlushAll => text.push_str("flush all"),
+        Mutation::FlushAll => text.push_str("flush all"),
     }
 }
 
-fn add_ttl(deadline: Option<Deadline>, now: NodeTime, text: &mut String) {
-    let _ = match deadline {
+fn add_ttl(deadline: Deadline, now: NodeTime, text: &mut String) {
+    let _ = match deadline.unless_never() {
         None => write!(text, " no ttl"),
         Some(deadline) => {
             let ttl_ms = deadline.left_ms(now);
@@ -229,42 +229,42 @@ fn frame_value(frame: &Dumped<'_>) -> Json {
             });
             value["record"] = Json::Object(pairs.collect::<Map<_, _>>());
         }
-        Body::Changes(changes) => {
+        Body::Mutations(changes) => {
             value["changes"] = changes.iter().map(change_value).collect();
         }
     }
     value
 }
 
-fn change_value(change: &Change<'_>) -> Json {
+fn change_value(change: &Mutation<'_>) -> Json {
     let bytes = |bytes: &[u8], bytes_max| json!(escaped(bytes, bytes_max));
     let key_of = |key: &[u8]| bytes(key, KEY_BYTES);
     match change {
-        Change::Replace {
+        Mutation::Replace {
             database,
             key,
             value,
             deadline,
         } => {
-            let deadline_ns = deadline.map(|deadline| deadline.as_nanos());
+            let deadline_ns = deadline.unless_never().map(Deadline::as_nanos);
             let (kind, excerpt, size) = match value {
-                Value::String(string) => ("string", bytes(string, VALUE_BYTES), string.len()),
-                Value::Hash(fields) => ("hash", Json::Null, fields.len()),
+                NewValue::String(string) => ("string", bytes(string, VALUE_BYTES), string.len()),
+                NewValue::Hash(fields) => ("hash", Json::Null, fields.len()),
             };
             json!({
                 "change": "replace", "database": database, "key": key_of(key), "type": kind,
                 "value": excerpt, "size": size, "deadline_ns": deadline_ns,
             })
         }
-        Change::SetDeadline {
+        Mutation::SetDeadline {
             database,
             key,
             deadline,
         } => json!({
             "change": "deadline", "database": database, "key": key_of(key),
-            "deadline_ns": deadline.map(|deadline| deadline.as_nanos()),
+            "deadline_ns": deadline.unless_never().map(Deadline::as_nanos),
         }),
-        Change::HashSet {
+        Mutation::HashSet {
             database,
             key,
             field,
@@ -273,18 +273,18 @@ fn change_value(change: &Change<'_>) -> Json {
             "change": "hash-set", "database": database, "key": key_of(key), "field": key_of(field),
             "value": bytes(value, VALUE_BYTES), "size": value.len(),
         }),
-        Change::HashDelete {
+        Mutation::HashDelete {
             database,
             key,
             field,
         } => json!({
             "change": "hash-delete", "database": database, "key": key_of(key), "field": key_of(field),
         }),
-        Change::Delete { database, key } => {
+        Mutation::Delete { database, key } => {
             json!({ "change": "delete", "database": database, "key": key_of(key) })
         }
-        Change::FlushDatabase { database } => json!({ "change": "flush", "database": database }),
-        Change::FlushAll => json!({ "change": "flush-all" }),
+        Mutation::FlushDatabase { database } => json!({ "change": "flush", "database": database }),
+        Mutation::FlushAll => json!({ "change": "flush-all" }),
     }
 }
 

@@ -11,8 +11,7 @@ use quorlock_client::{ClientInstant, Clock, Guard, Loss, SystemClock};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::time::timeout;
 
-use super::ending::Ending;
-use super::job::{Change, Job};
+use super::job::{Change, Ending, Job};
 use super::terminal::Terminal;
 use crate::output::remark;
 use crate::signals::Signals;

@@ -5,14 +5,15 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::process::ExitCode;
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
 };
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-use super::ending::Ending;
 use super::program::Program;
+use crate::exit_code::{FAILED, SIGNAL_BASE};
 use crate::launch::{self, Bond};
 
 /// A command that was started and not yet reaped.
@@ -30,6 +31,32 @@ pub(super) enum Change {
     Ended,
     /// This signal has stopped it.
     Stopped(i32),
+}
+
+/// The end of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl Ending {
+    /// The code as a shell would show it.
+    pub(super) fn exit_code(self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            // A process can only exit with the low eight bits of its code.
+            Self::Code(code) => code.to_le_bytes()[0],
+            Self::Signal(signal) => u8::try_from(signal)
+                .expect("a wait status has seven bits for it")
+                .saturating_add(SIGNAL_BASE),
+        }
+    }
 }
 
 impl Job {
@@ -102,7 +129,7 @@ impl Job {
                     return Ok(match (status.exit_status(), status.terminating_signal()) {
                         (Some(code), _) => Ending::Code(code),
                         (None, Some(signal)) => Ending::Signal(signal),
-                        (None, None) => Ending::Code(i32::from(crate::exit_code::FAILED)),
+                        (None, None) => Ending::Code(i32::from(FAILED)),
                     });
                 }
             }
@@ -123,5 +150,19 @@ impl Drop for Job {
         if !self.is_reaped {
             let _runs_as_somebody_else = self.signal(Signal::KILL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        assert_eq!(Ending::Code(0).code(), 0);
+        assert_eq!(Ending::Code(255).code(), 255);
+        assert_eq!(Ending::Signal(15).code(), 143);
+        assert_eq!(Ending::Signal(9).code(), 137);
+        assert_eq!(Ending::Signal(200).code(), 255);
     }
 }

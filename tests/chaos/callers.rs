@@ -10,9 +10,11 @@ use quorlock_tests::history::{Event, History, observed_now};
 use quorlock_tests::node_process::NodeProcess;
 use quorlock_tests::waiting::eventually;
 
+use crate::delay::{is_refused, serve};
+
 const CALLERS: u64 = 20;
 const LOCKS: u64 = 50;
-const TTL: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_secs(5);
 const HOLD: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -47,11 +49,16 @@ async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
         nodes[number].start_again();
     }
     // While the callers go on, the killed nodes sit out their delay.
-    // Both at once: while one is watched, the other's delay goes by.
-    tokio::join!(
-        sits_out_its_delay(&nodes[1], killed),
-        sits_out_its_delay(&nodes[3], killed)
-    );
+    let restarted = [&nodes[1], &nodes[3]];
+    for node in restarted {
+        assert!(is_refused(node), "it served after an unclean stop");
+    }
+    for waited in serve(restarted, killed) {
+        assert!(
+            waited >= TTL,
+            "it served {waited:?} after its end; a lock may live {TTL:?}"
+        );
+    }
     await_locks(&run, 50);
     run.is_over.store(true, Ordering::Relaxed);
 
@@ -130,34 +137,4 @@ async fn call(run: Arc<Run>, urls: Vec<String>, caller: u64) -> Vec<String> {
     }
     redlock.settle().await;
     problems
-}
-
-/// The node refuses to touch keys from its start until every lock it may have forgotten has
-/// expired, and says so; then it serves.
-async fn sits_out_its_delay(node: &NodeProcess, killed: Duration) {
-    let set = ["SET", "chaos:probe", "token", "NX", "PX", "1000"];
-    let mut refusals = 0;
-    loop {
-        let reply = node.ask(&set).expect("a node in its delay answers");
-        if reply == "+OK" {
-            break;
-        }
-        assert!(
-            reply.starts_with("-RESTARTDELAY "),
-            "the answer was {reply:?}"
-        );
-        refusals += 1;
-        let waited = observed_now().saturating_sub(killed);
-        assert!(waited < TTL * 3, "the delay does not end: {reply}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let waited = observed_now().saturating_sub(killed);
-    assert!(
-        refusals > 0,
-        "the node served at once after an unclean stop"
-    );
-    assert!(
-        waited >= TTL,
-        "it served {waited:?} after its end; a lock may live {TTL:?}"
-    );
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::check::Bench;
+use crate::check_directory::{CheckDirectory, Image};
 use crate::phase::{PHASE_MAX, listening};
-use crate::place::{Image, Place};
 use crate::segment;
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Launch, Mode};
@@ -29,7 +29,7 @@ pub(crate) const KINDS: [(Mode, Last); 3] = [
 
 /// A node's directory with two segments in use.
 pub(crate) struct Aged {
-    pub(crate) place: Place,
+    pub(crate) directory: CheckDirectory,
     pub(crate) launch: Launch,
     pub(crate) streams: Vec<Stream>,
     pub(crate) image: Image,
@@ -43,18 +43,18 @@ pub(crate) struct Aged {
 
 impl Aged {
     pub(crate) fn make(bench: &Bench, mode: Mode, last: Last) -> io::Result<Self> {
-        let place = Place::new(&bench.scratch)?;
+        let directory = CheckDirectory::new(&bench.scratch)?;
         let launch = Launch::new(bench.program.clone(), mode);
         let mut streams = streams(21, SMALL);
         for is_last in [false, true] {
             streams.iter_mut().for_each(Stream::begin_run);
-            let mut node = launch.start(&place)?;
+            let mut node = launch.start(&directory)?;
             let address = listening(&mut node)?;
             let came = Traffic::open(address, &streams)?.run(&mut streams, 5, 3);
             if !came.is_fine() {
                 return Err(io::Error::other(format!("preparing failed: {came:?}")));
             }
-            becomes_so(PHASE_MAX, || place.is_prepared());
+            becomes_so(PHASE_MAX, || directory.is_prepared());
             if is_last && last == Last::Killed {
                 node.kill();
             } else {
@@ -62,15 +62,15 @@ impl Aged {
                 node.end(PHASE_MAX);
             }
         }
-        let newest = segment::newest(&place)?;
+        let newest = segment::newest(&directory)?;
         let frames = segment::frames(&newest)?;
         let serving = frames.iter().find(|frame| frame.kind == segment::SERVING);
         Ok(Self {
             end: segment::end_of_frames(&newest)?,
             serves_from: serving.map_or(0, |frame| frame.end),
             newest,
-            image: place.take_image("image")?,
-            place,
+            image: directory.take_image("image")?,
+            directory,
             launch,
             streams,
             last,

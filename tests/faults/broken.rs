@@ -25,7 +25,7 @@ pub(crate) fn checks() -> Vec<Check> {
         ("clean-stop-that-was-a-kill", not_clean),
         ("write-that-never-happened", imagined),
         ("ttl-cut-short", shortened),
-        ("key-nobody-wrote", stranger),
+        ("key-nobody-wrote", other_user),
         ("delay-too-short", delay_too_short),
     ];
     let checks = broken.map(|(name, action)| {
@@ -55,7 +55,7 @@ const KILLED: Rule = Rule {
 };
 
 fn verdict(aged: &Aged, rule: Rule) -> Finding {
-    examine(&aged.launch, &aged.place, &aged.streams, rule)
+    examine(&aged.launch, &aged.directory, &aged.streams, rule)
 }
 
 /// Somebody zeroes the end of the log between crash and restart.
@@ -114,10 +114,10 @@ fn shortened(bench: &Bench) -> io::Result<(Finding, &'static str)> {
 }
 
 /// Somebody writes a key that no stream knows of.
-fn stranger(bench: &Bench) -> io::Result<(Finding, &'static str)> {
+fn other_user(bench: &Bench) -> io::Result<(Finding, &'static str)> {
     let aged = Aged::make(bench, Mode::Everysec, Last::Stopped)?;
-    let mut node = aged.launch.start(&aged.place)?;
-    Connection::open(listening(&mut node)?)?.ask(&["SET", "x:stranger", "1"])?;
+    let mut node = aged.launch.start(&aged.directory)?;
+    Connection::open(listening(&mut node)?)?.ask(&["SET", "x:other_user", "1"])?;
     node.kill();
     Ok((verdict(&aged, KILLED), "nobody wrote it"))
 }

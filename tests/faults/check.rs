@@ -34,16 +34,16 @@ pub(crate) enum Need {
     Root,
 }
 
-type Action = Box<dyn Fn(&Bench, &mut Record) -> io::Result<()> + Send + Sync>;
+type Procedure = Box<dyn Fn(&Bench, &mut Record) -> io::Result<()> + Send + Sync>;
 
-/// One check. Its runs differ in a number, the place of the fault.
+/// One check. Its runs differ in a number, where the fault is.
 pub(crate) struct Check {
     /// Unique, with slashes: what `--only` takes.
     pub(crate) name: String,
     /// Checks of one kind make one row of the report.
     pub(crate) kind: &'static str,
     pub(crate) need: Need,
-    action: Action,
+    procedure: Procedure,
 }
 
 impl Check {
@@ -51,13 +51,13 @@ impl Check {
         kind: &'static str,
         name: impl Into<String>,
         need: Need,
-        action: impl Fn(&Bench, &mut Record) -> io::Result<()> + Send + Sync + 'static,
+        procedure: impl Fn(&Bench, &mut Record) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
             kind,
             need,
-            action: Box::new(action),
+            procedure: Box::new(procedure),
         }
     }
 
@@ -197,7 +197,7 @@ fn run_one(
         only,
         ..Record::default()
     };
-    if let Err(error) = (check.action)(bench, &mut record) {
+    if let Err(error) = (check.procedure)(bench, &mut record) {
         let text = format!("the check could not be carried out: {error}");
         record.failures.push((None, text));
     }

@@ -1,6 +1,6 @@
 //! Damaged files, and the real node started on them: flipped, cut, zeroed, overwritten, removed.
 //!
-//! Only places are sampled here; every byte is swept in `sweep`, without a process for each.
+//! Only some offsets are sampled here; every byte is swept in `sweep`, without a process for each.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,7 +25,9 @@ pub(crate) fn checks() -> Vec<Check> {
                 KIND,
                 name,
                 Need::Nothing,
-                move |bench, record| at_many_places(bench, record, (mode, last), (forgets, damage)),
+                move |bench, record| {
+                    at_many_offsets(bench, record, (mode, last), (forgets, damage))
+                },
             ));
         };
         add("flip", false, flip);
@@ -53,7 +55,7 @@ pub(crate) fn checks() -> Vec<Check> {
 /// What is removed or replaced, and whether the node must refuse; else it must wait.
 const REMOVALS: &[(&str, bool, Damage)] = &[
     ("first-segment-removed", true, |aged, _| {
-        fs::remove_file(&aged.place.segments()?[0].0)
+        fs::remove_file(&aged.directory.segments()?[0].0)
     }),
     ("newest-segment-removed", true, |aged, _| {
         fs::remove_file(&aged.newest)
@@ -62,13 +64,13 @@ const REMOVALS: &[(&str, bool, Damage)] = &[
         File::create(&aged.newest).map(drop)
     }),
     ("all-segments-removed", false, |aged, _| {
-        for (path, _) in aged.place.segments()? {
+        for (path, _) in aged.directory.segments()? {
             fs::remove_file(path)?;
         }
         Ok(())
     }),
     ("identity-overwritten", true, |aged, _| {
-        fs::write(aged.place.data().join("node.id"), "somebody\n")
+        fs::write(aged.directory.data().join("node.id"), "somebody\n")
     }),
     ("segment-is-a-directory", true, |aged, _| {
         fs::remove_file(&aged.newest)?;
@@ -82,7 +84,7 @@ const REMOVALS: &[(&str, bool, Damage)] = &[
     }),
 ];
 
-fn at_many_places(
+fn at_many_offsets(
     bench: &Bench,
     record: &mut Record,
     (mode, last): (Mode, Last),
@@ -90,19 +92,19 @@ fn at_many_places(
 ) -> io::Result<()> {
     let aged = Aged::make(bench, mode, last)?;
     let step = if bench.is_thorough { 1 } else { 331 };
-    let mut places: Vec<u64> = (FRAMES_BEGIN..aged.end).step_by(step).collect();
+    let mut offsets: Vec<u64> = (FRAMES_BEGIN..aged.end).step_by(step).collect();
     // Two in the header's block, the last byte of the last frame, and two behind it.
-    places.extend([20, 700, aged.end - 1, aged.end, aged.end + 5_000]);
+    offsets.extend([20, 700, aged.end - 1, aged.end, aged.end + 5_000]);
     // Where zeros begin before that, there is no trace of the last start: an earlier state.
-    places.retain(|at| !forgets || *at >= aged.serves_from);
+    offsets.retain(|at| !forgets || *at >= aged.serves_from);
     let mut counts = [0_u64; 3];
-    for at in places {
+    for at in offsets {
         if !record.wants(at) {
             continue;
         }
-        aged.place.restore(&aged.image)?;
+        aged.directory.restore(&aged.image)?;
         damage(&aged, at)?;
-        let finding = examine(&aged.launch, &aged.place, &aged.streams, rule(&aged));
+        let finding = examine(&aged.launch, &aged.directory, &aged.streams, rule(&aged));
         let which = match finding.after {
             Some(After::Refused) => 0,
             Some(After::Waits) => 1,
@@ -126,7 +128,7 @@ fn removed(
 ) -> io::Result<()> {
     let aged = Aged::make(bench, Mode::Everysec, Last::Stopped)?;
     damage(&aged, 0)?;
-    let mut finding = examine(&aged.launch, &aged.place, &aged.streams, rule(&aged));
+    let mut finding = examine(&aged.launch, &aged.directory, &aged.streams, rule(&aged));
     let expected = if needs_refusal {
         After::Refused
     } else {
@@ -174,7 +176,7 @@ fn garbage(aged: &Aged, at: u64) -> io::Result<()> {
 
 /// The frames of the first segment, which belong to another salt.
 fn remnant(aged: &Aged, at: u64) -> io::Result<()> {
-    let old = fs::read(&aged.place.segments()?[0].0)?;
+    let old = fs::read(&aged.directory.segments()?[0].0)?;
     writable(aged)?.write_all_at(&old[4_096..8_192], at)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quorlock_tests::history::observed_now;
 
-use crate::place::Place;
+use crate::check_directory::CheckDirectory;
 use crate::resp::{Connection, Reply};
 use crate::state::Sight;
 use crate::stream::Stream;
@@ -88,13 +88,18 @@ impl Finding {
     }
 }
 
-/// Starts the node in `place` again, without faults, and judges what it says and holds.
-pub(crate) fn examine(launch: &Launch, place: &Place, streams: &[Stream], rule: Rule) -> Finding {
+/// Starts the node in `directory` again, without faults, and judges what it says and holds.
+pub(crate) fn examine(
+    launch: &Launch,
+    directory: &CheckDirectory,
+    streams: &[Stream],
+    rule: Rule,
+) -> Finding {
     let mut finding = Finding {
         acknowledged: streams.iter().map(Stream::acknowledged).sum(),
         ..Finding::default()
     };
-    if let Err(error) = judge(launch, place, streams, rule, &mut finding) {
+    if let Err(error) = judge(launch, directory, streams, rule, &mut finding) {
         finding.flaw(format!("the restarted node went away: {error}"));
     }
     finding
@@ -102,12 +107,12 @@ pub(crate) fn examine(launch: &Launch, place: &Place, streams: &[Stream], rule: 
 
 fn judge(
     launch: &Launch,
-    place: &Place,
+    directory: &CheckDirectory,
     streams: &[Stream],
     rule: Rule,
     finding: &mut Finding,
 ) -> io::Result<()> {
-    let mut node = launch.start(place)?;
+    let mut node = launch.start(directory)?;
     let address = match node.listening() {
         Ok(address) => address,
         Err(ended) => {
@@ -125,7 +130,7 @@ fn judge(
         }
         node.kill();
         finding.heard(&node);
-        let (sight, open) = look_inside(launch, place)?;
+        let (sight, open) = look_inside(launch, directory)?;
         finding.heard(&open);
         sight
     } else {
@@ -246,9 +251,9 @@ fn check_refusal(connection: &mut Connection, finding: &mut Finding) -> io::Resu
 const A_WHILE: Duration = Duration::from_secs(2);
 
 /// Starts the node without its delay, for experiments only, and reads all keys.
-fn look_inside(launch: &Launch, place: &Place) -> io::Result<(Sight, Subject)> {
+fn look_inside(launch: &Launch, directory: &CheckDirectory) -> io::Result<(Sight, Subject)> {
     let open = launch.clone().with(&["--restart-delay", "off"]);
-    let mut node = open.start(place)?;
+    let mut node = open.start(directory)?;
     let address = node
         .listening()
         .map_err(|ended| io::Error::other(format!("{ended:?}:\n    {}", node.last_words())))?;
@@ -259,8 +264,8 @@ fn look_inside(launch: &Launch, place: &Place) -> io::Result<(Sight, Subject)> {
 
 fn compare(streams: &[Stream], sight: &Sight, rule: Rule, finding: &mut Finding) {
     let prefixes: Vec<&str> = streams.iter().map(Stream::prefix).collect();
-    for stranger in sight.strangers(&prefixes) {
-        finding.flaw(format!("{stranger} is there, and nobody wrote it"));
+    for other_user in sight.strangers(&prefixes) {
+        finding.flaw(format!("{other_user} is there, and nobody wrote it"));
     }
     let waits = finding.after == Some(After::Waits);
     for stream in streams {

@@ -283,7 +283,7 @@ fn fail_once(
     // A stop whose last sync failed has its SHUTDOWN in the page cache, where the next start of the
     // same boot reads it back, checked and complete. So that may be called clean.
     let rule = stage.rule(&played);
-    let mut finding = examine(&stage.launch, &stage.place, &played.streams, rule);
+    let mut finding = examine(&stage.launch, &stage.directory, &played.streams, rule);
     match (outcome, played.ended) {
         (Outcome::Stops, Some(Ended::Exited(1))) => {}
         (Outcome::Stops, ended) => {
@@ -309,7 +309,7 @@ fn while_starting(mode: Mode, phase: Phase, call: &'static str, error: &'static 
         loop {
             let mut injection = Injection::new(call, &format!("error={error}"), nth);
             if call == "mmap" {
-                injection = injection.about(stage.place.first_segment());
+                injection = injection.about(stage.directory.first_segment());
             }
             let is_met = start_once(&stage, &injection, nth, record)?;
             if !is_met || record.only.is_some() {
@@ -333,13 +333,13 @@ fn start_once(
         ..stage.rule_for(&streams)
     };
     let launch = stage.launch.clone().injecting(injection.clone());
-    let mut node = launch.start(&stage.place)?;
+    let mut node = launch.start(&stage.directory)?;
     let mut finding = crate::examine::Finding::default();
     match node.listening() {
         Ok(address) => {
             let looked = examine_running(address, &streams, rule, &mut finding);
             becomes_so(PHASE_MAX, || {
-                stage.place.is_prepared() || node.has_ended() || stage.was_injected()
+                stage.directory.is_prepared() || node.has_ended() || stage.was_injected()
             });
             // The log thread may have failed by now.
             let has_stopped = looked.is_err() && node.end(PHASE_MAX) == Some(Ended::Exited(1));
@@ -361,7 +361,7 @@ fn start_once(
         may_give_time_back: node.said().contains("counts as one after a reboot"),
         ..rule
     };
-    let mut after = examine(&stage.launch, &stage.place, &streams, rule);
+    let mut after = examine(&stage.launch, &stage.directory, &streams, rule);
     after.join(finding);
     record.add(Some(nth), &after);
     Ok(true)

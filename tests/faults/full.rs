@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::check::{Bench, Check, Need, Record};
+use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
 use crate::phase::{LOG_THREAD, PHASE_MAX, listening};
-use crate::place::Place;
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
@@ -39,9 +39,9 @@ pub(crate) fn checks() -> Vec<Check> {
 
 /// Every attempt to make a segment fails with ENOSPC, until strace is taken away.
 fn injected(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
-    let mut filled = Filled::start(bench, Place::new(&bench.scratch)?, mode)?;
+    let mut filled = Filled::start(bench, CheckDirectory::new(&bench.scratch)?, mode)?;
     let injection = Injection::new("pwrite64", "error=ENOSPC", "1+");
-    let trace = filled.place.file("attach.trace");
+    let trace = filled.directory.file("attach.trace");
     let attached = Attached::to(filled.node.id(), Some(LOG_THREAD), &injection, &trace)?;
     filled.fill()?;
     drop(attached);
@@ -52,10 +52,10 @@ fn injected(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
 
 /// A real file system that is really full, until a file is removed.
 fn tmpfs(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
-    let place = Place::new(&bench.scratch)?;
-    let mount = Mount::on(&place, "size=80m")?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
+    let mount = Mount::on(&directory, "size=80m")?;
     let ballast = mount.fill(60)?;
-    let mut filled = Filled::start(bench, place, mode)?;
+    let mut filled = Filled::start(bench, directory, mode)?;
     filled.fill()?;
     fs::remove_file(ballast)?;
     filled.resume()?;
@@ -65,10 +65,10 @@ fn tmpfs(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
 
 /// A file system with room but without inodes.
 fn inodes(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
-    let place = Place::new(&bench.scratch)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
     // The directory itself, the lock, the identity, two segments.
-    let mount = Mount::on(&place, "size=80m,nr_inodes=5")?;
-    let mut filled = Filled::start(bench, place, mode)?;
+    let mount = Mount::on(&directory, "size=80m,nr_inodes=5")?;
+    let mut filled = Filled::start(bench, directory, mode)?;
     filled.fill()?;
     mount.remount("nr_inodes=1000")?;
     filled.resume()?;
@@ -81,14 +81,14 @@ fn inodes(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
 fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let launch = Launch::new(bench.program.clone(), Mode::Everysec);
     let mut finding = Finding::default();
-    let place = Place::new(&bench.scratch)?;
-    let tiny = Mount::on(&place, "size=64k")?;
-    refuses_for_space(&launch, &place, &mut finding)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
+    let tiny = Mount::on(&directory, "size=64k")?;
+    refuses_for_space(&launch, &directory, &mut finding)?;
     drop(tiny);
-    let place = Place::new(&bench.scratch)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
     // One segment fits, and neither one ahead nor the first one of another start.
-    let mount = Mount::on(&place, "size=1200k")?;
-    let mut node = launch.start(&place)?;
+    let mount = Mount::on(&directory, "size=1200k")?;
+    let mut node = launch.start(&directory)?;
     let mut streams = streams(31, SMALL);
     let came = Traffic::open(listening(&mut node)?, &streams)?.run(&mut streams, 6, 3);
     if !came.is_fine() {
@@ -96,20 +96,24 @@ fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     }
     node.kill();
     finding.heard(&node);
-    refuses_for_space(&launch, &place, &mut finding)?;
+    refuses_for_space(&launch, &directory, &mut finding)?;
     mount.remount("size=40m")?;
     let rule = Rule {
         needs_delay: true,
         ..Rule::default()
     };
-    let mut after = examine(&launch, &place, &streams, rule);
+    let mut after = examine(&launch, &directory, &streams, rule);
     after.join(finding);
     record.add(None, &after);
     Ok(())
 }
 
-fn refuses_for_space(launch: &Launch, place: &Place, finding: &mut Finding) -> io::Result<()> {
-    let mut node = launch.start(place)?;
+fn refuses_for_space(
+    launch: &Launch,
+    directory: &CheckDirectory,
+    finding: &mut Finding,
+) -> io::Result<()> {
+    let mut node = launch.start(directory)?;
     let outcome = node.listening();
     let says_so = node.said().contains("free some space");
     if outcome != Err(Ended::Exited(1)) || !says_so {
@@ -124,7 +128,7 @@ fn refuses_for_space(launch: &Launch, place: &Place, finding: &mut Finding) -> i
 
 /// A node whose disk fills up.
 struct Filled {
-    place: Place,
+    directory: CheckDirectory,
     launch: Launch,
     node: Subject,
     address: SocketAddr,
@@ -133,15 +137,15 @@ struct Filled {
 }
 
 impl Filled {
-    fn start(bench: &Bench, place: Place, mode: Mode) -> io::Result<Self> {
+    fn start(bench: &Bench, directory: CheckDirectory, mode: Mode) -> io::Result<Self> {
         let launch = Launch::new(bench.program.clone(), mode);
-        let mut node = launch.start(&place)?;
+        let mut node = launch.start(&directory)?;
         let address = listening(&mut node)?;
-        becomes_so(PHASE_MAX, || place.is_prepared());
+        becomes_so(PHASE_MAX, || directory.is_prepared());
         let mut connection = Connection::open(address)?;
         connection.ask(&["SET", "r:held", "me", "PX", "3000000"])?;
         Ok(Self {
-            place,
+            directory,
             launch,
             node,
             address,
@@ -214,7 +218,8 @@ impl Filled {
             needs_delay: self.launch.mode != Mode::Always,
             ..Rule::default()
         };
-        let mut after = examine(&self.launch, &self.place, &self.streams, rule).tolerating("r:");
+        let mut after =
+            examine(&self.launch, &self.directory, &self.streams, rule).tolerating("r:");
         after.join(self.finding);
         after
     }

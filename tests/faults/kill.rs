@@ -157,7 +157,7 @@ fn kill_at_each(
             return Ok(());
         }
         let rule = stage.rule(&played);
-        let mut finding = examine(&stage.launch, &stage.place, &played.streams, rule);
+        let mut finding = examine(&stage.launch, &stage.directory, &played.streams, rule);
         finding.join(played.finding);
         record.add(Some(nth), &finding);
         if record.only.is_some() {

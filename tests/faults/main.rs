@@ -9,6 +9,7 @@
 mod aged;
 mod broken;
 mod check;
+mod check_directory;
 mod damage;
 mod examine;
 mod failing;
@@ -19,8 +20,6 @@ mod op;
 mod options;
 mod pairs;
 mod phase;
-mod place;
-mod places;
 mod report;
 mod resp;
 mod segment;
@@ -32,6 +31,7 @@ mod subject;
 mod sweep;
 mod torn;
 mod traffic;
+mod unusable;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn all_checks(is_thorough: bool) -> Vec<Check> {
     checks.extend(failing::checks(is_thorough));
     checks.extend(torn::checks());
     checks.extend(full::checks());
-    checks.extend(places::checks());
+    checks.extend(unusable::checks());
     checks.extend(pairs::checks());
     checks.extend(damage::checks());
     checks.extend(sweep::checks());

@@ -5,17 +5,17 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::check_directory::CheckDirectory;
 
-/// A tmpfs on a place's data directory, unmounted when dropped.
+/// A tmpfs on a check's data directory, unmounted when dropped.
 pub(crate) struct Mount {
     folder: PathBuf,
 }
 
 impl Mount {
     /// Mounts it with options such as `size=40m`.
-    pub(crate) fn on(place: &Place, options: &str) -> io::Result<Self> {
-        let folder = place.data();
+    pub(crate) fn on(directory: &CheckDirectory, options: &str) -> io::Result<Self> {
+        let folder = directory.data();
         fs::create_dir_all(&folder)?;
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", options, "tmpfs"]);

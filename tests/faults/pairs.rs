@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 
 use crate::check::{Bench, Check, Need, Record};
+use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::phase::listening;
-use crate::place::Place;
 use crate::stream::SMALL;
 use crate::subject::{Ended, Launch, Mode};
 use crate::traffic::{Traffic, streams};
@@ -22,16 +22,16 @@ pub(crate) fn checks() -> Vec<Check> {
 
 /// The second process refuses; the first does not notice, and loses nothing.
 fn one_directory(bench: &Bench, record: &mut Record) -> io::Result<()> {
-    let place = Place::new(&bench.scratch)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
     let launch = Launch::new(bench.program.clone(), Mode::Everysec);
     let mut finding = Finding::default();
-    let mut first = launch.start(&place)?;
+    let mut first = launch.start(&directory)?;
     let address = listening(&mut first)?;
     let mut streams = streams(5, SMALL);
     let mut traffic = Traffic::open(address, &streams)?;
     let mut came = traffic.run(&mut streams, 5, 3);
     for _ in 0..5 {
-        let mut second = launch.start(&place)?;
+        let mut second = launch.start(&directory)?;
         let outcome = second.listening();
         if outcome != Err(Ended::Exited(1)) {
             finding.flaw(format!(
@@ -55,7 +55,7 @@ fn one_directory(bench: &Bench, record: &mut Record) -> io::Result<()> {
         needs_delay: true,
         ..Rule::default()
     };
-    let mut after = examine(&launch, &place, &streams, rule);
+    let mut after = examine(&launch, &directory, &streams, rule);
     after.join(finding);
     record.add(None, &after);
     Ok(())
@@ -63,10 +63,13 @@ fn one_directory(bench: &Bench, record: &mut Record) -> io::Result<()> {
 
 /// The port is bound before anything is written: the second process leaves no trace.
 fn one_port(bench: &Bench, record: &mut Record) -> io::Result<()> {
-    let (place, other) = (Place::new(&bench.scratch)?, Place::new(&bench.scratch)?);
+    let (directory, other) = (
+        CheckDirectory::new(&bench.scratch)?,
+        CheckDirectory::new(&bench.scratch)?,
+    );
     let launch = Launch::new(bench.program.clone(), Mode::Everysec);
     let mut finding = Finding::default();
-    let mut first = launch.start(&place)?;
+    let mut first = launch.start(&directory)?;
     let port = listening(&mut first)?.port().to_string();
     let mut second = launch.clone().with(&["--port", &port]).start(&other)?;
     let outcome = second.listening();

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::check::Bench;
+use crate::check_directory::{CheckDirectory, Image};
 use crate::examine::{Finding, Rule};
-use crate::place::{Image, Place};
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
@@ -64,7 +64,7 @@ impl Phase {
 /// A phase, made ready to be run again and again.
 pub(crate) struct Stage {
     pub(crate) phase: Phase,
-    pub(crate) place: Place,
+    pub(crate) directory: CheckDirectory,
     pub(crate) launch: Launch,
     image: Option<Image>,
     base: Vec<Stream>,
@@ -88,7 +88,7 @@ impl Stage {
         }
         let mut stage = Self {
             phase,
-            place: Place::new(&bench.scratch)?,
+            directory: CheckDirectory::new(&bench.scratch)?,
             launch,
             image: None,
             base: streams(seed, SMALL),
@@ -123,12 +123,12 @@ impl Stage {
     /// Puts the data back as it was before the phase; returns what it holds.
     pub(crate) fn reset(&self) -> io::Result<Vec<Stream>> {
         match &self.image {
-            Some(image) => self.place.restore(image)?,
-            None => self.place.empty()?,
+            Some(image) => self.directory.restore(image)?,
+            None => self.directory.empty()?,
         }
         for trace in [START_TRACE, ATTACH_TRACE] {
             // There is none before the first run.
-            let _ = fs::remove_file(self.place.file(trace));
+            let _ = fs::remove_file(self.directory.file(trace));
         }
         Ok(self.base.clone())
     }
@@ -136,7 +136,7 @@ impl Stage {
     /// Whether the fault was met in the last run. Deaths are not marked by strace.
     pub(crate) fn was_injected(&self) -> bool {
         [START_TRACE, ATTACH_TRACE].iter().any(|trace| {
-            let text = fs::read_to_string(self.place.file(trace)).unwrap_or_default();
+            let text = fs::read_to_string(self.directory.file(trace)).unwrap_or_default();
             text.contains("(INJECTED)") || text.contains("(DELAYED)")
         })
     }
@@ -164,7 +164,7 @@ impl Stage {
 
     /// Gives the node some data, and keeps an image of it.
     fn prepare(&mut self) -> io::Result<()> {
-        let mut node = self.launch.start(&self.place)?;
+        let mut node = self.launch.start(&self.directory)?;
         let address = listening(&mut node)?;
         let mut traffic = Traffic::open(address, &self.base)?;
         let mut came = traffic.run(&mut self.base, 6, 3);
@@ -177,7 +177,7 @@ impl Stage {
         if !came.is_fine() {
             return Err(io::Error::other(format!("preparing failed: {came:?}")));
         }
-        becomes_so(PHASE_MAX, || self.place.is_prepared());
+        becomes_so(PHASE_MAX, || self.directory.is_prepared());
         if self.base_is_killed() {
             node.kill();
         } else {
@@ -185,7 +185,7 @@ impl Stage {
             node.end(PHASE_MAX);
             self.base.iter_mut().for_each(Stream::begin_run);
         }
-        self.image = Some(self.place.take_image("image")?);
+        self.image = Some(self.directory.take_image("image")?);
         Ok(())
     }
 
@@ -200,9 +200,11 @@ impl Stage {
 
     fn play_start(&self, injection: &Injection, played: &mut Played) -> io::Result<()> {
         let launch = self.launch.clone().injecting(injection.clone());
-        let mut node = launch.start(&self.place)?;
+        let mut node = launch.start(&self.directory)?;
         if node.listening().is_ok() {
-            becomes_so(PHASE_MAX, || self.place.is_prepared() || node.has_ended());
+            becomes_so(PHASE_MAX, || {
+                self.directory.is_prepared() || node.has_ended()
+            });
         }
         played.ended = node.has_ended().then(|| node.end(PHASE_MAX)).flatten();
         node.kill();
@@ -216,14 +218,14 @@ impl Stage {
         injection: &Injection,
         played: &mut Played,
     ) -> io::Result<()> {
-        let mut node = self.launch.start(&self.place)?;
+        let mut node = self.launch.start(&self.directory)?;
         let address = listening(&mut node)?;
-        becomes_so(PHASE_MAX, || self.place.is_prepared());
+        becomes_so(PHASE_MAX, || self.directory.is_prepared());
         if self.phase == Phase::Stop {
             write(address, 4, 3, played);
         }
-        let before = self.place.segments()?;
-        let trace = self.place.file(ATTACH_TRACE);
+        let before = self.directory.segments()?;
+        let trace = self.directory.file(ATTACH_TRACE);
         let attached = Attached::to(node.id(), thread, injection, &trace)?;
         match self.phase {
             Phase::Stop => node.terminate(),
@@ -272,8 +274,11 @@ impl Stage {
     /// Waits until the node has done on its own what the phase is about.
     fn settle(&self, node: &mut Subject, thread: Option<&str>, before: &[(PathBuf, u64)]) {
         let has_more = || {
-            let count = self.place.segments().map_or(0, |segments| segments.len());
-            count > before.len() && self.place.is_prepared()
+            let count = self
+                .directory
+                .segments()
+                .map_or(0, |segments| segments.len());
+            count > before.len() && self.directory.is_prepared()
         };
         match self.phase {
             Phase::Stop => {

@@ -6,9 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::place::Place;
+use crate::check_directory::CheckDirectory;
 
-/// A frame's place in its file.
+/// Where a frame is in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) begin: u64,
@@ -22,8 +22,8 @@ pub(crate) fn is_used(bytes: &[u8]) -> bool {
 }
 
 /// The newest segment in use.
-pub(crate) fn newest(place: &Place) -> io::Result<PathBuf> {
-    for (path, _) in place.segments()?.into_iter().rev() {
+pub(crate) fn newest(directory: &CheckDirectory) -> io::Result<PathBuf> {
+    for (path, _) in directory.segments()?.into_iter().rev() {
         if is_used(&fs::read(&path)?) {
             return Ok(path);
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use quorlock_tests::history::observed_now;
 
 use crate::check::{Bench, Check, Need, Record};
+use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::phase::{PHASE_MAX, listening};
-use crate::place::Place;
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{Shape, Stream};
@@ -38,7 +38,7 @@ pub(crate) fn checks() -> Vec<Check> {
 
 /// A node with slow syncs, and what it was asked before they became slow.
 struct Slowed {
-    place: Place,
+    directory: CheckDirectory,
     launch: Launch,
     node: Subject,
     address: SocketAddr,
@@ -48,9 +48,9 @@ struct Slowed {
 
 impl Slowed {
     fn start(bench: &Bench, mode: Mode, delay: Duration) -> io::Result<Self> {
-        let place = Place::new(&bench.scratch)?;
+        let directory = CheckDirectory::new(&bench.scratch)?;
         let launch = Launch::new(bench.program.clone(), mode);
-        let mut node = launch.start(&place)?;
+        let mut node = launch.start(&directory)?;
         let address = listening(&mut node)?;
         // Only locks whose TTL a delay covers: others wait for a sync in every mode. The longest
         // TTL is granted now, so that the promise need not rise later.
@@ -77,13 +77,13 @@ impl Slowed {
         if !came.is_fine() {
             return Err(io::Error::other(format!("preparing failed: {came:?}")));
         }
-        becomes_so(PHASE_MAX, || place.is_prepared());
+        becomes_so(PHASE_MAX, || directory.is_prepared());
         let effect = format!("delay_enter={}", delay.as_micros());
         let injection = Injection::new("fdatasync,fsync", &effect, "1+");
-        let trace = place.file("attach.trace");
+        let trace = directory.file("attach.trace");
         let attached = Attached::to(node.id(), None, &injection, &trace)?;
         Ok(Self {
-            place,
+            directory,
             launch,
             node,
             address,
@@ -124,7 +124,7 @@ fn serve(bench: &Bench, record: &mut Record, mode: Mode, delay: Duration) -> io:
     slowed.node.kill();
     finding.heard(&slowed.node);
     let Slowed {
-        place,
+        directory,
         launch,
         stream,
         ..
@@ -133,7 +133,7 @@ fn serve(bench: &Bench, record: &mut Record, mode: Mode, delay: Duration) -> io:
         needs_delay: mode != Mode::Always,
         ..Rule::default()
     };
-    finding.join(examine(launch, place, std::slice::from_ref(stream), rule).tolerating("r:"));
+    finding.join(examine(launch, directory, std::slice::from_ref(stream), rule).tolerating("r:"));
     finding.acknowledged = stream.acknowledged();
     record.add(None, &finding);
     Ok(())
@@ -158,7 +158,7 @@ fn stop(bench: &Bench, record: &mut Record, mode: Mode, delay: Duration) -> io::
     }
     finding.heard(&slowed.node);
     let Slowed {
-        place,
+        directory,
         launch,
         stream,
         ..
@@ -168,7 +168,7 @@ fn stop(bench: &Bench, record: &mut Record, mode: Mode, delay: Duration) -> io::
         may_be_clean: true,
         ..Rule::default()
     };
-    let after = examine(launch, place, std::slice::from_ref(stream), rule).tolerating("r:");
+    let after = examine(launch, directory, std::slice::from_ref(stream), rule).tolerating("r:");
     finding.acknowledged = after.acknowledged;
     finding.join(after);
     record.add(None, &finding);

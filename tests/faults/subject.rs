@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::Place;
+use crate::check_directory::CheckDirectory;
 use crate::strace::{self, Injection};
 use quorlock_tests::waiting::becomes_so;
 
@@ -84,12 +84,12 @@ impl Launch {
         self
     }
 
-    /// Starts the node in a place. It may die at any moment.
-    pub(crate) fn start(&self, place: &Place) -> io::Result<Subject> {
-        let output = place.file(&format!("out-{}", place.next_run()));
+    /// Starts the node in a directory. It may die at any moment.
+    pub(crate) fn start(&self, directory: &CheckDirectory) -> io::Result<Subject> {
+        let output = directory.file(&format!("out-{}", directory.next_run()));
         let mut command = match (&self.injection, self.wrapper.split_first()) {
             (Some(injection), _) => {
-                strace::command(&self.program, injection, &place.file(START_TRACE))
+                strace::command(&self.program, injection, &directory.file(START_TRACE))
             }
             (None, Some((first, rest))) => {
                 let mut command = Command::new(first);
@@ -112,7 +112,7 @@ impl Launch {
             .args(["--appendfsync", self.mode.name()])
             .args(&self.more)
             .arg("--dir")
-            .arg(place.data());
+            .arg(directory.data());
         let said = File::create(&output)?;
         command
             .stdin(Stdio::null())

@@ -71,7 +71,7 @@ fn sweep(
 ) -> io::Result<()> {
     let aged = Aged::make(bench, mode, last)?;
     let mut files = Vec::new();
-    for (path, _) in aged.place.segments()? {
+    for (path, _) in aged.directory.segments()? {
         let bytes = fs::read(&path)?;
         // The segment made ahead is 16 MiB of zeros: left out, since a log may lack it.
         if segment::is_used(&bytes) {
@@ -88,7 +88,7 @@ fn sweep(
     let mut counts = Counts::default();
     let mut number = 0;
     for (name, bytes) in &files {
-        for at in places(bench, bytes) {
+        for at in offsets(bench, bytes) {
             for bit in bits_of(bench, damage.bits, at) {
                 number += 1;
                 if !record.wants(number) {
@@ -106,7 +106,7 @@ fn sweep(
 }
 
 /// The header's block, all frames, and a little behind them; every so many bytes unless thorough.
-fn places(bench: &Bench, bytes: &[u8]) -> impl Iterator<Item = usize> {
+fn offsets(bench: &Bench, bytes: &[u8]) -> impl Iterator<Item = usize> {
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
     let step = if bench.is_thorough { 1 } else { 13 };
     (0..(used + 64).min(bytes.len())).step_by(step)

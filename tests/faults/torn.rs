@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::check::{Bench, Check, Need};
+use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::phase::listening;
-use crate::place::Place;
 use crate::segment;
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
@@ -52,7 +52,7 @@ fn lengths(bench: &Bench) -> Vec<u64> {
 }
 
 fn tear(bench: &Bench, mode: Mode, is_survived: bool, bytes: u64) -> io::Result<Finding> {
-    let place = Place::new(&bench.scratch)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
     let mut launch = Launch::new(bench.program.clone(), mode);
     let plain = launch.clone();
     if is_survived {
@@ -61,13 +61,13 @@ fn tear(bench: &Bench, mode: Mode, is_survived: bool, bytes: u64) -> io::Result<
             .map(str::to_owned)
             .to_vec();
     }
-    let mut node = launch.start(&place)?;
+    let mut node = launch.start(&directory)?;
     let address = listening(&mut node)?;
     let mut streams = streams(9, SMALL);
     let mut traffic = Traffic::open(address, &streams)?;
     let mut came = traffic.run(&mut streams, 6, 3);
-    quorlock_tests::waiting::becomes_so(crate::phase::PHASE_MAX, || place.is_prepared());
-    let end = segment::end_of_frames(&segment::newest(&place)?)?;
+    quorlock_tests::waiting::becomes_so(crate::phase::PHASE_MAX, || directory.is_prepared());
+    let end = segment::end_of_frames(&segment::newest(&directory)?)?;
     limit(&node, end + bytes)?;
     streams.iter_mut().for_each(|stream| {
         stream.set_shape(Shape {
@@ -97,7 +97,7 @@ fn tear(bench: &Bench, mode: Mode, is_survived: bool, bytes: u64) -> io::Result<
         needs_delay: mode != Mode::Always && acknowledged > 0,
         ..Rule::default()
     };
-    let mut after = examine(&plain, &place, &streams, rule);
+    let mut after = examine(&plain, &directory, &streams, rule);
     after.join(finding);
     Ok(after)
 }

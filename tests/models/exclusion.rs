@@ -19,7 +19,8 @@ mod scopes;
 use std::sync::Arc;
 
 use quorlock_client::Identity;
-use quorlock_client::{acquisition, holding};
+use quorlock_client::acquisition::AttemptEvent;
+use quorlock_client::holding::HoldingEvent;
 use stateright::{Model, Property};
 
 use crate::check::{Explain, Refuted};
@@ -211,14 +212,14 @@ impl Exclusion {
         match *action {
             Action::Begin(number) => self.with_client(world, number, Client::begin),
             Action::Cancel(number) => self.with_client(world, number, |client, means, out| {
-                client.handle_trying(means, acquisition::Event::Cancel, out);
+                client.handle_trying(means, AttemptEvent::Cancel, out);
             }),
             Action::Extend(number) => self.with_client(world, number, |client, means, out| {
                 client.extensions_left -= 1;
-                client.handle_holding(means, holding::Event::Extend, out);
+                client.handle_holding(means, HoldingEvent::Extend, out);
             }),
             Action::Release(number) => self.with_client(world, number, |client, means, out| {
-                client.handle_holding(means, holding::Event::Release, out);
+                client.handle_holding(means, HoldingEvent::Release, out);
             }),
             _ => {}
         }

@@ -1,10 +1,10 @@
 //! Command lines: help that teaches, and mistakes that end with 64.
 
-use crate::place::Place;
+use crate::shell::Shell;
 
 #[test]
 fn every_subcommand_explains_itself_with_an_example() {
-    let place = Place::new();
+    let shell = Shell::new();
     let all: [&[&str]; 13] = [
         &["--help"],
         &["server", "--help"],
@@ -21,15 +21,15 @@ fn every_subcommand_explains_itself_with_an_example() {
         &["release", "--help"],
     ];
     for words in all {
-        let help = place.succeed(words);
+        let help = shell.succeed(words);
         assert!(help.contains("Example"), "{words:?}:\n{help}");
     }
-    assert!(place.succeed(&["--version"]).starts_with("quorlock "));
+    assert!(shell.succeed(&["--version"]).starts_with("quorlock "));
 }
 
 #[test]
 fn mistakes_are_usage_errors() {
-    let place = Place::new();
+    let shell = Shell::new();
     let all: [&[&str]; 17] = [
         &[],
         &["nonsense"],
@@ -50,11 +50,11 @@ fn mistakes_are_usage_errors() {
         &["cluster", "kill", "0"],
     ];
     for words in all {
-        let ended = place.quorlock(words);
+        let ended = shell.quorlock(words);
         assert_eq!(ended.code, Some(64), "{words:?}\n{}", ended.stderr);
         assert!(!ended.stderr.is_empty(), "{words:?}");
     }
-    let json = place.quorlock(&["acquire", "--json"]);
+    let json = shell.quorlock(&["acquire", "--json"]);
     assert_eq!(
         (json.code, &json.json()["error"]["exit_code"]),
         (Some(64), &64.into())
@@ -63,9 +63,9 @@ fn mistakes_are_usage_errors() {
 
 #[test]
 fn a_node_listed_twice_is_refused_and_passwords_are_not_shown() {
-    let place = Place::new();
+    let shell = Shell::new();
     let twice = "redis://:hunter2@127.0.0.1:1,redis://:hunter2@127.0.0.1:1";
-    let ended = place.quorlock(&["run", "a", "--nodes", twice, "--", "true"]);
+    let ended = shell.quorlock(&["run", "a", "--nodes", twice, "--", "true"]);
     assert_eq!(ended.code, Some(64), "{}", ended.stderr);
     let unreachable = [
         "run",
@@ -76,9 +76,9 @@ fn a_node_listed_twice_is_refused_and_passwords_are_not_shown() {
         "--",
         "true",
     ];
-    let second = place.quorlock(&unreachable);
+    let second = shell.quorlock(&unreachable);
     assert_eq!(second.code, Some(69), "{}", second.stderr);
-    let broken = place.quorlock(&["run", "a", "--nodes", "foo://:hunter2@h", "--", "true"]);
+    let broken = shell.quorlock(&["run", "a", "--nodes", "foo://:hunter2@h", "--", "true"]);
     for ended in [ended, second, broken] {
         assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
     }

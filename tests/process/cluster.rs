@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::{Place, await_end, lives, pids, send};
+use crate::shell::{Shell, await_end, lives, pids, send};
 use quorlock_tests::waiting::eventually;
 
 fn identities(ready: &Value) -> Vec<(String, String)> {
@@ -16,8 +16,8 @@ fn identities(ready: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn a_stopped_cluster_resumes_with_its_nodes_and_locks() {
-    let mut place = Place::new();
-    let first = place.up(&["--nodes", "3", "--base-port", "0"]);
+    let mut shell = Shell::new();
+    let first = shell.up(&["--nodes", "3", "--base-port", "0"]);
     assert_eq!(
         (&first["version"], &first["quorum"]),
         (&1.into(), &2.into())
@@ -31,7 +31,7 @@ fn a_stopped_cluster_resumes_with_its_nodes_and_locks() {
         assert!(std::path::Path::new(node["dir"].as_str().unwrap()).is_dir());
         assert!(std::path::Path::new(node["log"].as_str().unwrap()).is_file());
     }
-    let banner = place.up_output();
+    let banner = shell.up_output();
     assert!(
         banner.contains("export QUORLOCK_NODES=redis://127.0.0.1:"),
         "{banner}"
@@ -41,45 +41,45 @@ fn a_stopped_cluster_resumes_with_its_nodes_and_locks() {
         "no escape codes without a terminal"
     );
 
-    let token = place.succeed(&["acquire", "kept", "--ttl", "1h"]);
-    let farewell = place.succeed(&["cluster", "down"]);
+    let token = shell.succeed(&["acquire", "kept", "--ttl", "1h"]);
+    let farewell = shell.succeed(&["cluster", "down"]);
     assert!(
         farewell.contains("3 of 3 nodes stopped cleanly"),
         "{farewell}"
     );
-    assert!(await_end(place.supervisor()).success());
+    assert!(await_end(shell.supervisor()).success());
     assert!(pids(&first).into_iter().all(|pid| !lives(pid)));
-    assert_eq!(place.states(), ["down", "down", "down"]);
+    assert_eq!(shell.states(), ["down", "down", "down"]);
 
-    let second = place.up(&[]);
+    let second = shell.up(&[]);
     assert_eq!(identities(&second), identities(&first));
     assert_eq!(
-        place.quorlock(&["acquire", "kept", "--no-wait"]).code,
+        shell.quorlock(&["acquire", "kept", "--no-wait"]).code,
         Some(75)
     );
-    place.succeed(&["release", "kept", token.trim()]);
-    send(place.supervisor(), Signal::INT);
-    assert!(await_end(place.supervisor()).success());
-    place.succeed(&["cluster", "clean"]);
-    assert!(!place.file(".quorlock").exists(), "nothing stays behind");
+    shell.succeed(&["release", "kept", token.trim()]);
+    send(shell.supervisor(), Signal::INT);
+    assert!(await_end(shell.supervisor()).success());
+    shell.succeed(&["cluster", "clean"]);
+    assert!(!shell.file(".quorlock").exists(), "nothing stays behind");
 }
 
 #[test]
 fn a_killed_node_stays_down_and_waits_after_its_restart() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "3", "--base-port", "0"]);
-    place.succeed(&["run", "a", "--", "true"]);
-    place.succeed(&["cluster", "kill", "3"]);
-    assert_eq!(place.states(), ["serving", "serving", "down"]);
-    assert_eq!(place.quorlock(&["cluster", "kill", "3"]).code, Some(1));
-    place.succeed(&["run", "a", "--", "true"]);
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0"]);
+    shell.succeed(&["run", "a", "--", "true"]);
+    shell.succeed(&["cluster", "kill", "3"]);
+    assert_eq!(shell.states(), ["serving", "serving", "down"]);
+    assert_eq!(shell.quorlock(&["cluster", "kill", "3"]).code, Some(1));
+    shell.succeed(&["run", "a", "--", "true"]);
 
-    let restarted = place.succeed(&["cluster", "restart", "3"]);
+    let restarted = shell.succeed(&["cluster", "restart", "3"]);
     assert!(restarted.contains("restart delay"), "{restarted}");
-    assert_eq!(place.states(), ["serving", "serving", "restart-delay"]);
-    place.succeed(&["cluster", "kill", "1"]);
-    assert_eq!(place.quorlock(&["cluster", "status"]).code, Some(69));
-    let refused = place.quorlock(&["run", "a", "--no-wait", "--", "true"]);
+    assert_eq!(shell.states(), ["serving", "serving", "restart-delay"]);
+    shell.succeed(&["cluster", "kill", "1"]);
+    assert_eq!(shell.quorlock(&["cluster", "status"]).code, Some(69));
+    let refused = shell.quorlock(&["run", "a", "--no-wait", "--", "true"]);
     assert_eq!(refused.code, Some(69), "{}", refused.stderr);
     assert!(
         refused.stderr.contains("restart delay"),
@@ -90,8 +90,8 @@ fn a_killed_node_stays_down_and_waits_after_its_restart() {
 
 #[test]
 fn with_always_a_killed_node_serves_again_at_once() {
-    let mut place = Place::new();
-    place.up(&[
+    let mut shell = Shell::new();
+    shell.up(&[
         "--nodes",
         "1",
         "--base-port",
@@ -99,37 +99,37 @@ fn with_always_a_killed_node_serves_again_at_once() {
         "--appendfsync",
         "always",
     ]);
-    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
-    place.succeed(&["cluster", "kill", "1"]);
-    let restarted = place.succeed(&["cluster", "restart", "1"]);
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    shell.succeed(&["cluster", "kill", "1"]);
+    let restarted = shell.succeed(&["cluster", "restart", "1"]);
     assert!(restarted.ends_with("it serves locks\n"), "{restarted}");
-    place.succeed(&["release", "a", token.trim()]);
+    shell.succeed(&["release", "a", token.trim()]);
 }
 
 #[test]
 fn a_clean_restart_needs_no_delay() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "1", "--base-port", "0"]);
-    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
-    place.succeed(&["cluster", "restart", "1"]);
-    eventually("the node serves", || place.states() == ["serving"]);
-    place.succeed(&["release", "a", token.trim()]);
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "1", "--base-port", "0"]);
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    shell.succeed(&["cluster", "restart", "1"]);
+    eventually("the node serves", || shell.states() == ["serving"]);
+    shell.succeed(&["release", "a", token.trim()]);
 }
 
 #[test]
 fn a_paused_node_hangs_until_it_is_resumed() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "3", "--base-port", "0"]);
-    assert_eq!(place.quorlock(&["cluster", "resume", "2"]).code, Some(1));
-    place.succeed(&["cluster", "pause", "2"]);
-    assert_eq!(place.states(), ["serving", "paused", "serving"]);
-    place.succeed(&["run", "a", "--", "true"]);
-    place.succeed(&["cluster", "resume", "2"]);
-    assert_eq!(place.states(), ["serving", "serving", "serving"]);
-    let logs = place.succeed(&["cluster", "logs"]);
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0"]);
+    assert_eq!(shell.quorlock(&["cluster", "resume", "2"]).code, Some(1));
+    shell.succeed(&["cluster", "pause", "2"]);
+    assert_eq!(shell.states(), ["serving", "paused", "serving"]);
+    shell.succeed(&["run", "a", "--", "true"]);
+    shell.succeed(&["cluster", "resume", "2"]);
+    assert_eq!(shell.states(), ["serving", "serving", "serving"]);
+    let logs = shell.succeed(&["cluster", "logs"]);
     assert!(logs.lines().any(|line| line.starts_with("[n2] ")), "{logs}");
     assert!(
-        place
+        shell
             .succeed(&["cluster", "logs", "2"])
             .contains("Ready to accept connections")
     );
@@ -137,8 +137,8 @@ fn a_paused_node_hangs_until_it_is_resumed() {
 
 #[test]
 fn nodes_do_not_outlive_a_killed_supervisor() {
-    let mut place = Place::new();
-    let first = place.up(&[
+    let mut shell = Shell::new();
+    let first = shell.up(&[
         "--nodes",
         "3",
         "--base-port",
@@ -147,21 +147,21 @@ fn nodes_do_not_outlive_a_killed_supervisor() {
         "always",
     ]);
     // A stopped process must go too, although it cannot hear anything.
-    place.succeed(&["cluster", "pause", "2"]);
-    send(place.supervisor(), Signal::KILL);
-    await_end(place.supervisor());
+    shell.succeed(&["cluster", "pause", "2"]);
+    send(shell.supervisor(), Signal::KILL);
+    await_end(shell.supervisor());
     eventually("the nodes end", || {
         pids(&first).into_iter().all(|pid| !lives(pid))
     });
-    assert_eq!(place.states(), ["down", "down", "down"]);
+    assert_eq!(shell.states(), ["down", "down", "down"]);
     // Nothing was promised that is not on disk, so there is nothing to wait for.
-    let second = place.up(&[]);
+    let second = shell.up(&[]);
     assert_eq!(identities(&second), identities(&first));
 }
 
 #[test]
 fn a_detached_cluster_lives_on_and_an_ephemeral_one_leaves_nothing() {
-    let place = Place::new();
+    let shell = Shell::new();
     let words = [
         "cluster",
         "up",
@@ -172,21 +172,21 @@ fn a_detached_cluster_lives_on_and_an_ephemeral_one_leaves_nothing() {
         "--base-port",
         "0",
     ];
-    place.succeed(&words);
-    let status = place.quorlock(&["cluster", "status", "--json"]).json();
+    shell.succeed(&words);
+    let status = shell.quorlock(&["cluster", "status", "--json"]).json();
     let directory = std::path::PathBuf::from(status["dir"].as_str().unwrap());
     assert!(directory.is_dir());
-    place.succeed(&["run", "a", "--", "true"]);
-    place.succeed(&["cluster", "down"]);
+    shell.succeed(&["run", "a", "--", "true"]);
+    shell.succeed(&["cluster", "down"]);
     let pid = status["pid"].as_u64().unwrap();
     eventually("the supervisor ends", || !lives(pid));
-    assert!(!directory.exists() && !place.file(".quorlock").exists());
+    assert!(!directory.exists() && !shell.file(".quorlock").exists());
 }
 
 #[test]
 fn nodes_inside_the_supervisor_work_the_same() {
-    let mut place = Place::new();
-    let ready = place.up(&[
+    let mut shell = Shell::new();
+    let ready = shell.up(&[
         "--nodes",
         "3",
         "--base-port",
@@ -202,29 +202,29 @@ fn nodes_inside_the_supervisor_work_the_same() {
     );
     ids.dedup();
     assert_eq!(ids.len(), 3, "each has its own");
-    let token = place.succeed(&["acquire", "a", "--ttl", "50s"]);
-    assert_eq!(place.quorlock(&["cluster", "pause", "1"]).code, Some(1));
+    let token = shell.succeed(&["acquire", "a", "--ttl", "50s"]);
+    assert_eq!(shell.quorlock(&["cluster", "pause", "1"]).code, Some(1));
     // A majority may have been quicker than this node, which must have something to forget.
     let one = ready["nodes"][0]["url"].as_str().unwrap();
-    place.succeed(&["acquire", "b", "--ttl", "50s", "--nodes", one]);
-    place.succeed(&["cluster", "kill", "1"]);
-    assert_eq!(place.states(), ["down", "serving", "serving"]);
-    let restarted = place.succeed(&["cluster", "restart", "1"]);
+    shell.succeed(&["acquire", "b", "--ttl", "50s", "--nodes", one]);
+    shell.succeed(&["cluster", "kill", "1"]);
+    assert_eq!(shell.states(), ["down", "serving", "serving"]);
+    let restarted = shell.succeed(&["cluster", "restart", "1"]);
     assert!(restarted.contains("restart delay"), "{restarted}");
-    place.succeed(&["release", "a", token.trim()]);
-    send(place.supervisor(), Signal::TERM);
-    assert!(await_end(place.supervisor()).success());
+    shell.succeed(&["release", "a", token.trim()]);
+    send(shell.supervisor(), Signal::TERM);
+    assert!(await_end(shell.supervisor()).success());
 }
 
 #[test]
 fn programs_get_json() {
-    let mut place = Place::new();
-    let ready = place.up(&["--nodes", "2", "--base-port", "0", "--json"]);
-    let printed: Value = serde_json::from_str(&place.up_output()).unwrap();
+    let mut shell = Shell::new();
+    let ready = shell.up(&["--nodes", "2", "--base-port", "0", "--json"]);
+    let printed: Value = serde_json::from_str(&shell.up_output()).unwrap();
     assert_eq!(printed, ready);
-    let done = place.quorlock(&["cluster", "kill", "1", "--json"]).json();
+    let done = shell.quorlock(&["cluster", "kill", "1", "--json"]).json();
     assert!(done["done"].as_str().unwrap().contains("node 1"));
-    let failed = place.quorlock(&["cluster", "kill", "7", "--json"]);
+    let failed = shell.quorlock(&["cluster", "kill", "7", "--json"]);
     assert_eq!(
         (failed.code, &failed.json()["error"]["kind"]),
         (Some(64), &"usage".into())
@@ -233,37 +233,37 @@ fn programs_get_json() {
 
 #[test]
 fn a_second_ctrl_c_kills_what_does_not_stop() {
-    let mut place = Place::new();
-    let ready = place.up(&["--nodes", "2", "--base-port", "0"]);
+    let mut shell = Shell::new();
+    let ready = shell.up(&["--nodes", "2", "--base-port", "0"]);
     let pids = pids(&ready);
     // Stopped behind the supervisor's back, so it hears nothing and nobody lets it go on.
     let hung = Pid::from_raw(i32::try_from(pids[0]).unwrap()).unwrap();
     kill_process(hung, Signal::STOP).unwrap();
-    send(place.supervisor(), Signal::INT);
+    send(shell.supervisor(), Signal::INT);
     eventually("the other node stops", || !lives(pids[1]));
     assert!(lives(pids[0]));
-    send(place.supervisor(), Signal::INT);
-    await_end(place.supervisor());
+    send(shell.supervisor(), Signal::INT);
+    await_end(shell.supervisor());
     assert!(!lives(pids[0]));
     assert!(
-        place.up_output().contains("1 of 2 nodes stopped cleanly"),
+        shell.up_output().contains("1 of 2 nodes stopped cleanly"),
         "{}",
-        place.up_output()
+        shell.up_output()
     );
 }
 
 #[test]
 fn a_ready_file_is_never_that_of_an_earlier_run() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "1", "--base-port", "0"]);
-    place.succeed(&["cluster", "down"]);
-    await_end(place.supervisor());
-    let ready = place.file("ready.json");
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "1", "--base-port", "0"]);
+    shell.succeed(&["cluster", "down"]);
+    await_end(shell.supervisor());
+    let ready = shell.file("ready.json");
     assert!(!ready.exists(), "it goes with the cluster");
     std::fs::write(&ready, "left by a killed supervisor").unwrap();
-    let identity = place.file(".quorlock/dev/node-1/node.id");
+    let identity = shell.file(".quorlock/dev/node-1/node.id");
     std::fs::remove_file(identity).unwrap();
     let words = ["cluster", "up", "--ready-file", "ready.json"];
-    assert_eq!(place.quorlock(&words).code, Some(1));
+    assert_eq!(shell.quorlock(&words).code, Some(1));
     assert!(!ready.exists(), "a start that fails leaves none");
 }

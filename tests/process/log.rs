@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use quorlock_tests::node_process::NodeProcess;
 use serde_json::Value;
 
-use crate::place::{Ended, Place};
+use crate::shell::{Ended, Shell};
 
 /// A stopped or killed node's directory with the locks `lock:0` to `lock:9` on record.
 pub(crate) struct Logged {
-    pub(crate) place: Place,
+    pub(crate) shell: Shell,
     pub(crate) node: NodeProcess,
     pub(crate) directory: PathBuf,
 }
@@ -18,18 +18,18 @@ pub(crate) struct Logged {
 impl Logged {
     /// A node that runs and has granted ten locks, each synced on its own.
     pub(crate) fn running(directives: &[&str]) -> Self {
-        let place = Place::new();
+        let shell = Shell::new();
         let mut all = vec!["--appendfsync", "always"];
         all.extend(directives);
-        let node = NodeProcess::start(place.path(), "node", &all);
+        let node = NodeProcess::start(shell.path(), "node", &all);
         for number in 0..10 {
             let key = format!("lock:{number}");
             let reply = node.ask(&["SET", &key, "token", "PX", "30000"]);
             assert_eq!(reply.unwrap(), "+OK");
         }
-        let directory = place.file("node");
+        let directory = shell.file("node");
         Self {
-            place,
+            shell,
             node,
             directory,
         }
@@ -52,7 +52,7 @@ impl Logged {
         let directory = self.directory.to_str().unwrap();
         let mut all = vec!["log", action, directory];
         all.extend(words);
-        self.place.quorlock(&all)
+        self.shell.quorlock(&all)
     }
 
     /// `quorlock log check --json`, whose exit code is in the object as well.
@@ -86,7 +86,7 @@ impl Logged {
     pub(crate) fn refused_start(&self) -> String {
         let directory = self.directory.to_str().unwrap();
         let ended = self
-            .place
+            .shell
             .quorlock(&["server", "--port", "0", "--dir", directory]);
         assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
         format!("{}{}", ended.stdout, ended.stderr)

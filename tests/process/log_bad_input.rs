@@ -12,7 +12,7 @@ use quorlock_tests::binary;
 use quorlock_tests::node_process::NodeProcess;
 
 use crate::log::Logged;
-use crate::place::{Place, await_end};
+use crate::shell::{Shell, await_end};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
@@ -124,18 +124,18 @@ fn files_of_others_are_named_and_left_alone() {
 /// The log's files have no name any more: whatever is synced ends with the process.
 #[test]
 fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
-    let place = Place::new();
+    let shell = Shell::new();
     let port = free_port();
-    let mut command = place.command(&["server", "--dir", "data", "--appendfsync", "always"]);
+    let mut command = shell.command(&["server", "--dir", "data", "--appendfsync", "always"]);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     let mut node = command.spawn().unwrap();
     let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
     eventually("the node answers", || ask(&["PING"]).is_ok());
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     // Making the next segment would fail as well, with words of its own.
-    let ahead = place.file("data/segment-0000000002.log");
+    let ahead = shell.file("data/segment-0000000002.log");
     eventually("the next segment is made", || ahead.exists());
-    fs::remove_dir_all(place.file("data")).unwrap();
+    fs::remove_dir_all(shell.file("data")).unwrap();
     let reply = ask(&["SET", "after", "t", "PX", "30000"]);
     let is_granted = reply.as_ref().is_ok_and(|reply| reply == "+OK");
     assert!(!is_granted, "a lock was granted that nothing remembers");
@@ -165,35 +165,35 @@ fn output(child: &mut Child) -> String {
 }
 
 /// Runs a node without the power to ignore permissions, on a directory with these.
-fn start_unprivileged(place: &Place, mode: u32, words: &[&str]) -> Child {
-    let program = place.file("quorlock");
+fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Child {
+    let program = shell.file("quorlock");
     fs::copy(binary::quorlock(), &program).unwrap();
     let mut command = std::process::Command::new(program);
     command
         .args(["server", "--port", "0", "--dir", "data"])
         .args(words);
-    command.current_dir(place.path());
+    command.current_dir(shell.path());
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     if rustix::process::geteuid().is_root() {
-        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for entry in fs::read_dir(place.file("data")).unwrap() {
+        fs::set_permissions(shell.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for entry in fs::read_dir(shell.file("data")).unwrap() {
             chown(entry.unwrap().path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        chown(place.file("data"), Some(NOBODY), Some(NOBODY)).unwrap();
+        chown(shell.file("data"), Some(NOBODY), Some(NOBODY)).unwrap();
         command.uid(NOBODY).gid(NOBODY);
     }
-    fs::set_permissions(place.file("data"), fs::Permissions::from_mode(mode)).unwrap();
+    fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(mode)).unwrap();
     command.spawn().unwrap()
 }
 
 #[test]
 fn a_directory_that_may_not_be_written_is_refused_by_name() {
     for mode in [0o500, 0o000] {
-        let place = Place::new();
-        fs::create_dir(place.file("data")).unwrap();
-        let mut node = start_unprivileged(&place, mode, &[]);
+        let shell = Shell::new();
+        fs::create_dir(shell.file("data")).unwrap();
+        let mut node = start_unprivileged(&shell, mode, &[]);
         assert_eq!(await_end(&mut node).code(), Some(1), "mode {mode:o}");
         let said = output(&mut node);
         assert!(
@@ -201,18 +201,18 @@ fn a_directory_that_may_not_be_written_is_refused_by_name() {
             "{said}"
         );
         assert!(said.contains("must exist and be writable"), "{said}");
-        fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
-        assert!(fs::read_dir(place.file("data")).unwrap().next().is_none());
+        fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(fs::read_dir(shell.file("data")).unwrap().next().is_none());
     }
 }
 
 #[test]
 fn a_segment_that_may_not_be_read_is_refused_by_name() {
-    let place = Place::new();
-    place.succeed(&["node", "init", "data"]);
-    let segment = place.file("data/segment-0000000001.log");
+    let shell = Shell::new();
+    shell.succeed(&["node", "init", "data"]);
+    let segment = shell.file("data/segment-0000000001.log");
     fs::set_permissions(&segment, fs::Permissions::from_mode(0o000)).unwrap();
-    let mut node = start_unprivileged(&place, 0o700, &[]);
+    let mut node = start_unprivileged(&shell, 0o700, &[]);
     assert_eq!(await_end(&mut node).code(), Some(1));
     let said = output(&mut node);
     assert!(
@@ -227,16 +227,16 @@ const NOBODY: u32 = 65_534;
 /// What is open stays usable, so the node goes on until it needs another segment, and then ends.
 #[test]
 fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
-    let place = Place::new();
-    fs::create_dir(place.file("data")).unwrap();
+    let shell = Shell::new();
+    fs::create_dir(shell.file("data")).unwrap();
     let port = free_port();
     let words = ["--port", &port.to_string(), "--bind", "127.0.0.1"];
-    let mut node = start_unprivileged(&place, 0o700, &words);
+    let mut node = start_unprivileged(&shell, 0o700, &words);
     let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
     eventually("the node answers", || ask(&["PING"]).is_ok());
-    let ahead = place.file("data/segment-0000000002.log");
+    let ahead = shell.file("data/segment-0000000002.log");
     eventually("the next segment is made", || ahead.exists());
-    fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o000)).unwrap();
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     let value = "v".repeat(60_000);
     let mut asked = 0;
@@ -253,8 +253,8 @@ fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
         "{said}"
     );
     assert!(said.contains("permissions"), "{said}");
-    fs::set_permissions(place.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
     // What it had granted is on record.
-    let dump = place.succeed(&["log", "dump", "data"]);
+    let dump = shell.succeed(&["log", "dump", "data"]);
     assert!(dump.contains("\"before\""), "{dump}");
 }

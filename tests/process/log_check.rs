@@ -1,9 +1,9 @@
-//! `quorlock log check` on directories of every kind: the exit code, the place, the words.
+//! `quorlock log check` on directories of every kind: the exit code, where it breaks, the words.
 
 use std::fs;
 
 use crate::log::Logged;
-use crate::place::Place;
+use crate::shell::Shell;
 
 /// Checks that it ends with this code and names all of this, and that a start refuses as well.
 fn is_refused(logged: &Logged, kind: &str, said: &[&str]) {
@@ -42,13 +42,13 @@ fn a_cleanly_stopped_log_is_whole_and_the_next_start_serves_at_once() {
 
 #[test]
 fn a_killed_nodes_log_is_whole_and_the_delay_is_said() {
-    let place = Place::new();
-    let mut node = quorlock_tests::node_process::NodeProcess::start(place.path(), "node", &[]);
+    let shell = Shell::new();
+    let mut node = quorlock_tests::node_process::NodeProcess::start(shell.path(), "node", &[]);
     node.ask(&["SET", "lock", "token", "PX", "30000"]).unwrap();
     node.kill();
-    let directory = place.file("node");
+    let directory = shell.file("node");
     let check = ["log", "check", directory.to_str().unwrap(), "--json"];
-    let value = place.quorlock(&check).json();
+    let value = shell.quorlock(&check).json();
     assert_eq!(value["next_start"]["last_stop"], "unclean stop", "{value}");
     let delay_ms = value["next_start"]["delay_ms"].as_u64().unwrap();
     assert!((30_000..31_000).contains(&delay_ms), "{value}");
@@ -88,12 +88,12 @@ fn lost_durable_data_is_refused_with_file_and_offset() {
     let logged = Logged::killed();
     let (begin, end) = logged.frames(1)[5];
     logged.edit(1, |bytes| bytes[begin..end].fill(0));
-    let place = format!("segment-0000000001.log at offset {begin}");
+    let location = format!("segment-0000000001.log at offset {begin}");
     is_refused(
         &logged,
         "durable-data-lost",
         &[
-            &place,
+            &location,
             "had been synced",
             "second time",
             "quorlock log repair",
@@ -187,15 +187,15 @@ fn an_identity_without_a_log_is_an_emptied_directory() {
 
 #[test]
 fn a_log_back_at_its_beginning_is_emptied_where_something_ran() {
-    let place = Place::new();
-    place.succeed(&["node", "init", "node"]);
-    let directory = place.file("node");
+    let shell = Shell::new();
+    shell.succeed(&["node", "init", "node"]);
+    let directory = shell.file("node");
     let check = ["log", "check", directory.to_str().unwrap(), "--json"];
-    let created = place.quorlock(&check).json();
+    let created = shell.quorlock(&check).json();
     assert_eq!(created["state"], "whole", "{created}");
     assert_eq!(created["next_start"]["last_stop"], "new node");
     fs::write(directory.join("incarnation-0000000001.stopped"), "").unwrap();
-    let value = place.quorlock(&check).json();
+    let value = shell.quorlock(&check).json();
     assert_eq!(value["finding"]["kind"], "emptied", "{value}");
     assert_eq!(value["exit_code"], 1, "{value}");
     assert_eq!(value["next_start"]["delay_ms"], 61_210, "{value}");
@@ -203,19 +203,19 @@ fn a_log_back_at_its_beginning_is_emptied_where_something_ran() {
 
 #[test]
 fn what_is_no_data_directory_ends_with_66() {
-    let place = Place::new();
-    fs::create_dir(place.file("empty")).unwrap();
-    fs::write(place.file("file"), "").unwrap();
+    let shell = Shell::new();
+    fs::create_dir(shell.file("empty")).unwrap();
+    fs::write(shell.file("file"), "").unwrap();
     for name in ["empty", "file", "missing"] {
         for action in ["check", "dump", "stats", "repair"] {
-            let ended = place.quorlock(&["log", action, name]);
+            let ended = shell.quorlock(&["log", action, name]);
             assert_eq!(ended.code, Some(66), "{action} {name}: {}", ended.stderr);
             assert!(ended.stderr.contains(name), "{}", ended.stderr);
-            let value = place.quorlock(&["log", action, name, "--json"]).json();
+            let value = shell.quorlock(&["log", action, name, "--json"]).json();
             assert_eq!(value["error"]["kind"], "no-input");
         }
     }
-    assert!(fs::read_dir(place.file("empty")).unwrap().next().is_none());
+    assert!(fs::read_dir(shell.file("empty")).unwrap().next().is_none());
 }
 
 /// The node goes on writing, rotating and compacting while it is looked at.

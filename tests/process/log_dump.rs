@@ -143,10 +143,10 @@ fn stats_of_a_log_that_a_start_refuses_say_so() {
 fn whoever_stops_reading_ends_the_dump() {
     let logged = Logged::stopped();
     let directory = logged.directory.to_str().unwrap();
-    let mut command = logged.place.command(&["log", "dump", directory]);
+    let mut command = logged.shell.command(&["log", "dump", directory]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    assert!(crate::place::await_end(&mut child).success());
+    assert!(crate::shell::await_end(&mut child).success());
 }
 
 #[test]

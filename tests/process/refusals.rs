@@ -3,14 +3,14 @@
 use std::fs;
 use std::net::TcpListener;
 
-use crate::place::{Ended, Place};
+use crate::shell::{Ended, Shell};
 
-fn refuses(place: &Place, words: &[&str], code: i32, said: &[&str]) {
+fn refuses(shell: &Shell, words: &[&str], code: i32, said: &[&str]) {
     let Ended {
         code: ended,
         stdout,
         stderr,
-    } = place.quorlock(words);
+    } = shell.quorlock(words);
     assert_eq!(ended, Some(code), "{words:?}\n{stdout}\n{stderr}");
     for part in said {
         assert!(
@@ -22,35 +22,35 @@ fn refuses(place: &Place, words: &[&str], code: i32, said: &[&str]) {
 
 #[test]
 fn a_running_or_differently_sized_cluster() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "1", "--base-port", "0"]);
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "1", "--base-port", "0"]);
     refuses(
-        &place,
+        &shell,
         &["cluster", "up"],
         1,
         &["already runs", "quorlock cluster down", "--dir"],
     );
     refuses(
-        &place,
+        &shell,
         &["cluster", "clean"],
         1,
         &["running", "quorlock cluster down"],
     );
-    place.succeed(&["cluster", "down"]);
+    shell.succeed(&["cluster", "down"]);
     refuses(
-        &place,
+        &shell,
         &["cluster", "up", "--nodes", "3"],
         1,
         &["has 1 nodes, not 3", "clean"],
     );
     refuses(
-        &place,
+        &shell,
         &["cluster", "up", "--base-port", "4"],
         1,
         &["ports from", "--base-port"],
     );
     refuses(
-        &place,
+        &shell,
         &["cluster", "kill", "1"],
         1,
         &["not running", "quorlock cluster up"],
@@ -59,46 +59,46 @@ fn a_running_or_differently_sized_cluster() {
 
 #[test]
 fn a_foreign_directory() {
-    let place = Place::new();
-    fs::create_dir(place.file("mine")).unwrap();
-    fs::write(place.file("mine").join("letter.txt"), "dear").unwrap();
+    let shell = Shell::new();
+    fs::create_dir(shell.file("mine")).unwrap();
+    fs::write(shell.file("mine").join("letter.txt"), "dear").unwrap();
     refuses(
-        &place,
+        &shell,
         &["cluster", "up", "--dir", "mine"],
         1,
         &["not a cluster", "--dir"],
     );
     assert_eq!(
-        fs::read_dir(place.file("mine")).unwrap().count(),
+        fs::read_dir(shell.file("mine")).unwrap().count(),
         1,
         "nothing was written"
     );
     refuses(
-        &place,
+        &shell,
         &["cluster", "clean", "--dir", "mine"],
         1,
         &["no cluster"],
     );
-    assert!(place.file("mine").join("letter.txt").exists());
-    fs::write(place.file("mine").join("cluster.json"), "{}").unwrap();
+    assert!(shell.file("mine").join("letter.txt").exists());
+    fs::write(shell.file("mine").join("cluster.json"), "{}").unwrap();
     refuses(
-        &place,
+        &shell,
         &["cluster", "up", "--dir", "mine"],
         1,
         &["not usable", "restore"],
     );
-    fs::write(place.file("plain"), "").unwrap();
-    refuses(&place, &["cluster", "up", "--dir", "plain"], 1, &["plain"]);
+    fs::write(shell.file("plain"), "").unwrap();
+    refuses(&shell, &["cluster", "up", "--dir", "plain"], 1, &["plain"]);
 }
 
 #[test]
 fn a_taken_port_that_was_asked_for() {
-    let place = Place::new();
+    let shell = Shell::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let words = ["cluster", "up", "--nodes", "1", "--base-port", &port];
     refuses(
-        &place,
+        &shell,
         &words,
         1,
         &[&format!("port {port} is taken"), "--base-port"],
@@ -107,27 +107,27 @@ fn a_taken_port_that_was_asked_for() {
 
 #[test]
 fn a_node_whose_past_is_gone() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "3", "--base-port", "0"]);
-    place.succeed(&["cluster", "down"]);
-    fs::remove_dir_all(place.file(".quorlock/dev/node-2")).unwrap();
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0"]);
+    shell.succeed(&["cluster", "down"]);
+    fs::remove_dir_all(shell.file(".quorlock/dev/node-2")).unwrap();
     refuses(
-        &place,
+        &shell,
         &["cluster", "up"],
         1,
         &["node 2 was created before", "is gone", "restore", "clean"],
     );
-    fs::create_dir(place.file(".quorlock/dev/node-2")).unwrap();
+    fs::create_dir(shell.file(".quorlock/dev/node-2")).unwrap();
     refuses(
-        &place,
+        &shell,
         &["cluster", "up"],
         1,
         &["node 2 was created before", "lost its contents", "clean"],
     );
-    let identity = |number: u16| place.file(&format!(".quorlock/dev/node-{number}/node.id"));
+    let identity = |number: u16| shell.file(&format!(".quorlock/dev/node-{number}/node.id"));
     fs::copy(identity(1), identity(2)).unwrap();
     refuses(
-        &place,
+        &shell,
         &["cluster", "up"],
         1,
         &["node 2 was created before", "another node", "clean"],
@@ -136,21 +136,21 @@ fn a_node_whose_past_is_gone() {
 
 #[test]
 fn a_start_whose_nodes_fail_says_why() {
-    let mut place = Place::new();
-    place.up(&["--nodes", "1", "--base-port", "0"]);
-    place.succeed(&["cluster", "down"]);
-    let identity = place.file(".quorlock/dev/node-1/node.id");
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "1", "--base-port", "0"]);
+    shell.succeed(&["cluster", "down"]);
+    let identity = shell.file(".quorlock/dev/node-1/node.id");
     let text = fs::read_to_string(&identity).unwrap();
     let id = text.lines().nth(1).unwrap();
     fs::write(&identity, format!("of a version to come\n{id}\n")).unwrap();
     refuses(
-        &place,
+        &shell,
         &["cluster", "up"],
         1,
         &["node 1 did not start", "node-1.log"],
     );
     refuses(
-        &place,
+        &shell,
         &["cluster", "up", "--detach"],
         1,
         &["node 1 did not start", "node-1.log"],
@@ -159,20 +159,20 @@ fn a_start_whose_nodes_fail_says_why() {
 
 #[test]
 fn no_cluster_at_all() {
-    let place = Place::new();
+    let shell = Shell::new();
     refuses(
-        &place,
+        &shell,
         &["cluster", "status"],
         1,
         &["no cluster", "quorlock cluster up"],
     );
     refuses(
-        &place,
+        &shell,
         &["run", "a", "--", "true"],
         64,
         &["no nodes", "QUORLOCK_NODES", "cluster up"],
     );
-    fs::create_dir(place.file(".quorlock")).unwrap();
-    fs::write(place.file(".quorlock/current"), "gone\n").unwrap();
-    refuses(&place, &["acquire", "a"], 64, &["no nodes"]);
+    fs::create_dir(shell.file(".quorlock")).unwrap();
+    fs::write(shell.file(".quorlock/current"), "gone\n").unwrap();
+    refuses(&shell, &["acquire", "a"], 64, &["no nodes"]);
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
-use crate::place::{Place, await_end, send};
+use crate::shell::{Shell, await_end, send};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
@@ -20,22 +20,22 @@ struct Node {
     output: String,
 }
 
-fn start(place: &Place, directory: &str, words: &[&str]) -> Node {
-    start_in(place, directory, words, &[])
+fn start(shell: &Shell, directory: &str, words: &[&str]) -> Node {
+    start_in(shell, directory, words, &[])
 }
 
 /// Starts a node, with `wrapper` in front of the command.
-fn start_in(place: &Place, directory: &str, words: &[&str], wrapper: &[&str]) -> Node {
+fn start_in(shell: &Shell, directory: &str, words: &[&str], wrapper: &[&str]) -> Node {
     let port = free_port();
     let name = format!("{directory}-{port}.out");
-    let file = fs::File::create(place.file(&name)).unwrap();
-    let plain = place.command(&["server", "--bind", "127.0.0.1"]);
+    let file = fs::File::create(shell.file(&name)).unwrap();
+    let plain = shell.command(&["server", "--bind", "127.0.0.1"]);
     let mut command = match wrapper {
         [] => plain,
         [program, rest @ ..] => {
             let mut command = Command::new(program);
             command.args(rest).arg(plain.get_program());
-            command.args(plain.get_args()).current_dir(place.path());
+            command.args(plain.get_args()).current_dir(shell.path());
             command
         }
     };
@@ -52,21 +52,21 @@ fn start_in(place: &Place, directory: &str, words: &[&str], wrapper: &[&str]) ->
 }
 
 impl Node {
-    fn output(&self, place: &Place) -> String {
-        fs::read_to_string(place.file(&self.output)).unwrap()
+    fn output(&self, shell: &Shell) -> String {
+        fs::read_to_string(shell.file(&self.output)).unwrap()
     }
 
-    fn await_line(&mut self, place: &Place, part: &str) -> String {
+    fn await_line(&mut self, shell: &Shell, part: &str) -> String {
         eventually(part, || {
             let ended = self.process.try_wait().unwrap();
-            let output = self.output(place);
+            let output = self.output(shell);
             assert!(
                 ended.is_none() || output.contains(part),
                 "it ended:\n{output}"
             );
             output.contains(part)
         });
-        let output = self.output(place);
+        let output = self.output(shell);
         let line = output.lines().find(|line| line.contains(part));
         line.unwrap().to_owned()
     }
@@ -98,25 +98,25 @@ impl Drop for Node {
 }
 
 /// A node that has run twice and was stopped in order, and a copy of it from between, in `backup`.
-fn with_backup(place: &Place) {
+fn with_backup(shell: &Shell) {
     for (key, is_first) in [("a", true), ("b", false)] {
-        let mut node = start(place, "data", &["--appendfsync", "always"]);
-        node.await_line(place, "Ready to accept connections");
+        let mut node = start(shell, "data", &["--appendfsync", "always"]);
+        node.await_line(shell, "Ready to accept connections");
         assert!(
             node.ask(&format!("SET {key} t NX PX 60000"))
                 .starts_with("+OK")
         );
         node.stop();
         if is_first {
-            tool(place, "cp", &["-a", "data", "backup"]);
+            tool(shell, "cp", &["-a", "data", "backup"]);
         }
     }
 }
 
-fn tool(place: &Place, program: &str, words: &[&str]) {
+fn tool(shell: &Shell, program: &str, words: &[&str]) {
     let done = Command::new(program)
         .args(words)
-        .current_dir(place.path())
+        .current_dir(shell.path())
         .output()
         .unwrap();
     assert!(done.status.success(), "{program} {words:?}: {done:?}");
@@ -129,20 +129,20 @@ fn is_there(program: &str) -> bool {
 
 #[test]
 fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
-    let place = Place::new();
-    let mut node = start(&place, "data", &[]);
-    let line = node.await_line(&place, "incarnation 1:");
+    let shell = Shell::new();
+    let mut node = start(&shell, "data", &[]);
+    let line = node.await_line(&shell, "incarnation 1:");
     assert!(line.contains(" * node "), "no warning: {line}");
     assert!(
         line.ends_with("incarnation 1: new node; no restart delay"),
         "{line}"
     );
-    node.await_line(&place, "serves locks (incarnation 1)");
+    node.await_line(&shell, "serves locks (incarnation 1)");
     assert!(node.ask("SET a t NX PX 300").starts_with("+OK"));
     node.kill();
 
-    let mut node = start(&place, "data", &["--appendfsync", "always"]);
-    let line = node.await_line(&place, "incarnation 2:");
+    let mut node = start(&shell, "data", &["--appendfsync", "always"]);
+    let line = node.await_line(&shell, "incarnation 2:");
     for part in [
         " # node ",
         "last stop: unclean stop; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
@@ -152,7 +152,7 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     ] {
         assert!(line.contains(part), "{part}\n{line}");
     }
-    let line = node.await_line(&place, "serves locks again after ");
+    let line = node.await_line(&shell, "serves locks again after ");
     let info = node.ask("INFO restart");
     let field = |line: &str| line.strip_prefix("restart_waited_ms:")?.parse().ok();
     let waited: u64 = info.lines().find_map(field).unwrap();
@@ -160,15 +160,15 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     assert!(line.contains("(incarnation 2, restart delay because of: unclean stop)"));
     node.stop();
 
-    let mut node = start(&place, "data", &["--metrics-port", "0"]);
-    let line = node.await_line(&place, "incarnation 3:");
+    let mut node = start(&shell, "data", &["--metrics-port", "0"]);
+    let line = node.await_line(&shell, "incarnation 3:");
     assert!(line.contains(" * node "), "no warning: {line}");
     assert!(line.contains("last stop: clean stop; no restart delay. [stop clean, clean yes,"));
-    let line = node.await_line(&place, "metrics at http://127.0.0.1:");
+    let line = node.await_line(&shell, "metrics at http://127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap();
     let port: u16 = port.split('/').next().unwrap().parse().unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    node.await_line(&place, "Ready to accept");
+    node.await_line(&shell, "Ready to accept");
     write!(stream, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -203,13 +203,13 @@ fn what_real_tools_put_back_is_noticed() {
             eprintln!("skipped: {program} is not installed");
             continue;
         }
-        let place = Place::new();
-        with_backup(&place);
+        let shell = Shell::new();
+        with_backup(&shell);
         for step in steps {
-            tool(&place, step[0], &step[1..]);
+            tool(&shell, step[0], &step[1..]);
         }
-        let mut node = start(&place, "data", &[]);
-        let line = node.await_line(&place, "incarnation 2:");
+        let mut node = start(&shell, "data", &[]);
+        let line = node.await_line(&shell, "incarnation 2:");
         for part in ["[stop moved,", "for another 61.", "same directory no"] {
             assert!(line.contains(part), "{steps:?}: {part}\n{line}");
         }
@@ -219,10 +219,10 @@ fn what_real_tools_put_back_is_noticed() {
 
 #[test]
 fn another_machine_id_is_another_machine() {
-    let place = Place::new();
-    with_backup(&place);
+    let shell = Shell::new();
+    with_backup(&shell);
     fs::write(
-        place.file("machine-id"),
+        shell.file("machine-id"),
         "0123456789abcdef0123456789abcdef\n",
     )
     .unwrap();
@@ -231,27 +231,27 @@ fn another_machine_id_is_another_machine() {
     let can = Command::new(inside[0])
         .args(&inside[1..])
         .arg("true")
-        .current_dir(place.path())
+        .current_dir(shell.path())
         .output();
     if !can.is_ok_and(|done| done.status.success()) {
         eprintln!("skipped: no private mounts over /etc/machine-id here");
         return;
     }
-    let mut node = start_in(&place, "data", &[], &inside);
-    let line = node.await_line(&place, "incarnation 3:");
+    let mut node = start_in(&shell, "data", &[], &inside);
+    let line = node.await_line(&shell, "incarnation 3:");
     assert!(line.contains("[stop moved,"), "{line}");
     node.stop();
 }
 
 #[test]
 fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
-    let place = Place::new();
-    with_backup(&place);
-    let file = place.file("data/node.id");
+    let shell = Shell::new();
+    with_backup(&shell);
+    let file = shell.file("data/node.id");
     let refuses = |what: &str| {
-        let mut node = start(&place, "data", &[]);
+        let mut node = start(&shell, "data", &[]);
         assert_eq!(await_end(&mut node.process).code(), Some(1), "{what}");
-        let output = node.output(&place);
+        let output = node.output(&shell);
         assert!(
             output.contains("node.id cannot be used"),
             "{what}: {output}"
@@ -268,16 +268,16 @@ fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
         refuses("unreadable");
     }
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    fs::rename(&file, place.file("kept")).unwrap();
+    fs::rename(&file, shell.file("kept")).unwrap();
     fs::create_dir(&file).unwrap();
     refuses("a directory");
     fs::remove_dir(&file).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RWXU).unwrap();
     refuses("a pipe, which would block for ever");
     fs::remove_file(&file).unwrap();
-    fs::rename(place.file("kept"), &file).unwrap();
-    let mut node = start(&place, "data", &[]);
-    let line = node.await_line(&place, "incarnation 3:");
+    fs::rename(shell.file("kept"), &file).unwrap();
+    let mut node = start(&shell, "data", &[]);
+    let line = node.await_line(&shell, "incarnation 3:");
     assert!(
         line.contains("[stop clean,"),
         "the same file, at home again: {line}"

@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::place::{Ended, Place, await_end, lives, send};
+use crate::shell::{Ended, Shell, await_end, lives, send};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
-fn cluster() -> Place {
-    let mut place = Place::new();
-    place.up(&[
+fn cluster() -> Shell {
+    let mut shell = Shell::new();
+    shell.up(&[
         "--nodes",
         "3",
         "--base-port",
@@ -20,12 +20,12 @@ fn cluster() -> Place {
         "--in-process",
         "--ephemeral",
     ]);
-    place
+    shell
 }
 
 /// Lets somebody else take a lock away on so many nodes, as a careless administrator would.
-fn take_away(place: &Place, name: &str, count: usize) {
-    let ready = fs::read_to_string(place.file("ready.json")).unwrap();
+fn take_away(shell: &Shell, name: &str, count: usize) {
+    let ready = fs::read_to_string(shell.file("ready.json")).unwrap();
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     for node in ready["nodes"].as_array().unwrap().iter().take(count) {
         let address = node["url"]
@@ -43,14 +43,14 @@ fn take_away(place: &Place, name: &str, count: usize) {
 
 #[test]
 fn the_exit_code_is_the_commands() {
-    let place = cluster();
+    let shell = cluster();
     for (script, code) in [
         ("exit 0", 0),
         ("exit 7", 7),
         ("kill -TERM $$", 143),
         ("kill -9 $$", 137),
     ] {
-        let ended = place.quorlock(&["run", "a", "--", "sh", "-c", script]);
+        let ended = shell.quorlock(&["run", "a", "--", "sh", "-c", script]);
         assert_eq!(ended.code, Some(code), "{script}: {}", ended.stderr);
         assert!(ended.stderr.is_empty(), "{script}: {}", ended.stderr);
     }
@@ -58,8 +58,8 @@ fn the_exit_code_is_the_commands() {
 
 #[test]
 fn the_command_knows_its_lock_and_gets_input_and_arguments() {
-    let place = cluster();
-    let mut command = place.command(&["run", "my lock", "--", "sh", "-c", SCRIPT, "zero", "a b"]);
+    let shell = cluster();
+    let mut command = shell.command(&["run", "my lock", "--", "sh", "-c", SCRIPT, "zero", "a b"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"typed").unwrap();
     let ended = Ended::of(child.wait_with_output().unwrap());
@@ -78,8 +78,8 @@ const SCRIPT: &str = "echo $QUORLOCK_NAME; echo $QUORLOCK_TOKEN; echo $QUORLOCK_
 
 #[test]
 fn a_command_that_cannot_start_takes_no_lock() {
-    let place = cluster();
-    fs::write(place.file("plain"), "text").unwrap();
+    let shell = cluster();
+    fs::write(shell.file("plain"), "text").unwrap();
     for (word, code) in [
         ("no-such-command", 127),
         ("./nowhere", 127),
@@ -88,7 +88,7 @@ fn a_command_that_cannot_start_takes_no_lock() {
     ] {
         // The nodes are not even asked: these do not exist.
         let words = ["run", "a", "--nodes", "redis://127.0.0.1:1", "--", word];
-        let ended = place.quorlock(&words);
+        let ended = shell.quorlock(&words);
         assert_eq!(ended.code, Some(code), "{word}: {}", ended.stderr);
         assert!(ended.stderr.contains("not taken"), "{}", ended.stderr);
     }
@@ -96,25 +96,25 @@ fn a_command_that_cannot_start_takes_no_lock() {
 
 #[test]
 fn a_busy_lock_is_waited_for_or_not() {
-    let place = cluster();
-    let token = place.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let shell = cluster();
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
     let token = token.trim();
-    let busy = place.quorlock(&["run", "a", "--no-wait", "--", "true"]);
+    let busy = shell.quorlock(&["run", "a", "--no-wait", "--", "true"]);
     assert_eq!(busy.code, Some(75), "{}", busy.stderr);
     assert_eq!(
-        place
+        shell
             .quorlock(&["run", "a", "--wait", "50ms", "--", "true"])
             .code,
         Some(75)
     );
-    let json = place.quorlock(&["acquire", "a", "-n", "--json"]);
+    let json = shell.quorlock(&["acquire", "a", "-n", "--json"]);
     assert_eq!(
         (json.code, &json.json()["error"]["kind"]),
         (Some(75), &"busy".into())
     );
 
-    let mut waiting = place.command(&["run", "a", "--", "true"]).spawn().unwrap();
-    place.succeed(&["release", "a", token]);
+    let mut waiting = shell.command(&["run", "a", "--", "true"]).spawn().unwrap();
+    shell.succeed(&["release", "a", token]);
     assert!(
         await_end(&mut waiting).success(),
         "it waits for ever, until the lock is free"
@@ -123,8 +123,8 @@ fn a_busy_lock_is_waited_for_or_not() {
 
 #[test]
 fn tokens_extend_and_release_only_their_own_lock() {
-    let place = cluster();
-    let taken = place
+    let shell = cluster();
+    let taken = shell
         .quorlock(&["acquire", "a", "--ttl", "1h", "--json"])
         .json();
     assert_eq!(
@@ -133,23 +133,23 @@ fn tokens_extend_and_release_only_their_own_lock() {
     );
     assert!(taken["validity_ms"].as_u64().unwrap() > 3_000_000);
     let token = taken["token"].as_str().unwrap();
-    place.succeed(&["extend", "a", token, "--ttl", "2h"]);
-    assert_eq!(place.quorlock(&["extend", "a", "wrong"]).code, Some(70));
-    assert_eq!(place.quorlock(&["release", "a", "wrong"]).code, Some(70));
-    place.succeed(&["release", "a", token]);
-    assert_eq!(place.quorlock(&["release", "a", token]).code, Some(70));
-    assert_eq!(place.quorlock(&["release", "a", ""]).code, Some(64));
+    shell.succeed(&["extend", "a", token, "--ttl", "2h"]);
+    assert_eq!(shell.quorlock(&["extend", "a", "wrong"]).code, Some(70));
+    assert_eq!(shell.quorlock(&["release", "a", "wrong"]).code, Some(70));
+    shell.succeed(&["release", "a", token]);
+    assert_eq!(shell.quorlock(&["release", "a", token]).code, Some(70));
+    assert_eq!(shell.quorlock(&["release", "a", ""]).code, Some(64));
 }
 
 #[test]
 fn signals_reach_the_command() {
-    let place = cluster();
+    let shell = cluster();
     let script = "trap 'echo heard; exit 3' USR1; echo started; while :; do sleep 0.01; done";
-    let output = fs::File::create(place.file("out")).unwrap();
-    let mut command = place.command(&["run", "a", "--", "sh", "-c", script]);
+    let output = fs::File::create(shell.file("out")).unwrap();
+    let mut command = shell.command(&["run", "a", "--", "sh", "-c", script]);
     let mut child = command.stdout(output).spawn().unwrap();
     let printed = |text: &str| {
-        fs::read_to_string(place.file("out"))
+        fs::read_to_string(shell.file("out"))
             .unwrap()
             .contains(text)
     };
@@ -161,8 +161,8 @@ fn signals_reach_the_command() {
 
 #[test]
 fn the_command_dies_with_a_killed_wrapper() {
-    let place = cluster();
-    let output = fs::File::create(place.file("out")).unwrap();
+    let shell = cluster();
+    let output = fs::File::create(shell.file("out")).unwrap();
     let words = [
         "run",
         "a",
@@ -171,8 +171,8 @@ fn the_command_dies_with_a_killed_wrapper() {
         "-c",
         "echo $$; while :; do sleep 0.01; done",
     ];
-    let mut child = place.command(&words).stdout(output).spawn().unwrap();
-    let printed = || fs::read_to_string(place.file("out")).unwrap();
+    let mut child = shell.command(&words).stdout(output).spawn().unwrap();
+    let printed = || fs::read_to_string(shell.file("out")).unwrap();
     eventually("the command runs", || printed().ends_with('\n'));
     let pid: u64 = printed().trim().parse().unwrap();
     assert!(lives(pid));
@@ -183,39 +183,39 @@ fn the_command_dies_with_a_killed_wrapper() {
 
 #[test]
 fn the_loss_of_the_lock_stops_the_command() {
-    let place = cluster();
+    let shell = cluster();
     let polite = "trap 'echo asked; exit 0' TERM; echo started; while :; do sleep 0.01; done";
     let stubborn = "trap '' TERM; echo started; while :; do sleep 0.01; done";
     for (script, said) in [(polite, "asked to end"), (stubborn, "killed")] {
-        let output = fs::File::create(place.file("out")).unwrap();
+        let output = fs::File::create(shell.file("out")).unwrap();
         let words = ["run", "lost", "--ttl", "1s", "--", "sh", "-c", script];
-        let mut command = place.command(&words);
+        let mut command = shell.command(&words);
         let child = command.stdout(output).spawn().unwrap();
-        let printed = || fs::read_to_string(place.file("out")).unwrap();
+        let printed = || fs::read_to_string(shell.file("out")).unwrap();
         eventually("the command runs", || printed().contains("started"));
-        take_away(&place, "lost", 3);
+        take_away(&shell, "lost", 3);
         let ended = Ended::of(child.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(70), "{}", ended.stderr);
         assert!(ended.stderr.contains(said), "{}", ended.stderr);
         assert_eq!(printed().contains("asked"), said == "asked to end");
-        place.succeed(&["release", "lost", "other"]);
+        shell.succeed(&["release", "lost", "other"]);
     }
 }
 
 #[test]
 fn a_loss_seen_only_at_the_release_is_no_success() {
-    let place = cluster();
+    let shell = cluster();
     let script = "echo started; while ! [ -e go ]; do sleep 0.01; done";
     for (count, code) in [(1, 0), (2, 70), (3, 70)] {
         let name = format!("lost{count}");
-        let output = fs::File::create(place.file("out")).unwrap();
+        let output = fs::File::create(shell.file("out")).unwrap();
         // No renewal comes before the command's end.
         let words = ["run", &name, "--ttl", "1h", "--", "sh", "-c", script];
-        let child = place.command(&words).stdout(output).spawn().unwrap();
-        let printed = || fs::read_to_string(place.file("out")).unwrap();
+        let child = shell.command(&words).stdout(output).spawn().unwrap();
+        let printed = || fs::read_to_string(shell.file("out")).unwrap();
         eventually("the command runs", || printed().contains("started"));
-        take_away(&place, &name, count);
-        fs::write(place.file("go"), "").unwrap();
+        take_away(&shell, &name, count);
+        fs::write(shell.file("go"), "").unwrap();
         let ended = Ended::of(child.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(code), "{count}: {}", ended.stderr);
         assert_eq!(
@@ -224,23 +224,23 @@ fn a_loss_seen_only_at_the_release_is_no_success() {
             "{}",
             ended.stderr
         );
-        fs::remove_file(place.file("go")).unwrap();
+        fs::remove_file(shell.file("go")).unwrap();
 
         let name = format!("taken{count}");
-        let token = place.succeed(&["acquire", &name, "--ttl", "1h"]);
-        take_away(&place, &name, count);
-        let ended = place.quorlock(&["release", &name, token.trim()]);
+        let token = shell.succeed(&["acquire", &name, "--ttl", "1h"]);
+        take_away(&shell, &name, count);
+        let ended = shell.quorlock(&["release", &name, token.trim()]);
         assert_eq!(ended.code, Some(code), "{count}: {}", ended.stderr);
     }
 }
 
 #[test]
 fn a_wait_without_a_quorum_says_why_and_goes_on() {
-    let place = Place::new();
-    let errors = place.file("err");
+    let shell = Shell::new();
+    let errors = shell.file("err");
     let words = ["run", "a", "--nodes", "redis://127.0.0.1:1", "--", "true"];
     let output = fs::File::create(&errors).unwrap();
-    let mut child = place.command(&words).stderr(output).spawn().unwrap();
+    let mut child = shell.command(&words).stderr(output).spawn().unwrap();
     let said = || fs::read_to_string(&errors).unwrap();
     eventually("it says why", || said().contains("unreachable"));
     assert!(said().contains("still waiting"), "{}", said());
@@ -251,14 +251,14 @@ fn a_wait_without_a_quorum_says_why_and_goes_on() {
 
 #[test]
 fn a_wrong_password_is_not_waited_for() {
-    let place = Place::new();
+    let shell = Shell::new();
     let port = free_port().to_string();
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
-    let mut command = place.command(&words);
+    let mut command = shell.command(&words);
     command.args(["--requirepass", "right", "--save", ""]);
     let mut node = command.stdout(Stdio::null()).spawn().unwrap();
     let named = |password: &str| format!("redis://:{password}@127.0.0.1:{port}");
-    let run = |nodes: &str| place.quorlock(&["run", "a", "--nodes", nodes, "--", "true"]);
+    let run = |nodes: &str| shell.quorlock(&["run", "a", "--nodes", nodes, "--", "true"]);
     // Waits until the node is there.
     let right = run(&named("right"));
     assert_eq!(right.code, Some(0), "{}", right.stderr);
@@ -277,9 +277,9 @@ fn a_wrong_password_is_not_waited_for() {
 
 #[test]
 fn waiting_can_be_broken_off() {
-    let place = cluster();
-    place.succeed(&["acquire", "a", "--ttl", "1h"]);
-    let child = place.command(&["run", "a", "--", "true"]).spawn().unwrap();
+    let shell = cluster();
+    shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let child = shell.command(&["run", "a", "--", "true"]).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     eventually("it listens to SIGTERM", || catches_sigterm(&status));
     send(&child, Signal::TERM);
@@ -301,19 +301,19 @@ fn catches_sigterm(status: &str) -> bool {
 
 #[test]
 fn nodes_may_come_from_the_variable_and_from_above() {
-    let place = cluster();
-    let below = place.file("below");
+    let shell = cluster();
+    let below = shell.file("below");
     fs::create_dir(&below).unwrap();
-    let mut found = place.command(&["run", "a", "--", "true"]);
+    let mut found = shell.command(&["run", "a", "--", "true"]);
     assert!(found.current_dir(&below).status().unwrap().success());
-    let mut named: Command = place.command(&["run", "a", "-n", "--", "true"]);
+    let mut named: Command = shell.command(&["run", "a", "-n", "--", "true"]);
     named.env("QUORLOCK_NODES", "redis://127.0.0.1:1");
     assert_eq!(
         named.status().unwrap().code(),
         Some(69),
         "the variable comes first"
     );
-    let mut nobody: Command = place.command(&["run", "a", "-n", "--", "true"]);
+    let mut nobody: Command = shell.command(&["run", "a", "-n", "--", "true"]);
     let ended = Ended::of(nobody.env("QUORLOCK_NODES", ",").output().unwrap());
     assert_eq!(ended.code, Some(64), "not the cluster's nodes instead");
     assert!(ended.stderr.contains("names no node"), "{}", ended.stderr);

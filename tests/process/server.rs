@@ -9,14 +9,14 @@ use std::process::Child;
 use quorlock_tests::binary;
 use rustix::process::Signal;
 
-use crate::place::{Place, await_end, send};
+use crate::shell::{Shell, await_end, send};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
 /// Starts a node in `data`, with its output in `out`.
-fn start(place: &Place, words: &[&str]) -> Child {
-    let output = fs::File::create(place.file("out")).unwrap();
-    let mut command = place.command(&["server", "--dir", "data", "--bind", "127.0.0.1"]);
+fn start(shell: &Shell, words: &[&str]) -> Child {
+    let output = fs::File::create(shell.file("out")).unwrap();
+    let mut command = shell.command(&["server", "--dir", "data", "--bind", "127.0.0.1"]);
     command
         .args(words)
         .stdout(output.try_clone().unwrap())
@@ -24,13 +24,13 @@ fn start(place: &Place, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-fn output(place: &Place) -> String {
-    fs::read_to_string(place.file("out")).unwrap()
+fn output(shell: &Shell) -> String {
+    fs::read_to_string(shell.file("out")).unwrap()
 }
 
-fn await_ready(place: &Place) {
+fn await_ready(shell: &Shell) {
     eventually("the node is ready", || {
-        output(place).contains("* Ready to accept connections tcp")
+        output(shell).contains("* Ready to accept connections tcp")
     });
 }
 
@@ -44,20 +44,20 @@ fn ask(port: u16, command: &str) -> String {
 
 #[test]
 fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
-    let place = Place::new();
+    let shell = Shell::new();
     let port = free_port();
     for (answer, signal) in [("+OK", Signal::TERM), ("$-1", Signal::INT)] {
         let mut node = start(
-            &place,
+            &shell,
             &["--port", &port.to_string(), "--pidfile", "node.pid"],
         );
-        await_ready(&place);
+        await_ready(&shell);
         assert!(
             ask(port, "SET a t NX PX 60000").starts_with(answer),
             "{}",
-            output(&place)
+            output(&shell)
         );
-        let pid_file = place.file("data/node.pid");
+        let pid_file = shell.file("data/node.pid");
         assert_eq!(
             fs::read_to_string(&pid_file).unwrap(),
             format!("{}\n", node.id())
@@ -69,10 +69,10 @@ fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
             "SIGHUP does nothing"
         );
         send(&node, signal);
-        assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&place));
-        assert!(output(&place).contains("bye bye"));
+        assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
+        assert!(output(&shell).contains("bye bye"));
         assert!(!pid_file.exists());
-        let line = output(&place).lines().next().unwrap().to_owned();
+        let line = output(&shell).lines().next().unwrap().to_owned();
         assert!(
             line.starts_with(&format!("{}:M ", node.id())),
             "Redis's look: {line}"
@@ -82,18 +82,18 @@ fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
 
 #[test]
 fn shutdown_ends_the_process() {
-    let place = Place::new();
+    let shell = Shell::new();
     let port = free_port();
-    let mut node = start(&place, &["--port", &port.to_string()]);
-    await_ready(&place);
+    let mut node = start(&shell, &["--port", &port.to_string()]);
+    await_ready(&shell);
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"SHUTDOWN\r\n").unwrap();
-    assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&place));
+    assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
 }
 
 #[test]
 fn a_start_that_fails_says_why_and_ends_with_1() {
-    let place = Place::new();
+    let shell = Shell::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let all: [&[&str]; 4] = [
@@ -103,32 +103,32 @@ fn a_start_that_fails_says_why_and_ends_with_1() {
         &["--dir", "/proc/nowhere", "--port", "0"],
     ];
     for words in all {
-        let mut node = start(&place, words);
+        let mut node = start(&shell, words);
         assert_eq!(
             await_end(&mut node).code(),
             Some(1),
             "{words:?}: {}",
-            output(&place)
+            output(&shell)
         );
-        assert!(!output(&place).is_empty(), "{words:?}");
+        assert!(!output(&shell).is_empty(), "{words:?}");
     }
 }
 
 #[test]
 fn two_nodes_do_not_share_a_directory() {
-    let place = Place::new();
-    let mut first = start(&place, &["--port", &free_port().to_string()]);
-    await_ready(&place);
-    let mut second = start(&place, &["--port", &free_port().to_string()]);
-    assert_eq!(await_end(&mut second).code(), Some(1), "{}", output(&place));
+    let shell = Shell::new();
+    let mut first = start(&shell, &["--port", &free_port().to_string()]);
+    await_ready(&shell);
+    let mut second = start(&shell, &["--port", &free_port().to_string()]);
+    assert_eq!(await_end(&mut second).code(), Some(1), "{}", output(&shell));
     first.kill().unwrap();
     first.wait().unwrap();
 }
 
 #[test]
 fn the_name_redis_server_starts_a_node() {
-    let place = Place::new();
-    let link = place.file("redis-server");
+    let shell = Shell::new();
+    let link = shell.file("redis-server");
     symlink(binary::quorlock(), &link).unwrap();
     let version = std::process::Command::new(&link)
         .arg("--version")
@@ -140,17 +140,17 @@ fn the_name_redis_server_starts_a_node() {
 
 #[test]
 fn a_node_is_initialised_once() {
-    let place = Place::new();
-    let said = place.quorlock(&["node", "init", "data", "--json"]).json();
+    let shell = Shell::new();
+    let said = shell.quorlock(&["node", "init", "data", "--json"]).json();
     assert_eq!(said["id"].as_str().unwrap().len(), 40);
-    let again = place.quorlock(&["node", "init", "data"]);
+    let again = shell.quorlock(&["node", "init", "data"]);
     assert_eq!(again.code, Some(1), "{}", again.stderr);
     let port = free_port();
     let mut node = start(
-        &place,
+        &shell,
         &["--port", &port.to_string(), "--first-start", "wait"],
     );
-    await_ready(&place);
+    await_ready(&shell);
     assert!(
         ask(port, "SET a t NX PX 60000").starts_with("+OK"),
         "it serves at once"

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use quorlock_tests::binary;
 
-use crate::place::{Place, await_end};
+use crate::shell::{Shell, await_end};
 use quorlock_tests::waiting::eventually;
 
 /// A shell script on a terminal of its own.
@@ -16,12 +16,12 @@ struct Session {
 }
 
 impl Session {
-    fn start(place: &Place, shell_script: &str) -> Self {
-        let output = place.file("terminal.out");
+    fn start(shell: &Shell, script: &str) -> Self {
+        let output = shell.file("terminal.out");
         let mut command = Command::new("script");
-        command.args(["-q", "-e", "-f", "-c", shell_script, "/dev/null"]);
+        command.args(["-q", "-e", "-f", "-c", script, "/dev/null"]);
         command
-            .current_dir(place.path())
+            .current_dir(shell.path())
             .env("SHELL", "/bin/sh")
             .env("Q", binary::quorlock());
         command.env_remove("QUORLOCK_NODES").stdin(Stdio::piped());
@@ -56,9 +56,9 @@ impl Session {
     }
 }
 
-fn cluster() -> Place {
-    let mut place = Place::new();
-    place.up(&[
+fn cluster() -> Shell {
+    let mut shell = Shell::new();
+    shell.up(&[
         "--nodes",
         "1",
         "--base-port",
@@ -66,14 +66,14 @@ fn cluster() -> Place {
         "--in-process",
         "--ephemeral",
     ]);
-    place
+    shell
 }
 
 #[test]
 fn the_command_reads_the_terminal_and_hears_ctrl_c() {
-    let place = cluster();
+    let shell = cluster();
     let script = r#""$Q" run a -- sh -c 'echo started; read x; echo "got $x"; exec cat'"#;
-    let mut session = Session::start(&place, script);
+    let mut session = Session::start(&shell, script);
     session.shows("started");
     session.types("one\n");
     session.shows("got one");
@@ -83,9 +83,9 @@ fn the_command_reads_the_terminal_and_hears_ctrl_c() {
 
 #[test]
 fn the_terminal_goes_back_to_the_script_that_ran_it() {
-    let place = cluster();
+    let shell = cluster();
     let script = r#""$Q" run a -- true; echo after; read x; echo "got $x"; exit 4"#;
-    let mut session = Session::start(&place, script);
+    let mut session = Session::start(&shell, script);
     session.shows("after");
     session.types("two\n");
     session.shows("got two");
@@ -94,9 +94,9 @@ fn the_terminal_goes_back_to_the_script_that_ran_it() {
 
 #[test]
 fn in_a_pipeline_the_command_gets_the_terminal_when_it_reads() {
-    let place = cluster();
+    let shell = cluster();
     let script = r#""$Q" run a -- sh -c 'echo started; read x; echo "got $x"' | cat"#;
-    let mut session = Session::start(&place, script);
+    let mut session = Session::start(&shell, script);
     session.shows("started");
     session.types("three\n");
     session.shows("got three");
@@ -105,9 +105,9 @@ fn in_a_pipeline_the_command_gets_the_terminal_when_it_reads() {
 
 #[test]
 fn ctrl_z_stops_both_and_both_go_on() {
-    let place = cluster();
+    let shell = cluster();
     // Interactive, so that the shell has job control and gives the terminal to its jobs.
-    let mut session = Session::start(&place, "exec sh -i");
+    let mut session = Session::start(&shell, "exec sh -i");
     session.types("\"$Q\" run a -- sh -c 'echo st\"\"arted; read x; echo \"got $x\"; exit 6'\n");
     session.shows("started");
     session.types("\x1a");

@@ -27,16 +27,16 @@ fn identity(node: NodeIndex) -> Identity {
     }
 }
 
-fn granted(node: NodeIndex) -> Event {
-    Event::Answered {
+fn granted(node: NodeIndex) -> AttemptEvent {
+    AttemptEvent::Answered {
         node,
         answer: Answer::Granted(identity(node)),
     }
 }
 
-fn busy(node: NodeIndex) -> Event {
+fn busy(node: NodeIndex) -> AttemptEvent {
     let holder = Some(Token::from("other"));
-    Event::Answered {
+    AttemptEvent::Answered {
         node,
         answer: Answer::Busy {
             by: identity(node),
@@ -45,31 +45,38 @@ fn busy(node: NodeIndex) -> Event {
     }
 }
 
-fn down(node: NodeIndex) -> Event {
-    Event::Answered {
+fn down(node: NodeIndex) -> AttemptEvent {
+    AttemptEvent::Answered {
         node,
         answer: Answer::Not(Cause::Silent),
     }
 }
 
-fn begin(terms: Terms) -> (Acquisition, Vec<Action>) {
+fn begin(terms: Terms) -> (Acquisition, Vec<AttemptAction>) {
     let mut actions = Vec::new();
     let attempt = Acquisition::start(terms, START, |_| PATIENCE, &mut actions);
     (attempt, actions)
 }
 
 /// Feeds the events at the start and returns the actions but timers.
-fn play(attempt: &mut Acquisition, at: ClientInstant, events: Vec<Event>) -> Vec<Action> {
+fn play(
+    attempt: &mut Acquisition,
+    at: ClientInstant,
+    events: Vec<AttemptEvent>,
+) -> Vec<AttemptAction> {
     let mut actions = Vec::new();
     for event in events {
         attempt.handle(at, event, &mut actions);
     }
-    actions.retain(|action| !matches!(action, Action::ArmTimer(_)));
+    actions.retain(|action| !matches!(action, AttemptAction::ArmTimer(_)));
     actions
 }
 
-fn failed(decision: Decision) -> Vec<Action> {
-    vec![Action::Decide(decision), Action::ReleaseEverywhere]
+fn failed(decision: Decision) -> Vec<AttemptAction> {
+    vec![
+        AttemptAction::Decide(decision),
+        AttemptAction::ReleaseEverywhere,
+    ]
 }
 
 #[test]
@@ -77,7 +84,7 @@ fn redisson_asked_one_node_after_the_other_all_are_asked_at_once() {
     let (_, actions) = begin(terms());
     let sends = actions
         .iter()
-        .filter(|action| matches!(action, Action::Send { .. }));
+        .filter(|action| matches!(action, AttemptAction::Send { .. }));
     assert_eq!(sends.count(), 5);
 }
 
@@ -86,7 +93,7 @@ fn the_third_yes_of_five_decides() {
     let (mut attempt, _) = begin(terms());
     assert_eq!(play(&mut attempt, START, vec![granted(4), granted(0)]), []);
     let valid_until = START.after(Drift::default().validity(TTL));
-    let decided = vec![Action::Decide(Decision::Acquired { valid_until })];
+    let decided = vec![AttemptAction::Decide(Decision::Acquired { valid_until })];
     assert_eq!(play(&mut attempt, START, vec![granted(2)]), decided);
     // A later yes is one more vote and decides nothing.
     assert_eq!(play(&mut attempt, START, vec![granted(1)]), []);
@@ -110,7 +117,7 @@ fn the_third_no_of_five_decides() {
     // The fifth grants after all: it alone is released again.
     assert_eq!(
         play(&mut attempt, START, vec![granted(4)]),
-        [Action::Release { node: 4 }]
+        [AttemptAction::Release { node: 4 }]
     );
 }
 
@@ -137,7 +144,7 @@ fn one_node_under_two_names_votes_once() {
         nodes: 3,
         ..terms()
     });
-    let twin = Event::Answered {
+    let twin = AttemptEvent::Answered {
         node: 1,
         answer: Answer::Granted(identity(0)),
     };
@@ -156,7 +163,7 @@ fn redlock_py_raised_while_holding_an_error_beside_a_majority_is_no_failure() {
     let actions = play(&mut attempt, START, events);
     assert!(matches!(
         actions[..],
-        [Action::Decide(Decision::Acquired { .. })]
+        [AttemptAction::Decide(Decision::Acquired { .. })]
     ));
 }
 
@@ -164,15 +171,15 @@ fn redlock_py_raised_while_holding_an_error_beside_a_majority_is_no_failure() {
 fn a_silent_node_is_waited_for_no_longer_than_its_deadline() {
     let (mut attempt, actions) = begin(terms());
     let deadline = START.after(PATIENCE);
-    assert!(actions.contains(&Action::ArmTimer(deadline)));
+    assert!(actions.contains(&AttemptAction::ArmTimer(deadline)));
     play(
         &mut attempt,
         START,
         vec![granted(0), granted(1), busy(2), busy(3)],
     );
     let early = deadline.before(Duration::from_nanos(1));
-    assert_eq!(play(&mut attempt, early, vec![Event::Timer]), []);
-    let actions = play(&mut attempt, deadline, vec![Event::Timer]);
+    assert_eq!(play(&mut attempt, early, vec![AttemptEvent::Timer]), []);
+    let actions = play(&mut attempt, deadline, vec![AttemptEvent::Timer]);
     assert_eq!(
         actions,
         failed(Decision::Busy {
@@ -192,7 +199,7 @@ fn node_redlock_returned_an_expired_lock_a_late_majority_is_timed_out() {
         if is_acquired {
             assert!(matches!(
                 actions[..],
-                [Action::Decide(Decision::Acquired { .. })]
+                [AttemptAction::Decide(Decision::Acquired { .. })]
             ));
         } else {
             assert_eq!(actions, failed(Decision::TimedOut));
@@ -234,21 +241,25 @@ fn a_cancelled_attempt_releases_everywhere_once() {
     let actions = play(
         &mut attempt,
         START,
-        vec![Event::Cancel, Event::Cancel, Event::Timer],
+        vec![
+            AttemptEvent::Cancel,
+            AttemptEvent::Cancel,
+            AttemptEvent::Timer,
+        ],
     );
     assert_eq!(actions, failed(Decision::Cancelled));
 }
 
-fn any_event() -> impl Strategy<Value = (u64, Event)> {
+fn any_event() -> impl Strategy<Value = (u64, AttemptEvent)> {
     let node = 0..5_usize;
     let event = prop_oneof![
         5 => (node.clone(), 0..5_usize).prop_map(|(node, who)| {
-            Event::Answered { node, answer: Answer::Granted(identity(who)) }
+            AttemptEvent::Answered { node, answer: Answer::Granted(identity(who)) }
         }),
         2 => node.clone().prop_map(busy),
         2 => node.prop_map(down),
-        2 => Just(Event::Timer),
-        1 => Just(Event::Cancel),
+        2 => Just(AttemptEvent::Timer),
+        1 => Just(AttemptEvent::Cancel),
     ];
     (0..4_000_u64, event)
 }
@@ -264,15 +275,15 @@ proptest! {
         let mut voters: Vec<(NodeIndex, Identity)> = Vec::new();
         for (millis, event) in events {
             now = now.after(Duration::from_millis(millis));
-            if let Event::Answered { node, answer: Answer::Granted(by) } = &event {
+            if let AttemptEvent::Answered { node, answer: Answer::Granted(by) } = &event {
                 voters.retain(|(place, _)| place != node);
                 voters.push((*node, by.clone()));
             }
             let mut actions = Vec::new();
             attempt.handle(now, event, &mut actions);
-            let released = actions.contains(&Action::ReleaseEverywhere);
+            let released = actions.contains(&AttemptAction::ReleaseEverywhere);
             for action in &actions {
-                if let Action::Decide(decision) = action {
+                if let AttemptAction::Decide(decision) = action {
                     decisions += 1;
                     let is_acquired = matches!(decision, Decision::Acquired { .. });
                     prop_assert_eq!(released, !is_acquired);
@@ -290,7 +301,7 @@ proptest! {
         prop_assert!(decisions <= 1);
         // Once every deadline is over the attempt is over too.
         let mut actions = Vec::new();
-        attempt.handle(now.after(TTL), Event::Timer, &mut actions);
+        attempt.handle(now.after(TTL), AttemptEvent::Timer, &mut actions);
         prop_assert!(attempt.decision().is_some());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::acquisition;
+use crate::acquisition::{AttemptEvent, Decision};
 use crate::settings::Drift;
 
 const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
@@ -44,14 +44,9 @@ impl Held {
         let mut attempt = Acquisition::start(terms, START, |_| PATIENCE, &mut actions);
         for &node in nodes {
             let answer = Answer::Granted(identity(node));
-            attempt.handle(
-                START,
-                acquisition::Event::Answered { node, answer },
-                &mut actions,
-            );
+            attempt.handle(START, AttemptEvent::Answered { node, answer }, &mut actions);
         }
-        let Some(acquisition::Decision::Acquired { valid_until }) = attempt.decision().cloned()
-        else {
+        let Some(Decision::Acquired { valid_until }) = attempt.decision().cloned() else {
             panic!("not acquired")
         };
         let holding = Holding::start(
@@ -69,39 +64,39 @@ impl Held {
     }
 
     /// Takes the event in and returns the actions but timers.
-    fn event(&mut self, event: Event) -> Vec<Action> {
+    fn event(&mut self, event: HoldingEvent) -> Vec<HoldingAction> {
         let mut actions = Vec::new();
         self.holding.handle(self.now, PATIENCE, event, &mut actions);
-        actions.retain(|action| !matches!(action, Action::ArmTimer(_)));
+        actions.retain(|action| !matches!(action, HoldingAction::ArmTimer(_)));
         actions
     }
 
-    fn pass(&mut self, time: Duration) -> Vec<Action> {
+    fn pass(&mut self, time: Duration) -> Vec<HoldingAction> {
         self.now = self.now.after(time);
-        self.event(Event::Timer)
+        self.event(HoldingEvent::Timer)
     }
 
-    fn answer(&mut self, node: NodeIndex, round: u32, answer: ExtendAnswer) -> Vec<Action> {
-        self.event(Event::Extended {
+    fn answer(&mut self, node: NodeIndex, round: u32, answer: ExtendAnswer) -> Vec<HoldingAction> {
+        self.event(HoldingEvent::Extended {
             node,
             round,
             answer,
         })
     }
 
-    fn yes(&mut self, node: NodeIndex, round: u32) -> Vec<Action> {
+    fn yes(&mut self, node: NodeIndex, round: u32) -> Vec<HoldingAction> {
         self.answer(node, round, ExtendAnswer::Extended(identity(node)))
     }
 }
 
-fn lost(loss: Loss) -> Vec<Action> {
-    vec![Action::Lost(loss), Action::ReleaseEverywhere]
+fn lost(loss: Loss) -> Vec<HoldingAction> {
+    vec![HoldingAction::Lost(loss), HoldingAction::ReleaseEverywhere]
 }
 
-fn asks(actions: &[Action]) -> usize {
+fn asks(actions: &[HoldingAction]) -> usize {
     actions
         .iter()
-        .filter(|action| matches!(action, Action::Extend { .. }))
+        .filter(|action| matches!(action, HoldingAction::Extend { .. }))
         .count()
 }
 
@@ -118,11 +113,11 @@ fn it_renews_at_a_third_of_the_lease_on_all_nodes() {
     held.now = held.now.after(Duration::from_millis(3));
     // Validity counts from when the round began, not from when the votes came.
     let valid_until = began.after(Drift::default().validity(TTL));
-    assert_eq!(held.yes(2, 1), [Action::Renewed { valid_until }]);
+    assert_eq!(held.yes(2, 1), [HoldingAction::Renewed { valid_until }]);
     assert_eq!(held.holding.valid_until(), valid_until);
     // A late fourth vote tells nothing new.
     assert_eq!(held.yes(3, 1), []);
-    assert_eq!(held.holding.held(), 4);
+    assert_eq!(held.holding.ballot(false).distinct(), 4);
 }
 
 #[test]
@@ -136,7 +131,7 @@ fn redisson_renewed_without_a_quorum_two_of_five_renew_nothing() {
         assert_eq!(held.answer(node, 1, ExtendAnswer::Not(Cause::Silent)), []);
     }
     let actions = held.answer(4, 1, ExtendAnswer::Not(Cause::Silent));
-    assert_eq!(actions, [Action::NotRenewed]);
+    assert_eq!(actions, [HoldingAction::NotRenewed]);
     assert_eq!(held.holding.valid_until(), before);
     // It tries again soon.
     assert_eq!(asks(&held.pass(RETRY_MAX)), 5);
@@ -161,10 +156,10 @@ fn aioredlock_swallowed_errors_the_loss_is_told_before_the_end() {
         told.extend(
             actions
                 .into_iter()
-                .filter(|action| matches!(action, Action::Lost(_))),
+                .filter(|action| matches!(action, HoldingAction::Lost(_))),
         );
     }
-    assert_eq!(told, [Action::Lost(Loss::Expired)]);
+    assert_eq!(told, [HoldingAction::Lost(Loss::Expired)]);
     assert!(
         !held.now.has_reached(valid_until),
         "told only after the validity had ended"
@@ -182,7 +177,7 @@ fn a_round_that_ends_after_the_old_validity_is_a_loss_for_good() {
     assert_eq!(held.yes(2, 1), lost(Loss::Late));
     // Flapping back changes nothing.
     assert_eq!(held.yes(3, 1), []);
-    assert_eq!(held.event(Event::Extend), []);
+    assert_eq!(held.event(HoldingEvent::Extend), []);
     assert_eq!(held.pass(Duration::ZERO), []);
 }
 
@@ -200,31 +195,34 @@ fn red_lock_net_re_created_a_vanished_key_a_vote_that_is_gone_is_never_retaken()
 fn a_node_that_never_granted_is_healed_while_validity_lasts() {
     let mut held = Held::on(&[0, 1, 2], None);
     held.pass(THIRD);
-    let take = [Action::Take { node: 3, round: 1 }];
+    let take = [HoldingAction::Take { node: 3, round: 1 }];
     assert_eq!(held.answer(3, 1, ExtendAnswer::Gone(identity(3))), take);
     let answer = Answer::Granted(identity(3));
-    held.event(Event::Taken {
+    held.event(HoldingEvent::Taken {
         node: 3,
         round: 1,
         answer,
     });
-    assert_eq!(held.holding.held(), 4);
+    assert_eq!(held.holding.ballot(false).distinct(), 4);
     // Taken after the round began, it counts as a renewal.
     held.yes(0, 1);
-    assert!(matches!(held.yes(1, 1)[..], [Action::Renewed { .. }]));
+    assert!(matches!(
+        held.yes(1, 1)[..],
+        [HoldingAction::Renewed { .. }]
+    ));
 }
 
 #[test]
 fn a_node_that_restarted_empty_is_taken_again_and_one_held_by_others_is_lost() {
     let mut held = Held::on(&[0, 1, 2], None);
     held.pass(THIRD);
-    let take = [Action::Take { node: 0, round: 1 }];
+    let take = [HoldingAction::Take { node: 0, round: 1 }];
     assert_eq!(held.answer(0, 1, ExtendAnswer::Gone(restarted(0))), take);
     let answer = Answer::Busy {
         by: restarted(0),
         holder: None,
     };
-    let actions = held.event(Event::Taken {
+    let actions = held.event(HoldingEvent::Taken {
         node: 0,
         round: 1,
         answer,
@@ -237,15 +235,15 @@ fn re_acquisitions_of_one_node_are_bounded() {
     let mut held = Held::on(&[0, 1, 2, 3], None);
     let mut takes = 0;
     for round in 1..=100 {
-        held.event(Event::Extend);
+        held.event(HoldingEvent::Extend);
         for node in 0..3 {
             held.yes(node, round);
         }
         for action in held.answer(4, round, ExtendAnswer::Gone(identity(4))) {
-            if matches!(action, Action::Take { .. }) {
+            if matches!(action, HoldingAction::Take { .. }) {
                 takes += 1;
                 let answer = Answer::Not(Cause::Silent);
-                held.event(Event::Taken {
+                held.event(HoldingEvent::Taken {
                     node: 4,
                     round,
                     answer,
@@ -260,7 +258,10 @@ fn re_acquisitions_of_one_node_are_bounded() {
 fn redis_semaphore_renewed_beside_a_release_nothing_follows_a_release() {
     let mut held = Held::on(&[0, 1, 2], None);
     held.pass(THIRD);
-    assert_eq!(held.event(Event::Release), [Action::ReleaseEverywhere]);
+    assert_eq!(
+        held.event(HoldingEvent::Release),
+        [HoldingAction::ReleaseEverywhere]
+    );
     assert_eq!(held.yes(0, 1), []);
     assert_eq!(held.answer(3, 1, ExtendAnswer::Gone(identity(3))), []);
     assert_eq!(held.pass(TTL), []);
@@ -284,10 +285,10 @@ fn renewals_end_with_the_longest_lifetime() {
 fn a_suspended_machine_loses_the_lock_at_the_first_look() {
     let mut held = Held::on(&[0, 1, 2, 3, 4], None);
     held.now = ClientInstant::from_nanos(7_000_000_000 + 40_000_000_000, 3_000_000_000);
-    assert_eq!(held.event(Event::Timer), lost(Loss::Expired));
+    assert_eq!(held.event(HoldingEvent::Timer), lost(Loss::Expired));
 }
 
-fn any_event() -> impl Strategy<Value = (u64, Event)> {
+fn any_event() -> impl Strategy<Value = (u64, HoldingEvent)> {
     let who = |node: NodeIndex, again: bool| {
         if again {
             restarted(node)
@@ -298,19 +299,19 @@ fn any_event() -> impl Strategy<Value = (u64, Event)> {
     let node = || (0..5_usize, prop::bool::weighted(0.1), 0..6_u32);
     let event = prop_oneof![
         6 => node().prop_map(move |(node, again, round)| {
-            Event::Extended { node, round, answer: ExtendAnswer::Extended(who(node, again)) }
+            HoldingEvent::Extended { node, round, answer: ExtendAnswer::Extended(who(node, again)) }
         }),
         1 => node().prop_map(move |(node, again, round)| {
-            Event::Extended { node, round, answer: ExtendAnswer::Gone(who(node, again)) }
+            HoldingEvent::Extended { node, round, answer: ExtendAnswer::Gone(who(node, again)) }
         }),
         1 => node().prop_map(move |(node, again, round)| {
-            Event::Extended { node, round, answer: ExtendAnswer::Other(who(node, again)) }
+            HoldingEvent::Extended { node, round, answer: ExtendAnswer::Other(who(node, again)) }
         }),
         2 => node().prop_map(move |(node, again, round)| {
-            Event::Taken { node, round, answer: Answer::Granted(who(node, again)) }
+            HoldingEvent::Taken { node, round, answer: Answer::Granted(who(node, again)) }
         }),
-        4 => Just(Event::Timer),
-        1 => Just(Event::Extend),
+        4 => Just(HoldingEvent::Timer),
+        1 => Just(HoldingEvent::Extend),
     ];
     (0..5_000_u64, event)
 }
@@ -336,8 +337,8 @@ proptest! {
                 prop_assert!(!held.now.has_reached(before), "renewed after the end");
                 prop_assert!(held.now.until(after) < TTL);
             }
-            let is_lost = actions.iter().any(|action| matches!(action, Action::Lost(_)));
-            prop_assert_eq!(is_lost, actions.contains(&Action::ReleaseEverywhere));
+            let is_lost = actions.iter().any(|action| matches!(action, HoldingAction::Lost(_)));
+            prop_assert_eq!(is_lost, actions.contains(&HoldingAction::ReleaseEverywhere));
         }
     }
 }

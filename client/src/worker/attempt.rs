@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::mailbox::{Content, Letter, Owned};
 use super::queue::Kind;
 use super::{Shared, Subject};
-use crate::acquisition::{Acquisition, Action, Answer, Decision, Event, Terms, Vote};
+use crate::acquisition::{Acquisition, Answer, AttemptAction, AttemptEvent, Decision, Terms, Vote};
 use crate::clock::{ClientInstant, slice};
 use crate::lock::{Wait, shown};
 use crate::orders::AcquireOrder;
@@ -140,7 +140,7 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
     loop {
         for action in actions.drain(..) {
             match action {
-                Action::Send { node } => {
+                AttemptAction::Send { node } => {
                     let to = Some(mailbox.address());
                     if let Err(cause) = shared.submit(node, Kind::Take, &subject, 0, to, now) {
                         let content = Content::Taken(Answer::Not(cause));
@@ -151,9 +151,9 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
                         });
                     }
                 }
-                Action::ArmTimer(at) => timer = at,
-                Action::Decide(decided) => decision = Some(decided),
-                Action::ReleaseEverywhere | Action::Release { .. } => {
+                AttemptAction::ArmTimer(at) => timer = at,
+                AttemptAction::Decide(decided) => decision = Some(decided),
+                AttemptAction::ReleaseEverywhere | AttemptAction::Release { .. } => {
                     shared.release_everywhere(&subject);
                 }
             }
@@ -175,7 +175,8 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
         }
         if let Some(Letter { node, content, .. }) = mailbox.take() {
             if let Content::Taken(answer) = content {
-                attempt.handle(shared.now(), Event::Answered { node, answer }, &mut actions);
+                let event = AttemptEvent::Answered { node, answer };
+                attempt.handle(shared.now(), event, &mut actions);
             }
             continue;
         }
@@ -186,8 +187,8 @@ async fn once(shared: &Rc<Shared>, order: &mut AcquireOrder, patience_max: Durat
         let event = tokio::select! {
             biased;
             () = mailbox.arrived() => continue,
-            () = order.reply.closed() => Event::Cancel,
-            () = &mut sleeping => Event::Timer,
+            () = order.reply.closed() => AttemptEvent::Cancel,
+            () = &mut sleeping => AttemptEvent::Timer,
         };
         attempt.handle(shared.now(), event, &mut actions);
     }

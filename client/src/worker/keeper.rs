@@ -18,7 +18,7 @@ use super::{Active, Shared, Subject};
 use crate::acquisition::Answer;
 use crate::clock::{ClientInstant, slice};
 use crate::guard::{Guard, Standing};
-use crate::holding::{Action, Event, ExtendAnswer, Holding};
+use crate::holding::{ExtendAnswer, Holding, HoldingAction, HoldingEvent};
 use crate::orders::{AcquireOrder, Wish};
 use crate::outcome::{ExtendError, Loss, NodeReport};
 use crate::votes::majority;
@@ -57,7 +57,7 @@ struct Keeper {
     wished: mpsc::UnboundedReceiver<Wish>,
     standing: watch::Sender<Standing>,
     timer: ClientInstant,
-    actions: Vec<Action>,
+    actions: Vec<HoldingAction>,
     extenders: Vec<oneshot::Sender<Result<ClientInstant, ExtendError>>>,
 }
 
@@ -148,26 +148,26 @@ impl Keeper {
                 wish = self.wished.recv() => match wish {
                     Some(Wish::Extend(reply)) => {
                         self.extenders.push(reply);
-                        Event::Extend
+                        HoldingEvent::Extend
                     }
                     Some(Wish::Release(reply)) => return self.released(Some(reply)),
                     Some(Wish::Detach) => return End::Detached,
                     None => return self.released(None),
                 },
                 () = self.mailbox.arrived() => continue,
-                () = &mut sleeping => Event::Timer,
+                () = &mut sleeping => HoldingEvent::Timer,
             };
             self.handle(event);
         }
     }
 
     fn released(&mut self, reply: Option<oneshot::Sender<crate::outcome::Release>>) -> End {
-        self.handle(Event::Release);
+        self.handle(HoldingEvent::Release);
         self.tell_loss(&Loss::Released);
         End::Released(reply)
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: HoldingEvent) {
         let patience = self.shared.patience(self.subject.ttl);
         self.holding
             .handle(self.shared.now(), patience, event, &mut self.actions);
@@ -180,12 +180,12 @@ impl Keeper {
             content,
         } = letter;
         match content {
-            Content::Taken(answer) => self.handle(Event::Taken {
+            Content::Taken(answer) => self.handle(HoldingEvent::Taken {
                 node,
                 round,
                 answer,
             }),
-            Content::Extended(answer) => self.handle(Event::Extended {
+            Content::Extended(answer) => self.handle(HoldingEvent::Extended {
                 node,
                 round,
                 answer,
@@ -203,28 +203,28 @@ impl Keeper {
             let now = self.shared.now();
             for action in std::mem::take(&mut self.actions) {
                 match action {
-                    Action::Extend { node, round } => {
+                    HoldingAction::Extend { node, round } => {
                         if let Err(cause) = self.ask(node, Kind::Extend, round, now) {
                             let answer = ExtendAnswer::Not(cause);
-                            self.handle(Event::Extended {
+                            self.handle(HoldingEvent::Extended {
                                 node,
                                 round,
                                 answer,
                             });
                         }
                     }
-                    Action::Take { node, round } => {
+                    HoldingAction::Take { node, round } => {
                         if let Err(cause) = self.ask(node, Kind::Take, round, now) {
                             let answer = Answer::Not(cause);
-                            self.handle(Event::Taken {
+                            self.handle(HoldingEvent::Taken {
                                 node,
                                 round,
                                 answer,
                             });
                         }
                     }
-                    Action::ArmTimer(at) => self.timer = at,
-                    Action::Renewed { valid_until } => {
+                    HoldingAction::ArmTimer(at) => self.timer = at,
+                    HoldingAction::Renewed { valid_until } => {
                         self.standing
                             .send_modify(|standing| standing.valid_until = valid_until);
                         for reply in self.extenders.drain(..) {
@@ -232,13 +232,13 @@ impl Keeper {
                             let _gone = reply.send(Ok(valid_until));
                         }
                     }
-                    Action::NotRenewed => self.tell_not_renewed(),
-                    Action::Lost(loss) => {
+                    HoldingAction::NotRenewed => self.tell_not_renewed(),
+                    HoldingAction::Lost(loss) => {
                         self.tell_loss(&loss);
                         lost = Some(loss);
                     }
                     // Done by whoever ends this task's work.
-                    Action::ReleaseEverywhere => {}
+                    HoldingAction::ReleaseEverywhere => {}
                 }
             }
         }

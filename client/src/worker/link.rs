@@ -19,7 +19,7 @@ use super::Shared;
 use super::node::Node;
 use super::queue::{Link, Peer};
 use super::stream::Stream;
-use crate::address::{NodeAddress, Place};
+use crate::address::{Endpoint, NodeAddress};
 use crate::answer;
 use crate::outcome::Cause;
 use crate::reply::Replies;
@@ -91,13 +91,13 @@ async fn open(
 }
 
 async fn connect(address: &NodeAddress) -> io::Result<Stream> {
-    Ok(match &address.place {
-        Place::Tcp { host, port } => {
+    Ok(match &address.endpoint {
+        Endpoint::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
             Stream::Tcp(stream)
         }
-        Place::Unix { path } => Stream::Unix(UnixStream::connect(path).await?),
+        Endpoint::Unix { path } => Stream::Unix(UnixStream::connect(path).await?),
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_client::{AcquireError, Cause, ExtendError, Loss, NodeAnswer, Token, Wait};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
-use crate::{TTL, acquire, builder, client, holders, timeless};
+use crate::{TTL, acquire, builder, client, holders, refused, timeless};
 
 #[tokio::test]
 async fn a_lock_is_taken_on_all_nodes_and_freed_on_all() {
@@ -28,9 +28,7 @@ async fn a_lock_is_taken_on_all_nodes_and_freed_on_all() {
 async fn a_busy_lock_names_its_holder_and_its_time_and_leaves_nothing() {
     let nodes = FakeNode::five();
     for node in &nodes[..3] {
-        node.state()
-            .keys
-            .insert("a".into(), ("somebody".into(), 4_000));
+        node.hold("a", "somebody", 4_000);
     }
     let redlock = client(&nodes);
     let request = redlock.lock("a").ttl(TTL);
@@ -81,9 +79,7 @@ async fn a_waiting_caller_gets_the_lock_when_it_is_released() {
 async fn every_attempt_has_a_token_of_its_own_and_is_released_before_the_next() {
     let nodes = FakeNode::five();
     for node in &nodes[..3] {
-        node.state()
-            .keys
-            .insert("a".into(), ("somebody".into(), 60_000));
+        node.hold("a", "somebody", 60_000);
     }
     let redlock = client(&nodes);
     // Connected to all, so that no request is dropped unsent.
@@ -124,13 +120,7 @@ async fn nodes_that_refuse_say_why_at_once() {
     ));
     nodes[2].set_mood(Mood::Refuses("MISCONF no space"));
     let redlock = client(&nodes);
-    let error = redlock
-        .lock("a")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err();
+    let error = refused(&redlock, "a").await;
     let AcquireError::NoQuorum {
         nodes: reports,
         needed: 3,
@@ -149,13 +139,7 @@ async fn nodes_that_refuse_say_why_at_once() {
     assert!(error.to_string().contains("LOADING"), "{error}");
     // A delayed node costs nothing once known.
     let asked = nodes[0].count("SET");
-    redlock
-        .lock("b")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err();
+    refused(&redlock, "b").await;
     assert_eq!(nodes[0].count("SET"), asked);
 }
 
@@ -239,13 +223,7 @@ async fn a_majority_that_comes_after_the_validity_is_not_a_lock() {
     nodes[0].on_set(move || clock.advance_boot(TTL));
     nodes[1].set_mood(Mood::Refuses("ERR no"));
     nodes[2].set_mood(Mood::Refuses("ERR no"));
-    let error = redlock
-        .lock("a")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err();
+    let error = refused(&redlock, "a").await;
     assert!(matches!(error, AcquireError::TimedOut { .. }), "{error}");
     eventually("it is released", || holders(&nodes, "a") == 0);
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, BuildError, Cause, NodeAnswer, Redlock, Wait};
+use quorlock_client::{AcquireError, BuildError, Cause, NodeAnswer, NodeState, Redlock};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
-use crate::{TTL, acquire, client, holders};
+use crate::{TTL, acquire, client, holders, probes, refused};
 
 fn causes(error: &AcquireError) -> Vec<Option<Cause>> {
     let AcquireError::NoQuorum { nodes, .. } = error else {
@@ -18,16 +18,6 @@ fn causes(error: &AcquireError) -> Vec<Option<Cause>> {
     nodes.iter().map(|report| cause(&report.answer)).collect()
 }
 
-async fn refused(redlock: &Redlock) -> AcquireError {
-    redlock
-        .lock("a")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err()
-}
-
 #[tokio::test]
 async fn one_node_listed_under_two_names_votes_once_and_is_reported() {
     let node = FakeNode::start("one");
@@ -36,7 +26,7 @@ async fn one_node_listed_under_two_names_votes_once_and_is_reported() {
     let other_name = node.alias();
     let urls = [node.url(), other_name.url(), third.url()];
     let redlock = Redlock::builder().nodes(urls).build().unwrap();
-    let error = refused(&redlock).await;
+    let error = refused(&redlock, "a").await;
     let is_twin = |cause: &Option<Cause>| matches!(cause, Some(Cause::SameNode(_)));
     assert_eq!(
         causes(&error).iter().filter(|cause| is_twin(cause)).count(),
@@ -59,19 +49,10 @@ async fn an_incarnation_that_goes_backwards_does_not_vote() {
     redlock.settle().await;
     node.state().info = info(6);
     node.cut();
-    let mut last = None;
-    for _ in 0..500 {
-        match redlock.lock("a").ttl(TTL).wait(Wait::None).acquire().await {
-            Ok(guard) => drop(guard.release().await),
-            Err(error) => last = causes(&error).pop().flatten(),
-        }
-        if last == Some(Cause::WentBack) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(last, Some(Cause::WentBack));
-    assert!(!redlock.probe().await[0].votes());
+    let went_back = NodeState::DoesNotVote(Cause::WentBack);
+    probes(&redlock, |nodes| nodes[0].state == went_back).await;
+    let error = refused(&redlock, "a").await;
+    assert_eq!(causes(&error), [Some(Cause::WentBack)]);
 }
 
 #[tokio::test]
@@ -79,7 +60,7 @@ async fn a_node_that_hides_its_identity_does_not_vote() {
     let node = FakeNode::start("x");
     node.state().info = "-NOPERM this user has no permissions\r\n".into();
     let redlock = Redlock::builder().node(node.url()).build().unwrap();
-    let error = refused(&redlock).await;
+    let error = refused(&redlock, "a").await;
     assert!(
         matches!(causes(&error)[0], Some(Cause::Unidentified(_))),
         "{error}"
@@ -112,7 +93,7 @@ async fn babbling_nodes_cost_a_vote_and_never_memory_or_stack() {
         assert!(guard.release().await.released());
         nodes[2].set_mood(Mood::Refuses("ERR no"));
         if !could_be_votes {
-            refused(&redlock).await;
+            refused(&redlock, "a").await;
         }
     }
 }
@@ -127,7 +108,7 @@ async fn a_wrong_password_or_database_is_told_and_nothing_is_taken() {
         (format!("redis://{address}/99"), "out of range"),
     ] {
         let redlock = Redlock::builder().node(url).build().unwrap();
-        let error = refused(&redlock).await.to_string();
+        let error = refused(&redlock, "a").await.to_string();
         assert!(error.contains(part) && !error.contains("wrong@"), "{error}");
     }
     assert_eq!(node.count("SET a"), 0);
@@ -212,7 +193,7 @@ async fn somebodys_large_value_under_the_name_costs_no_connection() {
     }
     let redlock = client(&nodes);
     redlock.probe().await;
-    let error = refused(&redlock).await;
+    let error = refused(&redlock, "a").await;
     assert!(
         matches!(error, AcquireError::Busy { holder: None, .. }),
         "{error}"

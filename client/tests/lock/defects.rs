@@ -6,13 +6,13 @@ use std::time::Duration;
 use quorlock_client::{AcquireError, Loss, Wait};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
-use crate::{TTL, acquire, builder, client, holders, timeless};
+use crate::{TTL, acquire, builder, client, holders, refused, timeless};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_redlock_kept_split_votes_the_failed_attempt_is_released_at_once() {
     let nodes = FakeNode::five();
     for (node, other) in nodes.iter().zip(["x", "x", "y", "y"]) {
-        node.state().keys.insert("a".into(), (other.into(), 60_000));
+        node.hold("a", other, 60_000);
     }
     let redlock = client(&nodes);
     let waiting = redlock.lock("a").ttl(TTL).wait(Wait::Forever);
@@ -109,13 +109,7 @@ async fn rslock_called_a_refused_connection_not_found() {
         .nodes(urls)
         .build()
         .unwrap();
-    let error = redlock
-        .lock("a")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err();
+    let error = refused(&redlock, "a").await;
     let AcquireError::NoQuorum { nodes: reports, .. } = &error else {
         panic!("{error}")
     };

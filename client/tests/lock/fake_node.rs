@@ -135,6 +135,12 @@ impl FakeNode {
         *self.shared.on_set.lock().unwrap() = Some(Box::new(hook));
     }
 
+    /// Has the lock held by somebody for so many milliseconds.
+    pub(crate) fn hold(&self, name: &str, holder: &str, left_ms: u64) {
+        let held = (holder.to_owned(), left_ms);
+        self.state().keys.insert(name.to_owned(), held);
+    }
+
     pub(crate) fn holder(&self, name: &str) -> Option<String> {
         self.state().keys.get(name).map(|(token, _)| token.clone())
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use quorlock_client::{ExtendError, Loss, Wait};
+use quorlock_client::{ExtendError, Loss, NodeStatus, Wait};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
-use crate::{TTL, acquire, builder, client, holders, timeless};
+use crate::{TTL, acquire, builder, client, holders, probes, refused, timeless};
 
 #[tokio::test]
 async fn a_guard_renews_itself_at_a_third_of_the_lease() {
@@ -67,14 +67,9 @@ async fn a_node_that_restarted_empty_is_taken_again() {
         state.info = "run_id:another-life\r\n".into();
     }
     nodes[2].cut();
-    for _ in 0..500 {
-        guard.extend().await.unwrap();
-        if holders(&nodes, "a") == 5 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(holders(&nodes, "a"), 5);
+    probes(&redlock, |nodes| nodes.iter().all(NodeStatus::votes)).await;
+    guard.extend().await.unwrap();
+    eventually("it is taken again", || holders(&nodes, "a") == 5);
     assert!(guard.is_valid());
 }
 
@@ -108,9 +103,7 @@ async fn late_replies_are_swallowed_and_never_taken_for_another_request() {
         assert!(!matches!(waiting.await, Ok(Ok(_))));
     }
     for node in &nodes {
-        node.state()
-            .keys
-            .insert("d".into(), ("somebody".into(), 60_000));
+        node.hold("d", "somebody", 60_000);
         node.set_mood(Mood::Serves);
     }
     // Were a late "granted" of "a" taken for the answer about "d", this would succeed.
@@ -142,13 +135,7 @@ async fn what_a_broken_connection_left_behind_is_released_after_reconnecting() {
         node.set_mood(Mood::Drops);
     }
     // Three nodes take the lock, and close instead of answering.
-    redlock
-        .lock("a")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err();
+    refused(&redlock, "a").await;
     for node in &nodes[..3] {
         node.set_mood(Mood::Serves);
     }
@@ -164,13 +151,7 @@ async fn an_outage_of_all_nodes_is_recovered_from() {
     for node in &nodes {
         node.set_mood(Mood::Drops);
     }
-    redlock
-        .lock("a")
-        .ttl(TTL)
-        .wait(Wait::None)
-        .acquire()
-        .await
-        .unwrap_err();
+    refused(&redlock, "a").await;
     let waiting = redlock.lock("a").ttl(TTL).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { waiting.acquire().await });
     for node in &nodes {

@@ -13,7 +13,7 @@ mod holding;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_client::{Builder, Guard, ManualClock, Redlock, Wait};
+use quorlock_client::{AcquireError, Builder, Guard, ManualClock, NodeStatus, Redlock, Wait};
 
 use self::fake_node::FakeNode;
 
@@ -39,6 +39,24 @@ async fn acquire(redlock: &Redlock, name: &str) -> Guard {
         .acquire()
         .await
         .unwrap()
+}
+
+/// Tries once to acquire the lock, which must fail.
+async fn refused(redlock: &Redlock, name: &str) -> AcquireError {
+    redlock
+        .lock(name)
+        .ttl(TTL)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err()
+}
+
+/// Probes the nodes, at their own pace, until what they say is so.
+async fn probes(redlock: &Redlock, is_so: impl Fn(&[NodeStatus]) -> bool) {
+    let probing = async { while !is_so(&redlock.probe().await) {} };
+    let in_time = tokio::time::timeout(TTL, probing).await;
+    in_time.expect("the nodes say it within ten seconds");
 }
 
 fn holders(nodes: &[FakeNode], name: &str) -> usize {

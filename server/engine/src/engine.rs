@@ -180,16 +180,6 @@ impl Engine {
             .map(Deadline::node_time)
     }
 
-    /// Whether a key exists that no restart delay covers. Looks at all keys if need be.
-    pub fn has_keys_without_ttl_or_beyond_cap(&self, now: NodeTime) -> bool {
-        let without_ttl = |count: DatabaseCount| count.keys > count.with_ttl;
-        let limit = now.saturating_add(self.keyspace.rules.restart_delay_max);
-        (0..DATABASES).any(|database| without_ttl(self.count(database)))
-            || self
-                .longest_deadline()
-                .is_some_and(|deadline| deadline > limit)
-    }
-
     /// How many keys a database holds.
     pub fn count(&self, database: u8) -> DatabaseCount {
         self.keyspace.count(database)
@@ -220,11 +210,6 @@ impl Engine {
         self.scripts.get_mut().set_clock(clock);
     }
 
-    /// Changes what a script may use.
-    pub fn set_script_limits(&mut self, limits: ScriptLimits) {
-        self.scripts.get_mut().set_limits(limits);
-    }
-
     /// How many scripts are known.
     pub fn script_count(&self) -> usize {
         self.scripts.get().scripts()
@@ -249,10 +234,10 @@ const PREFETCH_KEY_BYTES_MAX: usize = 256;
 pub struct KeyHash(u64);
 
 /// The longest key unless told otherwise.
-pub const KEY_BYTES_MAX: usize = 1 << 20;
+const KEY_BYTES_MAX: usize = 1 << 20;
 
 /// The longest value unless told otherwise.
-pub const VALUE_BYTES_MAX: usize = 4 << 20;
+const VALUE_BYTES_MAX: usize = 4 << 20;
 
 /// The largest group of mutations unless told otherwise: a frame of the log with room to spare.
 pub const JOURNAL_BYTES_MAX: usize = 7 << 20;

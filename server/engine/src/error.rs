@@ -71,7 +71,7 @@ impl ErrorReply {
     }
 
     /// An expiry that is not positive, or too far away to be represented.
-    pub fn invalid_expire(name: &str) -> ErrorReply {
+    pub(crate) fn invalid_expire(name: &str) -> ErrorReply {
         ErrorReply::new(format!("ERR invalid expire time in '{name}' command"))
     }
 

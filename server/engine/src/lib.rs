@@ -13,7 +13,6 @@ mod effects;
 mod engine;
 mod error;
 pub mod incarnation;
-mod inspection;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
@@ -35,13 +34,11 @@ pub use command::{
 };
 pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM};
-pub use engine::{
-    Engine, EngineOptions, JOURNAL_BYTES_MAX, KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX,
-};
+pub use engine::{Engine, EngineOptions, JOURNAL_BYTES_MAX, KeyHash};
 pub use error::ErrorReply;
-pub use inspection::{Change, Value, changes};
+pub use keyspace::fields::Fields;
 pub use keyspace::{DATABASES, DatabaseCount, Reclaimed, Statistics};
-pub use mutation::{PayloadError, PayloadErrorKind};
+pub use mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
 pub use number::{double_text, parse_integer};
 pub use position::LogPosition;
 pub use replay::SnapshotCursor;

@@ -12,45 +12,69 @@ use crate::time::Deadline;
 
 /// One change. Borrows from the payload it was read from.
 #[derive(Debug)]
-pub(crate) enum Mutation<'a> {
+pub enum Mutation<'a> {
     /// The key now holds exactly this, whatever was there.
     Replace {
+        /// The database.
         database: u8,
+        /// The key.
         key: &'a [u8],
+        /// Its value.
         value: NewValue<'a>,
+        /// When it ends.
         deadline: Deadline,
     },
     /// The key's deadline is now this one.
     SetDeadline {
+        /// The database.
         database: u8,
+        /// The key.
         key: &'a [u8],
+        /// When it ends.
         deadline: Deadline,
     },
     /// The hash's field now holds this.
     HashSet {
+        /// The database.
         database: u8,
+        /// The key.
         key: &'a [u8],
+        /// The field.
         field: &'a [u8],
+        /// What it holds.
         value: &'a [u8],
     },
     /// The hash's field is gone.
     HashDelete {
+        /// The database.
         database: u8,
+        /// The key.
         key: &'a [u8],
+        /// The field.
         field: &'a [u8],
     },
     /// The key is gone.
-    Delete { database: u8, key: &'a [u8] },
+    Delete {
+        /// The database.
+        database: u8,
+        /// The key.
+        key: &'a [u8],
+    },
     /// The database is empty.
-    FlushDatabase { database: u8 },
+    FlushDatabase {
+        /// The database.
+        database: u8,
+    },
     /// All databases are empty.
     FlushAll,
 }
 
 /// A whole value that was read from a payload.
 #[derive(Debug)]
-pub(crate) enum NewValue<'a> {
+pub enum NewValue<'a> {
+    /// A string.
     String(&'a [u8]),
+    /// A hash.
     Hash(Fields),
 }
 
@@ -199,7 +223,7 @@ fn encode_deadline(out: &mut Vec<u8>, deadline: Deadline) {
 
 /// Reads the mutations of a payload, front to back. After an error it ends.
 #[derive(Debug)]
-pub(crate) struct Mutations<'a> {
+pub struct Mutations<'a> {
     payload: &'a [u8],
     offset: usize,
     hash_seed: u64,
@@ -208,8 +232,12 @@ pub(crate) struct Mutations<'a> {
 }
 
 impl<'a> Mutations<'a> {
-    /// `hash_seed` is for the index of large hashes.
-    pub(crate) fn of(payload: &'a [u8], hash_seed: u64) -> Result<Mutations<'a>, PayloadError> {
+    /// `hash_seed` is for the index of large hashes: fields that were chosen to collide must not make
+    /// one slow to read.
+    ///
+    /// # Errors
+    /// If the payload was written by a version with another layout.
+    pub fn of(payload: &'a [u8], hash_seed: u64) -> Result<Mutations<'a>, PayloadError> {
         let version = payload.first().copied().unwrap_or(VERSION);
         if version != VERSION && version != VERSION_FAR {
             return Err(PayloadError {

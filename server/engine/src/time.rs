@@ -127,8 +127,8 @@ impl Deadline {
         self.exact_nanos().saturating_sub(u128::from(now.0))
     }
 
-    /// `None` for [`Deadline::NEVER`].
-    pub(crate) fn unless_never(self) -> Option<Deadline> {
+    /// `None` where the key has no TTL.
+    pub fn unless_never(self) -> Option<Deadline> {
         (self != Deadline::NEVER).then_some(self)
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use quorlock_engine::restart::Stop;
-use quorlock_engine::{PayloadError, changes};
+use quorlock_engine::{Mutations, PayloadError};
 use quorlock_persistence::{Inspection, Judgement, LogSummary, Position, hexadecimal};
 
 use super::finding::{Finding, FindingKind};
@@ -211,7 +211,7 @@ pub(super) fn read_past(
 
 /// Reads a payload as a start does, and keeps nothing of it.
 pub(super) fn is_understood(_: Position, payload: &[u8]) -> Result<(), PayloadError> {
-    changes(payload, hash_seed())?.try_for_each(|change| change.map(drop))
+    Mutations::of(payload, hash_seed())?.try_for_each(|mutation| mutation.map(drop))
 }
 
 /// What is found wrong with a past that a start cannot read.

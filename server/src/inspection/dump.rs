@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use quorlock_engine::control::{Record, kind};
-use quorlock_engine::{Change, NodeTime, changes};
+use quorlock_engine::{Mutation, Mutations, NodeTime};
 use quorlock_persistence::{InspectedFrame, Inspection, Position, SegmentPart};
 
 use super::{DataDirectory, Unreadable, hash_seed};
@@ -67,7 +67,7 @@ pub struct Dumped<'a> {
 #[derive(Debug)]
 pub enum Body<'a> {
     /// Changes of keys.
-    Changes(Vec<Change<'a>>),
+    Mutations(Vec<Mutation<'a>>),
     /// A control record.
     Record(Record),
     /// Nothing: it completes a checkpoint.
@@ -169,10 +169,10 @@ impl<'a> Body<'a> {
         match code {
             kind::END if payload.is_empty() => Self::End,
             kind::GROUP | kind::SNAPSHOT => {
-                let read = changes(payload, hash_seed()).and_then(Iterator::collect);
+                let read = Mutations::of(payload, hash_seed()).and_then(Iterator::collect);
                 read.map_or_else(
                     |error| Self::NotUnderstood(error.to_string()),
-                    Self::Changes,
+                    Self::Mutations,
                 )
             }
             code => Record::decode(code, payload)

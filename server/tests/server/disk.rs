@@ -4,7 +4,7 @@
 use quorlock_server::Disk;
 
 use crate::machine::waiting::{await_info, eventually};
-use crate::machine::{EIO, Machine, run, wire};
+use crate::machine::{Machine, run, wire};
 
 #[test]
 fn a_failed_sync_withholds_the_reply_and_ends_the_node() {
@@ -13,10 +13,7 @@ fn a_failed_sync_withholds_the_reply_and_ends_the_node() {
         let node = machine.start_in("always").await;
         let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
-        // The segment ahead may be synced at any moment: fail every sync from now on.
-        for _ in 0..4 {
-            machine.disk().fail_sync_after(0, EIO);
-        }
+        machine.fail_syncs();
         let reply = client.ask("SET b token NX PX 10000");
         assert!(reply.starts_with("-MISCONF"), "{reply}");
         assert!(reply.contains("unknown"), "{reply}");
@@ -80,8 +77,7 @@ fn a_segment_is_spare_again_after_each_one_that_was_filled() {
 #[test]
 fn a_hash_written_field_by_field_is_refused_when_the_log_has_no_room_for_it() {
     run(async {
-        let machine = Machine::new();
-        machine.disk().set_capacity(Some(3 << 20));
+        let machine = Machine::with_space(3 << 20);
         let node = machine.start_in("everysec").await;
         let mut client = wire(&node);
         let key = "k".repeat(2_000);
@@ -108,8 +104,7 @@ fn a_hash_written_field_by_field_is_refused_when_the_log_has_no_room_for_it() {
 fn many_fields_of_a_long_key_are_deleted_or_refused_on_a_full_disk() {
     for fills in 0..8 {
         run(async move {
-            let machine = Machine::new();
-            machine.disk().set_capacity(Some(3 << 20));
+            let machine = Machine::with_space(3 << 20);
             let node = machine.start_in("everysec").await;
             let mut client = wire(&node);
             let key = "k".repeat(2_000);
@@ -131,8 +126,7 @@ fn many_fields_of_a_long_key_are_deleted_or_refused_on_a_full_disk() {
 #[test]
 fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
     run(async {
-        let machine = Machine::new();
-        machine.disk().set_capacity(Some(3 << 20));
+        let machine = Machine::with_space(3 << 20);
         let node = machine.start_in("everysec").await;
         let mut client = wire(&node);
         assert_eq!(client.ask("SET lock token NX PX 60000"), "+OK");
@@ -161,8 +155,7 @@ fn a_full_disk_refuses_writes_and_goes_on_when_there_is_space() {
 #[test]
 fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
     run(async {
-        let machine = Machine::new();
-        machine.disk().set_capacity(Some(3 << 20));
+        let machine = Machine::with_space(3 << 20);
         let node = machine.start_in("everysec").await;
         let mut client = wire(&node);
         let release = "return redis.call('del',KEYS[1])";
@@ -188,9 +181,8 @@ fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
 #[test]
 fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
     run(async {
-        let machine = Machine::new();
         // Segments of 1, 16 and 16 MiB, and no fourth one.
-        machine.disk().set_capacity(Some(40 << 20));
+        let machine = Machine::with_space(40 << 20);
         let directives = [("appendfsync", "no"), ("auto-aof-rewrite-min-size", "32mb")];
         let node = machine.start(&directives).await;
         let mut client = wire(&node);
@@ -211,9 +203,8 @@ fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
 #[test]
 fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
     run(async {
-        let machine = Machine::new();
         // The first segment of 1 MiB, and no second one.
-        machine.disk().set_capacity(Some(3 << 20));
+        let machine = Machine::with_space(3 << 20);
         let directives = [("appendonly", "no"), ("restart-delay-max", "24h")];
         let node = machine.start(&directives).await;
         let mut client = wire(&node);
@@ -234,11 +225,8 @@ fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
             let reply = client.ask("BGREWRITEAOF");
             assert!(reply.starts_with("+Background"), "{reply} at {number}");
             // In this order: one that begins between the two questions is in progress.
-            while client.info("aof_rewrite_scheduled") != "0"
-                || client.info("aof_rewrite_in_progress") != "0"
-            {
-                tokio::task::yield_now().await;
-            }
+            await_info(&mut client, "aof_rewrite_scheduled", "0");
+            await_info(&mut client, "aof_rewrite_in_progress", "0");
         }
         assert_eq!(client.info("aof_last_bgrewrite_status"), "err");
         assert_eq!(client.ask("GET kept"), "token", "volatile locks are alive");

@@ -191,8 +191,7 @@ fn every_line_is_well_formed(text: &str) {
 fn readiness_follows_the_restart_delay() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(METRICS).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let node = machine.granting(METRICS, "SET a token NX PX 10000").await;
         assert_eq!(get(at(&node), "/readyz").status, 200);
         node.crash().await;
         let node = machine.start(METRICS).await;

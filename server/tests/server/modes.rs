@@ -8,7 +8,7 @@ use quorlock_engine::control::{Record, kind};
 use quorlock_persistence::{LogOptions, Recovery};
 use quorlock_server::Node;
 
-use crate::machine::waiting::eventually;
+use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{Directives, MODES, Machine, run, wire};
 use crate::wire::Wire;
 
@@ -217,9 +217,7 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
         assert_eq!(client.ask("SET a token NX PX 9000"), "+OK");
         // Everything before it is removed, the records of both changes with it.
         assert!(client.ask("BGREWRITEAOF").starts_with('+'));
-        while client.info("aof_rewrites") != "1" {
-            tokio::task::yield_now().await;
-        }
+        await_info(&mut client, "aof_rewrites", "1");
         machine.kill();
         node.crash().await;
         let today = [("appendfsync", "always"), ("restart-delay-max", "10s")];

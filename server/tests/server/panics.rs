@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quorlock_engine::control::Boot;
 use quorlock_server::Node;
-use quorlock_server::clock::{Clock, Pause, SettableClock};
 
+use crate::machine::hooked_clock::HookedClock;
 use crate::machine::{Machine, run, wire};
 
 /// Panics, once it is armed, in the thread of this name.
@@ -34,50 +33,22 @@ impl Trap {
     }
 }
 
-/// A clock whose raw reading panics.
-#[derive(Debug)]
-struct TrapClock {
-    inner: SettableClock,
-    trap: Arc<Trap>,
-}
-
-impl Clock for TrapClock {
-    fn raw_ns(&self) -> u64 {
-        self.trap.step();
-        self.inner.raw_ns()
-    }
-    fn boottime_ns(&self) -> u64 {
-        self.inner.boottime_ns()
-    }
-    fn wall_us(&self) -> u64 {
-        self.inner.wall_us()
-    }
-    fn boot(&self) -> Boot {
-        self.inner.boot()
-    }
-    fn pause_until(&self, raw_ns: u64) -> Pause<'_> {
-        self.inner.pause_until(raw_ns)
-    }
-}
-
 /// What is armed before the node starts, or by a test afterwards.
 struct Planted {
     in_sync: Arc<Trap>,
     in_clock: Arc<Trap>,
     /// Each sync takes a second of the node's time.
     is_slow: Arc<AtomicBool>,
-    clock: Arc<TrapClock>,
+    clock: Arc<HookedClock>,
 }
 
 impl Planted {
     fn new() -> Self {
         let in_clock = Trap::in_thread("quorlock-node");
+        let trap = Arc::clone(&in_clock);
         Self {
             in_sync: Trap::in_thread("quorlock-log"),
-            clock: Arc::new(TrapClock {
-                inner: SettableClock::new(),
-                trap: Arc::clone(&in_clock),
-            }),
+            clock: Arc::new(HookedClock::new(move |_| trap.step())),
             is_slow: Arc::default(),
             in_clock,
         }
@@ -90,7 +61,7 @@ impl Planted {
         machine.disk().on_sync(Arc::new(move || {
             in_sync.step();
             if is_slow.load(Ordering::SeqCst) {
-                clock.inner.advance(Duration::from_secs(1));
+                clock.settable.advance(Duration::from_secs(1));
             }
         }));
         let node = machine.node(&[("appendfsync", mode)]);
@@ -160,7 +131,7 @@ fn a_node_thread_that_panics_ends_the_node() {
         let mut client = wire(&node);
         assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
         planted.in_clock.arm();
-        planted.clock.inner.advance(Duration::from_secs(2));
+        planted.clock.settable.advance(Duration::from_secs(2));
         ends(node, "panicked").await;
         let after = client.ask("GET a");
         assert_eq!(after, "<closed>");

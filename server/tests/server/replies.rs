@@ -6,10 +6,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_engine::control::Boot;
 use quorlock_server::Node;
-use quorlock_server::clock::{Clock, SettableClock};
 
+use crate::machine::hooked_clock::HookedClock;
 use crate::machine::serve;
 use crate::wire::Wire;
 
@@ -133,28 +132,12 @@ fn a_pipeline_of_long_values_is_executed_as_it_is_read() {
     });
 }
 
-/// A clock that moves with each reading shows whether a batch has read it again.
-struct Ticking(SettableClock);
-
-impl Clock for Ticking {
-    fn raw_ns(&self) -> u64 {
-        self.0.advance(Duration::from_millis(1));
-        self.0.raw_ns()
-    }
-    fn boottime_ns(&self) -> u64 {
-        self.0.boottime_ns()
-    }
-    fn wall_us(&self) -> u64 {
-        self.0.wall_us()
-    }
-    fn boot(&self) -> Boot {
-        self.0.boot()
-    }
-}
-
 #[test]
 fn the_engine_is_released_before_a_long_reply_is_rendered() {
-    let clock = Arc::new(Ticking(SettableClock::new()));
+    // It moves with each reading, which shows whether a batch has read it again.
+    let clock = Arc::new(HookedClock::new(|clock| {
+        clock.advance(Duration::from_millis(1))
+    }));
     serve(Node::builder().clock(clock), |node| {
         let mut client = Wire::connect(node.address());
         set(&mut client, b"short", &value(1, 60_000));

@@ -14,8 +14,7 @@ const NO_LOG: Directives<'static> = &[("appendonly", "no")];
 fn a_lock_survives_shutdown_and_restart_with_its_remaining_time() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(EVERYSEC).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
+        let node = machine.granting(EVERYSEC, "SET a token NX PX 20000").await;
         node.stop().await.unwrap();
         machine.advance_ms(5_000);
         let node = machine.start(EVERYSEC).await;
@@ -56,8 +55,7 @@ fn after_a_crash_everysec_waits_and_always_serves() {
     run(async {
         for (mode, waits) in [(EVERYSEC, true), (ALWAYS, false)] {
             let machine = Machine::new();
-            let node = machine.start(mode).await;
-            assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+            let node = machine.granting(mode, "SET a token NX PX 10000").await;
             node.crash().await;
             let node = machine.start(mode).await;
             let mut client = wire(&node);
@@ -100,8 +98,7 @@ fn after_a_crash_everysec_waits_and_always_serves() {
 fn neither_a_clean_stop_nor_a_crash_ends_or_prolongs_the_delay() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(EVERYSEC).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let node = machine.granting(EVERYSEC, "SET a token NX PX 10000").await;
         node.crash().await;
         machine.start(EVERYSEC).await.stop().await.unwrap();
         machine.advance_ms(3_000);
@@ -143,8 +140,7 @@ fn a_clean_stop_without_a_log_waits_out_the_longest_lock() {
 fn in_another_boot_a_ttl_is_rebased_never_shortened() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(EVERYSEC).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 20000"), "+OK");
+        let node = machine.granting(EVERYSEC, "SET a token NX PX 20000").await;
         node.stop().await.unwrap();
         machine.clock.reboot(Duration::from_secs(3));
         machine.advance_ms(10_000);
@@ -158,8 +154,7 @@ fn in_another_boot_a_ttl_is_rebased_never_shortened() {
 fn always_waits_after_the_machine_went_down_unless_fsync_is_trusted() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let node = machine.granting(ALWAYS, "SET a token NX PX 10000").await;
         node.crash().await;
         machine.clock.reboot(Duration::from_secs(3));
         let trusting = &[("appendfsync", "always"), ("trust-fsync", "yes")];
@@ -192,8 +187,7 @@ fn the_first_start_of_an_unknown_directory_waits_where_it_is_told_to() {
 fn a_node_keeps_its_identity_and_counts_its_starts() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let node = machine.granting(ALWAYS, "SET a token NX PX 10000").await;
         let id = node.id();
         node.stop().await.unwrap();
         let node = machine.start(ALWAYS).await;

@@ -237,8 +237,9 @@ fn how_a_run_ended_and_what_the_log_says_decide_how_long_the_next_one_waits() {
     run(async {
         for row in ROWS {
             let machine = machine_for(row.end);
-            let node = machine.start(row.before).await;
-            assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+            let node = machine
+                .granting(row.before, "SET a token NX PX 10000")
+                .await;
             end(&machine, node, row.end).await;
             let node = machine.start(row.after).await;
             let said = said(&node);
@@ -347,8 +348,7 @@ fn a_crash_loop_ends_when_the_first_crash_said_and_another_boot_begins_anew() {
     run(async {
         for later_end in [Crash, Clean, PowerLoss] {
             let machine = machine_for(later_end);
-            let node = machine.start(EVERYSEC).await;
-            assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+            let node = machine.granting(EVERYSEC, "SET a token NX PX 10000").await;
             node.crash().await;
             let mut left_ms = P;
             for round in 0..8 {
@@ -375,8 +375,7 @@ fn a_crash_loop_ends_when_the_first_crash_said_and_another_boot_begins_anew() {
 fn a_delay_that_ran_out_while_the_node_was_down_is_over() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(EVERYSEC).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let node = machine.granting(EVERYSEC, "SET a token NX PX 10000").await;
         node.crash().await;
         machine.start(EVERYSEC).await.crash().await;
         machine.advance_ms(P);

@@ -39,8 +39,7 @@ fn keys_without_ttl_or_beyond_the_cap_survive_a_power_loss_without_a_delay() {
         // As Redis does it: the delay covers at least the cap.
         let as_mode: Directives<'_> = &[("appendfsync", "no"), ("no-ttl-durability", "as-mode")];
         let machine = Machine::with_power_loss();
-        let node = machine.start(as_mode).await;
-        assert_eq!(wire(&node).ask("SET b long NX PX 120000"), "+OK");
+        let node = machine.granting(as_mode, "SET b long NX PX 120000").await;
         node.crash().await;
         machine.lose_power();
         assert_eq!(said(&machine.start(as_mode).await).length_ms, 61_210);

@@ -43,10 +43,15 @@ fn copy(from: &Path, to: &Path, way: Way, is_mirror: bool) {
             }
         }
     }
-    for name in names(to) {
-        if is_mirror && !wanted.contains(&name) {
-            fs::remove_file(to.join(name)).unwrap();
-        }
+    if is_mirror {
+        remove(to, |name| wanted.iter().all(|wanted| wanted != name));
+    }
+}
+
+/// Removes the files of these names.
+fn remove(directory: &Path, is_lost: impl Fn(&str) -> bool) {
+    for name in names(directory).iter().filter(|name| is_lost(name)) {
+        fs::remove_file(directory.join(name)).unwrap();
     }
 }
 
@@ -136,10 +141,8 @@ const CASES: &[Case] = &[
     case(
         "only the log put back: the marker knows of the second run",
         |data, backup| {
-            let is_log = |name: &String| name.starts_with("segment-");
-            for name in names(data).iter().filter(|name| is_log(name)) {
-                fs::remove_file(data.join(name)).unwrap();
-            }
+            let is_log = |name: &str| name.starts_with("segment-");
+            remove(data, is_log);
             for name in names(backup).iter().filter(|name| is_log(name)) {
                 fs::copy(backup.join(name), data.join(name)).unwrap();
             }
@@ -158,33 +161,17 @@ const CASES: &[Case] = &[
     ),
     case(
         "the log is lost",
-        |data, _| {
-            for name in names(data) {
-                if name.starts_with("segment-") {
-                    fs::remove_file(data.join(name)).unwrap();
-                }
-            }
-        },
+        |data, _| remove(data, |name| name.starts_with("segment-")),
         ("emptied", CAP, 3),
     ),
     case(
         "log and identity are lost, the marker tells that somebody lived here",
-        |data, _| {
-            for name in names(data) {
-                if !name.starts_with("incarnation-") {
-                    fs::remove_file(data.join(name)).unwrap();
-                }
-            }
-        },
+        |data, _| remove(data, |name| !name.starts_with("incarnation-")),
         ("emptied", CAP, 3),
     ),
     case(
         "all is lost: that is for first-start to judge, and a loopback address serves",
-        |data, _| {
-            for name in names(data) {
-                fs::remove_file(data.join(name)).unwrap();
-            }
-        },
+        |data, _| remove(data, |_| true),
         ("unknown", 0, 1),
     ),
 ];

@@ -2,6 +2,7 @@
 //! next start owes. On a disk in memory, and a clock that tests move.
 
 use crate::machine::said::said;
+use crate::machine::waiting::eventually;
 use crate::machine::{Directives, Machine, run, wire};
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
@@ -14,8 +15,7 @@ fn a_cap_lowered_together_with_the_log_shortens_no_lock() {
     for third in [ALWAYS, UNLOGGED, &[("restart-delay-max", "1s")]] {
         run(async {
             let machine = Machine::new();
-            let node = machine.start(ALWAYS).await;
-            assert_eq!(wire(&node).ask("SET lock A NX PX 50000"), "+OK");
+            let node = machine.granting(ALWAYS, "SET lock A NX PX 50000").await;
             node.stop().await.unwrap();
             let node = machine.start(UNLOGGED).await;
             assert!(node.is_serving(), "it knows the lock");
@@ -39,15 +39,14 @@ fn a_cap_lowered_together_with_the_log_shortens_no_lock() {
 fn what_was_recovered_without_a_log_stays_owed_until_it_has_ended() {
     run(async {
         let machine = Machine::with_power_loss();
-        let node = machine.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET lock A NX PX 50000"), "+OK");
+        let node = machine.granting(ALWAYS, "SET lock A NX PX 50000").await;
         node.stop().await.unwrap();
         let node = machine.start(UNLOGGED).await;
         // Without a log the first checkpoint drops the recovered keys: wait until it is through.
         let mut client = wire(&node);
-        while client.info("aof_rewrites") == "0" {
-            assert_eq!(client.ask("PING"), "+PONG");
-        }
+        eventually("the checkpoint is through", || {
+            client.info("aof_rewrites") != "0"
+        });
         machine.advance_ms(10_000);
         node.crash().await;
         let node = machine.start(UNLOGGED).await;
@@ -69,8 +68,7 @@ fn what_was_recovered_without_a_log_stays_owed_until_it_has_ended() {
 fn a_run_without_a_log_owes_nothing_for_what_it_does_not_hold() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET lock A NX PX 50000"), "+OK");
+        let node = machine.granting(ALWAYS, "SET lock A NX PX 50000").await;
         node.stop().await.unwrap();
         let node = machine.start(UNLOGGED).await;
         assert_eq!(wire(&node).ask("DEL lock"), ":1");
@@ -81,8 +79,7 @@ fn a_run_without_a_log_owes_nothing_for_what_it_does_not_hold() {
 
         // Ended before the run without a log began.
         let machine = Machine::new();
-        let node = machine.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET lock A NX PX 5000"), "+OK");
+        let node = machine.granting(ALWAYS, "SET lock A NX PX 5000").await;
         node.stop().await.unwrap();
         machine.advance_ms(5_000);
         let node = machine.start(UNLOGGED).await;
@@ -109,8 +106,7 @@ fn another_boot_after_an_unclean_stop_waits_the_cap_unless_the_disk_is_trusted()
             ];
             for (directives, length_ms) in rows {
                 let machine = Machine::new();
-                let node = machine.start(start).await;
-                assert_eq!(wire(&node).ask("SET lock A NX PX 5000"), "+OK");
+                let node = machine.granting(start, "SET lock A NX PX 5000").await;
                 node.crash().await;
                 machine.reboot();
                 let node = machine.start(directives).await;
@@ -125,8 +121,7 @@ fn another_boot_after_an_unclean_stop_waits_the_cap_unless_the_disk_is_trusted()
 fn a_boot_id_that_changes_with_each_start_costs_a_clean_stop_nothing() {
     run(async {
         let machine = Machine::new();
-        let node = machine.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET lock A NX PX 50000"), "+OK");
+        let node = machine.granting(ALWAYS, "SET lock A NX PX 50000").await;
         for _ in 0..3 {
             machine.reboot();
         }
@@ -147,8 +142,9 @@ fn a_cap_of_a_millisecond_and_of_a_day_delays_by_just_that_and_others_are_refuse
     for (cap, length_ms) in [("1ms", 12), ("24h", 86_400_000 * 102 / 100 + 10)] {
         run(async {
             let machine = Machine::new();
-            let node = machine.start(&[("restart-delay-max", cap)]).await;
-            assert_eq!(wire(&node).ask("SET forever token"), "+OK");
+            let node = machine
+                .granting(&[("restart-delay-max", cap)], "SET forever token")
+                .await;
             node.crash().await;
             machine.reboot();
             let node = machine.start(&[("restart-delay-max", cap)]).await;

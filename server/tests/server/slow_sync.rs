@@ -3,53 +3,23 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_server::Node;
 
-use crate::machine::gate::{Gate, OpenAtEnd};
+use crate::machine::gate::GatedNode;
+use crate::machine::run;
 use crate::machine::waiting::{await_info, eventually};
-use crate::machine::{Machine, run};
 use crate::wire::Wire;
 
 /// A node with a worker for each of two connections, whose syncs pass a gate.
-struct Slow {
-    /// Goes first: the node syncs when it is dropped.
-    _open: OpenAtEnd,
-    node: Node,
-    gate: Arc<Gate>,
-    machine: Machine,
-}
-
-impl Slow {
-    async fn start(mode: &str) -> Self {
-        let machine = Machine::new();
-        let gate = Gate::before_syncs_of(&machine.disk());
-        let directives = [
-            ("appendfsync", mode),
-            ("workers", "2"),
-            ("metrics-port", "0"),
-        ];
-        let node = machine.start(&directives).await;
-        let _open = OpenAtEnd(Arc::clone(&gate));
-        Self {
-            _open,
-            node,
-            gate,
-            machine,
-        }
-    }
-
-    /// One connection of the worker `quorlock-1`, and one of `quorlock-0`: they are dealt in turn.
-    fn connect(&self) -> (Wire, Wire) {
-        let pair = || {
-            let mut wire = Wire::connect(self.node.address());
-            assert_eq!(wire.ask("PING"), "+PONG");
-            wire
-        };
-        (pair(), pair())
-    }
+async fn gated(mode: &str) -> GatedNode {
+    GatedNode::start(&[
+        ("appendfsync", mode),
+        ("workers", "2"),
+        ("metrics-port", "0"),
+    ])
+    .await
 }
 
 fn get(address: SocketAddr, path: &str) -> (u16, String) {
@@ -86,8 +56,8 @@ fn info_counts_a_key_only_when_its_own_reply_may_leave() {
             ("everysec", "SET b token NX"),
             ("no", "SET b token NX PX 3600000"),
         ] {
-            let slow = Slow::start(mode).await;
-            let (mut client, mut other) = slow.connect();
+            let slow = gated(mode).await;
+            let (mut client, mut other) = slow.wires();
             assert_eq!(client.ask("SET a token NX"), "+OK");
             assert_eq!(keys(&mut other), 1, "{mode}");
             slow.gate.set_closed(true);
@@ -117,8 +87,8 @@ fn info_counts_a_key_only_when_its_own_reply_may_leave() {
 fn info_counts_what_its_own_pipeline_has_written() {
     run(async {
         for mode in ["always", "everysec", "no"] {
-            let slow = Slow::start(mode).await;
-            let (mut client, _) = slow.connect();
+            let slow = gated(mode).await;
+            let (mut client, _) = slow.wires();
             client.send(b"SET a token NX PX 30000\r\nINFO keyspace\r\nDEL a\r\nINFO keyspace\r\n");
             assert_eq!(client.reply(), "+OK");
             assert_eq!(
@@ -136,9 +106,9 @@ fn info_counts_what_its_own_pipeline_has_written() {
 #[test]
 fn a_worker_with_a_write_is_not_held_by_the_sync_of_another() {
     run(async {
-        let slow = Slow::start("always").await;
-        let (mut client, mut other) = slow.connect();
-        let (_third, mut fourth) = slow.connect();
+        let slow = gated("always").await;
+        let (mut client, mut other) = slow.wires();
+        let (_third, mut fourth) = slow.wires();
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-1");
@@ -160,8 +130,8 @@ fn a_worker_with_a_write_is_not_held_by_the_sync_of_another() {
 #[test]
 fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
     run(async {
-        let slow = Slow::start("always").await;
-        let (mut client, _other) = slow.connect();
+        let slow = gated("always").await;
+        let (mut client, _other) = slow.wires();
         assert_eq!(client.ask("SET z token PX 3000000"), "+OK");
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\n");
@@ -184,8 +154,8 @@ fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
 #[test]
 fn while_a_worker_is_held_by_a_sync_info_and_probes_answer() {
     run(async {
-        let slow = Slow::start("always").await;
-        let (mut client, mut other) = slow.connect();
+        let slow = gated("always").await;
+        let (mut client, mut other) = slow.wires();
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-1");
@@ -204,15 +174,15 @@ fn while_a_worker_is_held_by_a_sync_info_and_probes_answer() {
 #[test]
 fn while_the_log_thread_is_held_by_a_sync_info_answers_on_every_worker() {
     run(async {
-        let slow = Slow::start("always").await;
-        let (mut client, mut other) = slow.connect();
+        let slow = gated("always").await;
+        let (mut client, mut other) = slow.wires();
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-1");
         slow.machine.advance_ms(8_000);
         slow.gate.set_closed(false);
         assert_eq!(client.reply(), "+OK");
-        let (mut third, _) = slow.connect();
+        let (mut third, _) = slow.wires();
         slow.gate.set_closed(true);
         client.send(b"SET b token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-log");
@@ -230,8 +200,8 @@ fn while_the_log_thread_is_held_by_a_sync_info_answers_on_every_worker() {
 #[test]
 fn no_reply_of_a_pipeline_leaves_before_what_its_first_request_waits_for() {
     run(async {
-        let slow = Slow::start("always").await;
-        let (mut client, _) = slow.connect();
+        let slow = gated("always").await;
+        let (mut client, _) = slow.wires();
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\nGET never\r\nPING\r\n");
         slow.gate.await_thread("quorlock-1");
@@ -246,8 +216,8 @@ fn no_reply_of_a_pipeline_leaves_before_what_its_first_request_waits_for() {
 #[test]
 fn waitaof_covers_a_write_that_a_later_command_does_not_depend_on() {
     run(async {
-        let slow = Slow::start("everysec").await;
-        let (mut client, mut other) = slow.connect();
+        let slow = gated("everysec").await;
+        let (mut client, mut other) = slow.wires();
         assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
         assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
         slow.gate.set_closed(true);

@@ -1,39 +1,33 @@
 //! WAITAOF: true in every mode, on disks that are slow, fail, or lose the power; and it holds up
 //! nobody but its own connection.
 
-use std::sync::Arc;
-
-use crate::machine::gate::{Gate, OpenAtEnd};
+use crate::machine::gate::GatedNode;
 use crate::machine::waiting::{await_info, eventually};
-use crate::machine::{EIO, MODES, Machine, run, wire};
+use crate::machine::{MODES, Machine, run, wire};
 
 #[test]
 fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
     run(async {
         for mode in ["everysec", "no"] {
-            let machine = Machine::new();
-            let node = machine.start_in(mode).await;
-            let gate = Gate::before_syncs_of(&machine.disk());
-            let _open = OpenAtEnd(Arc::clone(&gate));
-            let mut client = wire(&node);
-            let mut other = wire(&node);
+            let gated = GatedNode::start(&[("appendfsync", mode)]).await;
+            let (mut client, mut other) = gated.wires();
             // The first grant raises the promise, which is synced in every mode. The segment
             // ahead is made at the start; its sync must not be what is waited for.
             assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
             assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
-            gate.set_closed(true);
+            gated.gate.set_closed(true);
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 500\r\nGET b\r\n");
             assert_eq!(client.reply(), "+OK");
             await_info(&mut other, "blocked_clients", "1");
             assert_eq!(other.ask("SET c token NX PX 30000"), "+OK", "{mode}");
             assert_eq!(other.ask("WAITAOF 0 0 0"), "[:0, :0]", "{mode}");
-            machine.advance_ms(499);
+            gated.machine.advance_ms(499);
             assert_eq!(other.info("blocked_clients"), "1");
-            machine.advance_ms(1);
+            gated.machine.advance_ms(1);
             assert_eq!(client.reply(), "[:0, :0]", "the time is up");
             assert_eq!(client.reply(), "token", "its later request waited");
             // For ever: until the sync, the client, or the node ends it.
-            let mut gone = wire(&node);
+            let mut gone = wire(&gated.node);
             assert_eq!(gone.ask("SET d token NX PX 30000"), "+OK");
             gone.send(b"WAITAOF 1 0 0\r\n");
             await_info(&mut other, "blocked_clients", "1");
@@ -41,7 +35,7 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
             await_info(&mut other, "blocked_clients", "0");
             client.send(b"WAITAOF 1 0 0\r\n");
             await_info(&mut other, "blocked_clients", "1");
-            gate.set_closed(false);
+            gated.gate.set_closed(false);
             assert_eq!(client.reply(), "[:1, :0]", "{mode}");
         }
     });
@@ -51,17 +45,12 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
 #[test]
 fn a_long_wait_does_not_count_as_silence() {
     run(async {
-        let machine = Machine::new();
-        let node = machine
-            .start(&[("appendfsync", "everysec"), ("timeout", "5")])
-            .await;
-        let gate = Gate::before_syncs_of(&machine.disk());
-        let _open = OpenAtEnd(Arc::clone(&gate));
-        let mut client = wire(&node);
-        let mut silent = wire(&node);
+        let directives = [("appendfsync", "everysec"), ("timeout", "5")];
+        let gated = GatedNode::start(&directives).await;
+        let (mut client, mut silent) = gated.wires();
         assert_eq!(client.ask("SET a token PX 30000"), "+OK");
         assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
-        gate.set_closed(true);
+        gated.gate.set_closed(true);
         client.send(b"SET b token PX 30000\r\nWAITAOF 1 0 1000\r\n");
         assert_eq!(client.reply(), "+OK");
         await_info(&mut silent, "blocked_clients", "1");
@@ -75,7 +64,7 @@ fn a_long_wait_does_not_count_as_silence() {
             assert!(questions < 50, "the questions alone are as many bytes");
             bytes_in() >= before + 3_000
         });
-        machine.advance_ms(1_000);
+        gated.machine.advance_ms(1_000);
         assert_eq!(client.reply(), "[:0, :0]");
         for _ in 0..500 {
             assert_eq!(client.reply(), "+PONG");
@@ -83,12 +72,12 @@ fn a_long_wait_does_not_count_as_silence() {
         client.send(b"WAITAOF 1 0 10000\r\n");
         await_info(&mut silent, "blocked_clients", "1");
         for _ in 0..2 {
-            machine.advance_ms(4_000);
+            gated.machine.advance_ms(4_000);
             assert_eq!(silent.ask("PING"), "+PONG");
         }
-        machine.advance_ms(2_000);
+        gated.machine.advance_ms(2_000);
         assert_eq!(client.reply(), "[:0, :0]");
-        machine.advance_ms(4_000);
+        gated.machine.advance_ms(4_000);
         assert_eq!(
             silent.reply(),
             "<closed>",
@@ -103,25 +92,21 @@ fn a_long_wait_does_not_count_as_silence() {
 #[test]
 fn long_syncs_leave_the_worker_one_after_the_other() {
     run(async {
-        let machine = Machine::new();
-        let node = machine.start_in("always").await;
-        let gate = Gate::before_syncs_of(&machine.disk());
-        let _open = OpenAtEnd(Arc::clone(&gate));
-        let mut client = wire(&node);
-        let mut other = wire(&node);
+        let gated = GatedNode::start(&[("appendfsync", "always")]).await;
+        let (mut client, mut other) = gated.wires();
         let set = b"SET a token PX 30000\r\n";
         for round in 0..5 {
-            gate.set_closed(true);
+            gated.gate.set_closed(true);
             client.send(set);
             if round == 0 {
-                gate.await_thread("quorlock-0");
-                machine.advance_ms(20);
+                gated.gate.await_thread("quorlock-0");
+                gated.machine.advance_ms(20);
             } else {
-                gate.await_thread("quorlock-log");
+                gated.gate.await_thread("quorlock-log");
                 assert_eq!(other.ask("GET b"), "nil", "{round}");
                 other.send(set);
             }
-            gate.set_closed(false);
+            gated.gate.set_closed(false);
             assert_eq!(client.reply(), "+OK", "{round}");
             if round > 0 {
                 assert_eq!(other.reply(), "+OK", "{round}");
@@ -133,22 +118,18 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
 #[test]
 fn an_orderly_stop_answers_who_waits_and_is_never_held_up() {
     run(async {
-        let machine = Machine::new();
-        let node = machine.start_in("no").await;
-        let gate = Gate::before_syncs_of(&machine.disk());
-        let _open = OpenAtEnd(Arc::clone(&gate));
-        let mut client = wire(&node);
-        let mut other = wire(&node);
+        let gated = GatedNode::start(&[("appendfsync", "no")]).await;
+        let (mut client, mut other) = gated.wires();
         assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
         assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
-        gate.set_closed(true);
+        gated.gate.set_closed(true);
         client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
         assert_eq!(client.reply(), "+OK");
         await_info(&mut other, "blocked_clients", "1");
-        node.request_stop();
-        gate.set_closed(false);
+        gated.node.request_stop();
+        gated.gate.set_closed(false);
         assert_eq!(client.reply(), "[:1, :0]", "SHUTDOWN is synced behind it");
-        node.stopped().await.unwrap();
+        gated.node.stopped().await.unwrap();
     });
 }
 
@@ -240,9 +221,7 @@ fn waitaof_never_says_1_when_the_sync_fails() {
             let mut client = wire(&node);
             // The first grant raises the promise, which is synced in every mode.
             assert_eq!(client.ask("SET a token NX PX 30000"), "+OK");
-            for _ in 0..4 {
-                machine.disk().fail_sync_after(0, EIO);
-            }
+            machine.fail_syncs();
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
             // A segment that is made ahead may have met the failure first: then the node ends at once.
             let is_refused = |reply: &str| {

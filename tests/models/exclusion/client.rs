@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
-use quorlock_client::acquisition::{self, Acquisition, Answer, Decision, Terms};
-use quorlock_client::holding::{self, ExtendAnswer, Holding};
+use quorlock_client::acquisition::{
+    Acquisition, Answer, AttemptAction, AttemptEvent, Decision, Terms,
+};
+use quorlock_client::holding::{ExtendAnswer, Holding, HoldingAction, HoldingEvent};
 use quorlock_client::{Cause, ClientInstant, Identity};
 
 use super::mutant::Mutant;
@@ -111,7 +113,7 @@ impl Client {
     pub(crate) fn handle_trying(
         &mut self,
         means: &Means<'_>,
-        event: acquisition::Event,
+        event: AttemptEvent,
         out: &mut Vec<Message>,
     ) {
         let now = self.now(means.mutant);
@@ -126,7 +128,7 @@ impl Client {
     pub(crate) fn handle_holding(
         &mut self,
         means: &Means<'_>,
-        event: holding::Event,
+        event: HoldingEvent,
         out: &mut Vec<Message>,
     ) {
         let now = self.now(means.mutant);
@@ -145,8 +147,8 @@ impl Client {
     /// A timer that has come.
     pub(crate) fn ring(&mut self, means: &Means<'_>, out: &mut Vec<Message>) {
         match self.standing {
-            Standing::Trying(_) => self.handle_trying(means, acquisition::Event::Timer, out),
-            Standing::Holding(_) => self.handle_holding(means, holding::Event::Timer, out),
+            Standing::Trying(_) => self.handle_trying(means, AttemptEvent::Timer, out),
+            Standing::Holding(_) => self.handle_holding(means, HoldingEvent::Timer, out),
             Standing::Idle => {}
         }
     }
@@ -166,7 +168,7 @@ impl Client {
                 Told::Other => ExtendAnswer::Other(by),
                 _ => ExtendAnswer::Not(Cause::Silent),
             };
-            let event = holding::Event::Extended {
+            let event = HoldingEvent::Extended {
                 node,
                 round,
                 answer,
@@ -179,10 +181,10 @@ impl Client {
             _ => Answer::Not(Cause::Silent),
         };
         if matches!(self.standing, Standing::Trying(_)) {
-            let event = acquisition::Event::Answered { node, answer };
+            let event = AttemptEvent::Answered { node, answer };
             return self.handle_trying(means, event, out);
         }
-        let event = holding::Event::Taken {
+        let event = HoldingEvent::Taken {
             node,
             round,
             answer,
@@ -193,20 +195,19 @@ impl Client {
     fn act_trying(
         &mut self,
         means: &Means<'_>,
-        actions: Vec<acquisition::Action>,
+        actions: Vec<AttemptAction>,
         out: &mut Vec<Message>,
     ) {
-        use acquisition::Action;
         for action in actions {
             match action {
-                Action::Send { node } => out.push(self.request(node, 0, Wish::Take)),
-                Action::ArmTimer(at) => self.timer = Some(at),
-                Action::Decide(Decision::Acquired { valid_until }) => {
+                AttemptAction::Send { node } => out.push(self.request(node, 0, Wish::Take)),
+                AttemptAction::ArmTimer(at) => self.timer = Some(at),
+                AttemptAction::Decide(Decision::Acquired { valid_until }) => {
                     self.hold(means, valid_until);
                 }
-                Action::Decide(_) => self.standing = Standing::Idle,
-                Action::ReleaseEverywhere => self.release_everywhere(means, out),
-                Action::Release { node } => out.push(self.request(node, 0, Wish::Release)),
+                AttemptAction::Decide(_) => self.standing = Standing::Idle,
+                AttemptAction::ReleaseEverywhere => self.release_everywhere(means, out),
+                AttemptAction::Release { node } => out.push(self.request(node, 0, Wish::Release)),
             }
         }
     }
@@ -225,7 +226,7 @@ impl Client {
         let mut actions = Vec::new();
         let holding = Holding::start(attempt, terms, valid_until, false, None, &mut actions);
         for action in actions {
-            if let holding::Action::ArmTimer(at) = action {
+            if let HoldingAction::ArmTimer(at) = action {
                 self.timer = Some(at);
             }
         }
@@ -236,22 +237,23 @@ impl Client {
     fn act_holding(
         &mut self,
         means: &Means<'_>,
-        actions: Vec<holding::Action>,
+        actions: Vec<HoldingAction>,
         out: &mut Vec<Message>,
     ) {
-        use holding::Action;
         for action in actions {
             match action {
-                Action::Extend { node, round } => {
+                HoldingAction::Extend { node, round } => {
                     out.push(self.request(node, round, Wish::Extend));
                 }
                 // A lease of another length is extended by its token alone, which takes nothing.
-                Action::Take { .. } if means.asker.ttl_ns != means.asker.extension_ns => {}
-                Action::Take { node, round } => out.push(self.request(node, round, Wish::Take)),
-                Action::ArmTimer(at) => self.timer = Some(at),
-                Action::Renewed { .. } => self.has_extended = true,
-                Action::NotRenewed | Action::Lost(_) => {}
-                Action::ReleaseEverywhere => self.release_everywhere(means, out),
+                HoldingAction::Take { .. } if means.asker.ttl_ns != means.asker.extension_ns => {}
+                HoldingAction::Take { node, round } => {
+                    out.push(self.request(node, round, Wish::Take))
+                }
+                HoldingAction::ArmTimer(at) => self.timer = Some(at),
+                HoldingAction::Renewed { .. } => self.has_extended = true,
+                HoldingAction::NotRenewed | HoldingAction::Lost(_) => {}
+                HoldingAction::ReleaseEverywhere => self.release_everywhere(means, out),
             }
         }
     }

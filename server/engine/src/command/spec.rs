@@ -139,7 +139,7 @@ impl Spec {
     }
 
     /// Whether the command may have that many arguments, its name included.
-    pub fn accepts(&self, arguments: usize) -> bool {
+    pub(crate) fn accepts(&self, arguments: usize) -> bool {
         is_arity(self.arity, arguments)
     }
 }

@@ -101,48 +101,29 @@ const SETEX: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in seconds",
-    handler: Handler::Keys(setex),
+    handler: Handler::Keys(|context, arguments| {
+        set_with_ttl(context, arguments, "setex", TimeForm::SECONDS)
+    }),
 };
-
-fn setex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let expiry = set_deadline(
-        "setex",
-        TimeForm::SECONDS,
-        integer(arguments[2])?,
-        context.now,
-    )?;
-    set_string(
-        context,
-        arguments[1],
-        arguments[3],
-        SetOptions::default(),
-        expiry,
-    )
-}
 
 const PSETEX: Spec = Spec {
     name: "psetex",
-    arity: 4,
-    flags: Flags::GROW_KEYS,
-    keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in milliseconds",
-    handler: Handler::Keys(psetex),
+    handler: Handler::Keys(|context, arguments| {
+        set_with_ttl(context, arguments, "psetex", TimeForm::MILLISECONDS)
+    }),
+    ..SETEX
 };
 
-fn psetex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let expiry = set_deadline(
-        "psetex",
-        TimeForm::MILLISECONDS,
-        integer(arguments[2])?,
-        context.now,
-    )?;
-    set_string(
-        context,
-        arguments[1],
-        arguments[3],
-        SetOptions::default(),
-        expiry,
-    )
+fn set_with_ttl(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    name: &str,
+    form: TimeForm,
+) -> Result<Reply, ErrorReply> {
+    let expiry = set_deadline(name, form, integer(arguments[2])?, context.now)?;
+    let options = SetOptions::default();
+    set_string(context, arguments[1], arguments[3], options, expiry)
 }
 
 const MGET: Spec = Spec {

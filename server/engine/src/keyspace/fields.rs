@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 
 /// Fields and their values.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fields {
+pub struct Fields {
     pairs: Vec<Pair>,
     index: Option<Box<FieldIndex>>,
     bytes: usize,
@@ -32,11 +32,13 @@ struct FieldIndex {
 }
 
 impl Fields {
-    pub(crate) fn len(&self) -> usize {
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is no field.
+    pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
@@ -49,7 +51,8 @@ impl Fields {
         self.offset(field).map(|offset| &self.pairs[offset].value)
     }
 
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &Arc<[u8]>)> {
+    /// The fields and what they hold.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &Arc<[u8]>)> {
         self.pairs.iter().map(|pair| (&*pair.field, &pair.value))
     }
 

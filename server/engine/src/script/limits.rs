@@ -55,7 +55,7 @@ pub(crate) enum End {
 
 /// What the running script has used.
 pub(crate) struct Budget {
-    limits: Cell<ScriptLimits>,
+    limits: ScriptLimits,
     clock: RefCell<ScriptClock>,
     steps: Cell<u64>,
     started: Cell<Option<NodeTime>>,
@@ -65,7 +65,7 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(limits: ScriptLimits, clock: ScriptClock) -> Budget {
         Budget {
-            limits: Cell::new(limits),
+            limits,
             clock: RefCell::new(clock),
             steps: Cell::new(0),
             started: Cell::new(None),
@@ -74,11 +74,7 @@ impl Budget {
     }
 
     pub(crate) fn limits(&self) -> ScriptLimits {
-        self.limits.get()
-    }
-
-    pub(crate) fn set_limits(&self, limits: ScriptLimits) {
-        self.limits.set(limits);
+        self.limits
     }
 
     pub(crate) fn set_clock(&self, clock: ScriptClock) {
@@ -109,8 +105,7 @@ impl Budget {
         if let Some(end) = self.ended.get() {
             return Err(end);
         }
-        let limits = self.limits.get();
-        if self.steps.get() > limits.steps {
+        if self.steps.get() > self.limits.steps {
             return Err(self.end(End::Steps));
         }
         let now = (self.clock.borrow_mut())();
@@ -120,7 +115,7 @@ impl Budget {
             self.started.set(Some(now));
             return Ok(());
         };
-        if now.saturating_since(started) >= limits.time {
+        if now.saturating_since(started) >= self.limits.time {
             return Err(self.end(End::Time));
         }
         Ok(())

@@ -67,10 +67,6 @@ impl Runner {
         self.shared.budget.set_clock(clock);
     }
 
-    pub(crate) fn set_limits(&mut self, limits: ScriptLimits) {
-        self.shared.budget.set_limits(limits);
-    }
-
     pub(crate) fn scripts(&self) -> usize {
         self.cache.len()
     }

@@ -48,7 +48,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum Operation {
     Write,
     WriteOut,
     Sync,
@@ -76,11 +76,11 @@ impl State {
         self.frames.len() as u64 + 1
     }
 
-    fn step(&self, action: Action, mutant: Mutant) -> Option<Self> {
+    fn step(&self, action: Operation, mutant: Mutant) -> Option<Self> {
         let mut next = self.clone();
         let has_room = self.frames.len() < FRAMES_MAX;
         match action {
-            Action::Write if has_room => {
+            Operation::Write if has_room => {
                 let position = self.next_position();
                 let mut reach = self.mode.reach(LogPosition::from_raw(position));
                 if mutant == Mutant::WeakerRepliesBeforeTheRecord
@@ -95,9 +95,9 @@ impl State {
                 );
                 next.frames.push(frame);
             }
-            Action::WriteOut => next.written = self.frames.len() as u64,
-            Action::Sync => next.synced = self.written,
-            Action::Change(to) if has_room && to != self.mode.durability() => {
+            Operation::WriteOut => next.written = self.frames.len() as u64,
+            Operation::Sync => next.synced = self.written,
+            Operation::Change(to) if has_room && to != self.mode.durability() => {
                 let mut mode =
                     next.mode
                         .change(to, CAP_NS, LogPosition::from_raw(self.next_position()));
@@ -107,7 +107,7 @@ impl State {
                 }
                 next.frames.push(Frame::Mode(mode));
             }
-            Action::Complete if has_room => {
+            Operation::Complete if has_room => {
                 let synced = match mutant {
                     Mutant::CompleteBeforeTheSync => u64::MAX,
                     _ => self.synced,
@@ -210,12 +210,12 @@ fn policy(trusts_fsync: bool) -> Policy {
 /// States seen, and the first broken property with the actions that lead to it.
 fn explore(mutant: Mutant) -> (usize, Option<String>) {
     let mut actions = vec![
-        Action::Write,
-        Action::WriteOut,
-        Action::Sync,
-        Action::Complete,
+        Operation::Write,
+        Operation::WriteOut,
+        Operation::Sync,
+        Operation::Complete,
     ];
-    actions.extend(MODES.map(Action::Change));
+    actions.extend(MODES.map(Operation::Change));
     let mut seen = HashSet::new();
     for first in MODES {
         let begin = State {

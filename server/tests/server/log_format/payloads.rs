@@ -3,7 +3,7 @@
 
 use quorlock_engine::control::{Durability, Pending, Record, Start};
 use quorlock_engine::restart::Stop;
-use quorlock_engine::{Change, Deadline, NodeTime, Value, changes};
+use quorlock_engine::{Deadline, Mutation, Mutations, NewValue, NodeTime};
 
 use super::reader::{Frame, number};
 
@@ -179,8 +179,8 @@ impl Rest<'_> {
 pub(crate) fn by_the_program(kind: u8, payload: &[u8]) -> String {
     match kind {
         1 | 10 => {
-            let all = changes(payload, 0).unwrap();
-            let all: Vec<String> = all.map(|change| of_change(&change.unwrap())).collect();
+            let all = Mutations::of(payload, 0).unwrap();
+            let all: Vec<String> = all.map(|one| of_mutation(&one.unwrap())).collect();
             all.join("; ")
         }
         11 => "end".to_owned(),
@@ -188,17 +188,17 @@ pub(crate) fn by_the_program(kind: u8, payload: &[u8]) -> String {
     }
 }
 
-fn of_change(change: &Change<'_>) -> String {
-    match change {
-        Change::Replace {
+fn of_mutation(mutation: &Mutation<'_>) -> String {
+    match mutation {
+        Mutation::Replace {
             database,
             key,
             value,
             deadline,
         } => {
             let value = match value {
-                Value::String(string) => format!("string {}", quoted(string)),
-                Value::Hash(fields) => {
+                NewValue::String(string) => format!("string {}", quoted(string)),
+                NewValue::Hash(fields) => {
                     let fields = fields.iter();
                     let fields =
                         fields.map(|(field, value)| format!("{} {}", quoted(field), quoted(value)));
@@ -208,19 +208,19 @@ fn of_change(change: &Change<'_>) -> String {
             format!(
                 "replace {database} {} {} {value}",
                 quoted(key),
-                of_deadline(*deadline)
+                of_deadline(deadline.unless_never())
             )
         }
-        Change::SetDeadline {
+        Mutation::SetDeadline {
             database,
             key,
             deadline,
         } => format!(
             "deadline {database} {} {}",
             quoted(key),
-            of_deadline(*deadline)
+            of_deadline(deadline.unless_never())
         ),
-        Change::HashSet {
+        Mutation::HashSet {
             database,
             key,
             field,
@@ -231,14 +231,14 @@ fn of_change(change: &Change<'_>) -> String {
             quoted(field),
             quoted(value)
         ),
-        Change::HashDelete {
+        Mutation::HashDelete {
             database,
             key,
             field,
         } => format!("hash-delete {database} {} {}", quoted(key), quoted(field)),
-        Change::Delete { database, key } => format!("delete {database} {}", quoted(key)),
-        Change::FlushDatabase { database } => format!("flush {database}"),
-        Change::FlushAll => "flush all".to_owned(),
+        Mutation::Delete { database, key } => format!("delete {database} {}", quoted(key)),
+        Mutation::FlushDatabase { database } => format!("flush {database}"),
+        Mutation::FlushAll => "flush all".to_owned(),
     }
 }
 

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use quorlock_server::MemoryDisk;
+use quorlock_server::{MemoryDisk, Node};
+
+use super::{Directives, Machine, wire};
+use crate::wire::Wire;
 
 /// While it is closed, syncs wait.
 #[derive(Debug, Default)]
@@ -19,7 +22,41 @@ struct State {
     waiting: Vec<String>,
 }
 
-/// Lets syncs pass again when a test ends, also where it fails: the node syncs when it stops.
+/// A node whose syncs pass a gate.
+pub(crate) struct GatedNode {
+    /// Goes first: the node syncs when it is dropped.
+    _open: OpenAtEnd,
+    pub(crate) node: Node,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) machine: Machine,
+}
+
+impl GatedNode {
+    pub(crate) async fn start(directives: Directives<'_>) -> Self {
+        let machine = Machine::new();
+        let gate = Gate::before_syncs_of(&machine.disk());
+        let node = machine.start(directives).await;
+        Self {
+            _open: OpenAtEnd(Arc::clone(&gate)),
+            node,
+            gate,
+            machine,
+        }
+    }
+
+    /// Two connections. Of two workers the first has `quorlock-1` and the second `quorlock-0`: they
+    /// are dealt in turn.
+    pub(crate) fn wires(&self) -> (Wire, Wire) {
+        let connected = || {
+            let mut wire = wire(&self.node);
+            assert_eq!(wire.ask("PING"), "+PONG");
+            wire
+        };
+        (connected(), connected())
+    }
+}
+
+/// Opens the gate when a test ends, also where it fails: a node does not stop before it.
 pub(crate) struct OpenAtEnd(pub(crate) Arc<Gate>);
 
 impl Gate {

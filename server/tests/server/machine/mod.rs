@@ -5,6 +5,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod home;
+pub(crate) mod hooked_clock;
 pub(crate) mod said;
 pub(crate) mod shelf;
 pub(crate) mod waiting;
@@ -45,6 +46,13 @@ impl Machine {
     /// A machine whose power may fail.
     pub(crate) fn with_power_loss() -> Self {
         Self::on(MemoryDisk::with_power_loss())
+    }
+
+    /// A machine whose disk holds so many bytes.
+    pub(crate) fn with_space(bytes: u64) -> Self {
+        let machine = Self::new();
+        machine.disk().set_capacity(Some(bytes));
+        machine
     }
 
     /// A machine with this disk, some time after a boot of its own.
@@ -94,6 +102,20 @@ impl Machine {
     /// Starts the node with this `appendfsync`.
     pub(crate) async fn start_in(&self, mode: &str) -> Node {
         self.start(&[("appendfsync", mode)]).await
+    }
+
+    /// Starts the node and has it grant a lock.
+    pub(crate) async fn granting(&self, directives: Directives<'_>, set: &str) -> Node {
+        let node = self.start(directives).await;
+        assert_eq!(wire(&node).ask(set), "+OK");
+        node
+    }
+
+    /// Fails the next syncs: that of a reply, and any of a segment that is made ahead.
+    pub(crate) fn fail_syncs(&self) {
+        for _ in 0..4 {
+            self.disk().fail_sync_after(0, EIO);
+        }
     }
 
     /// What is on the disk, seen by a node that does not wait for locks to expire.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A directory that is removed when dropped.
-pub(crate) struct Place {
+pub(crate) struct CheckDirectory {
     folder: PathBuf,
     runs: AtomicU64,
 }
@@ -23,12 +23,12 @@ pub(crate) struct Image {
     markers: Vec<String>,
 }
 
-impl Place {
+impl CheckDirectory {
     /// A fresh directory below `parent`.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("place-{number}"));
+        let folder = parent.join(format!("check-{number}"));
         fs::create_dir(&folder)?;
         Ok(Self {
             folder,
@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CheckDirectory {
     fn drop(&mut self) {
         // What is left over is in a temporary directory.
         let _ = fs::remove_dir_all(&self.folder);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A directory of its own, in which clusters are started. They end with it.
-pub(crate) struct Place {
+pub(crate) struct Shell {
     directory: TempDir,
     clusters: Vec<Child>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl Shell {
     pub(crate) fn new() -> Self {
         Self {
             directory: tempfile::tempdir().unwrap(),
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Shell {
     fn drop(&mut self) {
         for cluster in &mut self.clusters {
             let _ended = cluster.kill();

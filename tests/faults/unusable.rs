@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::check::{Bench, Check, Need, Record};
+use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
 use crate::phase::{PHASE_MAX, listening};
-use crate::place::Place;
 use crate::resp::{Connection, Reply};
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Ended, Launch, Mode};
@@ -21,12 +21,12 @@ const KIND: &str = "unusable directory";
 
 pub(crate) fn checks() -> Vec<Check> {
     let mut checks = vec![
-        Check::new(KIND, "place/read-only", Need::Root, read_only),
-        Check::new(KIND, "place/no-permission", Need::Root, no_permission),
+        Check::new(KIND, "directory/read-only", Need::Root, read_only),
+        Check::new(KIND, "directory/no-permission", Need::Root, no_permission),
     ];
     for mode in Mode::ALL {
         for (what, is_all) in [("directory", true), ("segments", false)] {
-            let name = format!("place/removed-{what}/{}", mode.name());
+            let name = format!("directory/removed-{what}/{}", mode.name());
             checks.push(Check::new(KIND, name, Need::Nothing, {
                 move |bench, record| removed(bench, record, mode, is_all)
             }));
@@ -37,34 +37,34 @@ pub(crate) fn checks() -> Vec<Check> {
 
 /// A file system mounted read-only: refused, and nothing is lost when it is writable again.
 fn read_only(bench: &Bench, record: &mut Record) -> io::Result<()> {
-    let place = Place::new(&bench.scratch)?;
-    let mount = Mount::on(&place, "size=40m")?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
+    let mount = Mount::on(&directory, "size=40m")?;
     let launch = Launch::new(bench.program.clone(), Mode::Everysec);
     let mut finding = Finding::default();
     mount.remount("ro")?;
-    refuses(&launch, &place, &mut finding)?;
+    refuses(&launch, &directory, &mut finding)?;
     mount.remount("rw")?;
-    let streams = write_and_kill(&launch, &place)?;
+    let streams = write_and_kill(&launch, &directory)?;
     mount.remount("ro")?;
-    refuses(&launch, &place, &mut finding)?;
+    refuses(&launch, &directory, &mut finding)?;
     mount.remount("rw")?;
-    record.add(None, &after(&launch, &place, &streams, finding));
+    record.add(None, &after(&launch, &directory, &streams, finding));
     Ok(())
 }
 
 /// Another user: may not enter the directory, may not write in it, may not read its files.
 fn no_permission(bench: &Bench, record: &mut Record) -> io::Result<()> {
-    let place = Place::new(&bench.scratch)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
     // The program itself may lie where that user cannot see it.
-    let program = place.file("quorlock");
+    let program = directory.file("quorlock");
     fs::copy(&bench.program, &program)?;
-    for folder in place.data().ancestors().skip(1).take(2) {
+    for folder in directory.data().ancestors().skip(1).take(2) {
         allow(folder, 0o755)?;
     }
     let launch = Launch::new(program, Mode::Everysec);
-    let streams = write_and_kill(&launch, &place)?;
-    let mut stranger = launch.clone();
-    stranger.wrapper = [
+    let streams = write_and_kill(&launch, &directory)?;
+    let mut other_user = launch.clone();
+    other_user.wrapper = [
         "setpriv",
         "--reuid=65534",
         "--regid=65534",
@@ -75,11 +75,11 @@ fn no_permission(bench: &Bench, record: &mut Record) -> io::Result<()> {
     .to_vec();
     let mut finding = Finding::default();
     for rights in [0o700, 0o755, 0o777] {
-        allow(&place.data(), rights)?;
-        refuses(&stranger, &place, &mut finding)?;
+        allow(&directory.data(), rights)?;
+        refuses(&other_user, &directory, &mut finding)?;
     }
-    allow(&place.data(), 0o755)?;
-    record.add(None, &after(&launch, &place, &streams, finding));
+    allow(&directory.data(), 0o755)?;
+    record.add(None, &after(&launch, &directory, &streams, finding));
     Ok(())
 }
 
@@ -87,18 +87,18 @@ fn no_permission(bench: &Bench, record: &mut Record) -> io::Result<()> {
 /// it would acknowledge, so it must notice and end: in `always` before the next reply, in
 /// `everysec` within two seconds, in `no` at its next sync, at the latest when it stops.
 fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::Result<()> {
-    let place = Place::new(&bench.scratch)?;
+    let directory = CheckDirectory::new(&bench.scratch)?;
     let launch = Launch::new(bench.program.clone(), mode);
-    let mut node = launch.start(&place)?;
+    let mut node = launch.start(&directory)?;
     let address = listening(&mut node)?;
     let mut connection = Connection::open(address)?;
     let set = ["SET", "k", "v", "PX", "60000"];
     connection.ask(&set)?;
-    becomes_so(PHASE_MAX, || place.is_prepared());
+    becomes_so(PHASE_MAX, || directory.is_prepared());
     if is_all {
-        fs::remove_dir_all(place.data())?;
+        fs::remove_dir_all(directory.data())?;
     } else {
-        for (path, _) in place.segments()? {
+        for (path, _) in directory.segments()? {
             fs::remove_file(path)?;
         }
     }
@@ -125,8 +125,8 @@ fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::
     Ok(())
 }
 
-fn write_and_kill(launch: &Launch, place: &Place) -> io::Result<Vec<Stream>> {
-    let mut node = launch.start(place)?;
+fn write_and_kill(launch: &Launch, directory: &CheckDirectory) -> io::Result<Vec<Stream>> {
+    let mut node = launch.start(directory)?;
     let mut streams = streams(41, SMALL);
     let came = Traffic::open(listening(&mut node)?, &streams)?.run(&mut streams, 6, 3);
     if came.is_fine() {
@@ -136,8 +136,8 @@ fn write_and_kill(launch: &Launch, place: &Place) -> io::Result<Vec<Stream>> {
     Err(io::Error::other(format!("preparing failed: {came:?}")))
 }
 
-fn refuses(launch: &Launch, place: &Place, finding: &mut Finding) -> io::Result<()> {
-    let mut node = launch.start(place)?;
+fn refuses(launch: &Launch, directory: &CheckDirectory, finding: &mut Finding) -> io::Result<()> {
+    let mut node = launch.start(directory)?;
     let outcome = node.listening();
     let names_it = node.said().contains("data");
     if outcome != Err(Ended::Exited(1)) || !names_it {
@@ -148,12 +148,17 @@ fn refuses(launch: &Launch, place: &Place, finding: &mut Finding) -> io::Result<
     Ok(())
 }
 
-fn after(launch: &Launch, place: &Place, streams: &[Stream], finding: Finding) -> Finding {
+fn after(
+    launch: &Launch,
+    directory: &CheckDirectory,
+    streams: &[Stream],
+    finding: Finding,
+) -> Finding {
     let rule = Rule {
         needs_delay: true,
         ..Rule::default()
     };
-    let mut after = examine(launch, place, streams, rule);
+    let mut after = examine(launch, directory, streams, rule);
     after.join(finding);
     after
 }

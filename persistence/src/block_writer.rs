@@ -34,7 +34,7 @@ impl DirectFile {
         let Some(file) = opened.map_err(DiskError::at(disk, "open", name))? else {
             return Ok(None);
         };
-        let zeros = AlignedBuffer::new(BLOCK_BYTES[BLOCK_BYTES.len() - 1]);
+        let zeros = AlignedBuffer::new(LARGEST_BLOCK);
         for block_bytes in BLOCK_BYTES {
             let block = block_bytes as u64;
             let last = length.saturating_sub(block);
@@ -108,7 +108,8 @@ impl BlockWriter {
 
     /// Full blocks are done with; the one that is not begins the next write.
     fn keep_last_block(&mut self) {
-        let partial = self.used % self.direct.block_bytes;
+        let partial = self.used.checked_rem(self.direct.block_bytes);
+        let partial = partial.expect("no block has no bytes");
         let full = self.used.saturating_sub(partial);
         if full > 0 {
             let buffer = self.buffer.bytes_mut();
@@ -136,12 +137,11 @@ struct AlignedBuffer {
 
 impl AlignedBuffer {
     fn new(length: usize) -> AlignedBuffer {
-        let alignment = BLOCK_BYTES[BLOCK_BYTES.len() - 1];
         // It never grows, and so stays where it is.
-        let memory = vec![0; length.saturating_add(alignment)];
-        let beyond = memory.as_ptr().addr() % alignment;
+        let memory = vec![0; length.saturating_add(LARGEST_BLOCK)];
+        let beyond = memory.as_ptr().addr() % LARGEST_BLOCK;
         AlignedBuffer {
-            begins: alignment.saturating_sub(beyond),
+            begins: LARGEST_BLOCK.saturating_sub(beyond),
             memory,
             length,
         }
@@ -158,7 +158,8 @@ impl AlignedBuffer {
 
 /// What is tried, smallest first: the page of most devices, and those of some with larger ones. Smaller blocks
 /// would make a device with pages of 4 KiB read before it writes.
-const BLOCK_BYTES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+const BLOCK_BYTES: [usize; 3] = [4 << 10, 16 << 10, LARGEST_BLOCK];
+const LARGEST_BLOCK: usize = 64 << 10;
 
 /// Longer batches are written in parts.
 const BUFFER_BYTES: usize = 256 << 10;

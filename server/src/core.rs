@@ -15,6 +15,7 @@ pub(crate) mod durable_counts;
 pub(crate) mod executor;
 #[cfg(test)]
 mod executor_tests;
+pub(crate) mod linger;
 pub(crate) mod log_duties;
 pub(crate) mod log_queue;
 pub(crate) mod log_work;

@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use quorlock_engine::control::Durability;
 use slab::Slab;
 
 use crate::core::clients::Client;
@@ -74,6 +75,8 @@ pub(crate) struct EventLoop<S> {
     /// A connection was closed while its replies waited for the log: what it has executed is to be
     /// written all the same, since others may read it.
     has_abandoned: bool,
+    /// The next sync is put off for so long at the most.
+    lingers: Option<Duration>,
     sent_bytes: u64,
     counted_sent_bytes: u64,
     guard: Guard,
@@ -104,6 +107,7 @@ impl<S: Stream> EventLoop<S> {
             unsent: 0,
             sending: Vec::new(),
             has_abandoned: false,
+            lingers: None,
             sent_bytes: 0,
             counted_sent_bytes: 0,
             asked_to_leave: Vec::new(),
@@ -210,7 +214,12 @@ impl<S: Stream> EventLoop<S> {
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
         let guard = self.guard.pause(|| self.node.clock.raw_ns());
-        draining.into_iter().chain(guard).min()
+        draining.into_iter().chain(guard).chain(self.lingers).min()
+    }
+
+    /// For how long at the most the next sync is put off, if it is.
+    pub(crate) fn lingers(&self) -> Option<Duration> {
+        self.lingers
     }
 
     /// Whether no reply waits for the log.
@@ -299,6 +308,7 @@ impl<S: Stream> EventLoop<S> {
 
     /// Makes the log as durable as the replies need, and sends those that may leave.
     fn commit(&mut self) {
+        self.lingers = None;
         if self.queue.is_empty() && !self.has_abandoned {
             return;
         }
@@ -312,16 +322,25 @@ impl<S: Stream> EventLoop<S> {
     fn make_durable(&mut self) -> Result<(), Failure> {
         let node = &self.node;
         let has_abandoned = std::mem::take(&mut self.has_abandoned);
-        match self.queue.plan(&node.commit) {
-            Plan::Nothing if has_abandoned => node.log_writer.write(&node.executor),
-            Plan::Nothing => Ok(()),
-            Plan::Write => node.log_writer.write(&node.executor),
+        // With other modes what waits for a sync is on record for all: a bound, a mode.
+        let may_linger = node.durability() == Durability::Always && self.draining.is_none();
+        let plan = self
+            .queue
+            .plan(&node.commit, may_linger, || node.clock.raw_ns());
+        if matches!(plan, Plan::HandOver | Plan::WriteAndHandOver) {
+            // Also where the write fails: the queue is to be told that no sync runs.
+            self.tasks.push(Task::Commit);
+        }
+        if let Plan::Linger(left_ns) = plan {
+            self.lingers = Some(Duration::from_nanos(left_ns));
+        }
+        match plan {
+            Plan::Write | Plan::WriteAndHandOver => node.log_writer.write(&node.executor),
             Plan::Commit => node.log_writer.write_and_sync(&node.executor),
-            Plan::WriteAndHandOver => {
-                // Also where the write fails: the queue is to be told that no sync runs.
-                self.tasks.push(Task::Sync);
+            Plan::Nothing | Plan::HandOver | Plan::Linger(_) if has_abandoned => {
                 node.log_writer.write(&node.executor)
             }
+            Plan::Nothing | Plan::HandOver | Plan::Linger(_) => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ use quorlock_engine::control::kind;
 use quorlock_persistence::{Fault, LogOptions, MemoryDisk, Operation, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::config::Config;
-use quorlock_server::simulation::{Node, Setup, request_bytes};
+use quorlock_server::simulation::{Client, Node, Setup, request_bytes};
 use quorlock_tests::crash::ledger::Ledger;
 use quorlock_tests::crash::run::run;
 use quorlock_tests::crash::{Budget, Vary};
@@ -152,6 +152,91 @@ fn the_log_goes_past_the_page_cache_while_every_write_is_synced() {
         let is_refused = reply.starts_with("-MISCONF");
         assert_eq!(is_refused, is_direct, "{directives:?} {changes:?}: {reply}");
     }
+}
+
+/// A node with `appendfsync always` on a disk whose syncs take 4 ms, and twenty clients: ten have been answered by a
+/// sync, during which the other ten have asked.
+fn two_halves(clock: &Arc<SettableClock>) -> (Node, Vec<Client>, Vec<Client>) {
+    let disk = Arc::new(MemoryDisk::new());
+    let slow = Arc::clone(clock);
+    disk.on_sync(Arc::new(move || slow.advance(Duration::from_millis(4))));
+    let setup = setup(&[("appendfsync", "always")]);
+    let mut node = Node::start(disk, clock.clone(), &setup).expect("an empty disk");
+    let mut connect = || node.connect(usize::MAX, None);
+    let first: Vec<Client> = (0..10).map(|_| connect()).collect();
+    let second: Vec<Client> = (0..10).map(|_| connect()).collect();
+    ask_all(&mut node, &first);
+    assert!(begins_to_sync(&mut node), "long syncs are the log thread's");
+    ask_all(&mut node, &second);
+    node.finish_sync().expect("a disk without faults");
+    assert_eq!(answered(&mut node, &first), 10);
+    (node, first, second)
+}
+
+fn ask_all(node: &mut Node, clients: &[Client]) {
+    for client in clients {
+        node.send(
+            *client,
+            &request_bytes(&[b"SET", b"a", b"1", b"PX", b"9000"]),
+        );
+    }
+    while node.iterate(0) {}
+}
+
+/// How many of these clients have got their reply.
+fn answered(node: &mut Node, clients: &[Client]) -> usize {
+    while node.iterate(0) {}
+    let has_reply = |client: &&Client| node.take_received(**client) == b"+OK\r\n";
+    clients.iter().filter(has_reply).count()
+}
+
+/// Whether the next long sync begins now.
+fn begins_to_sync(node: &mut Node) -> bool {
+    while node.iterate(0) {}
+    for _ in 0..3 {
+        node.begin_log_work().expect("a disk without faults");
+    }
+    node.is_syncing()
+}
+
+#[test]
+fn the_next_long_sync_waits_for_those_whom_the_last_one_has_answered() {
+    let (mut node, first, second) = two_halves(&Arc::new(SettableClock::new()));
+    assert!(
+        !begins_to_sync(&mut node),
+        "half of the clients are on their way"
+    );
+    ask_all(&mut node, &first[1..]);
+    assert!(!begins_to_sync(&mut node), "one is missing");
+    ask_all(&mut node, &first[..1]);
+    assert!(begins_to_sync(&mut node));
+    node.finish_sync().expect("a disk without faults");
+    assert_eq!(answered(&mut node, &first), 10);
+    assert_eq!(answered(&mut node, &second), 10, "all share one sync");
+}
+
+#[test]
+fn it_waits_for_a_quarter_of_a_sync_at_the_most_and_not_for_what_is_urgent() {
+    let clock = Arc::new(SettableClock::new());
+    let (mut node, _, second) = two_halves(&clock);
+    clock.advance(Duration::from_micros(999));
+    assert!(!begins_to_sync(&mut node));
+    clock.advance(Duration::from_micros(1));
+    assert!(begins_to_sync(&mut node));
+    node.finish_sync().expect("a disk without faults");
+    assert_eq!(answered(&mut node, &second), 10);
+
+    // A change of mode is for all.
+    let (mut node, first, _) = two_halves(&clock);
+    assert!(!begins_to_sync(&mut node));
+    let change: &[&[u8]] = &[b"CONFIG", b"SET", b"appendfsync", b"everysec"];
+    node.send(first[0], &request_bytes(change));
+    assert!(begins_to_sync(&mut node));
+    // So is a stop.
+    let (mut node, _, second) = two_halves(&clock);
+    node.stop().expect("a disk without faults");
+    node.drain();
+    assert_eq!(answered(&mut node, &second), 10);
 }
 
 #[test]

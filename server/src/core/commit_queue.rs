@@ -5,9 +5,14 @@
 //! serve all of it: commits are grouped by what the machine has ready, without a timer. Replies that
 //! depend on nothing leave with the same iteration, and never wait for a sync that others need.
 //!
+//! Short syncs run on the worker's own thread. Long ones run on the log thread, and so do the writes before them,
+//! which wait for the disk where they go past the page cache; between two of them the worker may linger
+//! (`core/linger.rs`).
+//!
 //! Nothing here writes, syncs or wakes anybody: a [`Plan`] says what to do.
 
 use crate::core::commit::{Commit, Failure};
+use crate::core::linger::Linger;
 use crate::core::wait::Wait;
 
 /// One worker's waiting replies.
@@ -16,6 +21,9 @@ pub(crate) struct CommitQueue {
     waiting: Vec<Waiting>,
     /// A sync for this worker runs on the log thread.
     is_syncing: bool,
+    /// Such a sync has ended, and those that it answers have not left.
+    has_synced: bool,
+    linger: Linger,
 }
 
 /// What the queue needs now.
@@ -27,9 +35,13 @@ pub(crate) enum Plan {
     Write,
     /// Write and sync it on this thread: syncs are short.
     Commit,
-    /// Write it and have the log thread sync it, so that reading and executing go on meanwhile; then
+    /// Have the log thread write and sync it, so that reading and executing go on meanwhile; then
     /// [`CommitQueue::note_synced`].
+    HandOver,
+    /// The same, but write it first: some replies need no more.
     WriteAndHandOver,
+    /// Ask again after so many nanoseconds, or when more replies wait.
+    Linger(u64),
 }
 
 /// A connection's replies, and how far the log must have come before they leave.
@@ -71,12 +83,14 @@ impl CommitQueue {
     /// The sync on the log thread has ended.
     pub(crate) fn note_synced(&mut self) {
         self.is_syncing = false;
+        self.has_synced = true;
     }
 
     /// Moves the connections whose wait is met to `released`; if the log has failed, the others as
     /// well: their replies must not leave.
     pub(crate) fn release(&mut self, commit: &Commit, released: &mut Vec<Released>) {
         let has_failed = commit.failure().is_some();
+        let before = self.waiting.len();
         self.waiting.retain(|one| {
             let is_met = commit.is_met(one.wait);
             if is_met || has_failed {
@@ -87,11 +101,22 @@ impl CommitQueue {
             }
             !is_met && !has_failed
         });
+        if std::mem::take(&mut self.has_synced) {
+            let ahead = self.waiting.len();
+            let ended_raw_ns = commit.last_sync_raw_ns();
+            self.linger
+                .begin(before - ahead, ahead, ended_raw_ns, commit.sync_ns());
+        }
     }
 
     /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
-    /// log thread when they are long.
-    pub(crate) fn plan(&mut self, commit: &Commit) -> Plan {
+    /// log thread when they are long. `may_linger` says that nothing is among them that must not wait for others.
+    pub(crate) fn plan(
+        &mut self,
+        commit: &Commit,
+        may_linger: bool,
+        now_raw_ns: impl FnOnce() -> u64,
+    ) -> Plan {
         if self.waiting.is_empty() {
             return Plan::Nothing;
         }
@@ -100,11 +125,22 @@ impl CommitQueue {
         let only_write = !self.waiting.iter().all(lacks_sync);
         if needs_sync && !self.is_syncing {
             // Behind somebody else's sync this worker would be held as long as that takes.
-            if commit.sync_ns() <= INLINE_SYNC_NS_MAX && !commit.is_syncing() {
+            let is_long = commit.sync_ns() > INLINE_SYNC_NS_MAX;
+            if !is_long && !commit.is_syncing() {
                 return Plan::Commit;
             }
+            if !is_long || !may_linger || only_write {
+                self.linger.end();
+            }
+            if let Some(left_ns) = self.linger.left_ns(self.waiting.len(), now_raw_ns()) {
+                return Plan::Linger(left_ns);
+            }
             self.is_syncing = true;
-            return Plan::WriteAndHandOver;
+            return if only_write {
+                Plan::WriteAndHandOver
+            } else {
+                Plan::HandOver
+            };
         }
         if only_write {
             Plan::Write

@@ -6,10 +6,10 @@ use crate::core::log_duties::LogDuties;
 
 /// Something to do.
 pub(crate) enum Job {
-    /// Sync what is written and say when it is done.
-    SyncNow(Done),
-    /// Write what is appended and sync it: somebody waits for it who is no reply (WAITAOF).
-    WriteAndSync,
+    /// Write what is appended and sync it, for somebody who waits for it.
+    CommitNow(Done),
+    /// The same, for those who look themselves how far it came (WAITAOF).
+    Commit,
     /// Sync what is written within a second.
     SyncSoon,
     /// Make the next segment, and remove those no longer needed.
@@ -55,7 +55,7 @@ impl LogQueue {
     /// not they still wait, it is one job: those who wait for a reply's sync stand behind it.
     pub(crate) fn ask_for_sync(&self) {
         if self.duties.ask_for_commit() {
-            self.send(Job::WriteAndSync);
+            self.send(Job::Commit);
         }
     }
 }

@@ -69,8 +69,8 @@ impl LogWork {
     /// Begins a job. A failure shows when it is finished.
     pub(crate) fn begin(&mut self, job: Job) -> BegunJob {
         let (left, done) = match job {
-            Job::SyncNow(done) => (self.begin_sync(), Some(done)),
-            Job::WriteAndSync => (self.begin_write_and_sync(), None),
+            Job::CommitNow(done) => (self.begin_commit(), Some(done)),
+            Job::Commit => (self.begin_commit(), None),
             Job::SyncSoon => {
                 let now_raw_ns = self.node.clock.raw_ns();
                 self.sync_due_raw_ns = Some(now_raw_ns.saturating_add(SYNC_EVERY_NS));
@@ -120,9 +120,10 @@ impl LogWork {
     }
 
     /// All that is appended by now is written.
-    fn begin_write_and_sync(&self) -> Result<Left, Failure> {
+    fn begin_commit(&self) -> Result<Left, Failure> {
         self.node.log_queue.duties.begin_commit();
         self.node.log_writer.write(&self.node.executor)?;
+        self.node.after_write();
         self.begin_sync()
     }
 
@@ -190,7 +191,7 @@ mod tests {
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(seen.commit.synced()).unwrap();
-        let mut begun = work.begin(Job::SyncNow(Box::new(done)));
+        let mut begun = work.begin(Job::CommitNow(Box::new(done)));
         assert!(hears.try_recv().is_err(), "it has only begun");
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.recv(), Ok(position));
@@ -205,7 +206,7 @@ mod tests {
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(*seen.signals.stop.borrow()).unwrap();
-        let mut begun = work.begin(Job::SyncNow(Box::new(done)));
+        let mut begun = work.begin(Job::CommitNow(Box::new(done)));
         work.finish(&mut begun).unwrap_err();
         assert_eq!(hears.recv(), Ok(true));
     }

@@ -29,8 +29,8 @@ pub(crate) enum Message {
 /// What an event loop asks of others, to be answered by a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// Sync what is written, beside this loop: [`Message::Synced`].
-    Sync,
+    /// Write what is appended and sync it, beside this loop: [`Message::Synced`].
+    Commit,
     /// Make the next segment, or find that there is no room for it: [`Message::SegmentMade`].
     MakeSegment,
     /// Say when this is over: [`Message::Unblocked`].

@@ -97,7 +97,7 @@ impl NodeState {
         let done = move || {
             let _ = done.send(());
         };
-        self.log_queue.send(Job::SyncNow(Box::new(done)));
+        self.log_queue.send(Job::CommitNow(Box::new(done)));
         self.done(finished).await
     }
 

@@ -102,6 +102,15 @@ impl Worker {
 
     /// Waits for events, where it coalesces wake-ups after a sleep; not while replies wait for the log.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        if let Some(left) = self.event_loop.lingers() {
+            // A poll would round this up to a millisecond.
+            self.poll(events, Some(Duration::ZERO))?;
+            if events.is_empty() {
+                sleep(left.min(SLEEP));
+                self.poll(events, Some(Duration::ZERO))?;
+            }
+            return Ok(());
+        }
         let pause = self.event_loop.pause();
         let may_sleep = pause != Some(Duration::ZERO) && self.event_loop.is_committed();
         if may_sleep && self.event_loop.coalescing.is_worthwhile() {
@@ -163,7 +172,7 @@ impl Worker {
                 self.node.log_queue.send(job(Box::new(move || drop(told))));
             };
             match task {
-                Task::Sync => job(Message::Synced, Job::SyncNow),
+                Task::Commit => job(Message::Synced, Job::CommitNow),
                 Task::MakeSegment => job(Message::SegmentMade, Job::PrepareNow),
                 Task::Wait {
                     connection,

@@ -108,7 +108,7 @@ impl Worker {
             };
             let log_thread = &self.node.log_queue;
             match task {
-                Task::Sync => log_thread.send(Job::SyncNow(told(Message::Synced))),
+                Task::Commit => log_thread.send(Job::CommitNow(told(Message::Synced))),
                 Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
                 Task::Wait {
                     connection,

@@ -1,0 +1,151 @@
+//! Lingering between two long syncs: when the next one begins, so that clients that wait for each reply before
+//! they ask again share it.
+//!
+//! When a sync ends, its clients are answered and come back within microseconds. If the next sync has begun by
+//! then, they wait for two: clients fall into two halves, each of which waits for the other's sync. So the next
+//! one begins when those just answered are back, or after a quarter of a sync at the latest. Who comes back later
+//! than that, or not at all, is not waited for again soon. PostgreSQL's `commit_delay` (with `commit_siblings`) is the
+//! same idea with a fixed time.
+
+/// What one worker waits for before it asks for the next sync.
+#[derive(Debug, Default)]
+pub(crate) struct Linger {
+    wait: Option<Wait>,
+    /// Grows with every wait for nothing; each that was worth it takes a part of it away.
+    back_off: u32,
+    /// So many syncs are passed over because of it.
+    passed_over: u32,
+}
+
+#[derive(Debug)]
+struct Wait {
+    /// How many writers the last sync answered.
+    answered: usize,
+    /// How many waited for the next one before those.
+    ahead: usize,
+    until_raw_ns: u64,
+}
+
+impl Linger {
+    /// A sync that takes so long has ended then. It answered so many writers, and so many others wait for the next.
+    pub(crate) fn begin(&mut self, answered: usize, ahead: usize, ended_raw_ns: u64, sync_ns: u64) {
+        self.wait = None;
+        if answered < ANSWERED_MIN {
+            return;
+        }
+        if self.passed_over > 0 {
+            self.passed_over -= 1;
+            return;
+        }
+        self.wait = Some(Wait {
+            answered,
+            ahead,
+            until_raw_ns: ended_raw_ns.saturating_add(sync_ns / PART_OF_A_SYNC),
+        });
+    }
+
+    /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now; `None` where it
+    /// is to begin. Then it is not put off again before [`Linger::begin`].
+    pub(crate) fn left_ns(&mut self, waiting: usize, now_raw_ns: u64) -> Option<u64> {
+        let wait = self.wait.as_ref()?;
+        let returned = waiting.saturating_sub(wait.ahead);
+        let left_ns = wait.until_raw_ns.saturating_sub(now_raw_ns);
+        if returned < wait.answered && left_ns > 0 {
+            return Some(left_ns);
+        }
+        if returned.saturating_mul(2) >= wait.answered {
+            self.back_off = self.back_off.saturating_sub(1);
+        } else {
+            self.passed_over = (1 << (self.back_off / BACK_OFF_STEP)) - 1;
+            self.back_off = BACK_OFF_MAX.min(self.back_off + BACK_OFF_STEP);
+        }
+        self.wait = None;
+        None
+    }
+
+    /// The next sync is not put off.
+    pub(crate) fn end(&mut self) {
+        self.wait = None;
+    }
+}
+
+/// A lone writer has nobody to share with.
+const ANSWERED_MIN: usize = 2;
+
+/// A quarter of a sync, at the most.
+const PART_OF_A_SYNC: u64 = 4;
+
+/// So many waits that were worth it make up for one that was not.
+const BACK_OFF_STEP: u32 = 4;
+
+/// Then one sync in 64 is put off.
+const BACK_OFF_MAX: u32 = 6 * BACK_OFF_STEP;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNC_NS: u64 = 4_000_000;
+
+    #[test]
+    fn the_next_sync_waits_for_those_just_answered_and_no_longer_than_a_quarter() {
+        let mut linger = Linger::default();
+        linger.begin(10, 3, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(3, 0), Some(1_000_000));
+        assert_eq!(linger.left_ns(12, 400_000), Some(600_000), "one is missing");
+        assert_eq!(linger.left_ns(13, 500_000), None, "all are back");
+        assert_eq!(linger.left_ns(1, 500_000), None, "once per sync");
+        linger.begin(10, 3, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(12, 999_999), Some(1));
+        assert_eq!(linger.left_ns(12, 1_000_000), None);
+    }
+
+    #[test]
+    fn a_lone_writer_is_not_put_off() {
+        let mut linger = Linger::default();
+        linger.begin(1, 0, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(1, 0), None);
+        linger.begin(1, 7, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(7, 0), None);
+    }
+
+    /// How many syncs begin at once before one is put off again.
+    fn passed_over(linger: &mut Linger) -> u32 {
+        (0..)
+            .find(|_| {
+                linger.begin(10, 0, 0, SYNC_NS);
+                linger.left_ns(1, 0).is_some()
+            })
+            .expect("it is put off again at some time")
+    }
+
+    #[test]
+    fn those_who_do_not_come_back_are_waited_for_ever_more_rarely() {
+        let mut linger = Linger::default();
+        for expected in [0, 0, 1, 3, 7, 15, 31, 63, 63] {
+            assert_eq!(passed_over(&mut linger), expected);
+            assert_eq!(linger.left_ns(4, SYNC_NS), None, "fewer than half are back");
+        }
+    }
+
+    #[test]
+    fn four_waits_that_were_worth_it_make_up_for_one_that_was_not() {
+        let mut linger = Linger::default();
+        for _ in 0..10 {
+            assert_eq!(passed_over(&mut linger), 0);
+            assert_eq!(linger.left_ns(4, SYNC_NS), None);
+            for _ in 0..4 {
+                passed_over(&mut linger);
+                assert_eq!(linger.left_ns(5, SYNC_NS), None, "half are back");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_wait_ends_it() {
+        let mut linger = Linger::default();
+        linger.begin(10, 0, 0, SYNC_NS);
+        linger.end();
+        assert_eq!(linger.left_ns(1, 0), None);
+    }
+}

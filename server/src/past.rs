@@ -17,6 +17,7 @@ use quorlock_persistence::{Disk, LogSummary, Position};
 
 pub use identity::NodeId;
 
+pub use error::Location;
 pub(crate) use error::{FrameError, PastError};
 pub(crate) use fingerprint::Fingerprint;
 #[cfg(feature = "simulation")]

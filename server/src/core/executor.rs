@@ -196,9 +196,9 @@ impl Executor {
     /// does not log.
     pub(crate) fn append_serving(&mut self, now: NodeTime) -> Unlogged {
         let latest = self.latest_unlogged();
-        let (serving, owed) = incarnation::at_serving(self.mode.durability(), latest, now);
-        self.append(now, &serving);
-        if let Some(owed) = owed {
+        let serving = incarnation::at_serving(self.mode.durability(), latest, now);
+        self.append(now, &serving.record);
+        if let Some(owed) = serving.owed {
             self.append(now, &owed);
         }
         if self.mode.is_logged() {

@@ -83,10 +83,10 @@ impl Timekeeper {
 
     /// `start` with the anchored wall clock as it stands now.
     pub(crate) fn with_wall_now(&self, start: Start) -> Start {
-        let (wall_us, boottime_ns) = self.wall.anchor();
+        let anchor = self.wall.anchor();
         Start {
-            wall_us,
-            boottime_ns,
+            wall_us: anchor.wall_us,
+            boottime_ns: anchor.boottime_ns,
             ..start
         }
     }

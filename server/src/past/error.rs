@@ -25,10 +25,19 @@ pub(crate) enum PastError {
         /// The frame's position.
         position: Position,
         /// The file and where in it, where they are known.
-        location: Option<(String, u64)>,
+        location: Option<Location>,
         /// What is wrong with it.
         error: FrameError,
     },
+}
+
+/// Somewhere in a file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
 }
 
 /// What is not understood about a frame.

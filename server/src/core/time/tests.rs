@@ -6,6 +6,7 @@ use quorlock_engine::control::{Boot, Durability};
 
 use super::*;
 use crate::clock::SettableClock;
+use crate::core::time::wall::Anchor;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SECOND_NS: u64 = 1_000_000_000;
@@ -154,12 +155,16 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
         ..start(&SettableClock::new())
     };
     let real_us = 77;
+    let at = |wall_us, boottime_ns| Anchor {
+        wall_us,
+        boottime_ns,
+    };
     let kept = anchor(Some(&start), real_us, 7 * SECOND_NS + 1_500);
-    assert_eq!(kept, (3_000_001, 7 * SECOND_NS + 1_000));
-    assert_eq!(anchor(None, real_us, 9), (real_us, 9));
+    assert_eq!(kept, at(3_000_001, 7 * SECOND_NS + 1_000));
+    assert_eq!(anchor(None, real_us, 9), at(real_us, 9));
     assert_eq!(
         anchor(Some(&start), real_us, SECOND_NS),
-        (real_us, SECOND_NS),
+        at(real_us, SECOND_NS),
         "boot time went back"
     );
     let late = Start {
@@ -168,7 +173,7 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
     };
     assert_eq!(
         anchor(Some(&late), real_us, 7 * SECOND_NS),
-        (real_us, 7 * SECOND_NS)
+        at(real_us, 7 * SECOND_NS)
     );
 }
 

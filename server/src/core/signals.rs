@@ -6,7 +6,7 @@ use tokio::sync::{Notify, watch};
 
 /// What the node tells its threads and its owner.
 pub(crate) struct Signals {
-    /// Rung when a key appears, so that an idle node needs no timer.
+    /// Notified when a key appears, so that an idle node needs no timer.
     pub(crate) activity: Notify,
     /// The orderly stop was asked for.
     pub(crate) stop: watch::Sender<bool>,

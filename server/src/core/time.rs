@@ -97,8 +97,8 @@ impl Timekeeper {
     }
 
     /// How far the real wall clock is off TIME, in microseconds, once for each large step.
-    pub(crate) fn wall_news(&mut self) -> Option<u64> {
-        self.wall.news()
+    pub(crate) fn take_wall_step(&mut self) -> Option<u64> {
+        self.wall.take_step()
     }
 
     fn since_wall_reading(&self, node: NodeTime) -> Option<u64> {

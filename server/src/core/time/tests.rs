@@ -181,19 +181,19 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
 fn a_large_step_of_the_wall_clock_is_told_once_and_again_after_it_was_followed() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
-    let news = |time: &mut Timekeeper| {
+    let step = |time: &mut Timekeeper| {
         clock.advance(SECOND);
         time.wall_off_record(&clock);
-        time.wall_news()
+        time.take_wall_step()
     };
-    assert_eq!(news(&mut time), None);
+    assert_eq!(step(&mut time), None);
     clock.step_wall(900_000);
-    assert_eq!(news(&mut time), None, "not worth it");
+    assert_eq!(step(&mut time), None, "not worth it");
     clock.step_wall(1_000_000);
-    assert_eq!(news(&mut time), Some(1_880_000), "less 2 s of slewing");
-    assert_eq!(news(&mut time), None, "told already");
+    assert_eq!(step(&mut time), Some(1_880_000), "less 2 s of slewing");
+    assert_eq!(step(&mut time), None, "told already");
     clock.advance(Duration::from_secs(200));
-    assert_eq!(news(&mut time), None);
+    assert_eq!(step(&mut time), None);
     clock.step_wall(-HOUR_US);
-    assert_eq!(news(&mut time), Some(3_599_990_000));
+    assert_eq!(step(&mut time), Some(3_599_990_000));
 }

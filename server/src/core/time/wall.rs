@@ -60,7 +60,7 @@ impl AnchoredWall {
 
     /// How far the real wall clock was elsewhere at the last reading, in microseconds, where that
     /// is worth telling and was not told yet.
-    pub(super) fn news(&mut self) -> Option<u64> {
+    pub(super) fn take_step(&mut self) -> Option<u64> {
         self.is_told &= self.is_slewing();
         if self.is_told || self.off_by_us < TOLD_US_MIN {
             return None;

@@ -30,7 +30,7 @@ mod sync;
 
 pub use date::{Date, show_duration};
 pub use node::{Failure, Node, NodeBuilder, StartError, init};
-pub use past::NodeId;
+pub use past::{FrameError, NodeId};
 pub use quorlock_persistence::{Disk, MemoryDisk};
 
 /// The Redis version this node is compatible with, as HELLO and INFO report it: clients choose

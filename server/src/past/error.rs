@@ -42,9 +42,11 @@ pub struct Location {
 
 /// What is not understood about a frame.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FrameError {
+pub enum FrameError {
     #[error("{0}")]
+    /// A control record does not decode.
     Record(#[from] RecordError),
     #[error("{0}")]
+    /// A group of mutations does not decode.
     Payload(#[from] PayloadError),
 }

@@ -26,8 +26,6 @@ mod maintenance_tests;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;
-pub(crate) mod signals;
-pub(crate) mod start_facts;
 pub(crate) mod state;
 pub(crate) mod statistics;
 pub(crate) mod time;

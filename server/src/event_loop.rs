@@ -428,11 +428,11 @@ impl<S: Stream> EventLoop<S> {
         for slot in self.queue.take_new() {
             self.guard.count(&mut self.connections[slot]);
         }
-        for (slot, reason) in self.guard.due(&self.node, &mut self.connections) {
-            self.close_because(slot, reason);
+        for due in self.guard.due(&self.node, &mut self.connections) {
+            self.close_because(due.connection, due.reason);
         }
-        for (slot, reason) in self.guard.excessive(&self.node, &self.connections) {
-            self.close_because(slot, reason);
+        for one in self.guard.excessive(&self.node, &self.connections) {
+            self.close_because(one.connection, one.reason);
         }
         let next = std::mem::take(&mut self.asked_to_leave_next);
         for client in std::mem::replace(&mut self.asked_to_leave, next) {

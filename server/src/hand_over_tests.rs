@@ -196,7 +196,7 @@ impl World {
         }
         self.node.log_queue.send(Job::Stop);
         self.log_thread = Some(log_thread.join().unwrap());
-        assert_synced(&self.node, &self.disk, &mut { Position::ZERO });
+        assert_synced(&self.node, &self.disk, &mut Position::default());
     }
 
     fn last_position(&self) -> Position {
@@ -231,10 +231,9 @@ fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
 /// Appends a frame; returns its position.
 fn append(node: &NodeState) -> Position {
     let mut executor = node.lock().unwrap();
-    let appended = executor
+    executor
         .appender
-        .append(FrameKind::new(9), 0, &[0; 3 << 10]);
-    appended
+        .append(FrameKind::new(9), 0, &[0; 3 << 10])
 }
 
 /// How far the log comes that a power loss leaves now.

@@ -19,7 +19,8 @@ use quorlock_persistence::{
     DirectoryUse, DirectoryView, DiskError, Inspection, LogOptions, OpenError,
 };
 
-pub use check::{NextStart, Report, State, check};
+pub use crate::past::Location;
+pub use check::{Delay, NextStart, Report, State, check};
 pub use dump::{Body, Dumped, Line, Range, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::restart::Stop;

@@ -30,9 +30,9 @@ mod sync;
 
 pub use date::{Date, show_duration};
 pub use node::{Failure, Node, NodeBuilder, StartError, init};
-pub use past::NodeId;
+pub use past::{FrameError, NodeId};
 pub use quorlock_persistence::{Disk, MemoryDisk};
 
-/// The Redis version this node is compatible with, as HELLO and INFO report it: clients gate
-/// features on it. WAITAOF and CLIENT SETINFO are of 7.2; from 8.4 some clients switch to DELEX.
+/// The Redis version this node is compatible with, as HELLO and INFO report it: clients choose
+/// features by it. WAITAOF and CLIENT SETINFO are of 7.2; from 8.4 some clients switch to DELEX.
 pub const REDIS_VERSION: &str = "7.2.4";

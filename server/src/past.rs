@@ -17,7 +17,8 @@ use quorlock_persistence::{Disk, LogSummary, Position};
 
 pub use identity::NodeId;
 
-pub(crate) use error::{FrameError, PastError};
+pub(crate) use error::PastError;
+pub use error::{FrameError, Location};
 pub(crate) use fingerprint::Fingerprint;
 #[cfg(feature = "simulation")]
 pub use fingerprint::{FileNumbers, NumberOf};

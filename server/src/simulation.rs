@@ -1,7 +1,7 @@
 //! A node without threads, sockets and timers: the driver decides what happens when.
 //!
 //! It is put together from the parts of the real node: the same start, the same execution of requests, the
-//! same commit, the same jobs of the log thread, the same turn of maintenance. Only the shells that wait for
+//! same commit, the same jobs of the log thread, the same steps of maintenance. Only the shells that wait for
 //! sockets and timers are missing. With a disk in memory, a clock that is set by hand and a seed, the same calls
 //! give the same bytes on the disk.
 //!

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use quorlock_server::inspection::{self, Finding, NextStart, Report, State, Unreadable};
+use quorlock_server::inspection::{
+    self, Delay, Finding, Location, NextStart, Report, State, Unreadable,
+};
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
@@ -75,7 +77,7 @@ fn text(report: &Report) -> String {
             intention(next)
         );
     }
-    if let Some((file, offset)) = &report.moving_tail {
+    if let Some(Location { file, offset }) = &report.moving_tail {
         let _ = write!(text, "\n  the node was writing {file} at offset {offset}");
     }
     for remark in remarks(report) {
@@ -105,7 +107,9 @@ pub(crate) fn process(holder: Option<u32>) -> String {
 /// What the next start would do.
 pub(crate) fn intention(next: &NextStart) -> String {
     match next.delay {
-        Some((delay, reason)) => format!("serves no locks for {} ({reason})", show_duration(delay)),
+        Some(Delay { left, reason }) => {
+            format!("serves no locks for {} ({reason})", show_duration(left))
+        }
         None => "serves at once".to_owned(),
     }
 }
@@ -138,7 +142,7 @@ fn value(report: &Report) -> Value {
         "last_position": summary.map(|summary| summary.last.get()),
         "checkpoint": summary.and_then(|summary| summary.checkpoint).map(|position| position.get()),
         "next_start": report.next_start.as_ref().map(next_value),
-        "moving_tail": report.moving_tail.as_ref().map(|(file, offset)| json!({
+        "moving_tail": report.moving_tail.as_ref().map(|Location { file, offset }| json!({
             "file": file,
             "offset": offset,
         })),
@@ -162,8 +166,8 @@ pub(crate) fn finding_value(finding: &Finding) -> Value {
 pub(crate) fn next_value(next: &NextStart) -> Value {
     json!({
         "last_stop": next.stop.reason(),
-        "delay_ms": next.delay.map_or(0, |(delay, _)| delay.as_nanos().div_ceil(1_000_000)),
-        "delay_reason": next.delay.map(|(_, reason)| reason),
+        "delay_ms": next.delay.map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000)),
+        "delay_reason": next.delay.map(|delay| delay.reason),
     })
 }
 

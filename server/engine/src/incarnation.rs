@@ -14,28 +14,36 @@ pub fn at_start(start: Start) -> [Record; 2] {
     [Record::Start(start), Record::Promise(0)]
 }
 
+/// A record, and what follows it in the same write where a crash has to be waited out longer than the
+/// record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owing {
+    /// The record.
+    pub record: Record,
+    /// OWED, if something is.
+    pub owed: Option<Record>,
+}
+
 /// What begins the service, in one write.
 ///
 /// A run that logs no keys forgets those it has recovered when it crashes. A crash has to be waited
 /// out until the last of them ends, at `latest`, also where that is beyond today's
 /// `restart-delay-max`: that limits what is granted now, not what was granted before.
-pub fn at_serving(
-    durability: Durability,
-    latest: Option<NodeTime>,
-    now: NodeTime,
-) -> (Record, Option<Record>) {
+pub fn at_serving(durability: Durability, latest: Option<NodeTime>, now: NodeTime) -> Owing {
     let owed = latest.filter(|latest| durability == Durability::Volatile && *latest > now);
-    (Record::Serving, owed.map(Record::Owed))
+    Owing {
+        record: Record::Serving,
+        owed: owed.map(Record::Owed),
+    }
 }
 
 /// What opens a checkpoint, in one write: all that earlier records say and that still counts.
-pub fn at_checkpoint(
-    control: Control,
-    owed_until: NodeTime,
-    now: NodeTime,
-) -> (Record, Option<Record>) {
+pub fn at_checkpoint(control: Control, owed_until: NodeTime, now: NodeTime) -> Owing {
     let owed = Some(owed_until).filter(|until| *until > now);
-    (Record::Control(control), owed.map(Record::Owed))
+    Owing {
+        record: Record::Control(control),
+        owed: owed.map(Record::Owed),
+    }
 }
 
 /// What an orderly stop leaves for the next start to wait out.
@@ -69,7 +77,7 @@ mod tests {
 
     #[test]
     fn only_a_run_that_logs_no_keys_owes_what_it_has_recovered() {
-        let owed = |durability, latest| at_serving(durability, latest, NOW).1;
+        let owed = |durability, latest| at_serving(durability, latest, NOW).owed;
         assert_eq!(
             owed(Durability::Volatile, Some(LATER)),
             Some(Record::Owed(LATER))
@@ -133,11 +141,11 @@ mod tests {
         };
         let mut history = History::default();
         history.record(NOW, &Record::Owed(LATER));
-        let (opening, owed) = at_checkpoint(control, LATER, NOW);
-        history.record(NOW, &opening);
+        let opening = at_checkpoint(control, LATER, NOW);
+        history.record(NOW, &opening.record);
         assert_eq!(history.owed_until, LATER);
-        assert_eq!(owed, Some(Record::Owed(LATER)));
-        assert_eq!(at_checkpoint(control, NOW, NOW).1, None, "it has ended");
+        assert_eq!(opening.owed, Some(Record::Owed(LATER)));
+        assert_eq!(at_checkpoint(control, NOW, NOW).owed, None, "it has ended");
         history.record(NOW, &Record::Serving);
         assert_eq!(
             history.owed_until,

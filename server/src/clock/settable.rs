@@ -1,4 +1,4 @@
-//! A clock that tests move by hand: the settable twin of the machine's clocks.
+//! A clock that tests move by hand: in tests it stands for the machine's clocks.
 //!
 //! It knows true time, which no process can read, and shows what the machine's clocks would make
 //! of it: each runs at a rate of its own, stops, is set, or belongs to another boot. A test
@@ -16,7 +16,7 @@ use crate::clock::{Clock, Pause, saturated, saturated_nanos};
 #[derive(Debug)]
 pub struct SettableClock {
     clocks: Mutex<Clocks>,
-    /// Rung at each move.
+    /// Notified at each move.
     moved: Notify,
 }
 

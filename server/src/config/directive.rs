@@ -134,11 +134,6 @@ impl Directive {
         }
     }
 
-    /// Whether a node does what it says.
-    pub fn is_used(&self) -> bool {
-        matches!(self.treatment, Treatment::Used { .. } | Treatment::Include)
-    }
-
     /// Whether CONFIG SET can change it.
     pub fn is_live(&self) -> bool {
         self.is_live

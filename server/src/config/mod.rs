@@ -183,11 +183,6 @@ impl Config {
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
-
-    /// Whether only this machine can connect.
-    pub fn is_loopback_only(&self) -> bool {
-        self.bind.iter().all(|bind| bind.address.is_loopback())
-    }
 }
 
 impl Default for Config {

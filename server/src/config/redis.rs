@@ -3,7 +3,7 @@
 //! A redis.conf that sets one of `INERT` starts, and the operator reads one line about it; a name that
 //! ends with `*` stands for all that begin so. `FIXED` are those where a node does exactly one of the
 //! possible things: anything else gets a notice, or is refused where accepting it would be unsafe (a
-//! password nobody checks) or untrue (a replica). CONFIG GET shows for each single name what a node
+//! password that is not checked) or untrue (a replica). CONFIG GET shows for each single name what a node
 //! really does. The lists cover Redis 7.2.
 
 use super::directive::Directive;
@@ -13,7 +13,7 @@ pub(super) const FIXED: &[Directive] = &[
     Directive::fixed_with_notice(
         "save",
         "\"\"",
-        "there are no RDB snapshots, the log keeps all data",
+        "there are no RDB snapshots, what is kept is in the log",
     ),
     Directive::fixed_with_notice("maxmemory", "0", "memory is not limited in this release"),
     Directive::fixed_or_refused(
@@ -84,7 +84,7 @@ const ENCODING: &str = "data has one encoding";
 const MEMORY: &str = "memory is not limited in this release and nothing is evicted";
 const PROCESS: &str = "the process is left as the system started it";
 const SLOW: &str = "there is no slow log or latency monitor in this release";
-const EXPIRY: &str = "expired keys go at once on access and in small steps otherwise";
+const EXPIRY: &str = "a key is gone at its deadline, and its memory is freed in small steps";
 const SCRIPTS: &str = "see script-time-limit: a script that runs too long is ended and undone";
 const PROTECTED: &str = "the command does not exist";
 const ACL: &str = "there are no ACL users in this release";
@@ -179,7 +179,7 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert("set-proc-title", "no", PROCESS),
     Directive::inert_family(
         "shutdown-on-*",
-        "every stop completes the log and keeps the locks",
+        "every stop completes the log, and keeps the locks that are logged",
     ),
     Directive::inert_family("slave-*", REPLICATION),
     Directive::inert_family("slowlog-*", SLOW),

@@ -11,7 +11,7 @@ use super::settings::{
     Supervised,
 };
 use super::value::{
-    duration, integer, label, memory, name_of, one, one_of, percent_millionths, show_duration,
+    duration, integer, label, memory, name_of, one, one_of, percent_millionths, show_milliseconds,
     show_percent, show_yes_or_no, text, yes_or_no,
 };
 use super::{Problem, bind};
@@ -85,7 +85,7 @@ pub(super) const USED: &[Directive] = &[
         "Where a password is set: time from connecting within which it must be given, whatever else \
          is sent.",
         |c, v| time(one(v)?, HOUR).map(|time| c.authentication_timeout = time),
-        |c| show_duration(c.authentication_timeout),
+        |c| show_milliseconds(c.authentication_timeout),
     )
     .live(),
     Directive::used(
@@ -94,7 +94,7 @@ pub(super) const USED: &[Directive] = &[
         "milliseconds (unit allowed) up to 24h, 0 = never",
         "Time from the first byte of a request within which all of it must arrive.",
         |c, v| optional_time(one(v)?).map(|time| c.request_timeout = time),
-        |c| show_duration(c.request_timeout.unwrap_or_default()),
+        |c| show_milliseconds(c.request_timeout.unwrap_or_default()),
     )
     .live(),
     Directive::used(
@@ -103,7 +103,7 @@ pub(super) const USED: &[Directive] = &[
         "milliseconds (unit allowed) up to 24h, 0 = never",
         "Time after which a client is disconnected that has replies and takes none of their bytes.",
         |c, v| optional_time(one(v)?).map(|time| c.send_timeout = time),
-        |c| show_duration(c.send_timeout.unwrap_or_default()),
+        |c| show_milliseconds(c.send_timeout.unwrap_or_default()),
     )
     .live(),
     Directive::used(
@@ -120,12 +120,7 @@ pub(super) const USED: &[Directive] = &[
         "4259840",
         "bytes, 1mb to 512mb",
         "Longest argument of a request. Redis allows 512mb; locks are small.",
-        |c, v| {
-            let bytes = memory(one(v)?, MEBIBYTE, 512 * MEBIBYTE)?;
-            usize::try_from(bytes)
-                .map(|bytes| c.proto_max_bulk_len = bytes)
-                .map_err(too_large)
-        },
+        |c, v| memory(one(v)?, MEBIBYTE, 512 * MEBIBYTE).map(|bytes| c.proto_max_bulk_len = bytes),
         |c| c.proto_max_bulk_len.to_string(),
     ),
     Directive::used(
@@ -133,12 +128,7 @@ pub(super) const USED: &[Directive] = &[
         "67108864",
         "bytes, 1mb to 1gb",
         "Most memory that the reply to one request may take. A larger one is an error instead.",
-        |c, v| {
-            let bytes = memory(one(v)?, MEBIBYTE, 1024 * MEBIBYTE)?;
-            usize::try_from(bytes)
-                .map(|bytes| c.proto_max_reply_len = bytes)
-                .map_err(too_large)
-        },
+        |c, v| memory(one(v)?, MEBIBYTE, 1024 * MEBIBYTE).map(|bytes| c.proto_max_reply_len = bytes),
         |c| c.proto_max_reply_len.to_string(),
     )
     .live(),
@@ -147,12 +137,7 @@ pub(super) const USED: &[Directive] = &[
         "67108864",
         "bytes, 1mb to 2gb",
         "Longest request as a whole.",
-        |c, v| {
-            let bytes = memory(one(v)?, MEBIBYTE, 2048 * MEBIBYTE)?;
-            u32::try_from(bytes)
-                .map(|bytes| c.client_query_buffer_limit = bytes)
-                .map_err(too_large)
-        },
+        |c, v| memory(one(v)?, MEBIBYTE, 2048 * MEBIBYTE).map(|bytes| c.client_query_buffer_limit = bytes),
         |c| c.client_query_buffer_limit.to_string(),
     ),
     Directive::used(
@@ -334,7 +319,7 @@ pub(super) const USED: &[Directive] = &[
          proves that nothing was lost. `off` and a fixed time are for experiments.",
         |c, v| restart_delay(one(v)?).map(|delay| c.restart_delay = delay),
         |c| match c.restart_delay {
-            RestartDelay::Fixed(time) => show_duration(time),
+            RestartDelay::Fixed(time) => show_milliseconds(time),
             named => name_of(RestartDelay::NAMES, &named).to_owned(),
         },
     ),
@@ -344,7 +329,7 @@ pub(super) const USED: &[Directive] = &[
         "milliseconds (unit allowed), 1ms to 24h",
         "The longest TTL that the delay covers. Longer ones are synced before the reply.",
         |c, v| time(one(v)?, DAY).map(|time| c.restart_delay_max = time),
-        |c| show_duration(c.restart_delay_max),
+        |c| show_milliseconds(c.restart_delay_max),
     )
     .live(),
     Directive::used(
@@ -396,19 +381,14 @@ pub(super) const USED: &[Directive] = &[
         "milliseconds (unit allowed), 1ms to 60s",
         "A script that runs longer is ended and undone.",
         |c, v| time(one(v)?, Duration::from_secs(60)).map(|time| c.script_time_limit = time),
-        |c| show_duration(c.script_time_limit),
+        |c| show_milliseconds(c.script_time_limit),
     ),
     Directive::used(
         "script-size-limit",
         "65536",
         "bytes, 1kb to 1mb",
         "Longest text of a script. Compiling a long one holds up everybody.",
-        |c, v| {
-            let bytes = memory(one(v)?, 1024, MEBIBYTE)?;
-            usize::try_from(bytes)
-                .map(|bytes| c.script_size_limit = bytes)
-                .map_err(too_large)
-        },
+        |c, v| memory(one(v)?, 1024, MEBIBYTE).map(|bytes| c.script_size_limit = bytes),
         |c| c.script_size_limit.to_string(),
     ),
     Directive::used(
@@ -416,19 +396,15 @@ pub(super) const USED: &[Directive] = &[
         "16777216",
         "bytes, 64kb to 1gb",
         "Memory that the scripts kept by SCRIPT LOAD may take, each its text and 256 bytes.",
-        |c, v| {
-            let bytes = memory(one(v)?, 64 * 1024, 1024 * MEBIBYTE)?;
-            usize::try_from(bytes)
-                .map(|bytes| c.script_load_limit = bytes)
-                .map_err(too_large)
-        },
+        |c, v| memory(one(v)?, 64 * 1024, 1024 * MEBIBYTE).map(|bytes| c.script_load_limit = bytes),
         |c| c.script_load_limit.to_string(),
     ),
     Directive::used(
         "cluster-id",
         "\"\"",
         "up to 64 letters, digits, `.`, `-`, `_`",
-        "The cluster this node belongs to, so that a client cannot mix up two of them.",
+        "The cluster this node belongs to. In this release it is only shown in INFO (`quorlock_cluster_id`); no \
+         client is refused for it.",
         |c, v| label(one(v)?).map(|label| c.cluster_id = label),
         |c| c.cluster_id.clone().unwrap_or_default(),
     ),
@@ -482,10 +458,6 @@ fn show_path(path: &Option<PathBuf>) -> String {
 
 fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
-}
-
-fn too_large(_: std::num::TryFromIntError) -> Problem {
-    Problem::new("argument is too large for this machine")
 }
 
 const MEBIBYTE: u64 = 1 << 20;

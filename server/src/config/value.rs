@@ -70,7 +70,7 @@ pub(super) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &
 }
 
 /// A number of bytes within bounds: `1mb` is 1024 * 1024, `1m` is 1000 * 1000, as in Redis.
-pub(super) fn memory(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
+pub(super) fn memory<T: TryFrom<u64>>(text: &str, min: u64, max: u64) -> Result<T, Problem> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor = match unit.to_ascii_lowercase().as_str() {
@@ -85,7 +85,9 @@ pub(super) fn memory(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
     };
     let bytes = factor.and_then(|factor| number.parse::<u64>().ok()?.checked_mul(factor));
     match bytes {
-        Some(bytes) if (min..=max).contains(&bytes) => Ok(bytes),
+        Some(bytes) if (min..=max).contains(&bytes) => {
+            T::try_from(bytes).map_err(|_| Problem::new("argument is too large for this machine"))
+        }
         Some(_) => Err(out_of_bounds(min, max)),
         None => Err(Problem::new(
             "argument must be a memory value, such as 65536, 64kb or 16mb",
@@ -123,8 +125,8 @@ pub(super) fn duration(text: &str, min: Duration, max: Duration) -> Result<Durat
     }
 }
 
-/// How `duration` is shown: milliseconds.
-pub(super) fn show_duration(duration: Duration) -> String {
+/// A time as CONFIG GET shows it.
+pub(super) fn show_milliseconds(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
@@ -267,7 +269,7 @@ mod tests {
             ("1g", 1_000_000_000),
             ("1Gb", 1_073_741_824),
         ] {
-            assert_eq!(memory(text, 0, u64::MAX).unwrap(), bytes, "{text}");
+            assert_eq!(memory::<u64>(text, 0, u64::MAX).unwrap(), bytes, "{text}");
         }
         for text in [
             "",
@@ -279,11 +281,11 @@ mod tests {
             "99999999999999999999",
             "1mbb",
         ] {
-            assert!(memory(text, 0, u64::MAX).is_err(), "{text}");
+            assert!(memory::<u64>(text, 0, u64::MAX).is_err(), "{text}");
         }
-        assert!(memory("18446744073709551615gb", 0, u64::MAX).is_err());
-        assert!(memory("9", 10, 20).is_err());
-        assert!(memory("21", 10, 20).is_err());
+        assert!(memory::<u64>("18446744073709551615gb", 0, u64::MAX).is_err());
+        assert!(memory::<u64>("9", 10, 20).is_err());
+        assert!(memory::<u64>("21", 10, 20).is_err());
     }
 
     #[test]

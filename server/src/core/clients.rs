@@ -131,7 +131,7 @@ pub(crate) struct Clients {
     count: AtomicUsize,
     /// What stays in the buffers of all of them.
     pub(crate) buffer_bytes: AtomicUsize,
-    /// Rung when a worker was asked to make room for another connection, and has or could not.
+    /// Notified when a worker was asked to make room for another connection, and has or could not.
     pub(crate) room: Notify,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Commit {
     bytes_since_checkpoint: AtomicU64,
     total_bytes: AtomicU64,
     failure: OnceLock<Failure>,
-    /// Rung after each sync and at the failure.
+    /// Notified after each sync and at the failure.
     progress: Notify,
 }
 
@@ -211,8 +211,8 @@ impl Commit {
         }
     }
 
-    /// Whether the log thread should make the next segment; asking clears the wish.
-    pub(crate) fn take_segment_wish(&self) -> bool {
+    /// Whether the log thread should make the next segment; asking withdraws the request.
+    pub(crate) fn take_segment_request(&self) -> bool {
         self.needs_segment.swap(false, Ordering::AcqRel)
     }
 }

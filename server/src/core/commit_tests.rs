@@ -91,11 +91,11 @@ fn the_log_s_size_is_known_beside_the_writer_and_a_new_segment_is_asked_for_once
     );
     assert_eq!(total, 1 << 20, "the first segment");
     write(&node);
-    assert!(commit.take_segment_wish(), "none is ahead");
-    assert!(!commit.take_segment_wish());
+    assert!(commit.take_segment_request(), "none is ahead");
+    assert!(!commit.take_segment_request());
     preparer.prepare().unwrap();
     write(&node);
-    assert!(!commit.take_segment_wish(), "one is ahead");
+    assert!(!commit.take_segment_request(), "one is ahead");
     assert!(commit.size().since_checkpoint_bytes > since);
 }
 

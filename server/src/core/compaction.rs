@@ -137,12 +137,12 @@ impl Compaction {
         let is_serving = executor.phase == Phase::Serving;
         let start = executor.time.with_wall_now(*start);
         let control = executor.mode.control(&start, is_serving, ttl_bound_ns);
-        let (control, owed) = incarnation::at_checkpoint(control, executor.owed_until, now);
+        let opening = incarnation::at_checkpoint(control, executor.owed_until, now);
         let mut payload = Vec::new();
-        control.encode(&mut payload);
-        let opening = FrameKind::checkpoint_begin(kind::CONTROL);
-        executor.appender.append(opening, now.as_nanos(), &payload);
-        if let Some(owed) = owed {
+        opening.record.encode(&mut payload);
+        let begin = FrameKind::checkpoint_begin(kind::CONTROL);
+        executor.appender.append(begin, now.as_nanos(), &payload);
+        if let Some(owed) = opening.owed {
             executor.append(now, &owed);
         }
         // Without a log of keys, a checkpoint is what drops the keys logged by an earlier run.

@@ -111,12 +111,12 @@ impl Executor {
     }
 
     /// Asks to be woken by the next write.
-    pub(crate) fn wish_for_activity(&mut self) {
+    pub(crate) fn request_wake(&mut self) {
         self.is_idle = true;
     }
 
     /// Whether the maintenance task asked to hear of a write, and there was one.
-    pub(crate) fn take_idle_wish(&mut self) -> bool {
+    pub(crate) fn take_wake_request(&mut self) -> bool {
         self.is_idle && self.engine.next_deadline().is_some() && std::mem::take(&mut self.is_idle)
     }
 
@@ -196,9 +196,9 @@ impl Executor {
     /// does not log.
     pub(crate) fn append_serving(&mut self, now: NodeTime) -> Unlogged {
         let latest = self.latest_unlogged();
-        let (serving, owed) = incarnation::at_serving(self.mode.durability(), latest, now);
-        self.append(now, &serving);
-        if let Some(owed) = owed {
+        let serving = incarnation::at_serving(self.mode.durability(), latest, now);
+        self.append(now, &serving.record);
+        if let Some(owed) = serving.owed {
             self.append(now, &owed);
         }
         if self.mode.is_logged() {

@@ -235,11 +235,11 @@ fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_en
 #[test]
 fn the_next_key_with_a_deadline_wakes_whoever_asked_once() {
     let (mut executor, clock) = executor(Durability::Everysec);
-    executor.wish_for_activity();
-    assert!(!executor.take_idle_wish(), "there is nothing to expire");
+    executor.request_wake();
+    assert!(!executor.take_wake_request(), "there is nothing to expire");
     ask(&mut executor, &clock, "SET key value PX 1000");
-    assert!(executor.take_idle_wish());
-    assert!(!executor.take_idle_wish(), "nobody has asked again");
+    assert!(executor.take_wake_request());
+    assert!(!executor.take_wake_request(), "nobody has asked again");
 }
 
 #[test]

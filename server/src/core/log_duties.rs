@@ -33,7 +33,8 @@ impl LogDuties {
     pub(crate) fn after_write(&self, commit: &Commit, durability: Durability) -> AfterWrite {
         let is_synced = commit.synced() >= commit.written();
         AfterWrite {
-            prepares: commit.take_segment_wish() && !self.is_preparing.swap(true, Ordering::AcqRel),
+            prepares: commit.take_segment_request()
+                && !self.is_preparing.swap(true, Ordering::AcqRel),
             syncs_soon: durability != Durability::No
                 && !is_synced
                 && !self.sync_is_due.swap(true, Ordering::AcqRel),
@@ -82,7 +83,7 @@ mod tests {
     fn commit(written: u64) -> Commit {
         let commit = Commit::new(at(1), at(1), LogSize::default(), 0);
         // The first write of a node wants a segment.
-        assert!(commit.take_segment_wish());
+        assert!(commit.take_segment_request());
         commit.note_written(at(written), &Sample::default(), LogSize::default());
         commit
     }

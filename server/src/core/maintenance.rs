@@ -73,7 +73,7 @@ pub(crate) struct Step {
     pub(crate) work: Work,
     /// Have a segment made ahead, or old ones removed, while the node goes on.
     pub(crate) prepares: bool,
-    pub(crate) news: Option<News>,
+    pub(crate) announcement: Option<Announcement>,
     pub(crate) wake: Wake,
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum Wake {
 
 /// What people, and those who wait for the node, are told once the engine is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum Announcement {
     /// The node serves since this moment. Keys that it has recovered and does not log cost a crash this
     /// many nanoseconds, and so many of them have no TTL.
     Serves { now: NodeTime, unlogged: Unlogged },
@@ -120,7 +120,7 @@ impl Step {
         Self {
             work,
             prepares: false,
-            news: None,
+            announcement: None,
             wake: Wake::Soon,
         }
     }
@@ -219,7 +219,7 @@ impl Maintenance {
             self.begin_compaction(view);
         }
         Step {
-            news: Some(News::Serves { now, unlogged }),
+            announcement: Some(Announcement::Serves { now, unlogged }),
             ..Step::work(Work::None)
         }
     }
@@ -247,7 +247,7 @@ impl Maintenance {
         let raw_ns = executor.time.raw_ns;
         let mut pause = reclaim(executor, now);
         let mut has_appended = false;
-        let (mut news, mut prepares) = (None, false);
+        let (mut wall_step_us, mut prepares) = (None, false);
         if executor.appender.is_full() {
             // The last bytes are for SHUTDOWN. A missing tick only gives time back.
             prepares = self.ticks.is_space_due(now);
@@ -262,7 +262,7 @@ impl Maintenance {
             if executor.time.is_slewing() {
                 pause = pause.min(TICK);
             }
-            news = executor.time.wall_news();
+            wall_step_us = executor.time.take_wall_step();
         }
         Step {
             work: if has_appended {
@@ -271,7 +271,7 @@ impl Maintenance {
                 Work::None
             },
             prepares,
-            news: news.map(|off_by_us| News::WallClockSet { off_by_us }),
+            announcement: wall_step_us.map(|off_by_us| Announcement::WallClockSet { off_by_us }),
             wake: if pause == BUSY_PAUSE {
                 Wake::After(pause)
             } else {
@@ -332,7 +332,7 @@ impl Maintenance {
                 self.compaction = None;
                 view.rewrites.give_up(now_raw_ns);
                 Step {
-                    news: has_begun.then_some(News::NoRoomForCheckpoint),
+                    announcement: has_begun.then_some(Announcement::NoRoomForCheckpoint),
                     ..Step::work(Work::None)
                 }
             }
@@ -357,8 +357,8 @@ fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
             Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK)
         }
         None => {
-            // Nothing with a deadline lives: the next write rings.
-            executor.wish_for_activity();
+            // Nothing with a deadline lives: the next write of one wakes this.
+            executor.request_wake();
             IDLE_PAUSE
         }
     }

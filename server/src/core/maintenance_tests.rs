@@ -15,7 +15,7 @@ use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
 use crate::core::executor::{Executor, Phase};
 use crate::core::executor_tests::executor;
-use crate::core::maintenance::{Maintenance, News, Step, View, Wake, Work};
+use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
 use crate::core::rewrites::{LogSize, Rewrites};
 use crate::core::settings::Settings;
 use crate::core::wait::Wait;
@@ -74,7 +74,10 @@ impl Node {
             "not before that is durable"
         );
         assert!(node.maintenance.is_about_to_serve());
-        assert!(matches!(node.next().news, Some(News::Serves { .. })));
+        assert!(matches!(
+            node.next().announcement,
+            Some(Announcement::Serves { .. })
+        ));
         assert_eq!(node.executor.phase, Phase::Serving);
         node
     }
@@ -139,7 +142,10 @@ fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
     node.clock.advance(Duration::from_nanos(1));
     assert_eq!(node.next().work, Work::Commit, "SERVING");
     assert!(matches!(node.executor.phase, Phase::Waiting(..)));
-    assert!(matches!(node.next().news, Some(News::Serves { .. })));
+    assert!(matches!(
+        node.next().announcement,
+        Some(Announcement::Serves { .. })
+    ));
     assert_eq!(node.executor.phase, Phase::Serving);
 }
 
@@ -153,7 +159,7 @@ fn a_node_that_is_stopped_inside_its_delay_never_serves() {
         node.maintenance.stop(&mut node.executor, &node.clock).work,
         Work::Commit
     );
-    assert_eq!(node.next().news, None);
+    assert_eq!(node.next().announcement, None);
     assert!(matches!(node.executor.phase, Phase::Stopped(_)));
 }
 
@@ -167,7 +173,7 @@ fn time_is_on_record_each_second_while_a_key_with_a_ttl_lives_and_once_after() {
     );
     node.execute(&[b"SET", b"a", b"1", b"PX", b"2500"]);
     assert!(
-        node.executor.take_idle_wish(),
+        node.executor.take_wake_request(),
         "the write ends the sleep without a timer"
     );
     let mut written = Vec::new();

@@ -3,10 +3,13 @@
 //!
 //! Sessions, event loops, metrics and a simulation work on this; `node/` puts it together.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use quorlock_engine::control::Durability;
-use tokio::sync::watch;
+use quorlock_engine::control::{Durability, Start};
+use quorlock_engine::restart::Verdict;
+use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
@@ -15,11 +18,11 @@ use crate::core::commit::{Commit, Failure};
 use crate::core::executor::Executor;
 use crate::core::log_queue::{Job, LogQueue};
 use crate::core::log_writer::LogWriter;
+use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
-use crate::core::signals::Signals;
-use crate::core::start_facts::StartFacts;
 use crate::core::statistics::Statistics;
+use crate::past::Identity;
 use crate::sync::{Mutex, MutexGuard};
 
 /// One node's state, behind one `Arc`.
@@ -39,6 +42,47 @@ pub(crate) struct NodeState {
     pub(crate) signals: Signals,
 }
 
+/// What is known of a node for as long as it runs.
+#[derive(Debug)]
+pub(crate) struct StartFacts {
+    pub(crate) identity: Identity,
+    pub(crate) start: Start,
+    pub(crate) verdict: Verdict,
+    pub(crate) report: StartReport,
+    /// The first port it listens on; 0 where there is none.
+    pub(crate) port: u16,
+    /// Where `/metrics` is, if anywhere.
+    pub(crate) metrics_address: Option<SocketAddr>,
+    pub(crate) workers: usize,
+    pub(crate) started_raw_ns: u64,
+}
+
+/// What the node tells its threads and its owner.
+pub(crate) struct Signals {
+    /// Notified when a key appears, so that an idle node needs no timer.
+    pub(crate) activity: Notify,
+    /// The orderly stop was asked for.
+    pub(crate) stop: watch::Sender<bool>,
+    /// The last record is synced: workers may end.
+    pub(crate) stopped: watch::Sender<bool>,
+    /// Stop as a killed process would.
+    pub(crate) crash: AtomicBool,
+    /// The restart delay is over.
+    pub(crate) serving: watch::Sender<bool>,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            activity: Notify::new(),
+            stop: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+            crash: AtomicBool::new(false),
+            serving: watch::Sender::new(false),
+        }
+    }
+}
+
 impl NodeState {
     /// Locks the engine and the end of the log.
     ///
@@ -52,6 +96,12 @@ impl NodeState {
             self.signals.stop.send_replace(true);
             failure
         })
+    }
+
+    /// Nanoseconds since the start.
+    pub(crate) fn uptime_ns(&self) -> u64 {
+        let now_raw_ns = self.clock.raw_ns();
+        now_raw_ns.saturating_sub(self.facts.started_raw_ns)
     }
 
     /// The log failed: grant no more, and stop.

@@ -70,8 +70,15 @@ impl Statistics {
 /// How quickly a counter grows, over the last 1.6 seconds as in Redis.
 #[derive(Debug, Default)]
 struct Rate {
-    /// Raw-clock reading in nanoseconds and the count then, oldest first.
-    samples: VecDeque<(u64, u64)>,
+    /// Oldest first.
+    samples: VecDeque<Sample>,
+}
+
+/// The counter at one reading of the raw clock.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    raw_ns: u64,
+    count: u64,
 }
 
 impl Rate {
@@ -79,14 +86,17 @@ impl Rate {
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back((now_raw_ns, count));
+        self.samples.push_back(Sample {
+            raw_ns: now_raw_ns,
+            count,
+        });
     }
 
     /// Compared with the newest sample that is old enough. Where the node was idle that may be long
     /// ago, and says so: nothing has happened since.
     fn per_second(&self, now_raw_ns: u64, count: u64) -> u64 {
-        let age_ns = |sample: &(u64, u64)| now_raw_ns.saturating_sub(sample.0);
-        let is_old = |sample: &&(u64, u64)| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
+        let age_ns = |sample: &Sample| now_raw_ns.saturating_sub(sample.raw_ns);
+        let is_old = |sample: &&Sample| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
         let base = self.samples.iter().rev().find(is_old);
         let Some(base) = base.or(self.samples.front()) else {
             return 0;
@@ -95,7 +105,7 @@ impl Rate {
         if age_ns(base) < SAMPLE_NS {
             return 0;
         }
-        let grown = u128::from(count.saturating_sub(base.1));
+        let grown = u128::from(count.saturating_sub(base.count));
         saturated(grown * 1_000_000_000 / u128::from(age_ns(base)))
     }
 }

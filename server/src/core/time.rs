@@ -83,10 +83,10 @@ impl Timekeeper {
 
     /// `start` with the anchored wall clock as it stands now.
     pub(crate) fn with_wall_now(&self, start: Start) -> Start {
-        let (wall_us, boottime_ns) = self.wall.anchor();
+        let anchor = self.wall.anchor();
         Start {
-            wall_us,
-            boottime_ns,
+            wall_us: anchor.wall_us,
+            boottime_ns: anchor.boottime_ns,
             ..start
         }
     }
@@ -97,8 +97,8 @@ impl Timekeeper {
     }
 
     /// How far the real wall clock is off TIME, in microseconds, once for each large step.
-    pub(crate) fn wall_news(&mut self) -> Option<u64> {
-        self.wall.news()
+    pub(crate) fn take_wall_step(&mut self) -> Option<u64> {
+        self.wall.take_step()
     }
 
     fn since_wall_reading(&self, node: NodeTime) -> Option<u64> {

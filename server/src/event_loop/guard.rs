@@ -99,7 +99,7 @@ impl Guard {
         &mut self,
         node: &NodeState,
         connections: &mut Slab<Connection<S>>,
-    ) -> Vec<(usize, Reason)> {
+    ) -> Vec<Closing> {
         self.follow_settings(node);
         if !self.idle_reaper.is_running() {
             return Vec::new();
@@ -120,7 +120,10 @@ impl Guard {
             let facts = connection.facts();
             let over = &mut connection.over_soft_limit;
             match self.limits.verdict(now_ns, &facts, over) {
-                Some(reason) => due.push((slot, reason)),
+                Some(reason) => due.push(Closing {
+                    connection: slot,
+                    reason,
+                }),
                 None if connection.counted != Held::default()
                     || facts.activity != Activity::Reading
                     || self.limits.has_idle_timeout() =>
@@ -140,7 +143,7 @@ impl Guard {
         &mut self,
         node: &NodeState,
         connections: &Slab<Connection<S>>,
-    ) -> Vec<(usize, Reason)> {
+    ) -> Vec<Closing> {
         let has_changed = self.account.publish(&node.clients.buffer_bytes);
         if !has_changed && !self.looks_again {
             return Vec::new();
@@ -154,7 +157,7 @@ impl Guard {
         &self,
         node: &NodeState,
         connections: &Slab<Connection<S>>,
-    ) -> Vec<(usize, Reason)> {
+    ) -> Vec<Closing> {
         let open = || {
             let all = connections.iter();
             all.filter(|(_, connection)| !matches!(connection.stage, Stage::Closed))
@@ -168,7 +171,10 @@ impl Guard {
             });
             let chosen = oldest(candidates, excess).into_iter();
             return chosen
-                .map(|slot| (slot, Reason::UnauthenticatedMemory))
+                .map(|connection| Closing {
+                    connection,
+                    reason: Reason::UnauthenticatedMemory,
+                })
                 .collect();
         }
         let sum_bytes = node.clients.buffer_bytes.load(Ordering::Relaxed);
@@ -186,7 +192,10 @@ impl Guard {
         });
         let chosen = largest(candidates, excess).into_iter();
         chosen
-            .map(|one| (one.connection, Reason::ClientMemory(one.bytes)))
+            .map(|one| Closing {
+                connection: one.connection,
+                reason: Reason::ClientMemory(one.bytes),
+            })
             .collect()
     }
 
@@ -229,6 +238,12 @@ impl Guard {
         self.idle_reaper.request_round();
         self.looks_again = true;
     }
+}
+
+/// A connection that has to be closed.
+pub(crate) struct Closing {
+    pub(crate) connection: usize,
+    pub(crate) reason: Reason,
 }
 
 /// 0 where there is no limit.

@@ -15,7 +15,7 @@ use super::{DataDirectory, Unreadable, hash_seed, options};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::past::fingerprint::is_own;
-use crate::past::{self, Directory, Fingerprint, Identity, Log, Past, PastError};
+use crate::past::{self, Directory, Fingerprint, Identity, Location, Log, Past, PastError};
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Report {
     /// What a start with the default configuration would do; `None` if it would refuse, or runs.
     pub next_start: Option<NextStart>,
     /// Where the node was just writing, if it runs: what follows is not judged.
-    pub moving_tail: Option<(String, u64)>,
+    pub moving_tail: Option<Location>,
 }
 
 /// What the next start would do.
@@ -54,8 +54,17 @@ pub struct Report {
 pub struct NextStart {
     /// How the last run ended.
     pub stop: Stop,
-    /// How long it would serve no locks, and why.
-    pub delay: Option<(Duration, &'static str)>,
+    /// The delay in which it would serve no locks.
+    pub delay: Option<Delay>,
+}
+
+/// A restart delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// What is left of it.
+    pub left: Duration,
+    /// What made it necessary, for people.
+    pub reason: &'static str,
 }
 
 /// Looks at a data directory and judges its log.
@@ -109,7 +118,10 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
             .finding
             .take_if(|finding| finding.kind == FindingKind::Break)
         {
-            report.moving_tail = Some((finding.file, finding.offset.unwrap_or(0)));
+            report.moving_tail = Some(Location {
+                file: finding.file,
+                offset: finding.offset.unwrap_or(0),
+            });
         }
     }
     report.state = match &report.finding {
@@ -231,7 +243,8 @@ pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> Findi
             error,
         } => {
             let what = format!("the frame at position {position} is whole, but {error}");
-            let (file, offset) = location.map_or((directory, None), |(file, at)| (file, Some(at)));
+            let offset = location.as_ref().map(|location| location.offset);
+            let file = location.map_or(directory, |location| location.file);
             Finding::new(FindingKind::NotUnderstood, file, offset, what)
         }
     }
@@ -242,7 +255,10 @@ impl NextStart {
         let now_ns = past.seen.now.as_nanos();
         let delay = past.verdict.delay.map(|pending| {
             let left_ns = pending.until.as_nanos().saturating_sub(now_ns);
-            (Duration::from_nanos(left_ns), pending.cause.delay_reason())
+            Delay {
+                left: Duration::from_nanos(left_ns),
+                reason: pending.cause.delay_reason(),
+            }
         });
         Self {
             stop: past.verdict.stop,
@@ -305,7 +321,11 @@ mod tests {
         found.finding.as_mut().unwrap().kind = FindingKind::Break;
         let running = judged(found.clone(), Some(Some(1)));
         assert_eq!((running.state, running.finding), (State::Whole, None));
-        assert_eq!(running.moving_tail, Some(("segment".to_owned(), 7)));
+        let tail = Location {
+            file: "segment".to_owned(),
+            offset: 7,
+        };
+        assert_eq!(running.moving_tail, Some(tail));
         assert_eq!(judged(found, None).state, State::Broken);
         let mut starting = report(None);
         let what = "no start yet".to_owned();

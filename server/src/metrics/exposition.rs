@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use quorlock_engine::control::Durability;
 
 use crate::core::durable_counts::Counts;
@@ -54,33 +54,33 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: f64) {
-        self.registry.register(name, help, ConstGauge::new(value));
+    fn register(&mut self, name: &str, metric: impl Metric) {
+        self.registry.register(name, help(name), metric);
+    }
+
+    fn gauge(&mut self, name: &str, value: f64) {
+        self.register(name, ConstGauge::new(value));
+    }
+
+    fn flag(&mut self, name: &str, is_so: bool) {
+        self.gauge(name, f64::from(u8::from(is_so)));
     }
 
     /// `name` without the suffix `_total`, which the format adds.
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.registry.register(name, help, ConstCounter::new(value));
+    fn counter(&mut self, name: &str, value: u64) {
+        self.register(name, ConstCounter::new(value));
     }
 
     /// `name` without the suffix `_info`, which the format adds.
-    fn info(&mut self, name: &str, help: &str, labels: Labels) {
-        self.registry.register(name, help, Info::new(labels));
+    fn info(&mut self, name: &str, labels: Labels) {
+        self.register(name, Info::new(labels));
     }
 
     /// What redis_exporter shows of Redis, as far as a node has it.
     fn of_redis(&mut self) {
         let node = self.node;
-        let uptime_ns = node
-            .clock
-            .raw_ns()
-            .saturating_sub(node.facts.started_raw_ns);
-        self.gauge("redis_up", "The node answers", 1.0);
-        self.gauge(
-            "redis_uptime_in_seconds",
-            "Since the start",
-            seconds(uptime_ns),
-        );
+        self.gauge("redis_up", 1.0);
+        self.gauge("redis_uptime_in_seconds", seconds(node.uptime_ns()));
         let labels = vec![
             ("role", "master".to_owned()),
             ("redis_version", crate::REDIS_VERSION.to_owned()),
@@ -94,44 +94,17 @@ impl Page<'_> {
             ),
             ("process_id", std::process::id().to_string()),
         ];
-        self.info(
-            "redis_instance",
-            "This node, as Redis describes itself",
-            labels,
-        );
-        let clients = node.clients.count() as f64;
-        self.gauge("redis_connected_clients", "Connections now", clients);
+        self.info("redis_instance", labels);
+        self.gauge("redis_connected_clients", node.clients.count() as f64);
         let blocked = node.statistics.blocked.load(Ordering::Relaxed) as f64;
-        self.gauge(
-            "redis_blocked_clients",
-            "Clients that wait for a sync",
-            blocked,
-        );
-        let clients_max = node.config.maxclients as f64;
-        self.gauge(
-            "redis_config_maxclients",
-            "Most connections at a time",
-            clients_max,
-        );
+        self.gauge("redis_blocked_clients", blocked);
+        self.gauge("redis_config_maxclients", node.config.maxclients as f64);
         let resident = resident_bytes() as f64;
-        self.gauge(
-            "redis_memory_used_bytes",
-            "As resident: allocations are not counted",
-            resident,
-        );
-        self.gauge("redis_memory_used_rss_bytes", "Resident memory", resident);
-        self.gauge("redis_memory_max_bytes", "0: no limit", 0.0);
-        self.gauge(
-            "redis_connected_slaves",
-            "Always 0: nodes are independent",
-            0.0,
-        );
-        let loading = f64::from(u8::from(node.is_loading()));
-        self.gauge(
-            "redis_loading_dump_file",
-            "The field `loading` of INFO",
-            loading,
-        );
+        self.gauge("redis_memory_used_bytes", resident);
+        self.gauge("redis_memory_used_rss_bytes", resident);
+        self.gauge("redis_memory_max_bytes", 0.0);
+        self.gauge("redis_connected_slaves", 0.0);
+        self.flag("redis_loading_dump_file", node.is_loading());
     }
 
     /// The counters that redis_exporter has, and the one it lacks.
@@ -139,35 +112,15 @@ impl Page<'_> {
         let node = self.node;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let statistics = &node.statistics;
-        let total = node.clients.total();
-        self.counter(
-            "redis_connections_received",
-            "Connections since the start",
-            total,
-        );
-        let rejected = count(&statistics.rejected);
-        self.counter(
-            "redis_rejected_connections",
-            "Connections refused",
-            rejected,
-        );
-        let commands = count(&statistics.commands);
-        self.counter("redis_commands_processed", "Commands answered", commands);
-        let bytes_in = count(&statistics.bytes_in);
-        self.counter("redis_net_input_bytes", "Bytes received", bytes_in);
-        let bytes_out = count(&node.statistics.bytes_out);
-        self.counter("redis_net_output_bytes", "Bytes sent", bytes_out);
-        let errors = count(&statistics.errors);
-        self.counter("quorlock_error_replies", "Replies that were errors", errors);
+        self.counter("redis_connections_received", node.clients.total());
+        self.counter("redis_rejected_connections", count(&statistics.rejected));
+        self.counter("redis_commands_processed", count(&statistics.commands));
+        self.counter("redis_net_input_bytes", count(&statistics.bytes_in));
+        self.counter("redis_net_output_bytes", count(&statistics.bytes_out));
+        self.counter("quorlock_error_replies", count(&statistics.errors));
         let (user, system) = cpu_seconds();
-        let cpu = |value| ConstCounter::new(value);
-        let registry = &mut self.registry;
-        registry.register("redis_cpu_user_seconds", "CPU time in user mode", cpu(user));
-        registry.register(
-            "redis_cpu_sys_seconds",
-            "CPU time in the kernel",
-            cpu(system),
-        );
+        self.register("redis_cpu_user_seconds", ConstCounter::new(user));
+        self.register("redis_cpu_sys_seconds", ConstCounter::new(system));
     }
 
     /// What only the engine knows: one short hold of its lock.
@@ -184,52 +137,16 @@ impl Page<'_> {
         let is_full = executor.appender.is_full();
         drop(executor);
         self.sizes(counts);
-        self.counter(
-            "redis_expired_keys",
-            "Keys whose time was over",
-            statistics.expired,
-        );
-        self.counter("redis_evicted_keys", "Always 0: nothing is evicted", 0);
-        self.counter(
-            "redis_keyspace_hits",
-            "Lookups that found a key",
-            statistics.hits,
-        );
-        self.counter(
-            "redis_keyspace_misses",
-            "Lookups that found none",
-            statistics.misses,
-        );
-        let is_serving = f64::from(u8::from(state.is_serving()));
-        self.gauge(
-            "quorlock_serving",
-            "1 when the node serves locks",
-            is_serving,
-        );
+        self.counter("redis_expired_keys", statistics.expired);
+        self.counter("redis_evicted_keys", 0);
+        self.counter("redis_keyspace_hits", statistics.hits);
+        self.counter("redis_keyspace_misses", statistics.misses);
+        self.flag("quorlock_serving", state.is_serving());
         let left = state.left_ms() as f64 / 1_000.0;
-        self.gauge(
-            "quorlock_restart_delay_remaining_seconds",
-            "What is left of the delay",
-            left,
-        );
-        let ttl_bound = seconds(ttl_bound_ns);
-        self.gauge(
-            "quorlock_ttl_bound_seconds",
-            "The longest TTL a crash could forget",
-            ttl_bound,
-        );
-        let cap = seconds(cap_ns);
-        self.gauge(
-            "quorlock_restart_delay_max_seconds",
-            "restart-delay-max",
-            cap,
-        );
-        let is_full = f64::from(u8::from(is_full));
-        self.gauge(
-            "quorlock_log_full",
-            "1 when the log has no room for writes",
-            is_full,
-        );
+        self.gauge("quorlock_restart_delay_remaining_seconds", left);
+        self.gauge("quorlock_ttl_bound_seconds", seconds(ttl_bound_ns));
+        self.gauge("quorlock_restart_delay_max_seconds", seconds(cap_ns));
+        self.flag("quorlock_log_full", is_full);
     }
 
     /// How many keys each database holds.
@@ -242,84 +159,55 @@ impl Page<'_> {
             keys.get_or_create(&labels).set(number(count.keys));
             expiring.get_or_create(&labels).set(number(count.with_ttl));
         }
-        let registry = &mut self.registry;
-        registry.register(
-            "redis_db_keys",
-            "Keys that replies may reveal, by database",
-            keys,
-        );
-        registry.register(
-            "redis_db_keys_expiring",
-            "Keys with a TTL, by database",
-            expiring,
-        );
+        self.register("redis_db_keys", keys);
+        self.register("redis_db_keys_expiring", expiring);
     }
 
     /// How the last run ended and what that costs.
     fn of_the_start(&mut self) {
         let node = self.node;
         let report = &node.facts.report;
-        let length = seconds(report.length_ns());
         self.gauge(
             "quorlock_restart_delay_seconds",
-            "The whole delay of this start",
-            length,
+            seconds(report.length_ns()),
         );
-        let waited = seconds(report.waited_ns().unwrap_or(0));
         self.gauge(
             "quorlock_restart_waited_seconds",
-            "Waited before it served locks",
-            waited,
+            seconds(report.waited_ns().unwrap_or(0)),
         );
         let labels = vec![
             ("stop", report.stop.word().to_owned()),
             ("clean", report.cleanness().to_owned()),
             ("delay_cause", report.cause().to_owned()),
         ];
-        self.info("quorlock_last_stop", "How the last run ended", labels);
+        self.info("quorlock_last_stop", labels);
         let labels = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("node_id", node.facts.identity.id.to_string()),
             ("name", node.config.node_name.clone().unwrap_or_default()),
             ("appendfsync", node.durability().name().to_owned()),
         ];
-        self.info("quorlock_node", "This node", labels);
-        let incarnation = report.incarnation as f64;
-        self.gauge(
-            "quorlock_incarnation",
-            "Counts the starts of this node",
-            incarnation,
-        );
+        self.info("quorlock_node", labels);
+        self.gauge("quorlock_incarnation", report.incarnation as f64);
     }
 
     fn of_the_log(&mut self) {
         let node = self.node;
-        let is_logged = f64::from(u8::from(node.durability() != Durability::Volatile));
-        self.gauge("redis_aof_enabled", "1 when keys are logged", is_logged);
-        let bytes = node.commit.size().total_bytes as f64;
-        self.gauge("redis_aof_current_size_bytes", "The log on disk", bytes);
-        let is_well = f64::from(u8::from(node.commit.failure().is_none()));
+        self.flag(
+            "redis_aof_enabled",
+            node.durability() != Durability::Volatile,
+        );
         self.gauge(
+            "redis_aof_current_size_bytes",
+            node.commit.size().total_bytes as f64,
+        );
+        self.flag(
             "redis_aof_last_write_status",
-            "0 when the log failed",
-            is_well,
+            node.commit.failure().is_none(),
         );
-        let position = node.commit.written().get();
-        self.counter(
-            "quorlock_log_frames_written",
-            "The position written",
-            position,
-        );
-        let position = node.commit.synced().get();
-        self.counter(
-            "quorlock_log_frames_synced",
-            "The position synced",
-            position,
-        );
-        let syncs = SyncTimes::read(node);
-        let help = "How long syncs of the log took";
-        self.registry
-            .register("quorlock_sync_duration_seconds", help, syncs);
+        self.counter("quorlock_log_frames_written", node.commit.written().get());
+        self.counter("quorlock_log_frames_synced", node.commit.synced().get());
+        self.register("quorlock_sync_duration_seconds", SyncTimes::read(node));
     }
 }
 
@@ -358,3 +246,54 @@ impl EncodeMetric for SyncTimes {
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
+
+/// The text that explains a metric.
+fn help(name: &str) -> &'static str {
+    let mut lines = HELP.lines().filter_map(|line| line.split_once(": "));
+    let line = lines.find(|(metric, _)| *metric == name);
+    line.expect("each metric has its line in the table").1
+}
+
+/// A metric and its text in each line, without the suffixes that the format adds to a name.
+const HELP: &str = "\
+redis_up: The node answers
+redis_uptime_in_seconds: Since the start
+redis_instance: This node, as Redis describes itself
+redis_connected_clients: Connections now
+redis_blocked_clients: Clients that wait for a sync
+redis_config_maxclients: Most connections at a time
+redis_memory_used_bytes: As resident: allocations are not counted
+redis_memory_used_rss_bytes: Resident memory
+redis_memory_max_bytes: 0: no limit
+redis_connected_slaves: Always 0: nodes are independent
+redis_loading_dump_file: The field `loading` of INFO
+redis_connections_received: Connections since the start
+redis_rejected_connections: Connections refused
+redis_commands_processed: Commands answered
+redis_net_input_bytes: Bytes received
+redis_net_output_bytes: Bytes sent
+quorlock_error_replies: Replies that were errors
+redis_expired_keys: Keys whose time was over
+redis_evicted_keys: Always 0: nothing is evicted
+redis_keyspace_hits: Lookups that found a key
+redis_keyspace_misses: Lookups that found none
+quorlock_serving: 1 when the node serves locks
+quorlock_restart_delay_remaining_seconds: What is left of the delay
+quorlock_ttl_bound_seconds: The longest TTL a crash could forget
+quorlock_restart_delay_max_seconds: restart-delay-max
+quorlock_log_full: 1 when the log has no room for writes
+quorlock_restart_delay_seconds: The whole delay of this start
+quorlock_restart_waited_seconds: Waited before it served locks
+quorlock_last_stop: How the last run ended
+quorlock_node: This node
+quorlock_incarnation: Counts the starts of this node
+redis_aof_enabled: 1 when keys are logged
+redis_aof_current_size_bytes: The log on disk
+redis_aof_last_write_status: 0 when the log failed
+quorlock_log_frames_written: The position written
+quorlock_log_frames_synced: The position synced
+redis_cpu_user_seconds: CPU time in user mode
+redis_cpu_sys_seconds: CPU time in the kernel
+redis_db_keys: Keys that replies may reveal, by database
+redis_db_keys_expiring: Keys with a TTL, by database
+quorlock_sync_duration_seconds: How long syncs of the log took";

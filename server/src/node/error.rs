@@ -5,8 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use quorlock_engine::PayloadError;
-use quorlock_engine::control::RecordError;
 use quorlock_persistence::{OpenError, Position, RecoveryError, SyncError, WriteError};
 
 use crate::core::commit::Failure;
@@ -76,27 +74,16 @@ pub enum StartError {
     /// The log cannot be synced.
     #[error("{0}")]
     Sync(SyncError),
-    /// A control record does not decode.
+    /// A frame of the log does not decode.
     #[error(
         "the log's frame at position {position} is whole but not understood: {error}. It was \
          probably written by a newer version: start that version, or use another directory"
     )]
-    Record {
+    NotUnderstood {
         /// The frame's position.
         position: Position,
         /// What is wrong with it.
-        error: RecordError,
-    },
-    /// A group of mutations does not decode.
-    #[error(
-        "the log's frame at position {position} is whole but not understood: {error}. It was \
-         probably written by a newer version: start that version, or use another directory"
-    )]
-    Payload {
-        /// The frame's position.
-        position: Position,
-        /// What is wrong with it.
-        error: PayloadError,
+        error: FrameError,
     },
     /// `node.id` is not an identity.
     #[error(
@@ -158,10 +145,7 @@ impl From<PastError> for StartError {
             PastError::BadIdentity { file, reason } => Self::BadIdentity { file, reason },
             PastError::NotUnderstood {
                 position, error, ..
-            } => match error {
-                FrameError::Record(error) => Self::Record { position, error },
-                FrameError::Payload(error) => Self::Payload { position, error },
-            },
+            } => Self::NotUnderstood { position, error },
         }
     }
 }

@@ -22,9 +22,7 @@ use crate::core::maintenance::Maintenance;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::{Settings, durability};
-use crate::core::signals::Signals;
-use crate::core::start_facts::StartFacts;
-use crate::core::state::NodeState;
+use crate::core::state::{NodeState, Signals, StartFacts};
 use crate::core::statistics::Statistics;
 use crate::core::time::{self, Timekeeper};
 use crate::core::wait::to_engine;
@@ -154,8 +152,12 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
     let part_bytes = plan.part_bytes;
-    let (node, preparer, jobs) =
-        assemble(&plan, identity, engine, log, (start, &past, report), reach);
+    let judged = Judged {
+        start,
+        past: &past,
+        report,
+    };
+    let (node, preparer, jobs) = assemble(&plan, identity, engine, log, judged, reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
     node.begin(&mut maintenance)?;
     let settled = plan
@@ -238,7 +240,7 @@ fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartEr
 /// One incarnation more than any that was ever used here.
 fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
     let incarnation = past.newest_incarnation.saturating_add(1);
-    let (wall_us, boottime_ns) = time::anchor(
+    let anchor = time::anchor(
         past.history
             .start
             .as_ref()
@@ -246,19 +248,26 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         plan.clock.wall_us(),
         plan.clock.boottime_ns(),
     );
-    let place = plan.fingerprint.mark(&*plan.disk, incarnation);
+    let fingerprint = plan.fingerprint.mark(&*plan.disk, incarnation);
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),
-        fingerprint: place.map_err(StartError::Disk)?,
+        fingerprint: fingerprint.map_err(StartError::Disk)?,
         durability: durability(&plan.config),
         base: past.base,
         raw_ns: past.raw_ns,
-        wall_us,
-        boottime_ns,
+        wall_us: anchor.wall_us,
+        boottime_ns: anchor.boottime_ns,
         pending: past.verdict.delay,
         cap_ns: saturated_nanos(plan.config.restart_delay_max),
     })
+}
+
+/// What a start has found, and how it goes on.
+struct Judged<'a> {
+    start: Start,
+    past: &'a Past,
+    report: StartReport,
 }
 
 fn assemble(
@@ -266,9 +275,14 @@ fn assemble(
     identity: Identity,
     engine: Engine,
     log: quorlock_persistence::Log,
-    (start, past, report): (Start, &Past, StartReport),
+    judged: Judged<'_>,
     reach: Reach,
 ) -> (Arc<NodeState>, Preparer, Jobs) {
+    let Judged {
+        start,
+        past,
+        report,
+    } = judged;
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(past.history.newest);
     let verdict = past.verdict;

@@ -25,17 +25,28 @@ pub(crate) enum PastError {
         /// The frame's position.
         position: Position,
         /// The file and where in it, where they are known.
-        location: Option<(String, u64)>,
+        location: Option<Location>,
         /// What is wrong with it.
         error: FrameError,
     },
 }
 
+/// Somewhere in a file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+}
+
 /// What is not understood about a frame.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FrameError {
+pub enum FrameError {
     #[error("{0}")]
+    /// A control record does not decode.
     Record(#[from] RecordError),
     #[error("{0}")]
+    /// A group of mutations does not decode.
     Payload(#[from] PayloadError),
 }

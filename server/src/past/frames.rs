@@ -5,7 +5,7 @@ use quorlock_engine::restart::History;
 use quorlock_engine::{NodeTime, PayloadError};
 use quorlock_persistence::{Frame, Inspection, Judgement, LogSummary, Position, Recovery};
 
-use crate::past::{FrameError, PastError};
+use crate::past::{FrameError, Location, PastError};
 
 /// A log that was read and verified.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,8 @@ impl Log<'_> {
                         let frame = inspected.frame;
                         note(&mut history, &frame, &mut replay).map_err(|error| {
                             let file = inspection.file_of(part.number);
-                            not_understood(&frame, Some((file, inspected.offset)), error)
+                            let offset = inspected.offset;
+                            not_understood(&frame, Some(Location { file, offset }), error)
                         })?;
                     }
                 }
@@ -72,11 +73,7 @@ fn note(
     Ok(())
 }
 
-fn not_understood(
-    frame: &Frame<'_>,
-    location: Option<(String, u64)>,
-    error: FrameError,
-) -> PastError {
+fn not_understood(frame: &Frame<'_>, location: Option<Location>, error: FrameError) -> PastError {
     PastError::NotUnderstood {
         position: frame.position,
         location,

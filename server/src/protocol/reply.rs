@@ -33,11 +33,6 @@ pub fn write(out: &mut Output, reply: &Reply, protocol: Protocol) {
     }
 }
 
-/// Appends an array's header; its elements follow as replies of their own.
-pub fn write_array_header(out: &mut Vec<u8>, length: usize) {
-    write_number(out, b'*', length);
-}
-
 /// Appends a bulk string.
 pub fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     write_number(out, b'$', bytes.len());

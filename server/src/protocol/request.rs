@@ -301,11 +301,6 @@ impl Request {
     pub fn memory(&self) -> usize {
         heap_bytes(&self.spans)
     }
-
-    /// How many arguments there are, the command's name included.
-    pub fn arguments_count(&self) -> usize {
-        self.spans.len()
-    }
 }
 
 enum Step {

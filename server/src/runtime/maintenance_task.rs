@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 
 use crate::core::commit::Failure;
 use crate::core::log_queue::Job;
-use crate::core::maintenance::{Maintenance, News, Step, View, Wake, Work};
+use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
 use crate::core::report::StartReport;
 use crate::core::state::NodeState;
 
@@ -144,23 +144,23 @@ impl NodeState {
         if step.prepares {
             self.log_queue.send(Job::Prepare);
         }
-        if let Some(news) = step.news {
-            self.tell(news);
+        if let Some(announcement) = step.announcement {
+            self.tell(announcement);
         }
     }
 
-    fn tell(&self, news: News) {
-        match news {
-            News::Serves { now, unlogged } => {
+    fn tell(&self, announcement: Announcement) {
+        match announcement {
+            Announcement::Serves { now, unlogged } => {
                 let id = self.shown_id();
                 StartReport::tell_of_unlogged(&id, unlogged.left_ns, unlogged.without_ttl);
                 self.facts.report.served(&id, now);
                 self.signals.serving.send_replace(true);
             }
-            News::WallClockSet { off_by_us } => {
+            Announcement::WallClockSet { off_by_us } => {
                 tell_of_wall(off_by_us, self.config.clock_drift_millionths);
             }
-            News::NoRoomForCheckpoint => {
+            Announcement::NoRoomForCheckpoint => {
                 tracing::warn!("compaction was given up: the log has no room for it");
             }
         }

@@ -152,7 +152,7 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
-            let wakes_maintenance = executor.take_idle_wish();
+            let wakes_maintenance = executor.take_wake_request();
             drop(executor);
             if wakes_maintenance {
                 self.node.signals.activity.notify_one();

@@ -15,7 +15,7 @@ pub(crate) fn client(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let now_raw_ns = batch.node.clock.raw_ns();
-    // Who asks is not idle; the turn's own note comes when it ends.
+    // Who asks is not idle; the iteration notes it only at its end.
     session.client.touch(now_raw_ns);
     let subcommand = arguments[1].to_ascii_lowercase();
     let reply = match (subcommand.as_slice(), &arguments[2..]) {

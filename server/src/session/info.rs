@@ -7,7 +7,7 @@
 //! and what the kernel says, come after the engine was released.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::{ErrorReply, Moment, Reply, Statistics};
 
@@ -126,15 +126,20 @@ impl Page<'_> {
     fn field(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = write!(self.text, "{name}:{value}\r\n");
     }
+
+    fn flag(&mut self, name: &str, is_so: bool) {
+        self.field(name, u8::from(is_so));
+    }
+
+    fn count(&mut self, name: &str, counter: &AtomicU64) {
+        self.field(name, counter.load(Ordering::Relaxed));
+    }
 }
 
 fn server(page: &mut Page<'_>) {
     let node = page.node;
     let (now, phase) = (page.engine.now, page.engine.phase.clone());
-    let uptime_ns = node
-        .clock
-        .raw_ns()
-        .saturating_sub(node.facts.started_raw_ns);
+    let uptime_ns = node.uptime_ns();
     page.title("Server");
     page.field("redis_version", crate::REDIS_VERSION);
     page.field("server_name", "quorlock");
@@ -164,10 +169,7 @@ fn server(page: &mut Page<'_>) {
         Phase::Waiting(until, _) => until.as_nanos().saturating_sub(now.node.as_nanos()),
         _ => 0,
     };
-    page.field(
-        "restart_delay",
-        u8::from(matches!(phase, Phase::Waiting(..))),
-    );
+    page.flag("restart_delay", matches!(phase, Phase::Waiting(..)));
     page.field("restart_delay_remaining_ms", left_ns.div_ceil(1_000_000));
     page.field(
         "last_stop",
@@ -217,10 +219,10 @@ fn restart(page: &mut Page<'_>) {
     );
     page.field("restart_weakest_mode", report.weakest_word());
     page.field("restart_ttl_bound_ms", ms(report.ttl_bound_ns));
-    page.field("restart_same_boot", u8::from(report.is_same_boot));
-    page.field("restart_same_directory", u8::from(report.is_same_directory));
-    page.field("restart_log_whole", u8::from(report.is_whole));
-    page.field("restart_trust_fsync", u8::from(report.trusts_fsync));
+    page.flag("restart_same_boot", report.is_same_boot);
+    page.flag("restart_same_directory", report.is_same_directory);
+    page.flag("restart_log_whole", report.is_whole);
+    page.flag("restart_trust_fsync", report.trusts_fsync);
     page.field("restart_cap_ms", ms(cap_ns));
     page.field("ttl_bound_ms", ms(ttl_bound_ns));
 }
@@ -267,8 +269,8 @@ fn persistence(page: &mut Page<'_>) {
         "ok"
     };
     page.title("Persistence");
-    page.field("loading", u8::from(node.is_loading()));
-    page.field("aof_enabled", u8::from(node.is_logged()));
+    page.flag("loading", node.is_loading());
+    page.flag("aof_enabled", node.is_logged());
     compaction(page);
     page.field("aof_last_write_status", status);
     page.field("aof_current_size", bytes);
@@ -299,8 +301,8 @@ fn compaction(page: &mut Page<'_>) {
         "ok"
     };
     let longest_ns = rewrites.longest_part_ns.load(Ordering::Relaxed);
-    page.field("aof_rewrite_in_progress", u8::from(is_running));
-    page.field("aof_rewrite_scheduled", u8::from(is_scheduled));
+    page.flag("aof_rewrite_in_progress", is_running);
+    page.flag("aof_rewrite_scheduled", is_scheduled);
     page.field("aof_rewrites", completed);
     page.field("aof_last_rewrite_time_sec", seconds);
     page.field("aof_last_bgrewrite_status", status);
@@ -310,33 +312,29 @@ fn compaction(page: &mut Page<'_>) {
 
 fn stats(page: &mut Page<'_>) {
     let statistics = &page.node.statistics;
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     page.title("Stats");
     page.field("total_connections_received", page.node.clients.total());
-    page.field("total_commands_processed", count(&statistics.commands));
+    page.count("total_commands_processed", &statistics.commands);
     let rate = statistics.commands_per_second(page.node.clock.raw_ns());
     page.field("instantaneous_ops_per_sec", rate);
-    page.field("total_net_input_bytes", count(&statistics.bytes_in));
-    page.field(
-        "total_net_output_bytes",
-        count(&page.node.statistics.bytes_out),
-    );
-    page.field("rejected_connections", count(&statistics.rejected));
-    page.field("total_error_replies", count(&statistics.errors));
+    page.count("total_net_input_bytes", &statistics.bytes_in);
+    page.count("total_net_output_bytes", &statistics.bytes_out);
+    page.count("rejected_connections", &statistics.rejected);
+    page.count("total_error_replies", &statistics.errors);
     let closed = &statistics.closed;
-    page.field("evicted_clients", count(&closed.evicted));
-    page.field(
+    page.count("evicted_clients", &closed.evicted);
+    page.count(
         "client_query_buffer_limit_disconnections",
-        count(&closed.query_limit),
+        &closed.query_limit,
     );
-    page.field(
+    page.count(
         "client_output_buffer_limit_disconnections",
-        count(&closed.output_limit),
+        &closed.output_limit,
     );
-    page.field("quorlock_timed_out_clients", count(&closed.timed_out));
-    page.field(
+    page.count("quorlock_timed_out_clients", &closed.timed_out);
+    page.count(
         "quorlock_closed_unauthenticated_clients",
-        count(&closed.unauthenticated),
+        &closed.unauthenticated,
     );
     let keys = page.engine.statistics;
     page.field("expired_keys", keys.expired);

@@ -110,10 +110,10 @@ impl Node {
             let limit = NodeTime::from_nanos(now.as_nanos() + mode.cap_ns());
             latest = latest.map(|latest| latest.min(limit));
         }
-        let (serving, owed) = incarnation::at_serving(mode.durability(), latest, now);
-        self.append(now, Entry::Record(serving));
+        let serving = incarnation::at_serving(mode.durability(), latest, now);
+        self.append(now, Entry::Record(serving.record));
         self.unlogged_until = NodeTime::ZERO;
-        if let Some(Record::Owed(until)) = owed {
+        if let Some(Record::Owed(until)) = serving.owed {
             self.unlogged_until = until;
             self.append(now, Entry::Record(Record::Owed(until)));
         }
@@ -209,9 +209,9 @@ impl Node {
         };
         let now = self.now(raw_ns);
         let control = mode.control(&start, self.phase == Phase::Serving, promise_ns);
-        let (control, owed) = incarnation::at_checkpoint(control, self.unlogged_until, now);
-        self.append(now, Entry::Record(control));
-        if let Some(owed) = owed {
+        let opening = incarnation::at_checkpoint(control, self.unlogged_until, now);
+        self.append(now, Entry::Record(opening.record));
+        if let Some(owed) = opening.owed {
             self.append(now, Entry::Record(owed));
         }
         if !mode.is_logged() {

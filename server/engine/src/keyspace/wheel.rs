@@ -86,17 +86,17 @@ impl Wheel {
     ) -> Option<Slot> {
         let now_tick = now.as_nanos() / TICK_NANOS;
         loop {
-            let Some((tick, list)) = self.next_list().filter(|&(tick, _)| tick <= now_tick) else {
+            let Some(next) = self.next_list().filter(|next| next.tick <= now_tick) else {
                 self.elapsed = self.elapsed.max(now_tick);
                 return None;
             };
-            self.elapsed = self.elapsed.max(tick);
-            while self.heads[list] != NONE {
+            self.elapsed = self.elapsed.max(next.tick);
+            while self.heads[next.list] != NONE {
                 if *budget == 0 {
                     return None;
                 }
                 *budget = budget.saturating_sub(1);
-                let slot = self.heads[list];
+                let slot = self.heads[next.list];
                 self.remove(slab, slot);
                 if !slab.get(slot).is_live(now) {
                     return Some(slot);
@@ -109,14 +109,14 @@ impl Wheel {
     /// When something may next be handed out or moved. Never later than one tick after the
     /// earliest deadline.
     pub(crate) fn next_due(&self) -> Option<NodeTime> {
-        let (tick, _) = self.next_list()?;
-        Some(NodeTime::from_nanos(tick.saturating_mul(TICK_NANOS)))
+        let next = self.next_list()?;
+        Some(NodeTime::from_nanos(next.tick.saturating_mul(TICK_NANOS)))
     }
 
-    /// The list that begins first, and the tick at which it begins. Of two that begin together the
+    /// The list that begins first. Of two that begin together the
     /// one of the higher level, whose entries may have to move into the other.
-    fn next_list(&self) -> Option<(u64, usize)> {
-        let mut found: Option<(u64, usize)> = None;
+    fn next_list(&self) -> Option<NextList> {
+        let mut found: Option<NextList> = None;
         for (level, &occupied) in self.occupied.iter().enumerate().rev() {
             if occupied == 0 {
                 continue;
@@ -126,8 +126,9 @@ impl Wheel {
             let ahead = occupied.rotate_right(digit_of(current)).trailing_zeros();
             let index = current.saturating_add(u64::from(ahead));
             let tick = index << shift;
-            if found.is_none_or(|(earliest, _)| tick < earliest) {
-                found = Some((tick, list_at(level, index)));
+            if found.is_none_or(|earliest| tick < earliest.tick) {
+                let list = list_at(level, index);
+                found = Some(NextList { tick, list });
             }
         }
         found
@@ -140,6 +141,13 @@ impl Wheel {
         let level = ((highest / LIST_BITS) as usize).min(LEVELS - 1);
         list_at(level, tick >> shift_of(level))
     }
+}
+
+/// A list that holds something, and the tick at which it begins.
+#[derive(Clone, Copy)]
+struct NextList {
+    tick: u64,
+    list: usize,
 }
 
 /// The lowest digit of a number of ticks or lists.

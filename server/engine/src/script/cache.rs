@@ -133,11 +133,11 @@ impl<F: Clone> Cache<F> {
     }
 
     /// Adds a script that came with EVAL and is not known; those that were not used for the longest
-    /// time make room. Returns how many that were.
-    pub(crate) fn insert(&mut self, body: &[u8], is_read_only: bool) -> (Slot, usize) {
+    /// time make room.
+    pub(crate) fn insert(&mut self, body: &[u8], is_read_only: bool) -> Slot {
         let bytes = cost_of(body);
-        let mut left: usize = 0;
-        while left < LEAVING_MAX
+        let mut removed: usize = 0;
+        while removed < LEAVING_MAX
             && (self.evaluated.len() >= EVALUATED_MAX
                 || self.evaluated_bytes.saturating_add(bytes) > EVALUATED_BYTES_MAX)
         {
@@ -145,12 +145,12 @@ impl<F: Clone> Cache<F> {
                 break;
             };
             self.remove(oldest);
-            left = left.saturating_add(1);
+            removed = removed.saturating_add(1);
         }
         let slot = self.add(body, is_read_only);
         self.evaluated.touch(slot);
         self.evaluated_bytes = self.evaluated_bytes.saturating_add(bytes);
-        (slot, left)
+        slot
     }
 
     /// Adds a script that is not known and stays; all such scripts may take `bytes_max` of memory.

@@ -22,7 +22,7 @@ use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::random::Random;
 use crate::script::recency::Slot;
 use crate::script::shebang::{self, Head};
-use crate::script::vm::Vm;
+use crate::script::vm::{Compiled, Vm};
 use crate::time::Moment;
 
 /// The cache, the interpreter and what its functions share.
@@ -140,9 +140,10 @@ impl Runner {
         let head = self.check(body)?;
         let shared = Rc::clone(&self.shared);
         let vm = self.interpreter()?;
-        let (function, bytes) = compile(vm, &shared.budget, &body[head.bytes..])?;
-        let (slot, _) = self.cache.insert(body, head.is_read_only);
-        self.cache.set_function(slot, function, bytes);
+        let compiled = compile(vm, &shared.budget, &body[head.bytes..])?;
+        let slot = self.cache.insert(body, head.is_read_only);
+        self.cache
+            .set_function(slot, compiled.function, compiled.bytes);
         Ok(slot)
     }
 
@@ -173,7 +174,7 @@ impl Runner {
         }
     }
 
-    fn function_of(&mut self, slot: Slot) -> Result<(Function, Sha, bool), ErrorReply> {
+    fn function_of(&mut self, slot: Slot) -> Result<Runnable, ErrorReply> {
         self.interpreter()?;
         let function = self.cache.function(slot);
         let (Some(vm), Some(script)) = (&self.vm, self.cache.get(slot)) else {
@@ -185,16 +186,21 @@ impl Runner {
             None => {
                 let head = shebang::read(&script.body)?;
                 let body = &script.body[head.bytes..];
-                let (function, bytes) = compile(vm, &self.shared.budget, body)?;
-                self.cache.set_function(slot, function.clone(), bytes);
-                function
+                let compiled = compile(vm, &self.shared.budget, body)?;
+                let function = compiled.function.clone();
+                self.cache.set_function(slot, function, compiled.bytes);
+                compiled.function
             }
         };
-        Ok((function, sha, is_read_only))
+        Ok(Runnable {
+            function,
+            sha,
+            is_read_only,
+        })
     }
 
     fn run(&mut self, context: &mut CommandContext<'_>, slot: Slot, call: Invocation<'_>) -> Reply {
-        let (function, sha, is_read_only) = match self.function_of(slot) {
+        let script = match self.function_of(slot) {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
@@ -208,9 +214,9 @@ impl Runner {
         self.shared
             .running
             .borrow_mut()
-            .enter(context, call.is_read_only || is_read_only);
+            .enter(context, call.is_read_only || script.is_read_only);
         let result = vm.run(
-            &function,
+            &script.function,
             call.keys,
             call.rest,
             budget.limits().memory_bytes,
@@ -223,7 +229,7 @@ impl Runner {
             budget,
             is_resp3,
             result,
-            &sha,
+            &script.sha,
             &mut context.effects.reply,
         );
         let ended = budget.ended();
@@ -295,7 +301,14 @@ fn reply_of(
     Ok(Reply::Nil)
 }
 
-fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<(Function, usize), ErrorReply> {
+/// A script that is ready to run.
+struct Runnable {
+    function: Function,
+    sha: Sha,
+    is_read_only: bool,
+}
+
+fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Compiled, ErrorReply> {
     // Making the function takes a few steps of its own.
     budget.begin();
     vm.compile(body).map_err(compile_error)

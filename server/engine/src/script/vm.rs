@@ -15,6 +15,13 @@ use crate::script::convert::Names;
 use crate::script::failure::{CHUNK_NAME, SANDBOX_NAME};
 use crate::script::library;
 
+/// A script as the interpreter runs it.
+pub(crate) struct Compiled {
+    pub(crate) function: Function,
+    /// The memory that it takes.
+    pub(crate) bytes: usize,
+}
+
 /// One interpreter.
 #[derive(Debug)]
 pub(crate) struct Vm {
@@ -78,8 +85,8 @@ impl Vm {
     /// the last one made from a point in the text if that one uses nothing but locals of the
     /// outermost level, and with it all that those locals hold. Those of a function are let go.
     ///
-    /// The text must have been checked. Returns the memory that it takes as well.
-    pub(crate) fn compile(&self, body: &[u8]) -> mlua::Result<(Function, usize)> {
+    /// The text must have been checked.
+    pub(crate) fn compile(&self, body: &[u8]) -> mlua::Result<Compiled> {
         self.compilations
             .set(self.compilations.get().saturating_add(1));
         // Nothing else is freed meanwhile, so that the difference is what this takes.
@@ -88,7 +95,10 @@ impl Vm {
         let function = self.chunk([BEFORE, body, AFTER].concat()).call(());
         let after = self.object_bytes();
         self.lua.gc_restart();
-        Ok((function?, after?.saturating_sub(before?)))
+        Ok(Compiled {
+            function: function?,
+            bytes: after?.saturating_sub(before?),
+        })
     }
 
     /// What all objects take. The memory that was asked of the system says less: it does not grow

@@ -6,6 +6,7 @@ use quorlock_engine::control::{Boot, Durability};
 
 use super::*;
 use crate::clock::SettableClock;
+use crate::core::time::wall::Anchor;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SECOND_NS: u64 = 1_000_000_000;
@@ -154,12 +155,16 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
         ..start(&SettableClock::new())
     };
     let real_us = 77;
+    let at = |wall_us, boottime_ns| Anchor {
+        wall_us,
+        boottime_ns,
+    };
     let kept = anchor(Some(&start), real_us, 7 * SECOND_NS + 1_500);
-    assert_eq!(kept, (3_000_001, 7 * SECOND_NS + 1_000));
-    assert_eq!(anchor(None, real_us, 9), (real_us, 9));
+    assert_eq!(kept, at(3_000_001, 7 * SECOND_NS + 1_000));
+    assert_eq!(anchor(None, real_us, 9), at(real_us, 9));
     assert_eq!(
         anchor(Some(&start), real_us, SECOND_NS),
-        (real_us, SECOND_NS),
+        at(real_us, SECOND_NS),
         "boot time went back"
     );
     let late = Start {
@@ -168,7 +173,7 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
     };
     assert_eq!(
         anchor(Some(&late), real_us, 7 * SECOND_NS),
-        (real_us, 7 * SECOND_NS)
+        at(real_us, 7 * SECOND_NS)
     );
 }
 
@@ -176,19 +181,19 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
 fn a_large_step_of_the_wall_clock_is_told_once_and_again_after_it_was_followed() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
-    let news = |time: &mut Timekeeper| {
+    let step = |time: &mut Timekeeper| {
         clock.advance(SECOND);
         time.wall_off_record(&clock);
-        time.wall_news()
+        time.take_wall_step()
     };
-    assert_eq!(news(&mut time), None);
+    assert_eq!(step(&mut time), None);
     clock.step_wall(900_000);
-    assert_eq!(news(&mut time), None, "not worth it");
+    assert_eq!(step(&mut time), None, "not worth it");
     clock.step_wall(1_000_000);
-    assert_eq!(news(&mut time), Some(1_880_000), "less 2 s of slewing");
-    assert_eq!(news(&mut time), None, "told already");
+    assert_eq!(step(&mut time), Some(1_880_000), "less 2 s of slewing");
+    assert_eq!(step(&mut time), None, "told already");
     clock.advance(Duration::from_secs(200));
-    assert_eq!(news(&mut time), None);
+    assert_eq!(step(&mut time), None);
     clock.step_wall(-HOUR_US);
-    assert_eq!(news(&mut time), Some(3_599_990_000));
+    assert_eq!(step(&mut time), Some(3_599_990_000));
 }

@@ -19,8 +19,8 @@ pub(super) struct AnchoredWall {
     slew_rest: u128,
     off_by_us: u64,
     is_told: bool,
-    recorded_us: u64,
-    recorded_boottime_ns: u64,
+    /// As the log has it.
+    recorded: Anchor,
 }
 
 impl AnchoredWall {
@@ -33,8 +33,10 @@ impl AnchoredWall {
             slew_rest: 0,
             off_by_us: 0,
             is_told: false,
-            recorded_us: wall_us,
-            recorded_boottime_ns: boottime_ns,
+            recorded: Anchor {
+                wall_us,
+                boottime_ns,
+            },
         }
     }
 
@@ -43,9 +45,12 @@ impl AnchoredWall {
         self.now_us
     }
 
-    /// Where it stands: microseconds since the epoch, at this boot time.
-    pub(super) fn anchor(&self) -> (u64, u64) {
-        (self.now_us, self.boottime_ns)
+    /// Where it stands.
+    pub(super) fn anchor(&self) -> Anchor {
+        Anchor {
+            wall_us: self.now_us,
+            boottime_ns: self.boottime_ns,
+        }
     }
 
     /// Whether the real wall clock was elsewhere at the last reading.
@@ -55,7 +60,7 @@ impl AnchoredWall {
 
     /// How far the real wall clock was elsewhere at the last reading, in microseconds, where that
     /// is worth telling and was not told yet.
-    pub(super) fn news(&mut self) -> Option<u64> {
+    pub(super) fn take_step(&mut self) -> Option<u64> {
         self.is_told &= self.is_slewing();
         if self.is_told || self.off_by_us < TOLD_US_MIN {
             return None;
@@ -89,15 +94,15 @@ impl AnchoredWall {
 
     /// A record of where it stands, if the last one would have it elsewhere.
     pub(super) fn off_record(&mut self) -> Option<Record> {
-        let since_us = self.boottime_ns.saturating_sub(self.recorded_boottime_ns) / 1_000;
-        let expected_us = self.recorded_us.saturating_add(since_us);
+        let since_us = self.boottime_ns.saturating_sub(self.recorded.boottime_ns) / 1_000;
+        let expected_us = self.recorded.wall_us.saturating_add(since_us);
         // One record for a second of slewing, and none for the noise of two readings.
         let worth_us = OFF_RECORD_US_MIN.max(self.drift_ppm);
-        let went_back = self.boottime_ns < self.recorded_boottime_ns;
+        let went_back = self.boottime_ns < self.recorded.boottime_ns;
         if !went_back && expected_us.abs_diff(self.now_us) < worth_us {
             return None;
         }
-        (self.recorded_us, self.recorded_boottime_ns) = self.anchor();
+        self.recorded = self.anchor();
         Some(Record::Wall {
             wall_us: self.now_us,
             boottime_ns: self.boottime_ns,
@@ -105,20 +110,35 @@ impl AnchoredWall {
     }
 }
 
+/// The wall clock at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    /// Microseconds since the epoch.
+    pub(crate) wall_us: u64,
+    /// The boot-time clock at that moment.
+    pub(crate) boottime_ns: u64,
+}
+
 /// The anchor of a start: in the same boot the wall clock goes on from where the last incarnation
 /// left it, whatever the real one shows; otherwise it begins with the real one.
 ///
 /// The time since the record only moves it on. Slewing it as well could make up, in one step, for
 /// a real clock that was set a moment ago.
-pub(crate) fn anchor(last: Option<&Start>, real_us: u64, boottime_ns: u64) -> (u64, u64) {
+pub(crate) fn anchor(last: Option<&Start>, real_us: u64, boottime_ns: u64) -> Anchor {
     let kept = last.and_then(|start| {
         let since_us = boottime_ns.checked_sub(start.boottime_ns)? / 1_000;
         let boottime_ns = start
             .boottime_ns
             .checked_add(since_us.checked_mul(1_000)?)?;
-        Some((start.wall_us.checked_add(since_us)?, boottime_ns))
+        Some(Anchor {
+            wall_us: start.wall_us.checked_add(since_us)?,
+            boottime_ns,
+        })
     });
-    kept.unwrap_or((real_us, boottime_ns))
+    kept.unwrap_or(Anchor {
+        wall_us: real_us,
+        boottime_ns,
+    })
 }
 
 /// Ten milliseconds: far more than passes between two clock readings.

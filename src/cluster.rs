@@ -89,24 +89,32 @@ struct OneNode {
 
 /// Runs a subcommand of `quorlock cluster`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    use control::Request;
+    use control::ControlRequest;
     match arguments.command {
         ClusterCommand::Up(arguments) => up::run(arguments, format),
         ClusterCommand::Status(cluster) => status::run(&cluster, format),
-        ClusterCommand::Kill(one) => {
-            actions::run(&one.cluster, &Request::Kill { node: one.node }, format)
-        }
-        ClusterCommand::Restart(one) => {
-            actions::run(&one.cluster, &Request::Restart { node: one.node }, format)
-        }
-        ClusterCommand::Pause(one) => {
-            actions::run(&one.cluster, &Request::Pause { node: one.node }, format)
-        }
-        ClusterCommand::Resume(one) => {
-            actions::run(&one.cluster, &Request::Resume { node: one.node }, format)
-        }
+        ClusterCommand::Kill(one) => actions::run(
+            &one.cluster,
+            &ControlRequest::Kill { node: one.node },
+            format,
+        ),
+        ClusterCommand::Restart(one) => actions::run(
+            &one.cluster,
+            &ControlRequest::Restart { node: one.node },
+            format,
+        ),
+        ClusterCommand::Pause(one) => actions::run(
+            &one.cluster,
+            &ControlRequest::Pause { node: one.node },
+            format,
+        ),
+        ClusterCommand::Resume(one) => actions::run(
+            &one.cluster,
+            &ControlRequest::Resume { node: one.node },
+            format,
+        ),
         ClusterCommand::Logs(arguments) => logs::run(&arguments),
-        ClusterCommand::Down(cluster) => actions::run(&cluster, &Request::Down, format),
+        ClusterCommand::Down(cluster) => actions::run(&cluster, &ControlRequest::Down, format),
         ClusterCommand::Clean(cluster) => actions::clean(&cluster, format),
     }
 }

@@ -8,10 +8,10 @@ use quorlock_server::show_duration;
 use serde_json::json;
 
 use super::ClusterDirectory;
-use super::control::{self, Request};
+use super::control::{self, ControlRequest};
 use super::current;
 use super::home::Home;
-use super::info::{self, Answer};
+use super::info::{self, ServingState};
 use super::view::ClusterView;
 use crate::clock;
 use crate::exit_code::Failure;
@@ -21,23 +21,25 @@ use crate::runtime;
 /// Has the supervisor carry out a request, and says what came of it.
 pub(super) fn run(
     cluster: &ClusterDirectory,
-    request: &Request,
+    request: &ControlRequest,
     format: Format,
 ) -> Result<ExitCode, Failure> {
     let home = cluster.find()?;
     let (mut text, view) = control::ask(&home, request)?;
-    if let Request::Restart { node } = request {
+    if let ControlRequest::Restart { node } = request {
         let answer = runtime::block_on(await_answer(&home, &view, *node))?;
         text = match answer {
-            Answer::RestartDelay { remaining_ms } => format!(
+            ServingState::RestartDelay { remaining_ms } => format!(
                 "{text}; it is in its restart delay and serves no locks for another {}",
                 show_duration(Duration::from_millis(remaining_ms))
             ),
-            Answer::Serving { .. } => format!("{text}; it serves locks"),
-            Answer::Starting | Answer::Silent => format!("{text}; it does not answer yet"),
+            ServingState::Serving { .. } => format!("{text}; it serves locks"),
+            ServingState::Starting | ServingState::Silent => {
+                format!("{text}; it does not answer yet")
+            }
         };
     }
-    if *request == Request::Down {
+    if *request == ControlRequest::Down {
         await_end(&home);
     }
     format.result(&text, &json!({ "done": text, "nodes": view.nodes }));
@@ -54,18 +56,22 @@ fn await_end(home: &Home) {
 }
 
 /// Waits until a node that was just started answers, or has ended.
-async fn await_answer(home: &Home, cluster: &ClusterView, number: u16) -> Result<Answer, Failure> {
+async fn await_answer(
+    home: &Home,
+    cluster: &ClusterView,
+    number: u16,
+) -> Result<ServingState, Failure> {
     let Some(node) = cluster.node(number) else {
-        return Ok(Answer::Silent);
+        return Ok(ServingState::Silent);
     };
     let give_up = clock::now() + RESTART_PATIENCE;
     loop {
         let answer = info::ask(node.port).await;
-        let is_settled = answer.is_serving() || matches!(answer, Answer::RestartDelay { .. });
+        let is_settled = answer.is_serving() || matches!(answer, ServingState::RestartDelay { .. });
         if is_settled || clock::now() > give_up {
             return Ok(answer);
         }
-        let (_, now) = control::ask(home, &Request::Status)?;
+        let (_, now) = control::ask(home, &ControlRequest::Status)?;
         if now.node(number).is_some_and(|node| node.pid.is_none()) {
             return Err(Failure::failed(format!("node {number} did not start"))
                 .remedy(format!("see why: quorlock cluster logs {number}")));

@@ -24,7 +24,7 @@ use crate::exit_code::{FAILED, Failure};
 /// What a command asks of the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Request {
+pub(super) enum ControlRequest {
     Status,
     Kill { node: u16 },
     Restart { node: u16 },
@@ -36,7 +36,7 @@ pub(super) enum Request {
 /// What the supervisor answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub(super) enum ControlReply {
     /// Done; `text` says what, for people.
     Done {
         text: String,
@@ -53,8 +53,8 @@ pub(super) enum Answer {
 /// A request on its way to the supervisor, with the way back.
 #[derive(Debug)]
 pub(super) struct Call {
-    pub(super) request: Request,
-    pub(super) answer: oneshot::Sender<Answer>,
+    pub(super) request: ControlRequest,
+    pub(super) answer: oneshot::Sender<ControlReply>,
 }
 
 /// Opens the socket of a cluster this process owns.
@@ -84,8 +84,8 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
     if !matches!(read, Ok(Ok(count)) if count > 0) {
         return;
     }
-    let answer = match serde_json::from_str::<Request>(&line) {
-        Err(error) => Answer::Refused {
+    let answer = match serde_json::from_str::<ControlRequest>(&line) {
+        Err(error) => ControlReply::Refused {
             code: FAILED,
             what: format!("the supervisor does not understand this request: {error}"),
             remedy: "use the version of quorlock that started the cluster".to_owned(),
@@ -113,7 +113,7 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
 }
 
 /// Asks the supervisor of `home` and waits for its answer.
-pub(super) fn ask(home: &Home, request: &Request) -> Result<(String, ClusterView), Failure> {
+pub(super) fn ask(home: &Home, request: &ControlRequest) -> Result<(String, ClusterView), Failure> {
     let answer = exchange(home, request).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(home),
         _ => Failure::failed(format!(
@@ -123,8 +123,10 @@ pub(super) fn ask(home: &Home, request: &Request) -> Result<(String, ClusterView
         .remedy("look for its process; killing it stops its nodes"),
     })?;
     match answer {
-        Answer::Done { text, cluster } => Ok((text, *cluster)),
-        Answer::Refused { code, what, remedy } => Err(Failure::new(code, what).remedy(remedy)),
+        ControlReply::Done { text, cluster } => Ok((text, *cluster)),
+        ControlReply::Refused { code, what, remedy } => {
+            Err(Failure::new(code, what).remedy(remedy))
+        }
     }
 }
 
@@ -135,7 +137,7 @@ pub(super) fn not_running(home: &Home) -> Failure {
         .remedy(format!("start it with: quorlock cluster up --dir {shown}"))
 }
 
-fn exchange(home: &Home, request: &Request) -> io::Result<Answer> {
+fn exchange(home: &Home, request: &ControlRequest) -> io::Result<ControlReply> {
     let directory = File::open(home.directory())?;
     let mut stream = BlockingStream::connect(socket_path(&directory, home))?;
     stream.set_read_timeout(Some(ANSWER_PATIENCE))?;

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use super::control::{self, Request};
+use super::control::{self, ControlRequest};
 use super::home::Home;
 use super::options::Arguments;
 use super::{banner, ready_file};
@@ -31,7 +31,7 @@ pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<
             return Err(failure);
         }
         // Refused as long as it does not listen; its end is what tells a failure.
-        let cluster = control::ask(home, &Request::Status)
+        let cluster = control::ask(home, &ControlRequest::Status)
             .ok()
             .map(|(_, cluster)| cluster);
         if let Some(cluster) = cluster.filter(|cluster| cluster.ready) {

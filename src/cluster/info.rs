@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub(super) enum ServingState {
     /// It serves locks.
     Serving {
         /// Keys it holds, locks among them.
@@ -27,17 +27,17 @@ pub(super) enum Answer {
     Silent,
 }
 
-impl Answer {
+impl ServingState {
     pub(super) fn is_serving(&self) -> bool {
         matches!(self, Self::Serving { .. })
     }
 }
 
 /// Asks the node at `127.0.0.1:port`.
-pub(super) async fn ask(port: u16) -> Answer {
+pub(super) async fn ask(port: u16) -> ServingState {
     match timeout(PATIENCE, fetch(port)).await {
         Ok(Ok(text)) => parse(&text),
-        Ok(Err(_)) | Err(_) => Answer::Silent,
+        Ok(Err(_)) | Err(_) => ServingState::Silent,
     }
 }
 
@@ -70,9 +70,9 @@ fn is_complete(received: &[u8]) -> bool {
     length.is_none_or(|length| received.len() >= line_end + 2 + length + 2)
 }
 
-fn parse(text: &str) -> Answer {
+fn parse(text: &str) -> ServingState {
     if !text.starts_with('$') {
-        return Answer::Starting;
+        return ServingState::Starting;
     }
     let field = |name: &str| {
         text.lines()
@@ -82,10 +82,10 @@ fn parse(text: &str) -> Answer {
     let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
     if number("restart_delay") == Some(1) {
         let remaining_ms = number("restart_delay_remaining_ms").unwrap_or(0);
-        return Answer::RestartDelay { remaining_ms };
+        return ServingState::RestartDelay { remaining_ms };
     }
     if number("loading") == Some(1) {
-        return Answer::Starting;
+        return ServingState::Starting;
     }
     let keys = text
         .lines()
@@ -99,7 +99,7 @@ fn parse(text: &str) -> Answer {
                 .ok()
         })
         .fold(0, u64::saturating_add);
-    Answer::Serving {
+    ServingState::Serving {
         keys,
         uptime_seconds: number("uptime_in_seconds").unwrap_or(0),
     }
@@ -118,7 +118,7 @@ mod tests {
                        db0:keys=3,expires=3\r\ndb9:keys=2,expires=0\r\n\r\n";
         assert_eq!(
             parse(serving),
-            Answer::Serving {
+            ServingState::Serving {
                 keys: 5,
                 uptime_seconds: 7
             }
@@ -126,16 +126,16 @@ mod tests {
         let delayed = "$9\r\nloading:0\r\nrestart_delay:1\r\nrestart_delay_remaining_ms:7200\r\n";
         assert_eq!(
             parse(delayed),
-            Answer::RestartDelay {
+            ServingState::RestartDelay {
                 remaining_ms: 7_200
             }
         );
-        assert_eq!(parse("$9\r\nloading:1\r\n"), Answer::Starting);
+        assert_eq!(parse("$9\r\nloading:1\r\n"), ServingState::Starting);
         assert_eq!(
             parse("-NOAUTH Authentication required.\r\n"),
-            Answer::Starting
+            ServingState::Starting
         );
-        assert_eq!(parse(""), Answer::Starting);
+        assert_eq!(parse(""), ServingState::Starting);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Only the supervisor signals nodes, and only those it has not reaped. A node inside the
 //! supervisor has no process, so it can be killed and restarted but not paused.
 
-use super::control::{Answer, Call, Request};
+use super::control::{Call, ControlReply, ControlRequest};
 use super::member::Member;
 use super::supervisor::{End, Supervisor};
 use super::view::ProcessState;
@@ -13,19 +13,19 @@ impl Supervisor {
     /// Carries out a request and answers it, unless it asks for the cluster's end.
     pub(super) async fn answer(&mut self, call: Call) -> Option<End> {
         let done = match call.request {
-            Request::Status => Ok(String::new()),
-            Request::Down => return Some(End::Request(call.answer)),
-            Request::Kill { node } => self.kill(node).await,
-            Request::Pause { node } => self.pause(node),
-            Request::Resume { node } => self.resume(node),
-            Request::Restart { node } => self.restart(node).await,
+            ControlRequest::Status => Ok(String::new()),
+            ControlRequest::Down => return Some(End::Request(call.answer)),
+            ControlRequest::Kill { node } => self.kill(node).await,
+            ControlRequest::Pause { node } => self.pause(node),
+            ControlRequest::Resume { node } => self.resume(node),
+            ControlRequest::Restart { node } => self.restart(node).await,
         };
         let answer = match done {
-            Ok(text) => Answer::Done {
+            Ok(text) => ControlReply::Done {
                 text,
                 cluster: Box::new(self.view()),
             },
-            Err(failure) => Answer::Refused {
+            Err(failure) => ControlReply::Refused {
                 code: failure.code,
                 what: failure.what,
                 remedy: failure.remedy,

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::ClusterDirectory;
-use super::control::{self, Request};
+use super::control::{self, ControlRequest};
 use super::home::Home;
-use super::info::{self, Answer};
+use super::info::{self, ServingState};
 use super::manifest::Manifest;
 use super::view::{ClusterView, NodeView, ProcessState};
 use crate::exit_code::{Failure, NO_QUORUM};
@@ -23,9 +23,9 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
     if !home.is_running() {
         return Ok(report_stopped(&home, &Manifest::read(&home)?, format));
     }
-    let (_, cluster) = control::ask(&home, &Request::Status)?;
+    let (_, cluster) = control::ask(&home, &ControlRequest::Status)?;
     let answers = runtime::block_on(ask_all(&cluster))?;
-    let rows: Vec<(&NodeView, Answer)> = cluster.nodes.iter().zip(answers).collect();
+    let rows: Vec<(&NodeView, ServingState)> = cluster.nodes.iter().zip(answers).collect();
     let serving = rows
         .iter()
         .filter(|(_, answer)| answer.is_serving())
@@ -67,7 +67,7 @@ fn report_stopped(home: &Home, manifest: &Manifest, format: Format) -> ExitCode 
 }
 
 /// Asks all nodes at once; a paused one is known not to answer.
-async fn ask_all(cluster: &ClusterView) -> Result<Vec<Answer>, Failure> {
+async fn ask_all(cluster: &ClusterView) -> Result<Vec<ServingState>, Failure> {
     let mut asked = JoinSet::new();
     for (index, node) in cluster.nodes.iter().enumerate() {
         let (port, runs) = (node.port, node.process == ProcessState::Running);
@@ -75,7 +75,7 @@ async fn ask_all(cluster: &ClusterView) -> Result<Vec<Answer>, Failure> {
             let answer = if runs {
                 info::ask(port).await
             } else {
-                Answer::Silent
+                ServingState::Silent
             };
             (index, answer)
         });
@@ -86,37 +86,37 @@ async fn ask_all(cluster: &ClusterView) -> Result<Vec<Answer>, Failure> {
 }
 
 /// What a node is doing, for people.
-fn state(node: &NodeView, answer: &Answer) -> String {
+fn state(node: &NodeView, answer: &ServingState) -> String {
     match (&node.process, answer) {
         (ProcessState::Paused, _) => "paused".to_owned(),
         (ProcessState::Killed, _) => "down (killed)".to_owned(),
         (ProcessState::Stopped, _) => "down (stopped cleanly)".to_owned(),
         (ProcessState::Ended(how), _) => format!("down ({how})"),
-        (ProcessState::Running, Answer::Serving { .. }) => "serving".to_owned(),
-        (ProcessState::Running, Answer::RestartDelay { remaining_ms }) => {
+        (ProcessState::Running, ServingState::Serving { .. }) => "serving".to_owned(),
+        (ProcessState::Running, ServingState::RestartDelay { remaining_ms }) => {
             format!(
                 "restart delay, {} left",
                 show_duration(Duration::from_millis(*remaining_ms))
             )
         }
-        (ProcessState::Running, Answer::Starting) => "starting".to_owned(),
-        (ProcessState::Running, Answer::Silent) => "does not answer".to_owned(),
+        (ProcessState::Running, ServingState::Starting) => "starting".to_owned(),
+        (ProcessState::Running, ServingState::Silent) => "does not answer".to_owned(),
     }
 }
 
 /// The same as one word, for programs.
-fn state_word(node: &NodeView, answer: &Answer) -> &'static str {
+fn state_word(node: &NodeView, answer: &ServingState) -> &'static str {
     match (&node.process, answer) {
         (ProcessState::Paused, _) => "paused",
-        (ProcessState::Running, Answer::Serving { .. }) => "serving",
-        (ProcessState::Running, Answer::RestartDelay { .. }) => "restart-delay",
-        (ProcessState::Running, Answer::Starting) => "starting",
-        (ProcessState::Running, Answer::Silent) => "no-answer",
+        (ProcessState::Running, ServingState::Serving { .. }) => "serving",
+        (ProcessState::Running, ServingState::RestartDelay { .. }) => "restart-delay",
+        (ProcessState::Running, ServingState::Starting) => "starting",
+        (ProcessState::Running, ServingState::Silent) => "no-answer",
         _ => "down",
     }
 }
 
-fn table(cluster: &ClusterView, rows: &[(&NodeView, Answer)], serving: usize) -> String {
+fn table(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usize) -> String {
     let verdict = if serving >= cluster.quorum {
         "locks can be taken"
     } else {
@@ -140,7 +140,7 @@ fn table(cluster: &ClusterView, rows: &[(&NodeView, Answer)], serving: usize) ->
             .pid
             .map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         let keys = match answer {
-            Answer::Serving { keys, .. } => keys.to_string(),
+            ServingState::Serving { keys, .. } => keys.to_string(),
             _ => "-".to_owned(),
         };
         let (number, state) = (node.number, state(node, answer));
@@ -151,7 +151,7 @@ fn table(cluster: &ClusterView, rows: &[(&NodeView, Answer)], serving: usize) ->
     lines.join("\n")
 }
 
-fn value(cluster: &ClusterView, rows: &[(&NodeView, Answer)], serving: usize) -> Value {
+fn value(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usize) -> Value {
     let nodes: Vec<Value> = rows
         .iter()
         .map(|(node, answer)| {
@@ -163,17 +163,17 @@ fn value(cluster: &ClusterView, rows: &[(&NodeView, Answer)], serving: usize) ->
                 "state": state_word(node, answer),
             });
             match answer {
-                Answer::RestartDelay { remaining_ms } => {
+                ServingState::RestartDelay { remaining_ms } => {
                     value["restart_delay_remaining_ms"] = json!(remaining_ms);
                 }
-                Answer::Serving {
+                ServingState::Serving {
                     keys,
                     uptime_seconds,
                 } => {
                     value["keys"] = json!(keys);
                     value["uptime_seconds"] = json!(uptime_seconds);
                 }
-                Answer::Starting | Answer::Silent => {}
+                ServingState::Starting | ServingState::Silent => {}
             }
             value
         })

@@ -12,10 +12,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::control::{Answer, converse};
+use super::control::{ControlReply, converse};
 use super::event::Reporter;
 use super::home::Home;
-use super::info::{self, Answer as State};
+use super::info::{self, ServingState};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
@@ -44,7 +44,7 @@ pub(super) struct Supervisor {
     pub(super) reporter: Reporter,
     ready: bool,
     /// The last answer of each node, in the order of the members.
-    states: Vec<State>,
+    states: Vec<ServingState>,
     observations: mpsc::Sender<Observation>,
     conversations: JoinSet<()>,
 }
@@ -54,14 +54,14 @@ pub(super) struct Supervisor {
 struct Observation {
     number: u16,
     pid: Option<u32>,
-    state: State,
+    state: ServingState,
 }
 
 /// Why the supervisor ends.
 #[derive(Debug)]
 pub(super) enum End {
     Signal,
-    Request(tokio::sync::oneshot::Sender<Answer>),
+    Request(tokio::sync::oneshot::Sender<ControlReply>),
 }
 
 /// What the kernel tells a supervisor.
@@ -110,7 +110,7 @@ pub(super) async fn supervise(
     let mut signals = Signals::listen()
         .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
     let (observations, mut observed) = mpsc::channel(64);
-    let states = vec![State::Silent; plan.members.len()];
+    let states = vec![ServingState::Silent; plan.members.len()];
     let conversations = JoinSet::new();
     let mut supervisor = Supervisor {
         plan,
@@ -136,7 +136,7 @@ pub(super) async fn supervise(
         Ok(End::Request(answer)) => {
             let cluster = Box::new(supervisor.view());
             supervisor.reporter.cluster(&closing_words);
-            let _caller_went_away = answer.send(Answer::Done {
+            let _caller_went_away = answer.send(ControlReply::Done {
                 text: closing_words,
                 cluster,
             });
@@ -166,7 +166,7 @@ impl Supervisor {
             .await
             .map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
         if let Some(state) = self.states.get_mut(index) {
-            *state = State::Silent;
+            *state = ServingState::Silent;
         }
         let (port, pid) = (member.entry.port, member.view().pid);
         tokio::spawn(watch(number, port, pid, self.observations.clone()));
@@ -209,7 +209,7 @@ impl Supervisor {
                 ProcessState::Ended(how) => how.clone(),
                 _ => "exit code 0".to_owned(),
             };
-            *state = State::Silent;
+            *state = ServingState::Silent;
             let log = self.plan.home.node_log(number);
             if !self.ready {
                 let tail = super::logs::tail(&log, LOG_LINES_SHOWN);
@@ -242,8 +242,10 @@ impl Supervisor {
         }
         let before = std::mem::replace(known, state.clone());
         match (&before, &state) {
-            (State::RestartDelay { .. }, State::RestartDelay { .. }) => self.count_down(),
-            (_, State::RestartDelay { remaining_ms }) => {
+            (ServingState::RestartDelay { .. }, ServingState::RestartDelay { .. }) => {
+                self.count_down()
+            }
+            (_, ServingState::RestartDelay { remaining_ms }) => {
                 let left = show_duration(Duration::from_millis(*remaining_ms));
                 self.reporter.node(
                     number,
@@ -253,11 +255,11 @@ impl Supervisor {
                     ),
                 );
             }
-            (State::RestartDelay { .. }, State::Serving { .. }) => {
+            (ServingState::RestartDelay { .. }, ServingState::Serving { .. }) => {
                 self.reporter
                     .node(number, "serves again, its restart delay is over");
             }
-            (_, State::Serving { .. }) if self.ready => self.reporter.node(number, "serves"),
+            (_, ServingState::Serving { .. }) if self.ready => self.reporter.node(number, "serves"),
             _ => {}
         }
         self.announce_if_ready()
@@ -266,7 +268,7 @@ impl Supervisor {
     /// Shows on a terminal how long the nodes in their restart delay still wait.
     fn count_down(&mut self) {
         let delays = self.states.iter().filter_map(|state| match state {
-            State::RestartDelay { remaining_ms } => Some(*remaining_ms),
+            ServingState::RestartDelay { remaining_ms } => Some(*remaining_ms),
             _ => None,
         });
         let (count, longest) =
@@ -282,7 +284,7 @@ impl Supervisor {
     }
 
     fn announce_if_ready(&mut self) -> Result<(), Failure> {
-        if self.ready || !self.states.iter().all(State::is_serving) {
+        if self.ready || !self.states.iter().all(ServingState::is_serving) {
             return Ok(());
         }
         self.ready = true;

@@ -11,7 +11,7 @@ use quorlock_client::{ClientInstant, Clock, Guard, Loss, SystemClock};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::time::timeout;
 
-use super::job::{Change, Ending, Job};
+use super::job::{Ending, Job, JobChange};
 use super::terminal::Terminal;
 use crate::output::remark;
 use crate::signals::Signals;
@@ -71,13 +71,13 @@ pub(super) async fn until_end(
     let deadline = guard.valid_until();
     let stopped = match outcome {
         None => None,
-        Some((loss, true)) => Some((loss, Request::None)),
+        Some((loss, true)) => Some((loss, StopOutcome::None)),
         Some((loss, false)) => {
             let request = stop(&mut job, grace_end(&loss, SystemClock.now(), deadline)).await?;
             Some((loss, request))
         }
     };
-    if let Some((loss, Request::Refused(error))) = stopped {
+    if let Some((loss, StopOutcome::Refused(error))) = stopped {
         if let Some(terminal) = terminal {
             terminal.take_back(group);
         }
@@ -93,9 +93,9 @@ pub(super) async fn until_end(
         return Ok(Outcome::Ended(ending));
     };
     let stop = match request {
-        Request::Heard => Stop::Asked { in_time },
-        Request::Forced => Stop::Killed { in_time },
-        Request::None | Request::Refused(_) => Stop::EndedByItself,
+        StopOutcome::Heard => Stop::Asked { in_time },
+        StopOutcome::Forced => Stop::Killed { in_time },
+        StopOutcome::None | StopOutcome::Refused(_) => Stop::EndedByItself,
     };
     Ok(Outcome::Lost { loss, stop })
 }
@@ -114,8 +114,8 @@ async fn watch(
             loss = guard.lost() => return Ok(Some((loss, false))),
             change = job.change() => match change? {
                 // After a suspend the clock may know of the loss before the client has told it.
-                Change::Ended => return Ok(guard.lost_signal().now().map(|loss| (loss, true))),
-                Change::Stopped(signal) => after_stop(job, guard, terminal, signal),
+                JobChange::Ended => return Ok(guard.lost_signal().now().map(|loss| (loss, true))),
+                JobChange::Stopped(signal) => after_stop(job, guard, terminal, signal),
             },
             signal = signals.next() => {
                 if let Err(error) = job.signal(signal) {
@@ -136,7 +136,7 @@ fn grace_end(loss: &Loss, now: ClientInstant, valid_until: ClientInstant) -> Cli
 }
 
 /// How a command took being told to end.
-enum Request {
+enum StopOutcome {
     /// It was not told.
     None,
     /// It ended.
@@ -148,7 +148,7 @@ enum Request {
 }
 
 /// Ends the command before `deadline`: first by asking, then by force, its whole group.
-async fn stop(job: &mut Job, deadline: ClientInstant) -> io::Result<Request> {
+async fn stop(job: &mut Job, deadline: ClientInstant) -> io::Result<StopOutcome> {
     let clock = SystemClock;
     let margin = (clock.now().until(deadline) / 2).min(KILL_MARGIN_MAX);
     // Should it not be allowed, the kill will say so; until then the command may end by itself.
@@ -163,7 +163,7 @@ async fn stop(job: &mut Job, deadline: ClientInstant) -> io::Result<Request> {
         // In slices, because only the lock's own clock goes on in suspend.
         let slice = (left - margin).min(SLICE_MAX);
         if let Ok(change) = timeout(slice, job.change()).await
-            && change? == Change::Ended
+            && change? == JobChange::Ended
         {
             break true;
         }
@@ -171,9 +171,9 @@ async fn stop(job: &mut Job, deadline: ClientInstant) -> io::Result<Request> {
     let killed = job.signal(Signal::KILL);
     Ok(match (has_ended, killed) {
         // What is left of the group was signalled as far as it is ours.
-        (true, _) => Request::Heard,
-        (false, Ok(())) => Request::Forced,
-        (false, Err(error)) => Request::Refused(error),
+        (true, _) => StopOutcome::Heard,
+        (false, Ok(())) => StopOutcome::Forced,
+        (false, Err(error)) => StopOutcome::Refused(error),
     })
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Job {
 
 /// Something that happened to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum JobChange {
     /// It has ended.
     Ended,
     /// This signal has stopped it.
@@ -90,17 +90,17 @@ impl Job {
     }
 
     /// Waits for the next thing that happens to the command. Cancel-safe.
-    pub(super) async fn change(&mut self) -> io::Result<Change> {
+    pub(super) async fn change(&mut self) -> io::Result<JobChange> {
         loop {
             let either = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             if let Some(status) = self.look(either)? {
                 let Some(signal) = status.stopping_signal() else {
-                    return Ok(Change::Ended);
+                    return Ok(JobChange::Ended);
                 };
                 // Taken note of, a stop is not reported again. Should the command have been killed
                 // meanwhile, there is no stop any more, and its end comes next.
                 let _killed_meanwhile = self.look(WaitIdOptions::STOPPED);
-                return Ok(Change::Stopped(signal));
+                return Ok(JobChange::Stopped(signal));
             }
             if self.changes.recv().await.is_none() {
                 return Err(io::Error::other("the async runtime has ended"));

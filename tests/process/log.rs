@@ -18,7 +18,7 @@ pub(crate) struct Logged {
 impl Logged {
     /// A node that runs and has granted ten locks, each synced on its own.
     pub(crate) fn running(directives: &[&str]) -> Self {
-        let shell = Shell::new();
+        let shell = Shell::in_memory();
         let mut all = vec!["--appendfsync", "always"];
         all.extend(directives);
         let node = NodeProcess::start(shell.path(), "node", &all);

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use quorlock_tests::binary;
 use quorlock_tests::waiting::eventually;
+use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -25,8 +26,25 @@ pub(crate) struct Ended {
 
 impl Shell {
     pub(crate) fn new() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// In memory if there is room: where what a node writes is looked at, and not how, syncing to a
+    /// real disk would be most of the time.
+    pub(crate) fn in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        let has_room = statvfs(memory)
+            .is_ok_and(|free| free.f_bavail.saturating_mul(free.f_frsize) >= MEMORY_BYTES_MIN);
+        if has_room {
+            Self::within(memory)
+        } else {
+            Self::new()
+        }
+    }
+
+    fn within(parent: &Path) -> Self {
         Self {
-            directory: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir_in(parent).unwrap(),
             clusters: Vec::new(),
         }
     }
@@ -168,3 +186,6 @@ pub(crate) fn pids(ready: &Value) -> Vec<u64> {
         .map(|node| node["pid"].as_u64().unwrap())
         .collect()
 }
+
+/// A few nodes of a few segments each.
+const MEMORY_BYTES_MIN: u64 = 1 << 30;

@@ -282,6 +282,7 @@ async fn a_probe_ends_although_nodes_never_answer() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let redlock = builder(&nodes[..4])
         .node(format!("redis://{}", silent.local_addr().unwrap()))
+        .node_deadline(Duration::from_millis(400))
         .build()
         .unwrap();
     redlock.probe().await;

@@ -12,8 +12,9 @@ use super::recency::Slot;
 
 /// A text that is long without taking the test's memory for every script.
 fn body(number: u32, bytes: usize) -> Vec<u8> {
-    let mut body = number.to_string().into_bytes();
-    body.resize(body.len().max(bytes), b' ');
+    let number = number.to_string();
+    let mut body = vec![b' '; bytes.max(number.len())];
+    body[..number.len()].copy_from_slice(number.as_bytes());
     body
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_persistence::{
-    Fault, FrameKind, LogOptions, MemoryDisk, Operation, PowerLoss, Recovery,
+    Fault, FrameKind, LogOptions, MemoryDisk, Operation, Position, PowerLoss, Recovery,
 };
 use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
@@ -73,7 +73,7 @@ impl Bell {
 
 fn message(client_id: u64) -> Message {
     let blocked = Blocked {
-        position: 0,
+        position: Position::ZERO,
         until_raw_ns: None,
     };
     Message::Unblocked {
@@ -166,7 +166,7 @@ impl World {
             segment_bytes: 8 << 10,
             frame_bytes_max: 4 << 10,
             reserve_bytes: 0,
-            expected_node: None,
+            ..LogOptions::default()
         };
         let on_disk = Arc::new(disk.clone());
         let (node, preparer, jobs) = for_tests::started_with(config, on_disk, clock.clone(), sizes);
@@ -196,12 +196,12 @@ impl World {
         }
         self.node.log_queue.send(Job::Stop);
         self.log_thread = Some(log_thread.join().unwrap());
-        assert_synced(&self.node, &self.disk, &mut 0);
+        assert_synced(&self.node, &self.disk, &mut Position::default());
     }
 
-    fn last_position(&self) -> u64 {
+    fn last_position(&self) -> Position {
         let executor = self.node.lock().unwrap();
-        executor.appender.next_position().get() - 1
+        Position::from_raw(executor.appender.next_position().get() - 1)
     }
 }
 
@@ -229,16 +229,14 @@ fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
 }
 
 /// Appends a frame; returns its position.
-fn append(node: &NodeState) -> u64 {
+fn append(node: &NodeState) -> Position {
     let mut executor = node.lock().unwrap();
-    let appended = executor
-        .appender
-        .append(FrameKind::new(9), 0, &[0; 3 << 10]);
-    appended.get()
+    let kind = FrameKind::new(9);
+    executor.appender.append(kind, 0, &[0; 3 << 10])
 }
 
 /// How far the log comes that a power loss leaves now.
-fn durable(disk: &MemoryDisk) -> u64 {
+fn durable(disk: &MemoryDisk) -> Position {
     let left = disk
         .after_loss_of_names(&[])
         .after_loss(&PowerLoss::default());
@@ -246,11 +244,11 @@ fn durable(disk: &MemoryDisk) -> u64 {
     recovery
         .frames()
         .last()
-        .map_or(0, |frame| frame.position.get())
+        .map_or(Position::ZERO, |frame| frame.position)
 }
 
 /// What is said to be synced is, and it never goes back.
-fn assert_synced(node: &NodeState, disk: &MemoryDisk, before: &mut u64) {
+fn assert_synced(node: &NodeState, disk: &MemoryDisk, before: &mut Position) {
     let synced = node.commit.synced();
     assert!(synced >= *before, "{synced} after {before}");
     assert!(synced <= durable(disk), "{synced} is not on the disk");
@@ -295,7 +293,8 @@ fn nothing_that_somebody_asked_for_is_left_undone_by_the_log_thread() {
 fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
     let bell = Arc::new(Bell::default());
     let (inbox, incoming) = Inbox::waking(Arc::clone(&bell));
-    let (mut queue, mut released, mut synced) = (CommitQueue::default(), Vec::new(), 0);
+    let (mut queue, mut released, mut synced) =
+        (CommitQueue::default(), Vec::new(), Position::ZERO);
     let position = append(node);
     let wait = Wait {
         written: position,
@@ -341,7 +340,7 @@ fn wait_for_sync(node: &Arc<NodeState>, disk: &MemoryDisk) {
         until_raw_ns: None,
     };
     block_on(blocked.over(node));
-    let mut synced = 0;
+    let mut synced = Position::ZERO;
     assert_synced(node, disk, &mut synced);
     assert!(synced >= position || node.commit.failure().is_some());
 }

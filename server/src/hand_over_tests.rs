@@ -231,9 +231,8 @@ fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
 /// Appends a frame; returns its position.
 fn append(node: &NodeState) -> Position {
     let mut executor = node.lock().unwrap();
-    executor
-        .appender
-        .append(FrameKind::new(9), 0, &[0; 3 << 10])
+    let kind = FrameKind::new(9);
+    executor.appender.append(kind, 0, &[0; 3 << 10])
 }
 
 /// How far the log comes that a power loss leaves now.

@@ -274,6 +274,39 @@ fn waitaof_is_answered_when_the_sync_has_ended_that_covers_it() {
     assert_eq!(node.take_received(writer), b"*2\r\n:1\r\n:0\r\n");
 }
 
+/// It got no reply, unlike after every other command.
+#[test]
+fn waitaof_is_answered_to_a_client_that_sends_no_more_and_not_to_one_that_has_gone() {
+    let setup = setup(&[("appendfsync", "everysec")]);
+    let clock = Arc::new(SettableClock::new());
+    let mut node = Node::start(Arc::new(MemoryDisk::new()), clock, &setup).expect("an empty disk");
+    assert_eq!(
+        node.execute(&[b"SET", b"a", b"1", b"PX", b"9000"]),
+        b"+OK\r\n"
+    );
+    let (ended, gone) = (node.connect(usize::MAX, None), node.connect(7, None));
+    for client in [ended, gone] {
+        node.send(
+            client,
+            &request_bytes(&[b"SET", b"b", b"2", b"PX", b"9000"]),
+        );
+        node.send(client, &request_bytes(&[b"WAITAOF", b"1", b"0", b"0"]));
+        node.send(client, &request_bytes(&[b"GET", b"b"]));
+    }
+    node.end(ended);
+    while node.iterate(0) {}
+    assert_eq!(node.take_received(ended), b"+OK\r\n");
+    assert!(!node.is_closed(ended) && !node.is_closed(gone));
+    node.reset(gone);
+    while node.iterate(0) {}
+    assert!(node.is_closed(gone));
+    assert!(!node.is_closed(ended), "the sync has not ended");
+    node.work_on_log().expect("a disk without faults");
+    while node.iterate(0) {}
+    assert_eq!(node.take_received(ended), b"*2\r\n:1\r\n:0\r\n$1\r\n2\r\n");
+    assert!(node.is_closed(ended));
+}
+
 fn setup(directives: &[(&str, &str)]) -> Setup {
     let mut config = Config::default();
     for (name, value) in directives {

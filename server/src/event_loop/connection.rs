@@ -80,8 +80,10 @@ pub(crate) enum Stage {
 pub(crate) enum Received {
     /// So many bytes, perhaps none.
     Bytes(usize),
-    /// The client has gone.
+    /// The client sends no more. It may still read: whether it has gone altogether cannot be told.
     End,
+    /// The client has gone.
+    Broken,
 }
 
 /// What came of sending.
@@ -157,7 +159,8 @@ impl<S: Stream> Connection<S> {
         self.read(&mut buffer[..room])
     }
 
-    /// The same while the client waits for something: only to notice that it leaves.
+    /// The same while the client waits for something: only to notice that it goes. One that only sends no more is
+    /// answered; its end is read again afterwards.
     pub(crate) fn receive_waiting(&mut self, buffer: &mut [u8]) -> Received {
         let room = WAITING_BYTES_MAX.saturating_sub(self.received.len());
         let room = room.min(buffer.len());
@@ -166,7 +169,8 @@ impl<S: Stream> Connection<S> {
         while self.is_readable && count < room {
             match self.read(&mut buffer[count..room]) {
                 Received::Bytes(more) => count += more,
-                Received::End => return Received::End,
+                Received::End => break,
+                Received::Broken => return Received::Broken,
             }
         }
         Received::Bytes(count)
@@ -175,7 +179,8 @@ impl<S: Stream> Connection<S> {
     /// A read that does not fill the buffer has emptied the stream; if more comes, a new event says so.
     fn read(&mut self, buffer: &mut [u8]) -> Received {
         match self.stream.receive(buffer) {
-            Ok(0) | Err(StreamError::Broken) => Received::End,
+            Ok(0) => Received::End,
+            Err(StreamError::Broken) => Received::Broken,
             Ok(count) => {
                 self.is_readable = self.is_ending || count == buffer.len();
                 if !self.session.is_trusted() {

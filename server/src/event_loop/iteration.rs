@@ -120,7 +120,7 @@ impl Iteration {
             match connection.receive(&mut self.buffer) {
                 Received::Bytes(more) => bytes += more as u64,
                 // Everything it asked for before has been answered.
-                Received::End => connection.then = Next::Close,
+                Received::End | Received::Broken => connection.then = Next::Close,
             }
         }
         let counter = &node.statistics.bytes_in;

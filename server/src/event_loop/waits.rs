@@ -33,7 +33,7 @@ impl<S: Stream> EventLoop<S> {
         let connection = &mut self.connections[slot];
         let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
-        if received == Received::End {
+        if received == Received::Broken {
             self.close(slot);
         }
     }

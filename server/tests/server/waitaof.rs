@@ -26,17 +26,20 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
             gated.machine.advance_ms(1);
             assert_eq!(client.reply(), "[:0, :0]", "the time is up");
             assert_eq!(client.reply(), "token", "its later request waited");
-            // For ever: until the sync, the client, or the node ends it.
+            // Without a timeout: until the sync, the client, or the node ends it.
             let mut gone = wire(&gated.node);
             assert_eq!(gone.ask("SET d token NX PX 30000"), "+OK");
             gone.send(b"WAITAOF 1 0 0\r\n");
             await_info(&mut other, "blocked_clients", "1");
-            drop(gone);
+            gone.reset();
             await_info(&mut other, "blocked_clients", "0");
+            // Who sends no more may still read.
             client.send(b"WAITAOF 1 0 0\r\n");
+            client.end();
             await_info(&mut other, "blocked_clients", "1");
             gated.gate.set_closed(false);
             assert_eq!(client.reply(), "[:1, :0]", "{mode}");
+            assert_eq!(client.reply(), "<closed>", "{mode}");
         }
     });
 }

@@ -5,8 +5,10 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use socket2::SockRef;
 
 /// One blocking connection.
 pub(crate) struct Wire {
@@ -23,6 +25,17 @@ impl Wire {
         Self {
             stream: BufReader::new(stream),
         }
+    }
+
+    /// Sends no more, and still reads.
+    pub(crate) fn end(&self) {
+        self.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Goes, and lets the node know: a connection that is only closed looks to it like one that sends no more.
+    pub(crate) fn reset(self) {
+        let socket = SockRef::from(self.stream.get_ref());
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// Sends a command given as words separated by spaces, and returns the reply.

@@ -216,7 +216,7 @@ fn the_next_long_sync_waits_for_those_whom_the_last_one_has_answered() {
 }
 
 #[test]
-fn it_waits_for_a_quarter_of_a_sync_at_the_most_and_not_for_what_is_urgent() {
+fn it_waits_a_quarter_of_a_sync_for_those_who_do_not_come_and_not_with_what_is_urgent() {
     let clock = Arc::new(SettableClock::new());
     let (mut node, _, second) = two_halves(&clock);
     clock.advance(Duration::from_micros(999));

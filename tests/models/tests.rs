@@ -63,8 +63,17 @@ fn assert_good(name: &str, outcome: &Outcome) {
     assert_eq!(outcome.unseen, [""; 0], "{name}: never seen");
 }
 
-/// Millions of states each: random walks look at some of them here.
-const LARGE: [&str; 3] = ["clean stop", "no log", "log dropped"];
+/// Hundreds of thousands of states and more: random walks look at some of them here.
+const LARGE: [&str; 8] = [
+    "amnesia",
+    "caps",
+    "clean stop",
+    "crash loop",
+    "extension",
+    "log dropped",
+    "modes",
+    "no log",
+];
 
 /// The tests run beside each other.
 const THREADS: usize = 1;

@@ -3,9 +3,10 @@
 //!
 //! When a sync ends, its clients are answered and come back within microseconds. If the next sync has begun by
 //! then, they wait for two: clients fall into two halves, each of which waits for the other's sync. So the next
-//! one begins when those just answered are back, or after a quarter of a sync at the latest. Who comes back later
-//! than that, or not at all, is not waited for again soon. PostgreSQL's `commit_delay` (with `commit_siblings`) is the
-//! same idea with a fixed time.
+//! one begins when those just answered are back. After a quarter of a sync it begins all the same unless a third are:
+//! clients that ask at times of their own do not come back so soon, and are not waited for again for a while. Else it
+//! waits on for as long as somebody comes back every eighth of a sync, and for one sync at the most (ADR 10).
+//! PostgreSQL's `commit_delay` (with `commit_siblings`) is the same idea with a fixed time.
 
 /// What one worker waits for before it asks for the next sync.
 #[derive(Debug, Default)]
@@ -23,7 +24,28 @@ struct Wait {
     answered: usize,
     /// How many waited for the next one before those.
     ahead: usize,
-    until_raw_ns: u64,
+    /// How many are back, and when the last of them came.
+    returned: usize,
+    returned_raw_ns: u64,
+    ended_raw_ns: u64,
+    sync_ns: u64,
+}
+
+impl Wait {
+    fn is_worthwhile(&self) -> bool {
+        self.returned.saturating_mul(WORTHWHILE_PART) >= self.answered
+    }
+
+    /// When the next sync begins unless somebody comes back before.
+    fn until_raw_ns(&self) -> u64 {
+        let quarter = self.ended_raw_ns.saturating_add(self.sync_ns / 4);
+        if !self.is_worthwhile() {
+            return quarter;
+        }
+        let silence = self.returned_raw_ns.saturating_add(self.sync_ns / 8);
+        let latest = self.ended_raw_ns.saturating_add(self.sync_ns);
+        quarter.max(silence).min(latest)
+    }
 }
 
 impl Linger {
@@ -40,20 +62,26 @@ impl Linger {
         self.wait = Some(Wait {
             answered,
             ahead,
-            until_raw_ns: ended_raw_ns.saturating_add(sync_ns / PART_OF_A_SYNC),
+            returned: 0,
+            returned_raw_ns: ended_raw_ns,
+            ended_raw_ns,
+            sync_ns,
         });
     }
 
     /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now; `None` where it
     /// is to begin. Then it is not put off again before [`Linger::begin`].
     pub(crate) fn left_ns(&mut self, waiting: usize, now_raw_ns: u64) -> Option<u64> {
-        let wait = self.wait.as_ref()?;
+        let wait = self.wait.as_mut()?;
         let returned = waiting.saturating_sub(wait.ahead);
-        let left_ns = wait.until_raw_ns.saturating_sub(now_raw_ns);
+        if returned > wait.returned {
+            (wait.returned, wait.returned_raw_ns) = (returned, now_raw_ns);
+        }
+        let left_ns = wait.until_raw_ns().saturating_sub(now_raw_ns);
         if returned < wait.answered && left_ns > 0 {
             return Some(left_ns);
         }
-        if returned.saturating_mul(2) >= wait.answered {
+        if wait.is_worthwhile() {
             self.back_off = self.back_off.saturating_sub(1);
         } else {
             self.passed_over = (1 << (self.back_off / BACK_OFF_STEP)) - 1;
@@ -72,8 +100,8 @@ impl Linger {
 /// A lone writer has nobody to share with.
 const ANSWERED_MIN: usize = 2;
 
-/// A quarter of a sync, at the most.
-const PART_OF_A_SYNC: u64 = 4;
+/// Of clients that ask at times of their own a quarter come back in a quarter of a sync.
+const WORTHWHILE_PART: usize = 3;
 
 /// So many waits that were worth it make up for one that was not.
 const BACK_OFF_STEP: u32 = 4;
@@ -88,16 +116,39 @@ mod tests {
     const SYNC_NS: u64 = 4_000_000;
 
     #[test]
-    fn the_next_sync_waits_for_those_just_answered_and_no_longer_than_a_quarter() {
+    fn the_next_sync_waits_for_those_just_answered() {
         let mut linger = Linger::default();
         linger.begin(10, 3, 0, SYNC_NS);
         assert_eq!(linger.left_ns(3, 0), Some(1_000_000));
         assert_eq!(linger.left_ns(12, 400_000), Some(600_000), "one is missing");
         assert_eq!(linger.left_ns(13, 500_000), None, "all are back");
         assert_eq!(linger.left_ns(1, 500_000), None, "once per sync");
-        linger.begin(10, 3, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(12, 999_999), Some(1));
-        assert_eq!(linger.left_ns(12, 1_000_000), None);
+    }
+
+    #[test]
+    fn after_a_quarter_it_waits_only_where_a_third_are_back() {
+        let mut linger = Linger::default();
+        linger.begin(9, 3, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(5, 999_999), Some(1));
+        assert_eq!(linger.left_ns(5, 1_000_000), None, "two of nine");
+        linger.begin(9, 3, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(6, 999_999), Some(500_000), "three of nine");
+    }
+
+    #[test]
+    fn it_waits_while_somebody_comes_back_every_eighth_and_for_one_sync_at_the_most() {
+        let mut linger = Linger::default();
+        linger.begin(30, 0, 0, SYNC_NS);
+        assert_eq!(linger.left_ns(10, 900_000), Some(500_000));
+        assert_eq!(linger.left_ns(10, 1_399_999), Some(1));
+        assert_eq!(linger.left_ns(11, 1_399_999), Some(500_000));
+        assert_eq!(linger.left_ns(11, 1_899_999), None, "nobody for an eighth");
+        linger.begin(30, 0, 0, SYNC_NS);
+        for (returned, eighth) in (10..17).zip(1..) {
+            assert!(linger.left_ns(returned, eighth * 499_999).is_some());
+        }
+        assert_eq!(linger.left_ns(17, 3_999_999), Some(1));
+        assert_eq!(linger.left_ns(18, 4_000_000), None, "a whole sync");
     }
 
     #[test]
@@ -124,7 +175,11 @@ mod tests {
         let mut linger = Linger::default();
         for expected in [0, 0, 1, 3, 7, 15, 31, 63, 63] {
             assert_eq!(passed_over(&mut linger), expected);
-            assert_eq!(linger.left_ns(4, SYNC_NS), None, "fewer than half are back");
+            assert_eq!(
+                linger.left_ns(3, SYNC_NS),
+                None,
+                "fewer than a third are back"
+            );
         }
     }
 
@@ -133,10 +188,10 @@ mod tests {
         let mut linger = Linger::default();
         for _ in 0..10 {
             assert_eq!(passed_over(&mut linger), 0);
-            assert_eq!(linger.left_ns(4, SYNC_NS), None);
+            assert_eq!(linger.left_ns(3, SYNC_NS), None);
             for _ in 0..4 {
                 passed_over(&mut linger);
-                assert_eq!(linger.left_ns(5, SYNC_NS), None, "half are back");
+                assert_eq!(linger.left_ns(4, SYNC_NS), None, "a third are back");
             }
         }
     }

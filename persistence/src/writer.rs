@@ -184,6 +184,11 @@ impl Writer {
         self.durable
     }
 
+    /// Whether writes go past the page cache now, and so take as long as the device needs.
+    pub fn writes_direct(&self) -> bool {
+        self.active.blocks.is_some()
+    }
+
     /// Whether the preparer has something to do.
     pub fn needs_preparing(&self) -> bool {
         self.space.needs_preparing()

@@ -167,6 +167,11 @@ impl MemoryDisk {
         self.state().faults.on_sync = Some(hook);
     }
 
+    /// The same for every direct write, which waits for the device.
+    pub fn on_direct_write(&self, hook: Arc<dyn Fn() + Send + Sync>) {
+        self.state().faults.on_direct_write = Some(hook);
+    }
+
     /// The process ends after so many more changes (writes, syncs, names): all later ones fail.
     pub fn end_after(&self, changes: u64) {
         self.state().changes_left = Some(changes);

@@ -27,7 +27,7 @@ pub(crate) struct Commit {
     synced: AtomicU64,
     /// Locked while either of the two grows.
     counts: Mutex<DurableCounts>,
-    /// Smoothed duration of a sync, in nanoseconds: decides who syncs.
+    /// Smoothed duration of a sync and the direct write before it, in nanoseconds: decides who does both.
     sync_ns: AtomicU64,
     /// For the metrics.
     pub(crate) syncs: SyncDurations,
@@ -46,6 +46,8 @@ pub(crate) struct Commit {
 pub(crate) struct Synced<'a> {
     pub(crate) began_raw_ns: u64,
     pub(crate) ended_raw_ns: u64,
+    /// How long the write before it has waited for the device.
+    pub(crate) write_ns: u64,
     pub(crate) position: Position,
     /// The databases behind that position.
     pub(crate) sample: &'a Sample,
@@ -141,6 +143,8 @@ impl Commit {
     pub(crate) fn note_synced(&self, ended: Synced<'_>) {
         let took = ended.ended_raw_ns.saturating_sub(ended.began_raw_ns);
         self.syncs.note(took);
+        // Who runs it waits for both.
+        let took = took.saturating_add(ended.write_ns);
         let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
             0 => took,
             old => old - old / SMOOTHING + took / SMOOTHING,
@@ -183,7 +187,7 @@ impl Commit {
         self.failure.get()
     }
 
-    /// Smoothed duration of a sync in nanoseconds; 0 before the first.
+    /// Smoothed duration of a sync and the direct write before it, in nanoseconds; 0 before the first.
     pub(crate) fn sync_ns(&self) -> u64 {
         self.sync_ns.load(Ordering::Relaxed)
     }

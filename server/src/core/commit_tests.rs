@@ -81,6 +81,22 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
     assert_eq!(*seen.lock().unwrap(), [true, true]);
 }
 
+/// A disk whose writes are slow and whose syncs have nothing left to do: it must not hold up a worker either.
+#[test]
+fn a_direct_write_counts_with_the_sync_behind_it() {
+    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+    disk.set_direct_blocks(Some(4096));
+    let mut config = Config::default();
+    config.set("appendfsync", &["always"]).unwrap();
+    let on_disk = Arc::new(disk.clone());
+    let (node, _preparer, _) = for_tests::started(config, on_disk, clock.clone());
+    let moved = clock.clone();
+    disk.on_direct_write(Arc::new(move || moved.advance(Duration::from_nanos(4000))));
+    write(&node);
+    node.log_writer.write_and_sync(&node.executor).unwrap();
+    assert_eq!(node.commit.sync_ns(), 4000);
+}
+
 #[test]
 fn the_log_s_size_is_known_beside_the_writer_and_a_new_segment_is_asked_for_once() {
     let (node, mut preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));

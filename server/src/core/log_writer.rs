@@ -26,6 +26,8 @@ struct Writing {
     spare: Batch,
     /// The databases behind the last batch that was written.
     newest: Sample,
+    /// How long the last write has taken, if it waited for the device and no sync was begun since.
+    write_ns: u64,
 }
 
 /// A sync that was begun.
@@ -35,6 +37,8 @@ pub(crate) struct Syncing {
     ticket: SyncTicket,
     /// The databases behind what it syncs.
     sample: Sample,
+    /// How long the write before it has waited for the device.
+    write_ns: u64,
 }
 
 impl LogWriter {
@@ -53,6 +57,7 @@ impl LogWriter {
                 writer,
                 spare: Batch::default(),
                 newest: Sample::default(),
+                write_ns: 0,
             }),
         };
         (log_writer, commit)
@@ -72,8 +77,13 @@ impl LogWriter {
                 return Err(self.commit.fail(&why));
             }
         };
+        let has_frames = !batch.is_empty();
+        let began_raw_ns = self.clock.raw_ns();
         let result = writing.writer.write(&mut batch);
         writing.spare = batch;
+        if has_frames && writing.writer.writes_direct() {
+            writing.write_ns = self.clock.raw_ns().saturating_sub(began_raw_ns);
+        }
         let written = result.map_err(|error| self.commit.fail(&error))?;
         writing.newest = sample;
         let size = size(&writing.writer);
@@ -109,6 +119,7 @@ impl LogWriter {
         Ok(Some(Syncing {
             ticket: writing.writer.begin_sync(),
             sample: writing.newest,
+            write_ns: std::mem::take(&mut writing.write_ns),
         }))
     }
 
@@ -117,7 +128,11 @@ impl LogWriter {
     /// # Errors
     /// When the sync failed: the log is then finished.
     pub(crate) fn finish_sync(&self, syncing: Syncing) -> Result<(), Failure> {
-        let Syncing { ticket, sample } = syncing;
+        let Syncing {
+            ticket,
+            sample,
+            write_ns,
+        } = syncing;
         let began_raw_ns = self.clock.raw_ns();
         let running = self.commit.begin_sync();
         let ran = ticket.run();
@@ -131,6 +146,7 @@ impl LogWriter {
         self.commit.note_synced(Synced {
             began_raw_ns,
             ended_raw_ns: self.clock.raw_ns(),
+            write_ns,
             position: synced,
             sample: &sample,
             newest: &newest,

@@ -64,8 +64,12 @@ pub(super) struct Faults {
     /// Syncs lie until told otherwise.
     pub(super) all_syncs_lie: bool,
     /// Called at every sync, without the directory's lock.
-    pub(super) on_sync: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub(super) on_sync: Option<Hook>,
+    /// Called at every direct write, likewise.
+    pub(super) on_direct_write: Option<Hook>,
 }
+
+pub(super) type Hook = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Clone, Debug)]
 struct Planned {

@@ -15,6 +15,9 @@ pub(super) struct MemoryFile {
 
 impl File for MemoryFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.is_direct {
+            self.disk.call_direct_write_hook();
+        }
         let mut state = self.disk.lock();
         if self.is_direct && !state.takes_blocks(offset, bytes) {
             return Err(rustix::io::Errno::INVAL.into());

@@ -4,7 +4,7 @@
 //! once it has happened, so that no state of the disk goes unrecorded.
 
 use super::content::FileContent;
-use super::faults::{Fault, Faults, Operation};
+use super::faults::{Fault, Faults, Hook, Operation};
 use super::loss::{Fate, PowerLoss, Sector, Unsynced};
 use super::names::FileNames;
 use std::collections::HashMap;
@@ -28,7 +28,16 @@ impl SharedState {
 
     /// Without the lock: the hook may ask this disk, or anything else.
     pub(super) fn call_sync_hook(&self) {
-        let hook = self.lock().faults.on_sync.clone();
+        self.call(|faults| faults.on_sync.clone());
+    }
+
+    /// The same for direct writes.
+    pub(super) fn call_direct_write_hook(&self) {
+        self.call(|faults| faults.on_direct_write.clone());
+    }
+
+    fn call(&self, hook: impl FnOnce(&Faults) -> Option<Hook>) {
+        let hook = hook(&self.lock().faults);
         if let Some(hook) = hook {
             hook();
         }

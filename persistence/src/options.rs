@@ -16,8 +16,10 @@ pub struct LogOptions {
     pub frame_bytes_max: u64,
     /// Space that [`crate::Appender::room`] never offers, kept for control records.
     pub reserve_bytes: u64,
-    /// Write past the page cache, where the file system offers it: for logs whose every write is synced. The log
-    /// can change it later: [`crate::Appender::write_direct`].
+    /// Whether segments may be written past the page cache at all: then each is tried for it when it is made.
+    pub allows_direct: bool,
+    /// Write past the page cache, where that is allowed and the file system can: for logs whose every write is
+    /// synced. The log can change it later: [`crate::Appender::write_direct`].
     pub writes_direct: bool,
     /// The node whose log is expected; a log of another one is refused. `None` accepts any.
     pub expected_node: Option<[u8; 20]>,
@@ -30,6 +32,7 @@ impl Default for LogOptions {
             segment_bytes: 16 << 20,
             frame_bytes_max: 8 << 20,
             reserve_bytes: 64 << 10,
+            allows_direct: true,
             writes_direct: false,
             expected_node: None,
         }
@@ -54,6 +57,7 @@ impl LogOptions {
             segment_bytes: whole_blocks(self.segment_bytes.max(segment_least)),
             frame_bytes_max,
             reserve_bytes,
+            allows_direct: self.allows_direct,
             writes_direct: self.writes_direct,
             expected_node: self.expected_node,
         }

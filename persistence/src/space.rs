@@ -8,6 +8,7 @@
 use crate::block_writer::DirectFile;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
+use crate::options::LogOptions;
 use crate::segment_name;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Space {
     pub(crate) disk: Arc<dyn Disk>,
     segment_bytes: u64,
+    allows_direct: bool,
     /// Segments begun from now on are written past the page cache, if they can be.
     writes_direct: AtomicBool,
     made: AtomicU64,
@@ -82,16 +84,12 @@ pub(crate) struct MadeSegment {
 }
 
 impl Space {
-    pub(crate) fn new(
-        disk: Arc<dyn Disk>,
-        segment_bytes: u64,
-        next_number: u64,
-        writes_direct: bool,
-    ) -> Space {
+    pub(crate) fn new(disk: Arc<dyn Disk>, options: &LogOptions, next_number: u64) -> Space {
         Space {
             disk,
-            segment_bytes,
-            writes_direct: AtomicBool::new(writes_direct),
+            segment_bytes: options.segment_bytes,
+            allows_direct: options.allows_direct,
+            writes_direct: AtomicBool::new(options.writes_direct),
             made: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
@@ -221,7 +219,8 @@ impl Space {
     }
 
     fn make_one(&self, next_number: &mut u64) -> Result<bool, WriteError> {
-        match make_segment(&*self.disk, *next_number, self.segment_bytes, &[]) {
+        let (disk, number) = (&*self.disk, *next_number);
+        match make_segment(disk, number, self.segment_bytes, &[], self.allows_direct) {
             Ok(made) => {
                 let spare = Spare {
                     number: *next_number,
@@ -250,9 +249,10 @@ pub(crate) fn make_segment(
     number: u64,
     length: u64,
     start: &[u8],
+    allows_direct: bool,
 ) -> Result<MadeSegment, DiskError> {
     let unfinished = segment_name::unfinished(number);
-    let made = fill_segment(disk, number, length, start);
+    let made = fill_segment(disk, number, length, start, allows_direct);
     if made.is_err() {
         // Gives the space back. If this fails as well, the next start removes the file.
         let _ = disk.remove(&unfinished);
@@ -265,6 +265,7 @@ fn fill_segment(
     number: u64,
     length: u64,
     start: &[u8],
+    allows_direct: bool,
 ) -> Result<MadeSegment, DiskError> {
     let unfinished = segment_name::unfinished(number);
     let failed = |operation| DiskError::at(disk, operation, &unfinished);
@@ -283,7 +284,10 @@ fn fill_segment(
         file.write_at(0, start).map_err(failed("write"))?;
     }
     file.sync().map_err(failed("sync"))?;
-    let direct = DirectFile::probe(disk, &unfinished, length, start.len() as u64)?;
+    let direct = match allows_direct {
+        true => DirectFile::probe(disk, &unfinished, length, start.len() as u64)?,
+        false => None,
+    };
     disk.rename(&unfinished, &segment_name::segment(number))
         .map_err(failed("rename"))?;
     disk.sync_dir().map_err(failed("sync the directory of"))?;

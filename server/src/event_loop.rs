@@ -337,9 +337,7 @@ impl<S: Stream> EventLoop<S> {
         match plan {
             Plan::Write | Plan::WriteAndHandOver => node.log_writer.write(&node.executor),
             Plan::Commit => node.log_writer.write_and_sync(&node.executor),
-            Plan::Nothing | Plan::HandOver | Plan::Linger(_) if has_abandoned => {
-                node.log_writer.write(&node.executor)
-            }
+            Plan::Nothing | Plan::Linger(_) if has_abandoned => node.write_without_waiting(),
             Plan::Nothing | Plan::HandOver | Plan::Linger(_) => Ok(()),
         }
     }

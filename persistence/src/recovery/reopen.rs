@@ -40,15 +40,9 @@ pub(super) fn reopen(
     let newest = directory.segments.keys().next_back();
     let number = newest.map_or(1, |newest| newest.saturating_add(1));
     let length = options.first_segment_bytes;
-    let direct = options.writes_direct;
-    let active = begin_segment(&*disk, identity, number, length, end, last, direct)?;
+    let active = begin_segment(&*disk, identity, number, options, end, last)?;
 
-    let space = Arc::new(Space::new(
-        disk,
-        options.segment_bytes,
-        number.saturating_add(1),
-        options.writes_direct,
-    ));
+    let space = Arc::new(Space::new(disk, options, number.saturating_add(1)));
     let segments = directory.segments.iter();
     let (obsolete, older): (Vec<_>, Vec<_>) = segments
         .map(|(&number, segment)| OlderSegment {
@@ -99,11 +93,11 @@ fn begin_segment(
     disk: &dyn Disk,
     identity: LogIdentity,
     number: u64,
-    length: u64,
+    options: &LogOptions,
     end: Cut,
     last: Position,
-    writes_direct: bool,
 ) -> Result<ActiveSegment, WriteError> {
+    let length = options.first_segment_bytes;
     let salt = disk
         .random()
         .map_err(DiskError::at_segment(disk, "choose a salt for", number))
@@ -120,9 +114,9 @@ fn begin_segment(
         durable: last,
     };
     let start = header.encode();
-    let made = space::make_segment(disk, number, length, &start);
+    let made = space::make_segment(disk, number, length, &start, options.allows_direct);
     let made = made.map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
-    let direct = made.direct.filter(|_| writes_direct);
+    let direct = made.direct.filter(|_| options.writes_direct);
     Ok(ActiveSegment {
         file: made.file,
         blocks: direct.map(|direct| BlockWriter::new(direct, &start)),

@@ -197,7 +197,7 @@ impl Repair {
             durable: kept,
         };
         start[..header::BLOCK].copy_from_slice(&header.encode());
-        space::make_segment(&*disk, number, length, &start)
+        space::make_segment(&*disk, number, length, &start, false)
             .map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
 
         // The cut counts from here on; before, a start would have taken what is kept for all there was.

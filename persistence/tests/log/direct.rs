@@ -141,6 +141,21 @@ fn a_disk_that_refuses_direct_writes_is_written_through_the_page_cache() {
     }
 }
 
+/// A device that does not like it: nothing is tried either.
+#[test]
+fn a_log_that_must_not_write_direct_does_not_try() {
+    let disk = disk_of_blocks(4096);
+    disk.on_direct_write(Arc::new(|| panic!("a direct write")));
+    let buffered = LogOptions {
+        allows_direct: false,
+        ..direct()
+    };
+    let mut log = open_with(&disk, &buffered);
+    let all = commit_many(&mut log, 200, 1500);
+    assert!(log.appender.rotations() > 0);
+    assert_eq!(found(&disk), all);
+}
+
 #[test]
 fn a_segment_whose_probe_is_refused_is_written_through_the_page_cache_and_the_next_is_not() {
     let disk = disk_of_blocks(4096);

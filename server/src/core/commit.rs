@@ -109,9 +109,19 @@ impl Commit {
         wait.synced > self.synced()
     }
 
-    /// Whether a sync runs now. Who begins another one waits for its end.
+    /// Whether a sync or a direct write runs now. Who begins another one waits for its end.
     pub(crate) fn is_syncing(&self) -> bool {
         self.syncs_running.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether a write and a sync would hold up whoever does them: they are long, or one is under way.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.takes_long() || self.is_syncing()
+    }
+
+    /// Whether syncs are too long for a thread that serves clients.
+    pub(crate) fn takes_long(&self) -> bool {
+        self.sync_ns() > INLINE_SYNC_NS_MAX
     }
 
     /// A sync begins; it ends with the result's end.
@@ -237,6 +247,10 @@ impl std::fmt::Debug for Commit {
         write!(formatter, "Commit({} of {})", self.synced(), self.written())
     }
 }
+
+/// Up to this duration a worker syncs itself: handing over costs two wake-ups of 10 to 50 us
+/// and splits closed-loop clients into two halves.
+const INLINE_SYNC_NS_MAX: u64 = 600_000;
 
 /// One in so many of a new measurement enters the average.
 const SMOOTHING: u64 = 8;

@@ -90,10 +90,12 @@ impl CommitQueue {
     /// well: their replies must not leave.
     pub(crate) fn release(&mut self, commit: &Commit, released: &mut Vec<Released>) {
         let has_failed = commit.failure().is_some();
-        let before = self.waiting.len();
+        let mut answered = 0;
         self.waiting.retain(|one| {
             let is_met = commit.is_met(one.wait);
             if is_met || has_failed {
+                // One that is new has waited for no sync.
+                answered += usize::from(!one.is_new);
                 released.push(Released {
                     connection: one.connection,
                     is_withheld: !is_met,
@@ -105,7 +107,7 @@ impl CommitQueue {
             let ahead = self.waiting.len();
             let ended_raw_ns = commit.last_sync_raw_ns();
             self.linger
-                .begin(before - ahead, ahead, ended_raw_ns, commit.sync_ns());
+                .begin(answered, ahead, ended_raw_ns, commit.sync_ns());
         }
     }
 
@@ -125,7 +127,7 @@ impl CommitQueue {
         let only_write = !self.waiting.iter().all(lacks_sync);
         if needs_sync && !self.is_syncing {
             // Behind somebody else's sync this worker would be held as long as that takes.
-            let is_long = commit.sync_ns() > INLINE_SYNC_NS_MAX;
+            let is_long = commit.takes_long();
             if !is_long && !commit.is_syncing() {
                 return Plan::Commit;
             }
@@ -168,7 +170,3 @@ pub(crate) fn refusal(failure: &Failure) -> Vec<u8> {
     line.extend_from_slice(b"\r\n");
     line
 }
-
-/// Up to this duration a worker syncs itself: handing over costs two wake-ups of 10 to 50 us
-/// and splits closed-loop clients into two halves.
-const INLINE_SYNC_NS_MAX: u64 = 600_000;

@@ -74,6 +74,7 @@ const SMALL: LogOptions = LogOptions {
     segment_bytes: 1 << 20,
     frame_bytes_max: 8 << 20,
     reserve_bytes: 4096,
+    allows_direct: false,
     writes_direct: false,
     expected_node: None,
 };

@@ -78,10 +78,14 @@ impl LogWriter {
             }
         };
         let has_frames = !batch.is_empty();
+        let is_direct = writing.writer.writes_direct();
+        // It may take as long as a sync, and under a lock.
+        let running = is_direct.then(|| self.commit.begin_sync());
         let began_raw_ns = self.clock.raw_ns();
         let result = writing.writer.write(&mut batch);
         writing.spare = batch;
-        if has_frames && writing.writer.writes_direct() {
+        drop(running);
+        if has_frames && is_direct {
             writing.write_ns = self.clock.raw_ns().saturating_sub(began_raw_ns);
         }
         let written = result.map_err(|error| self.commit.fail(&error))?;

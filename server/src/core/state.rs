@@ -114,6 +114,19 @@ impl NodeState {
         }
     }
 
+    /// Writes what is appended, for nobody who waits for it. On a slow disk that is written past the page cache the
+    /// log thread does it, with a sync behind it: this thread may serve others.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write_without_waiting(&self) -> Result<(), Failure> {
+        if self.durability() == Durability::Always && self.commit.is_slow() {
+            self.log_queue.ask_for_sync();
+            return Ok(());
+        }
+        self.log_writer.write(&self.executor)
+    }
+
     /// To be called after each write: asks for the sync of this second, for segments and for a
     /// compaction, where they are due.
     pub(crate) fn after_write(&self) {

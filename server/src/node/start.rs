@@ -118,6 +118,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let known = Identity::read(&*plan.disk)?;
     let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {
+        allows_direct: plan.config.log_direct_io,
         writes_direct: syncs_each && plan.config.log_direct_io,
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
         ..plan.sizes

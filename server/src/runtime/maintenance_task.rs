@@ -26,10 +26,7 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
         let progress = node.commit.progress();
         let step = node.next_step(maintenance)?;
         match step.work {
-            Work::Sync => {
-                node.perform(Work::Write)?;
-                node.synced().await?;
-            }
+            Work::Sync => node.synced().await?,
             Work::MakeSegment => node.segment_made().await?,
             work @ (Work::None | Work::Write | Work::Commit) => node.perform(work)?,
         }
@@ -87,7 +84,7 @@ impl NodeState {
         self.perform(step.work)
     }
 
-    /// Waits until everything written so far is synced, without holding up this thread.
+    /// Waits until everything appended so far is written and synced, without holding up this thread.
     ///
     /// # Errors
     /// When the log failed.
@@ -131,7 +128,7 @@ impl NodeState {
     pub(crate) fn perform(&self, work: Work) -> Result<(), Failure> {
         match work {
             Work::None => return Ok(()),
-            Work::Write => self.log_writer.write(&self.executor)?,
+            Work::Write => self.write_without_waiting()?,
             Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
             Work::MakeSegment => self.log_queue.send(Job::Prepare),
         }

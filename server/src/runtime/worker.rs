@@ -102,7 +102,13 @@ impl Worker {
 
     /// Waits for events, where it coalesces wake-ups after a sleep; not while replies wait for the log.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        if let Some(left) = self.event_loop.lingers() {
+        let pause = self.event_loop.pause();
+        let lingers = self.event_loop.lingers();
+        if let Some(left) = lingers.filter(|_| pause != Some(Duration::ZERO)) {
+            let whole_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            if whole_ms > 0 {
+                return self.poll(events, Some(Duration::from_millis(whole_ms)));
+            }
             // A poll would round this up to a millisecond.
             self.poll(events, Some(Duration::ZERO))?;
             if events.is_empty() {
@@ -111,7 +117,6 @@ impl Worker {
             }
             return Ok(());
         }
-        let pause = self.event_loop.pause();
         let may_sleep = pause != Some(Duration::ZERO) && self.event_loop.is_committed();
         if may_sleep && self.event_loop.coalescing.is_worthwhile() {
             self.poll(events, Some(Duration::ZERO))?;

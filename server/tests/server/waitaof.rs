@@ -105,6 +105,8 @@ fn long_syncs_leave_the_worker_one_after_the_other() {
                 gated.gate.await_thread("quorlock-0");
                 gated.machine.advance_ms(20);
             } else {
+                // Should the last sync have answered both, the next one waits for both on this clock.
+                gated.machine.advance_ms(20);
                 gated.gate.await_thread("quorlock-log");
                 assert_eq!(other.ask("GET b"), "nil", "{round}");
                 other.send(set);

@@ -222,6 +222,7 @@ pub(crate) fn options() -> LogOptions {
         segment_bytes: 0,
         frame_bytes_max: 4_000,
         reserve_bytes: 0,
+        allows_direct: true,
         writes_direct: false,
         expected_node: None,
     }

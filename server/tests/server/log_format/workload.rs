@@ -24,6 +24,7 @@ pub(crate) fn options() -> LogOptions {
         segment_bytes: 8 << 10,
         frame_bytes_max: 2000,
         reserve_bytes: 256,
+        allows_direct: true,
         writes_direct: false,
         expected_node: None,
     }

@@ -100,16 +100,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for events, where it coalesces wake-ups after a sleep; not while replies wait for the log.
+    /// Waits for events, where it coalesces wake-ups after a sleep; while replies wait for the log, only where it
+    /// lingers before the next sync.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let pause = self.event_loop.pause();
         let lingers = self.event_loop.lingers();
         if let Some(left) = lingers.filter(|_| pause != Some(Duration::ZERO)) {
-            let whole_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-            if whole_ms > 0 {
-                return self.poll(events, Some(Duration::from_millis(whole_ms)));
+            // A poll takes whole milliseconds, and rounds up.
+            if left >= MILLISECOND {
+                let beyond = Duration::from_nanos(u64::from(left.subsec_nanos() % 1_000_000));
+                return self.poll(events, Some(left.saturating_sub(beyond)));
             }
-            // A poll would round this up to a millisecond.
             self.poll(events, Some(Duration::ZERO))?;
             if events.is_empty() {
                 sleep(left.min(SLEEP));
@@ -221,5 +222,6 @@ fn sleep(pause: Duration) {
     let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec });
 }
 
+const MILLISECOND: Duration = Duration::from_millis(1);
 const INBOX: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;

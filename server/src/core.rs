@@ -1,7 +1,7 @@
 //! A node without threads and sockets: what it decides beyond the engine's commands.
 //!
 //! Commands are executed and put on record ([`executor`]), committed in groups ([`commit`],
-//! [`commit_queue`]), and kept up beside ([`maintenance`], [`compaction`], [`log_duties`]). These take the
+//! [`commit_queue`], [`next_commit`]), and kept up beside ([`maintenance`], [`compaction`], [`log_duties`]). These take the
 //! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
 //! seam of the disk, and [`log_work`] is what the log thread does, step by step. Threads (`runtime/`) and the simulation carry the rest out.
 
@@ -23,6 +23,7 @@ pub(crate) mod log_writer;
 pub(crate) mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
+pub(crate) mod next_commit;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;

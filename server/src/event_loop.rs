@@ -43,7 +43,6 @@ use quorlock_engine::control::Durability;
 use slab::Slab;
 
 use crate::core::clients::Client;
-use crate::core::commit::Failure;
 use crate::core::commit_queue::{CommitQueue, Plan, Released, refusal};
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
@@ -75,8 +74,6 @@ pub(crate) struct EventLoop<S> {
     /// A connection was closed while its replies waited for the log: what it has executed is to be
     /// written all the same, since others may read it.
     has_abandoned: bool,
-    /// The next sync is put off for so long at the most.
-    lingers: Option<Duration>,
     sent_bytes: u64,
     counted_sent_bytes: u64,
     guard: Guard,
@@ -107,7 +104,6 @@ impl<S: Stream> EventLoop<S> {
             unsent: 0,
             sending: Vec::new(),
             has_abandoned: false,
-            lingers: None,
             sent_bytes: 0,
             counted_sent_bytes: 0,
             asked_to_leave: Vec::new(),
@@ -160,7 +156,8 @@ impl<S: Stream> EventLoop<S> {
                 blocked,
             } => self.answer(connection, client_id, blocked),
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
-            Message::Synced => self.queue.note_synced(),
+            // The next iteration sends the replies that may leave.
+            Message::Synced => {}
             Message::SegmentMade => self.retry_with_segment(),
             Message::Stop => {
                 let at_most = self.node.config.shutdown_timeout;
@@ -214,12 +211,7 @@ impl<S: Stream> EventLoop<S> {
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
         let guard = self.guard.pause(|| self.node.clock.raw_ns());
-        draining.into_iter().chain(guard).chain(self.lingers).min()
-    }
-
-    /// For how long at the most the next sync is put off, if it is.
-    pub(crate) fn lingers(&self) -> Option<Duration> {
-        self.lingers
+        draining.into_iter().chain(guard).min()
     }
 
     /// Whether no reply waits for the log.
@@ -308,38 +300,25 @@ impl<S: Stream> EventLoop<S> {
 
     /// Makes the log as durable as the replies need, and sends those that may leave.
     fn commit(&mut self) {
-        self.lingers = None;
         if self.queue.is_empty() && !self.has_abandoned {
             return;
         }
-        if let Err(failure) = self.make_durable() {
-            self.node.fail(&failure);
-        }
-        self.node.after_write();
-        self.release();
-    }
-
-    fn make_durable(&mut self) -> Result<(), Failure> {
         let node = &self.node;
-        let has_abandoned = std::mem::take(&mut self.has_abandoned);
         // With other modes what waits for a sync is on record for all: a bound, a mode.
         let may_linger = node.durability() == Durability::Always && self.draining.is_none();
-        let plan = self
-            .queue
-            .plan(&node.commit, may_linger, || node.clock.raw_ns());
-        if matches!(plan, Plan::HandOver | Plan::WriteAndHandOver) {
-            // Also where the write fails: the queue is to be told that no sync runs.
-            self.tasks.push(Task::Commit);
+        let now_raw_ns = || node.clock.raw_ns();
+        let plan = self.queue.plan(&node.commit, may_linger, now_raw_ns);
+        let has_abandoned = std::mem::take(&mut self.has_abandoned);
+        if let (Plan::Nothing, true) = (plan, has_abandoned)
+            && let Err(failure) = node.write_without_waiting()
+        {
+            node.fail(&failure);
         }
-        if let Plan::Linger(left_ns) = plan {
-            self.lingers = Some(Duration::from_nanos(left_ns));
+        node.carry_out(plan);
+        if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
+            self.tasks.push(Task::Commit(request));
         }
-        match plan {
-            Plan::Write | Plan::WriteAndHandOver => node.log_writer.write(&node.executor),
-            Plan::Commit => node.log_writer.write_and_sync(&node.executor),
-            Plan::Nothing | Plan::Linger(_) if has_abandoned => node.write_without_waiting(),
-            Plan::Nothing | Plan::HandOver | Plan::Linger(_) => Ok(()),
-        }
+        self.release();
     }
 
     fn release(&mut self) {
@@ -395,7 +374,9 @@ impl<S: Stream> EventLoop<S> {
             Stage::Held => {
                 self.unsent -= 1;
                 self.has_abandoned = true;
-                self.queue.forget(slot);
+                if self.queue.forget(slot) {
+                    self.node.log_queue.next_commit.note_gone();
+                }
             }
             Stage::Sending => {
                 self.unsent -= 1;

@@ -27,8 +27,10 @@ use shuttle::{Config as Shuttle, Runner};
 use crate::clock::SettableClock;
 use crate::config::Config;
 use crate::core::commit_queue::{CommitQueue, Plan};
-use crate::core::log_queue::{Job, Jobs};
+use crate::core::linger::Linger;
+use crate::core::log_queue::{Job, Jobs, LogQueue};
 use crate::core::log_work::LogWork;
+use crate::core::next_commit::{CommitRequest, Done};
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::event_loop::message::Message;
@@ -48,26 +50,26 @@ fn explore(test: fn()) {
 
 /// What mio's waker is to a poll: a wake-up is kept until the next sleep.
 #[derive(Debug, Default)]
-struct Bell {
-    is_rung: Mutex<bool>,
-    rung: Condvar,
+struct WakeUp {
+    has_come: Mutex<bool>,
+    comes: Condvar,
 }
 
-impl Wake for Bell {
+impl Wake for WakeUp {
     fn wake(&self) -> io::Result<()> {
-        *self.is_rung.lock().unwrap() = true;
-        self.rung.notify_one();
+        *self.has_come.lock().unwrap() = true;
+        self.comes.notify_one();
         Ok(())
     }
 }
 
-impl Bell {
+impl WakeUp {
     fn wait(&self) {
-        let mut is_rung = self.is_rung.lock().unwrap();
-        while !*is_rung {
-            is_rung = self.rung.wait(is_rung).unwrap();
+        let mut has_come = self.has_come.lock().unwrap();
+        while !*has_come {
+            has_come = self.comes.wait(has_come).unwrap();
         }
-        *is_rung = false;
+        *has_come = false;
     }
 }
 
@@ -91,7 +93,7 @@ fn client_id(incoming: Incoming) -> u64 {
 }
 
 /// Two send three messages each, one of them with a job that is dropped.
-fn senders(inbox: &Inbox<Bell>) -> Vec<JoinHandle<u64>> {
+fn senders(inbox: &Inbox<WakeUp>) -> Vec<JoinHandle<u64>> {
     let sender = |first: u64| {
         let inbox = inbox.clone();
         spawn(move || {
@@ -107,14 +109,14 @@ fn senders(inbox: &Inbox<Bell>) -> Vec<JoinHandle<u64>> {
 
 /// Planted: wakes the worker before it sends.
 #[test]
-fn nothing_is_left_lying_in_an_inbox_while_its_worker_sleeps() {
+fn nothing_stays_in_an_inbox_while_its_worker_sleeps() {
     explore(|| {
-        let bell = Arc::new(Bell::default());
-        let (inbox, incoming) = Inbox::waking(Arc::clone(&bell));
+        let wake_up = Arc::new(WakeUp::default());
+        let (inbox, incoming) = Inbox::waking(Arc::clone(&wake_up));
         let senders = senders(&inbox);
         let mut seen = BTreeSet::new();
         while seen.len() < 6 {
-            bell.wait();
+            wake_up.wait();
             while let Ok(incoming) = incoming.try_recv() {
                 assert!(seen.insert(client_id(incoming)), "sent once");
             }
@@ -133,10 +135,10 @@ fn nothing_is_left_lying_in_an_inbox_while_its_worker_sleeps() {
 #[test]
 fn who_sends_to_a_worker_that_has_ended_is_told_so() {
     explore(|| {
-        let bell = Arc::new(Bell::default());
-        let (inbox, incoming) = Inbox::waking(Arc::clone(&bell));
+        let wake_up = Arc::new(WakeUp::default());
+        let (inbox, incoming) = Inbox::waking(Arc::clone(&wake_up));
         let senders = senders(&inbox);
-        bell.wait();
+        wake_up.wait();
         drop(incoming);
         for sender in senders {
             sender.join().unwrap();
@@ -207,12 +209,20 @@ impl World {
 
 type Thread = fn(&Arc<NodeState>, &MemoryDisk);
 
-/// The log thread: jobs in their order, and the sync of a second at any time once it was asked for.
+/// The log thread: jobs in their order, and the sync of a second at any time once it was asked for. A commit that is
+/// put off begins when it is due, or at any time: clients may stay away for so long.
 fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
     loop {
         let is_over = work.sync_due_raw_ns().is_some() && thread_rng().gen_bool(0.5);
         let mut begun = if is_over {
             work.begin_sync_of_second()
+        } else if let Some(begun) = work.begin_due_commit() {
+            begun
+        } else if work.put_off_ns().is_some() && thread_rng().gen_bool(0.5) {
+            work.begin_commit()
+        } else if work.put_off_ns().is_some() {
+            sleep(Duration::ZERO);
+            continue;
         } else {
             match block_on(jobs.recv()) {
                 None | Some(Job::Stop) => break,
@@ -274,7 +284,7 @@ fn nothing_that_somebody_asked_for_is_left_undone_by_the_log_thread() {
         } else {
             ("no", |node, _| {
                 append(node);
-                node.log_queue.ask_for_sync();
+                node.log_queue.ask_for_commit(CommitRequest::default());
                 write(node);
             })
         };
@@ -291,42 +301,34 @@ fn nothing_that_somebody_asked_for_is_left_undone_by_the_log_thread() {
 
 /// A worker, with one reply that waits for a sync.
 fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
-    let bell = Arc::new(Bell::default());
-    let (inbox, incoming) = Inbox::waking(Arc::clone(&bell));
+    let wake_up = Arc::new(WakeUp::default());
+    let (inbox, incoming) = Inbox::waking(Arc::clone(&wake_up));
+    let (number, may_linger) = (thread_rng().r#gen(), thread_rng().r#gen());
     let (mut queue, mut released, mut synced) =
         (CommitQueue::default(), Vec::new(), Position::ZERO);
     let position = append(node);
     let wait = Wait {
         written: position,
         synced: position,
+        ..Wait::default()
     };
     queue.push(0, wait);
     loop {
-        let plan = queue.plan(&node.commit, false, || 0);
-        let ran = match plan {
-            Plan::Nothing | Plan::HandOver | Plan::Linger(_) => Ok(()),
-            Plan::Write | Plan::WriteAndHandOver => node.log_writer.write(&node.executor),
-            Plan::Commit => node.log_writer.write_and_sync(&node.executor),
-        };
-        if let Err(failure) = ran {
-            node.fail(&failure);
-        }
-        node.after_write();
+        let plan = queue.plan(&node.commit, may_linger, || node.clock.raw_ns());
+        node.carry_out(plan);
         queue.release(&node.commit, &mut released);
-        if matches!(plan, Plan::HandOver | Plan::WriteAndHandOver) {
+        if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
             let told = inbox.told_on_drop(Message::Synced);
-            let done = Box::new(move || drop(told));
-            node.log_queue.send(Job::CommitNow(done));
+            let done = || Box::new(move || drop(told)) as Done;
+            node.log_queue.commit_for(number, request, done);
         }
         if let Some(released) = released.pop() {
             assert_synced(node, disk, &mut synced);
             assert!(released.is_withheld || synced >= position);
             return;
         }
-        bell.wait();
-        while let Ok(Incoming::Message(Message::Synced)) = incoming.try_recv() {
-            queue.note_synced();
-        }
+        wake_up.wait();
+        while incoming.try_recv().is_ok() {}
         assert_synced(node, disk, &mut synced);
     }
 }
@@ -334,7 +336,7 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
 /// A client that waits for a sync, as with WAITAOF.
 fn wait_for_sync(node: &Arc<NodeState>, disk: &MemoryDisk) {
     let position = append(node);
-    node.log_queue.ask_for_sync();
+    node.log_queue.ask_for_commit(CommitRequest::URGENT);
     let blocked = Blocked {
         position,
         until_raw_ns: None,
@@ -369,6 +371,70 @@ fn nobody_is_told_of_a_sync_beside_one_that_has_failed() {
         world.disk.plan_fault(&[Operation::Sync], after, error);
         while world.node.commit.failure().is_none() {
             world.run(vec![work, work, wait_for_sync]);
+        }
+    });
+}
+
+/// Planted: nobody looks whether the log thread has ended; it ends without telling those who wait.
+#[test]
+fn nobody_waits_for_a_commit_of_a_log_thread_that_has_ended() {
+    explore(|| {
+        let (queue, mut jobs) = LogQueue::new();
+        let queue = Arc::new(queue);
+        let asks = |worker: usize| {
+            let queue = Arc::clone(&queue);
+            spawn(move || {
+                let wake_up = Arc::new(WakeUp::default());
+                let (inbox, incoming) = Inbox::waking(Arc::clone(&wake_up));
+                for _ in 0..2 {
+                    let told = inbox.told_on_drop(Message::Synced);
+                    let done = || Box::new(move || drop(told)) as Done;
+                    queue.commit_for(worker, CommitRequest::default(), done);
+                    wake_up.wait();
+                    assert!(incoming.try_recv().is_ok());
+                }
+            })
+        };
+        let workers = [asks(0), asks(1), asks(1)];
+        for _ in 0..thread_rng().gen_range(0..3) {
+            if jobs.try_recv().is_some() {
+                drop(queue.next_commit.take());
+            }
+        }
+        drop(jobs);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+}
+
+/// Shuttle knows no time: the log thread would wait without end. Planted: who asks does not say that all are back.
+#[test]
+fn a_commit_that_is_put_off_begins_when_the_last_client_is_back_and_for_who_is_urgent() {
+    explore(|| {
+        let queue = Arc::new(LogQueue::new().0);
+        let mut linger = Linger::default();
+        linger.begin(3, 0, 0, 1_000_000);
+        let is_urgent = thread_rng().gen_bool(0.5);
+        let asks = |request: CommitRequest| {
+            let queue = Arc::clone(&queue);
+            spawn(move || queue.ask_for_commit(request))
+        };
+        let replies = |replies| CommitRequest {
+            replies,
+            ..CommitRequest::default()
+        };
+        let last = match is_urgent {
+            true => CommitRequest::URGENT,
+            false => replies(1),
+        };
+        let workers = [asks(replies(2)), asks(last)];
+        while queue.next_commit.put_off_ns(&mut linger, 0).is_some() {
+            queue.next_commit.wait(Duration::ZERO);
+        }
+        assert!(is_urgent || queue.next_commit.replies() == 3);
+        for worker in workers {
+            worker.join().unwrap();
         }
     });
 }

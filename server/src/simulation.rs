@@ -277,7 +277,8 @@ impl Node {
         self.log_work.finish(&mut sync)
     }
 
-    /// The log thread begins its next job. A sync that it asks for is only begun: workers go on meanwhile.
+    /// The log thread begins its next job. A sync that it asks for is only begun: workers go on meanwhile. A commit
+    /// may be put off, so that clients that were just answered share it.
     ///
     /// # Errors
     /// When the log failed.
@@ -285,10 +286,13 @@ impl Node {
         if self.syncing.is_some() {
             return Ok(());
         }
-        let Some(job) = self.jobs.as_mut().and_then(|jobs| jobs.try_recv().ok()) else {
+        let begun = self.log_work.begin_due_commit().or_else(|| {
+            let job = self.jobs.as_mut()?.try_recv()?;
+            Some(self.log_work.begin(job))
+        });
+        let Some(mut begun) = begun else {
             return Ok(());
         };
-        let mut begun = self.log_work.begin(job);
         if !begun.is_sync() {
             return self.log_work.finish(&mut begun);
         }
@@ -310,18 +314,24 @@ impl Node {
         self.syncing.take().map_or(Ok(()), ended)
     }
 
-    /// Does what is waiting for the log thread: syncs, making segments ahead, removing old ones. The sync of every
-    /// second is left to [`Node::sync`].
+    /// Does what is waiting for the log thread: syncs, also one that is put off, making segments ahead, removing old
+    /// ones. The sync of every second is left to [`Node::sync`].
     ///
     /// # Errors
     /// When the log failed.
     pub fn work_on_log(&mut self) -> Result<(), Failure> {
         self.finish_sync()?;
-        while self.jobs.as_ref().is_some_and(|jobs| !jobs.is_empty()) {
-            self.begin_log_work()?;
-            self.finish_sync()?;
+        while let Some(job) = self.jobs.as_mut().and_then(Jobs::try_recv) {
+            let mut begun = self.log_work.begin(job);
+            self.log_work.finish(&mut begun)?;
         }
-        Ok(())
+        match self.log_work.put_off_ns() {
+            Some(_) => {
+                let mut begun = self.log_work.begin_commit();
+                self.log_work.finish(&mut begun)
+            }
+            None => Ok(()),
+        }
     }
 
     /// One step of maintenance, a step of the checkpoint if one is under way. Returns after how long the real node

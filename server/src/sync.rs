@@ -2,9 +2,9 @@
 //! that try orders of threads.
 
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic, mpsc};
+pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic, mpsc};
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic, mpsc};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic, mpsc};
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use tokio::sync::Notify;

@@ -157,14 +157,8 @@ fn the_log_goes_past_the_page_cache_while_every_write_is_synced() {
 /// A node with `appendfsync always` on a disk whose syncs take 4 ms, and twenty clients: ten have been answered by a
 /// sync, during which the other ten have asked.
 fn two_halves(clock: &Arc<SettableClock>) -> (Node, Vec<Client>, Vec<Client>) {
-    let disk = Arc::new(MemoryDisk::new());
-    let slow = Arc::clone(clock);
-    disk.on_sync(Arc::new(move || slow.advance(Duration::from_millis(4))));
-    let setup = setup(&[("appendfsync", "always")]);
-    let mut node = Node::start(disk, clock.clone(), &setup).expect("an empty disk");
-    let mut connect = || node.connect(usize::MAX, None);
-    let first: Vec<Client> = (0..10).map(|_| connect()).collect();
-    let second: Vec<Client> = (0..10).map(|_| connect()).collect();
+    let (mut node, mut first) = on_slow_disk(clock, 20, &[("appendfsync", "always")]);
+    let second = first.split_off(10);
     ask_all(&mut node, &first);
     assert!(begins_to_sync(&mut node), "long syncs are the log thread's");
     ask_all(&mut node, &second);
@@ -173,30 +167,59 @@ fn two_halves(clock: &Arc<SettableClock>) -> (Node, Vec<Client>, Vec<Client>) {
     (node, first, second)
 }
 
+/// A node on a disk whose syncs take 4 ms, and its clients.
+fn on_slow_disk(
+    clock: &Arc<SettableClock>,
+    clients: usize,
+    directives: &[(&str, &str)],
+) -> (Node, Vec<Client>) {
+    let disk = Arc::new(MemoryDisk::new());
+    let slow = Arc::clone(clock);
+    disk.on_sync(Arc::new(move || slow.advance(Duration::from_millis(4))));
+    let setup = setup(directives);
+    let mut node = Node::start(disk, clock.clone(), &setup).expect("an empty disk");
+    let clients = (0..clients).map(|_| node.connect(usize::MAX, None));
+    let clients = clients.collect();
+    (node, clients)
+}
+
 fn ask_all(node: &mut Node, clients: &[Client]) {
     for client in clients {
-        node.send(
-            *client,
-            &request_bytes(&[b"SET", b"a", b"1", b"PX", b"9000"]),
-        );
+        node.send(*client, &set());
     }
-    while node.iterate(0) {}
+    iterate(node);
+}
+
+fn set() -> Vec<u8> {
+    request_bytes(&[b"SET", b"a", b"1", b"PX", b"9000"])
+}
+
+/// All workers go on until nothing more has come.
+fn iterate(node: &mut Node) {
+    for worker in 0..node.workers() {
+        while node.iterate(worker) {}
+    }
 }
 
 /// How many of these clients have got their reply.
 fn answered(node: &mut Node, clients: &[Client]) -> usize {
-    while node.iterate(0) {}
+    iterate(node);
     let has_reply = |client: &&Client| node.take_received(**client) == b"+OK\r\n";
     clients.iter().filter(has_reply).count()
 }
 
 /// Whether the next long sync begins now.
 fn begins_to_sync(node: &mut Node) -> bool {
-    while node.iterate(0) {}
+    iterate(node);
+    begin_to_sync(node);
+    node.is_syncing()
+}
+
+/// The log thread begins what it may.
+fn begin_to_sync(node: &mut Node) {
     for _ in 0..3 {
         node.begin_log_work().expect("a disk without faults");
     }
-    node.is_syncing()
 }
 
 #[test]
@@ -226,17 +249,78 @@ fn it_waits_a_quarter_of_a_sync_for_those_who_do_not_come_and_not_with_what_is_u
     node.finish_sync().expect("a disk without faults");
     assert_eq!(answered(&mut node, &second), 10);
 
-    // A change of mode is for all.
-    let (mut node, first, _) = two_halves(&clock);
-    assert!(!begins_to_sync(&mut node));
-    let change: &[&[u8]] = &[b"CONFIG", b"SET", b"appendfsync", b"everysec"];
-    node.send(first[0], &request_bytes(change));
-    assert!(begins_to_sync(&mut node));
-    // So is a stop.
+    // A record that everybody depends on, and WAITAOF.
+    let urgent: [&[&[&[u8]]]; 4] = [
+        &[&[b"CONFIG", b"SET", b"appendfsync", b"everysec"]],
+        &[&[b"CONFIG", b"SET", b"restart-delay-max", b"700s"]],
+        &[&[b"SET", b"a", b"1", b"PX", b"20000"]],
+        &[
+            &[b"SET", b"a", b"1", b"PX", b"9000"],
+            &[b"WAITAOF", b"1", b"0", b"0"],
+        ],
+    ];
+    for requests in urgent {
+        let (mut node, first, _) = two_halves(&clock);
+        assert!(!begins_to_sync(&mut node));
+        let bytes: Vec<u8> = requests.iter().flat_map(|it| request_bytes(it)).collect();
+        node.send(first[0], &bytes);
+        assert!(begins_to_sync(&mut node), "{requests:?}");
+    }
+    // And a stop.
     let (mut node, _, second) = two_halves(&clock);
     node.stop().expect("a disk without faults");
     node.drain();
     assert_eq!(answered(&mut node, &second), 10);
+}
+
+/// The change back to the strictest mode found it in force, and waited for clients.
+#[test]
+fn a_change_to_always_waits_for_no_clients() {
+    let clock = Arc::new(SettableClock::new());
+    let (mut node, clients) = on_slow_disk(&clock, 3, &[("appendfsync", "everysec")]);
+    // They wait for the record of the bound on all TTLs.
+    ask_all(&mut node, &clients[1..]);
+    assert!(begins_to_sync(&mut node));
+    node.finish_sync().expect("a disk without faults");
+    assert_eq!(answered(&mut node, &clients), 2);
+    let change: &[&[u8]] = &[b"CONFIG", b"SET", b"appendfsync", b"always"];
+    node.send(clients[0], &request_bytes(change));
+    assert!(begins_to_sync(&mut node));
+    node.finish_sync().expect("a disk without faults");
+    assert_eq!(answered(&mut node, &clients[..1]), 1);
+}
+
+/// Each worker had its own commits, one after the other: with four workers a reply took four syncs.
+#[test]
+fn with_long_syncs_each_one_answers_the_clients_of_all_workers() {
+    for workers in [1, 2, 4] {
+        let clock = Arc::new(SettableClock::new());
+        let number = workers.to_string();
+        let directives = [("appendfsync", "always"), ("workers", &number)];
+        let (mut node, clients) = on_slow_disk(&clock, 5 * workers, &directives);
+        let mut answered_by = Vec::new();
+        for _ in 0..20 {
+            let mut answered = 0;
+            for worker in 0..workers {
+                // The log thread loses no time: its next commit begins as soon as it may.
+                begin_to_sync(&mut node);
+                while node.iterate(worker) {}
+                for client in clients[worker..].iter().step_by(workers) {
+                    let is_answered = node.take_received(*client) == b"+OK\r\n";
+                    answered += usize::from(is_answered);
+                    if is_answered || answered_by.is_empty() {
+                        node.send(*client, &set());
+                    }
+                }
+                while node.iterate(worker) {}
+            }
+            begin_to_sync(&mut node);
+            assert!(node.is_syncing(), "{workers} workers: all have asked");
+            node.finish_sync().expect("a disk without faults");
+            answered_by.push(answered);
+        }
+        assert_eq!(answered_by[10..], [clients.len(); 10], "{workers} workers");
+    }
 }
 
 #[test]

@@ -109,6 +109,11 @@ impl Commit {
         wait.synced > self.synced()
     }
 
+    /// Whether what `wait` lacks must not be put off.
+    pub(crate) fn is_urgent(&self, wait: Wait) -> bool {
+        wait.urgent > self.synced()
+    }
+
     /// Whether a sync or a direct write runs now. Who begins another one waits for its end.
     pub(crate) fn is_syncing(&self) -> bool {
         self.syncs_running.load(Ordering::Acquire) > 0

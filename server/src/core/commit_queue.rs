@@ -6,24 +6,19 @@
 //! depend on nothing leave with the same iteration, and never wait for a sync that others need.
 //!
 //! Short syncs run on the worker's own thread. Long ones run on the log thread, and so do the writes before them,
-//! which wait for the disk where they go past the page cache; between two of them the worker may linger
-//! (`core/linger.rs`).
+//! which wait for the disk where they go past the page cache. Each reply that needs one asks for the log thread's next
+//! commit (`core/next_commit.rs`), also while another one is under way, and all workers share it.
 //!
 //! Nothing here writes, syncs or wakes anybody: a [`Plan`] says what to do.
 
 use crate::core::commit::{Commit, Failure};
-use crate::core::linger::Linger;
+use crate::core::next_commit::CommitRequest;
 use crate::core::wait::Wait;
 
 /// One worker's waiting replies.
 #[derive(Debug, Default)]
 pub(crate) struct CommitQueue {
     waiting: Vec<Waiting>,
-    /// A sync for this worker runs on the log thread.
-    is_syncing: bool,
-    /// Such a sync has ended, and those that it answers have not left.
-    has_synced: bool,
-    linger: Linger,
 }
 
 /// What the queue needs now.
@@ -35,13 +30,10 @@ pub(crate) enum Plan {
     Write,
     /// Write and sync it on this thread: syncs are short.
     Commit,
-    /// Have the log thread write and sync it, so that reading and executing go on meanwhile; then
-    /// [`CommitQueue::note_synced`].
-    HandOver,
+    /// Have the log thread write and sync it, so that reading and executing go on meanwhile.
+    HandOver(CommitRequest),
     /// The same, but write it first: some replies need no more.
-    WriteAndHandOver,
-    /// Ask again after so many nanoseconds, or when more replies wait.
-    Linger(u64),
+    WriteAndHandOver(CommitRequest),
 }
 
 /// A connection's replies, and how far the log must have come before they leave.
@@ -50,6 +42,8 @@ struct Waiting {
     connection: usize,
     wait: Wait,
     is_new: bool,
+    /// The log thread was asked for a commit with it.
+    is_handed_over: bool,
 }
 
 impl CommitQueue {
@@ -59,12 +53,16 @@ impl CommitQueue {
             connection,
             wait,
             is_new: true,
+            is_handed_over: false,
         });
     }
 
-    /// Forgets the replies of a connection that is closed.
-    pub(crate) fn forget(&mut self, connection: usize) {
-        self.waiting.retain(|one| one.connection != connection);
+    /// Forgets the replies of a connection that is closed; says whether the log thread was asked for a commit with them.
+    pub(crate) fn forget(&mut self, connection: usize) -> bool {
+        let of_it = self
+            .waiting
+            .extract_if(.., |one| one.connection == connection);
+        of_it.filter(|one| one.is_handed_over).count() > 0
     }
 
     /// The connections whose replies were not here when this was last called.
@@ -80,22 +78,13 @@ impl CommitQueue {
         self.waiting.is_empty()
     }
 
-    /// The sync on the log thread has ended.
-    pub(crate) fn note_synced(&mut self) {
-        self.is_syncing = false;
-        self.has_synced = true;
-    }
-
     /// Moves the connections whose wait is met to `released`; if the log has failed, the others as
     /// well: their replies must not leave.
     pub(crate) fn release(&mut self, commit: &Commit, released: &mut Vec<Released>) {
         let has_failed = commit.failure().is_some();
-        let mut answered = 0;
         self.waiting.retain(|one| {
             let is_met = commit.is_met(one.wait);
             if is_met || has_failed {
-                // One that is new has waited for no sync.
-                answered += usize::from(!one.is_new);
                 released.push(Released {
                     connection: one.connection,
                     is_withheld: !is_met,
@@ -103,51 +92,49 @@ impl CommitQueue {
             }
             !is_met && !has_failed
         });
-        if std::mem::take(&mut self.has_synced) {
-            let ahead = self.waiting.len();
-            let ended_raw_ns = commit.last_sync_raw_ns();
-            self.linger
-                .begin(answered, ahead, ended_raw_ns, commit.sync_ns());
-        }
     }
 
     /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
-    /// log thread when they are long. `may_linger` says that nothing is among them that must not wait for others.
+    /// log thread when they are long. `may_linger` says that none of the replies must be kept waiting for others.
     pub(crate) fn plan(
         &mut self,
         commit: &Commit,
         may_linger: bool,
         now_raw_ns: impl FnOnce() -> u64,
     ) -> Plan {
-        if self.waiting.is_empty() {
-            return Plan::Nothing;
-        }
         let lacks_sync = |one: &Waiting| commit.lacks_sync(one.wait);
-        let needs_sync = self.waiting.iter().any(lacks_sync);
         let only_write = !self.waiting.iter().all(lacks_sync);
-        if needs_sync && !self.is_syncing {
+        let otherwise = match only_write {
+            true => Plan::Write,
+            false => Plan::Nothing,
+        };
+        let is_unasked = |one: &Waiting| !one.is_handed_over && lacks_sync(one);
+        if !self.waiting.iter().any(is_unasked) {
+            return otherwise;
+        }
+        if !commit.takes_long() {
+            if self.waiting.iter().any(|one| one.is_handed_over) {
+                // The end of that commit brings this worker back to its own.
+                return otherwise;
+            }
             // Behind somebody else's sync this worker would be held as long as that takes.
-            let is_long = commit.takes_long();
-            if !is_long && !commit.is_syncing() {
+            if !commit.is_syncing() {
                 return Plan::Commit;
             }
-            if !is_long || !may_linger || only_write {
-                self.linger.end();
-            }
-            if let Some(left_ns) = self.linger.left_ns(self.waiting.len(), now_raw_ns()) {
-                return Plan::Linger(left_ns);
-            }
-            self.is_syncing = true;
-            return if only_write {
-                Plan::WriteAndHandOver
-            } else {
-                Plan::HandOver
-            };
         }
-        if only_write {
-            Plan::Write
-        } else {
-            Plan::Nothing
+        let mut request = CommitRequest {
+            replies: 0,
+            is_urgent: !may_linger || only_write,
+            asked_raw_ns: now_raw_ns(),
+        };
+        for one in self.waiting.iter_mut().filter(|one| is_unasked(one)) {
+            one.is_handed_over = true;
+            request.replies += 1;
+            request.is_urgent |= commit.is_urgent(one.wait);
+        }
+        match only_write {
+            true => Plan::WriteAndHandOver(request),
+            false => Plan::HandOver(request),
         }
     }
 }

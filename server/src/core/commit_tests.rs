@@ -39,7 +39,10 @@ fn a_wait_is_met_when_both_of_its_parts_are_and_lacks_a_sync_only_where_that_is_
     let position = write(&node);
     let synced = Position::from_raw(position.get() - 1);
     assert_eq!((commit.written(), commit.synced()), (position, synced));
-    let wait = |written, synced| Wait { written, synced };
+    let wait = |written, synced| Wait {
+        written,
+        ..Wait::until_synced(synced)
+    };
     assert!(commit.is_met(wait(position, synced)));
     assert!(!commit.is_met(wait(position.next(), synced)));
     assert!(!commit.is_met(wait(position, position)));

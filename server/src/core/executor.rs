@@ -298,6 +298,8 @@ impl Executor {
             };
             if let Some(ttl_bound_ns) = self.ttl_bound.raise(raise_ns) {
                 self.ttl_bound_position = self.append(now, &Record::Promise(ttl_bound_ns));
+                // Grants of others wait for it as well.
+                wait.raise(Wait::until_synced_at_once(self.ttl_bound_position));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
             // power loss would take both.

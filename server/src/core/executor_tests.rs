@@ -224,7 +224,7 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
 fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_ends() {
     let until = |written, synced| Wait {
         written: Position::from_raw(written),
-        synced: Position::from_raw(synced),
+        ..Wait::until_synced(Position::from_raw(synced))
     };
     let wait = until(5, 3);
     assert_eq!(wait.beyond(until(4, 2)), wait);

@@ -8,7 +8,7 @@
 //! waits on for as long as somebody comes back every eighth of a sync, and for one sync at the most (ADR 10).
 //! PostgreSQL's `commit_delay` (with `commit_siblings`) is the same idea with a fixed time.
 
-/// What one worker waits for before it asks for the next sync.
+/// What the log thread waits for before it begins the next commit, counted over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Linger {
     wait: Option<Wait>,
@@ -43,8 +43,11 @@ impl Wait {
             return quarter;
         }
         let silence = self.returned_raw_ns.saturating_add(self.sync_ns / 8);
-        let latest = self.ended_raw_ns.saturating_add(self.sync_ns);
-        quarter.max(silence).min(latest)
+        quarter.max(silence).min(self.latest_raw_ns())
+    }
+
+    fn latest_raw_ns(&self) -> u64 {
+        self.ended_raw_ns.saturating_add(self.sync_ns)
     }
 }
 
@@ -69,13 +72,18 @@ impl Linger {
         });
     }
 
-    /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now; `None` where it
-    /// is to begin. Then it is not put off again before [`Linger::begin`].
-    pub(crate) fn left_ns(&mut self, waiting: usize, now_raw_ns: u64) -> Option<u64> {
+    /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now, the last of them
+    /// since `asked_raw_ns`; `None` where it is to begin. Then it is not put off again before [`Linger::begin`].
+    pub(crate) fn left_ns(
+        &mut self,
+        waiting: usize,
+        asked_raw_ns: u64,
+        now_raw_ns: u64,
+    ) -> Option<u64> {
         let wait = self.wait.as_mut()?;
         let returned = waiting.saturating_sub(wait.ahead);
         if returned > wait.returned {
-            (wait.returned, wait.returned_raw_ns) = (returned, now_raw_ns);
+            (wait.returned, wait.returned_raw_ns) = (returned, asked_raw_ns);
         }
         let left_ns = wait.until_raw_ns().saturating_sub(now_raw_ns);
         if returned < wait.answered && left_ns > 0 {
@@ -89,6 +97,17 @@ impl Linger {
         }
         self.wait = None;
         None
+    }
+
+    /// When the next sync begins, whatever has come; `None` where it is not put off.
+    pub(crate) fn latest_raw_ns(&self) -> Option<u64> {
+        self.wait.as_ref().map(Wait::latest_raw_ns)
+    }
+
+    /// How many writers wait for the next sync once all who were answered are back; `None` where nobody waits for them.
+    pub(crate) fn expected_replies(&self) -> Option<usize> {
+        let wait = self.wait.as_ref()?;
+        Some(wait.ahead.saturating_add(wait.answered))
     }
 
     /// The next sync is not put off.
@@ -119,45 +138,65 @@ mod tests {
     fn the_next_sync_waits_for_those_just_answered() {
         let mut linger = Linger::default();
         linger.begin(10, 3, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(3, 0), Some(1_000_000));
-        assert_eq!(linger.left_ns(12, 400_000), Some(600_000), "one is missing");
-        assert_eq!(linger.left_ns(13, 500_000), None, "all are back");
-        assert_eq!(linger.left_ns(1, 500_000), None, "once per sync");
+        assert_eq!(linger.left_ns(3, 0, 0), Some(1_000_000));
+        assert_eq!(
+            linger.left_ns(12, 400_000, 400_000),
+            Some(600_000),
+            "one is missing"
+        );
+        assert_eq!(linger.left_ns(13, 500_000, 500_000), None, "all are back");
+        assert_eq!(linger.left_ns(1, 500_000, 500_000), None, "once per sync");
     }
 
     #[test]
     fn after_a_quarter_it_waits_only_where_a_third_are_back() {
         let mut linger = Linger::default();
         linger.begin(9, 3, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(5, 999_999), Some(1));
-        assert_eq!(linger.left_ns(5, 1_000_000), None, "two of nine");
+        assert_eq!(linger.left_ns(5, 999_999, 999_999), Some(1));
+        assert_eq!(linger.left_ns(5, 1_000_000, 1_000_000), None, "two of nine");
         linger.begin(9, 3, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(6, 999_999), Some(500_000), "three of nine");
+        assert_eq!(
+            linger.left_ns(6, 999_999, 999_999),
+            Some(500_000),
+            "three of nine"
+        );
     }
 
     #[test]
     fn it_waits_while_somebody_comes_back_every_eighth_and_for_one_sync_at_the_most() {
         let mut linger = Linger::default();
         linger.begin(30, 0, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(10, 900_000), Some(500_000));
-        assert_eq!(linger.left_ns(10, 1_399_999), Some(1));
-        assert_eq!(linger.left_ns(11, 1_399_999), Some(500_000));
-        assert_eq!(linger.left_ns(11, 1_899_999), None, "nobody for an eighth");
+        assert_eq!(linger.left_ns(10, 900_000, 900_000), Some(500_000));
+        assert_eq!(linger.left_ns(10, 1_399_999, 1_399_999), Some(1));
+        assert_eq!(linger.left_ns(11, 1_399_999, 1_399_999), Some(500_000));
+        assert_eq!(
+            linger.left_ns(11, 1_899_999, 1_899_999),
+            None,
+            "nobody for an eighth"
+        );
         linger.begin(30, 0, 0, SYNC_NS);
         for (returned, eighth) in (10..17).zip(1..) {
-            assert!(linger.left_ns(returned, eighth * 499_999).is_some());
+            assert!(
+                linger
+                    .left_ns(returned, eighth * 499_999, eighth * 499_999)
+                    .is_some()
+            );
         }
-        assert_eq!(linger.left_ns(17, 3_999_999), Some(1));
-        assert_eq!(linger.left_ns(18, 4_000_000), None, "a whole sync");
+        assert_eq!(linger.left_ns(17, 3_999_999, 3_999_999), Some(1));
+        assert_eq!(
+            linger.left_ns(18, 4_000_000, 4_000_000),
+            None,
+            "a whole sync"
+        );
     }
 
     #[test]
     fn a_lone_writer_is_not_put_off() {
         let mut linger = Linger::default();
         linger.begin(1, 0, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(1, 0), None);
+        assert_eq!(linger.left_ns(1, 0, 0), None);
         linger.begin(1, 7, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(7, 0), None);
+        assert_eq!(linger.left_ns(7, 0, 0), None);
     }
 
     /// How many syncs begin at once before one is put off again.
@@ -165,7 +204,7 @@ mod tests {
         (0..)
             .find(|_| {
                 linger.begin(10, 0, 0, SYNC_NS);
-                linger.left_ns(1, 0).is_some()
+                linger.left_ns(1, 0, 0).is_some()
             })
             .expect("it is put off again at some time")
     }
@@ -176,7 +215,7 @@ mod tests {
         for expected in [0, 0, 1, 3, 7, 15, 31, 63, 63] {
             assert_eq!(passed_over(&mut linger), expected);
             assert_eq!(
-                linger.left_ns(3, SYNC_NS),
+                linger.left_ns(3, SYNC_NS, SYNC_NS),
                 None,
                 "fewer than a third are back"
             );
@@ -188,10 +227,14 @@ mod tests {
         let mut linger = Linger::default();
         for _ in 0..10 {
             assert_eq!(passed_over(&mut linger), 0);
-            assert_eq!(linger.left_ns(3, SYNC_NS), None);
+            assert_eq!(linger.left_ns(3, SYNC_NS, SYNC_NS), None);
             for _ in 0..4 {
                 passed_over(&mut linger);
-                assert_eq!(linger.left_ns(4, SYNC_NS), None, "a third are back");
+                assert_eq!(
+                    linger.left_ns(4, SYNC_NS, SYNC_NS),
+                    None,
+                    "a third are back"
+                );
             }
         }
     }
@@ -201,6 +244,6 @@ mod tests {
         let mut linger = Linger::default();
         linger.begin(10, 0, 0, SYNC_NS);
         linger.end();
-        assert_eq!(linger.left_ns(1, 0), None);
+        assert_eq!(linger.left_ns(1, 0, 0), None);
     }
 }

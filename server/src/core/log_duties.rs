@@ -1,5 +1,5 @@
 //! What the log thread has to do, so that however many ask for it, it is one job: the sync of every
-//! second, a write and a sync for clients that wait for one, and the segments made ahead.
+//! second, and the segments made ahead.
 //!
 //! Workers ask after each write, without a lock; the log thread says when it begins. Nothing here
 //! writes, syncs or wakes anybody.
@@ -13,8 +13,6 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct LogDuties {
     sync_is_due: AtomicBool,
-    /// A write and a sync are on their way, and cover whatever is appended before they begin.
-    commit_is_due: AtomicBool,
     /// A segment is being made, or could not be: then maintenance asks again, not every write.
     is_preparing: AtomicBool,
 }
@@ -39,17 +37,6 @@ impl LogDuties {
                 && !is_synced
                 && !self.sync_is_due.swap(true, Ordering::AcqRel),
         }
-    }
-
-    /// Asks for a write and a sync of everything appended so far; says whether nobody else has, so
-    /// that it becomes a job.
-    pub(crate) fn ask_for_commit(&self) -> bool {
-        !self.commit_is_due.swap(true, Ordering::AcqRel)
-    }
-
-    /// That write and sync begin: what is appended from here on may be missed by them.
-    pub(crate) fn begin_commit(&self) {
-        self.commit_is_due.swap(false, Ordering::AcqRel);
     }
 
     /// The sync of this second begins: the next write asks for the next one.
@@ -86,15 +73,6 @@ mod tests {
         assert!(commit.take_segment_request());
         commit.note_written(at(written), &Sample::default(), LogSize::default());
         commit
-    }
-
-    #[test]
-    fn many_who_ask_for_a_commit_make_one_job_until_it_begins() {
-        let duties = LogDuties::default();
-        assert!(duties.ask_for_commit());
-        assert!(!duties.ask_for_commit());
-        duties.begin_commit();
-        assert!(duties.ask_for_commit(), "it may miss what came since");
     }
 
     #[test]

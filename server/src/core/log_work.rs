@@ -1,7 +1,8 @@
 //! What the log thread does, in two steps: a job begins; it runs, and then whoever asked for it is told.
 //!
 //! The log thread takes both steps back to back. The simulation takes them apart, so that workers go on while a
-//! sync is under way.
+//! sync is under way. A commit may be put off for a while, so that clients that are about to ask share it
+//! (`core/linger.rs`).
 //!
 //! Invariant: when somebody is told that a job has ended, what it has done is published, or the node has
 //! failed. Who is told looks at once, and would ask again if it found nothing.
@@ -11,8 +12,10 @@ use std::sync::Arc;
 use quorlock_persistence::Preparer;
 
 use crate::core::commit::Failure;
-use crate::core::log_queue::{Done, Job};
+use crate::core::linger::Linger;
+use crate::core::log_queue::Job;
 use crate::core::log_writer::Syncing;
+use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 
 /// The jobs of one node's log; what is known from one to the next.
@@ -20,6 +23,9 @@ pub(crate) struct LogWork {
     node: Arc<NodeState>,
     preparer: Preparer,
     sync_due_raw_ns: Option<u64>,
+    /// A commit was asked for and has not begun.
+    owes_commit: bool,
+    linger: Linger,
     /// Whether the last segment asked for could be made.
     has_space: bool,
 }
@@ -28,7 +34,9 @@ pub(crate) struct LogWork {
 #[must_use = "it has only begun"]
 pub(crate) struct BegunJob {
     left: Result<Left, Failure>,
-    done: Option<Done>,
+    /// How many replies wait for its sync.
+    replies: usize,
+    done: Vec<Done>,
 }
 
 /// What is left to be run.
@@ -43,9 +51,17 @@ enum Left {
     Prepare,
 }
 
-#[cfg(feature = "simulation")]
 impl BegunJob {
+    fn new(left: Result<Left, Failure>) -> Self {
+        Self {
+            left,
+            replies: 0,
+            done: Vec::new(),
+        }
+    }
+
     /// Whether a sync is left to be run.
+    #[cfg(feature = "simulation")]
     pub(crate) fn is_sync(&self) -> bool {
         matches!(self.left, Ok(Left::Sync(_)))
     }
@@ -57,6 +73,8 @@ impl LogWork {
             node,
             preparer,
             sync_due_raw_ns: None,
+            owes_commit: false,
+            linger: Linger::default(),
             has_space: true,
         }
     }
@@ -66,32 +84,51 @@ impl LogWork {
         self.sync_due_raw_ns
     }
 
-    /// Begins a job. A failure shows when it is finished.
+    /// Begins a job. A failure shows when it is finished. A commit may be put off.
     pub(crate) fn begin(&mut self, job: Job) -> BegunJob {
-        let (left, done) = match job {
-            Job::CommitNow(done) => (self.begin_commit(), Some(done)),
-            Job::Commit => (self.begin_commit(), None),
+        match job {
+            Job::Commit => {
+                self.owes_commit = true;
+                let begun = self.begin_due_commit();
+                return begun.unwrap_or_else(|| BegunJob::new(Ok(Left::Nothing)));
+            }
             Job::SyncSoon => {
                 let now_raw_ns = self.node.clock.raw_ns();
                 self.sync_due_raw_ns = Some(now_raw_ns.saturating_add(SYNC_EVERY_NS));
-                (Ok(Left::Nothing), None)
             }
-            Job::Prepare => (Ok(Left::Prepare), None),
-            Job::PrepareNow(done) => (Ok(Left::Prepare), Some(done)),
+            Job::Prepare => return BegunJob::new(Ok(Left::Prepare)),
+            Job::PrepareNow(done) => {
+                return BegunJob {
+                    done: vec![done],
+                    ..BegunJob::new(Ok(Left::Prepare))
+                };
+            }
             // For those who take jobs.
-            Job::Stop => (Ok(Left::Nothing), None),
-        };
-        BegunJob { left, done }
+            Job::Stop => {}
+        }
+        BegunJob::new(Ok(Left::Nothing))
+    }
+
+    /// Begins a commit that was put off, if it is due.
+    pub(crate) fn begin_due_commit(&mut self) -> Option<BegunJob> {
+        (self.owes_commit && self.put_off_ns().is_none()).then(|| self.begin_commit())
+    }
+
+    /// For how many nanoseconds the commit that was asked for is put off; `None` where it is due, or none was.
+    pub(crate) fn put_off_ns(&mut self) -> Option<u64> {
+        if !self.owes_commit {
+            return None;
+        }
+        let now_raw_ns = self.node.clock.raw_ns();
+        let next_commit = &self.node.log_queue.next_commit;
+        next_commit.put_off_ns(&mut self.linger, now_raw_ns)
     }
 
     /// Begins the sync that [`Job::SyncSoon`] asked for; the next write asks again.
     pub(crate) fn begin_sync_of_second(&mut self) -> BegunJob {
         self.sync_due_raw_ns = None;
         self.node.log_queue.duties.begin_sync_of_second();
-        BegunJob {
-            left: self.begin_sync(),
-            done: None,
-        }
+        BegunJob::new(self.begin_sync())
     }
 
     /// Runs what is left of a job, and tells whoever asked for it. It stays the caller's, so that after a panic the
@@ -102,14 +139,14 @@ impl LogWork {
     pub(crate) fn finish(&mut self, begun: &mut BegunJob) -> Result<(), Failure> {
         let left = std::mem::replace(&mut begun.left, Ok(Left::Nothing));
         let ran = left.and_then(|left| match left {
-            Left::Sync(Some(syncing)) => self.node.log_writer.finish_sync(syncing),
+            Left::Sync(Some(syncing)) => self.sync(syncing, begun.replies),
             Left::Prepare => self.prepare(),
             Left::Sync(None) | Left::Nothing => Ok(()),
         });
         if let Err(failure) = &ran {
             self.node.fail(failure);
         }
-        if let Some(done) = begun.done.take() {
+        for done in begun.done.drain(..) {
             done();
         }
         ran
@@ -119,12 +156,40 @@ impl LogWork {
         self.node.log_writer.begin_sync().map(Left::Sync)
     }
 
+    /// What was asked for is taken before it is written: who asks from here on may have appended since.
+    pub(crate) fn begin_commit(&mut self) -> BegunJob {
+        self.owes_commit = false;
+        let requests = self.node.log_queue.next_commit.take();
+        BegunJob {
+            left: self.begin_write_and_sync(),
+            replies: requests.replies,
+            done: requests.into_told().collect(),
+        }
+    }
+
     /// All that is appended by now is written.
-    fn begin_commit(&self) -> Result<Left, Failure> {
-        self.node.log_queue.duties.begin_commit();
+    fn begin_write_and_sync(&self) -> Result<Left, Failure> {
         self.node.log_writer.write(&self.node.executor)?;
         self.node.after_write();
         self.begin_sync()
+    }
+
+    /// Runs a sync for so many replies. The next commit is put off for those whom a long one has answered.
+    fn sync(&mut self, syncing: Syncing, replies: usize) -> Result<(), Failure> {
+        let node = &self.node;
+        let ended = node.log_writer.run_sync(syncing)?;
+        // Who asks before the sync is published is not among those whom it answers.
+        let next_commit = &node.log_queue.next_commit;
+        let ahead = next_commit.replies();
+        let answered = replies.saturating_sub(next_commit.take_gone());
+        node.log_writer.publish(ended)?;
+        if answered > 0 && node.commit.takes_long() {
+            let (ended_raw_ns, sync_ns) = (node.commit.last_sync_raw_ns(), node.commit.sync_ns());
+            self.linger.begin(answered, ahead, ended_raw_ns, sync_ns);
+            let latest_raw_ns = self.linger.latest_raw_ns();
+            next_commit.note_lingering(latest_raw_ns);
+        }
+        Ok(())
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
@@ -162,6 +227,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
     use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     use quorlock_engine::control::Record;
     use quorlock_persistence::{Fault, MemoryDisk, Operation, Position};
@@ -169,29 +235,36 @@ mod tests {
     use super::*;
     use crate::clock::SettableClock;
     use crate::config::Config;
+    use crate::core::log_queue::Jobs;
+    use crate::core::next_commit::CommitRequest;
     use crate::node::for_tests;
 
-    /// A node's work on its log, and the position of a frame that is written and not synced.
-    fn written(disk: &MemoryDisk) -> (Arc<NodeState>, LogWork, Position) {
-        let (disk, clock) = (Arc::new(disk.clone()), Arc::new(SettableClock::new()));
-        let (node, preparer, _jobs) = for_tests::started(Config::default(), disk, clock);
+    /// A node, its work on its log, and the position of a frame that is written and not synced. Syncs take 4 ms.
+    fn written(disk: &MemoryDisk) -> (Arc<NodeState>, (LogWork, Jobs), Position) {
+        let clock = Arc::new(SettableClock::new());
+        let slow = Arc::clone(&clock);
+        disk.on_sync(Arc::new(move || slow.advance(Duration::from_millis(4))));
+        let on_disk = Arc::new(disk.clone());
+        let (node, preparer, jobs) = for_tests::started(Config::default(), on_disk, clock);
         let position = {
             let mut executor = node.lock().unwrap();
             let now = executor.time.node_now(&*node.clock);
             executor.append(now, &Record::Tick)
         };
         node.log_writer.write(&node.executor).unwrap();
-        (Arc::clone(&node), LogWork::new(node, preparer), position)
+        let work = LogWork::new(Arc::clone(&node), preparer);
+        (node, (work, jobs), position)
     }
 
     /// Planted: the wake-up before the sync. Who is woken then looks, finds nothing and asks again.
     #[test]
     fn who_asked_for_a_sync_is_told_when_it_has_ended() {
-        let (node, mut work, position) = written(&MemoryDisk::new());
+        let (node, (mut work, _jobs), position) = written(&MemoryDisk::new());
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(seen.commit.synced()).unwrap();
-        let mut begun = work.begin(Job::CommitNow(Box::new(done)));
+        node.log_queue.commit(Box::new(done));
+        let mut begun = work.begin(Job::Commit);
         assert!(hears.try_recv().is_err(), "it has only begun");
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.recv(), Ok(position));
@@ -201,13 +274,52 @@ mod tests {
     #[test]
     fn who_asked_for_a_sync_that_fails_is_told_when_the_node_has_failed() {
         let disk = MemoryDisk::new();
-        let (node, mut work, _) = written(&disk);
+        let (node, (mut work, _jobs), _) = written(&disk);
         disk.plan_fault(&[Operation::Sync], 0, Fault::Error(5));
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(*seen.signals.stop.borrow()).unwrap();
-        let mut begun = work.begin(Job::CommitNow(Box::new(done)));
+        node.log_queue.commit(Box::new(done));
+        let mut begun = work.begin(Job::Commit);
         work.finish(&mut begun).unwrap_err();
         assert_eq!(hears.recv(), Ok(true));
+    }
+    /// Asks for a commit for so many replies.
+    fn ask(node: &NodeState, replies: usize) {
+        let asked_raw_ns = node.clock.raw_ns();
+        node.log_queue.ask_for_commit(CommitRequest {
+            replies,
+            asked_raw_ns,
+            ..CommitRequest::default()
+        });
+    }
+
+    #[test]
+    fn clients_that_have_gone_are_not_expected_back() {
+        let (node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        ask(&node, 4);
+        let mut begun = work.begin(Job::Commit);
+        (0..2).for_each(|_| node.log_queue.next_commit.note_gone());
+        work.finish(&mut begun).unwrap();
+        ask(&node, 1);
+        drop(work.begin(Job::Commit));
+        assert!(work.put_off_ns().is_some(), "one of two is missing");
+        ask(&node, 1);
+        assert!(work.begin_due_commit().is_some());
+    }
+
+    /// What was answered was counted by a worker that was told, and was nothing where its replies had left before.
+    #[test]
+    fn those_who_ask_again_before_their_worker_is_told_of_the_sync_are_back() {
+        let (node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        ask(&node, 3);
+        let asks = Arc::clone(&node);
+        node.log_queue.commit(Box::new(move || ask(&asks, 2)));
+        let mut begun = work.begin(Job::Commit);
+        work.finish(&mut begun).unwrap();
+        drop(work.begin(Job::Commit));
+        assert_eq!(work.put_off_ns(), Some(1_000_000), "one is missing");
+        ask(&node, 1);
+        assert!(work.begin_due_commit().is_some());
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use quorlock_persistence::{Batch, SyncTicket, Writer};
+use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
 
 use crate::clock::Clock;
 use crate::core::commit::{Commit, Failure, Synced};
@@ -28,6 +28,17 @@ struct Writing {
     newest: Sample,
     /// How long the last write has taken, if it waited for the device and no sync was begun since.
     write_ns: u64,
+}
+
+/// A sync that has ended well, and that nobody was told of.
+#[derive(Debug)]
+#[must_use = "nobody was told of it"]
+pub(crate) struct EndedSync {
+    position: Position,
+    sample: Sample,
+    write_ns: u64,
+    began_raw_ns: u64,
+    ended_raw_ns: u64,
 }
 
 /// A sync that was begun.
@@ -105,7 +116,7 @@ impl LogWriter {
     pub(crate) fn write_and_sync(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
         self.write(executor)?;
         match self.begin_sync()? {
-            Some(syncing) => self.finish_sync(syncing),
+            Some(syncing) => self.publish(self.run_sync(syncing)?),
             None => Ok(()),
         }
     }
@@ -127,11 +138,11 @@ impl LogWriter {
         }))
     }
 
-    /// Runs a sync and publishes how far it came.
+    /// Runs a sync.
     ///
     /// # Errors
     /// When the sync failed: the log is then finished.
-    pub(crate) fn finish_sync(&self, syncing: Syncing) -> Result<(), Failure> {
+    pub(crate) fn run_sync(&self, syncing: Syncing) -> Result<EndedSync, Failure> {
         let Syncing {
             ticket,
             sample,
@@ -141,18 +152,31 @@ impl LogWriter {
         let running = self.commit.begin_sync();
         let ran = ticket.run();
         drop(running);
-        let synced = ran.map_err(|error| self.commit.fail(&error))?;
+        Ok(EndedSync {
+            position: ran.map_err(|error| self.commit.fail(&error))?,
+            sample,
+            write_ns,
+            began_raw_ns,
+            ended_raw_ns: self.clock.raw_ns(),
+        })
+    }
+
+    /// Tells everybody how far a sync came.
+    ///
+    /// # Errors
+    /// When the log failed meanwhile.
+    pub(crate) fn publish(&self, ended: EndedSync) -> Result<(), Failure> {
         let newest = {
             let mut writing = self.lock()?;
-            writing.writer.finish_sync(synced);
+            writing.writer.finish_sync(ended.position);
             writing.newest
         };
         self.commit.note_synced(Synced {
-            began_raw_ns,
-            ended_raw_ns: self.clock.raw_ns(),
-            write_ns,
-            position: synced,
-            sample: &sample,
+            began_raw_ns: ended.began_raw_ns,
+            ended_raw_ns: ended.ended_raw_ns,
+            write_ns: ended.write_ns,
+            position: ended.position,
+            sample: &ended.sample,
             newest: &newest,
         });
         Ok(())

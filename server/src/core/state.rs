@@ -15,9 +15,11 @@ use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
 use crate::core::clients::Clients;
 use crate::core::commit::{Commit, Failure};
+use crate::core::commit_queue::Plan;
 use crate::core::executor::Executor;
 use crate::core::log_queue::{Job, LogQueue};
 use crate::core::log_writer::LogWriter;
+use crate::core::next_commit::CommitRequest;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
@@ -114,6 +116,19 @@ impl NodeState {
         }
     }
 
+    /// Does what a worker's queue asks of this thread. What it hands over is left to the caller.
+    pub(crate) fn carry_out(&self, plan: Plan) {
+        let done = match plan {
+            Plan::Write | Plan::WriteAndHandOver(_) => self.log_writer.write(&self.executor),
+            Plan::Commit => self.log_writer.write_and_sync(&self.executor),
+            Plan::Nothing | Plan::HandOver(_) => Ok(()),
+        };
+        if let Err(failure) = done {
+            self.fail(&failure);
+        }
+        self.after_write();
+    }
+
     /// Writes what is appended, for nobody who waits for it. On a slow disk that is written past the page cache the
     /// log thread does it, with a sync behind it: this thread may serve others.
     ///
@@ -121,7 +136,7 @@ impl NodeState {
     /// When the log failed, now or before.
     pub(crate) fn write_without_waiting(&self) -> Result<(), Failure> {
         if self.durability() == Durability::Always && self.commit.is_slow() {
-            self.log_queue.ask_for_sync();
+            self.log_queue.ask_for_commit(CommitRequest::default());
             return Ok(());
         }
         self.log_writer.write(&self.executor)

@@ -9,6 +9,8 @@ use quorlock_persistence::Position;
 pub(crate) struct Wait {
     pub(crate) written: Position,
     pub(crate) synced: Position,
+    /// A record that everybody depends on, not this reply alone: its sync is not put off.
+    pub(crate) urgent: Position,
 }
 
 impl Wait {
@@ -17,6 +19,15 @@ impl Wait {
         Self {
             written: Position::ZERO,
             synced,
+            urgent: Position::ZERO,
+        }
+    }
+
+    /// The same, for a record whose sync is not put off so that others share it.
+    pub(crate) fn until_synced_at_once(synced: Position) -> Self {
+        Self {
+            urgent: synced,
+            ..Self::until_synced(synced)
         }
     }
 
@@ -24,6 +35,7 @@ impl Wait {
     pub(crate) fn raise(&mut self, other: Wait) {
         self.written = self.written.max(other.written);
         self.synced = self.synced.max(other.synced);
+        self.urgent = self.urgent.max(other.urgent);
     }
 
     /// What of this a reply has to wait for that waits for `owed` anyway.
@@ -35,6 +47,7 @@ impl Wait {
         Wait {
             written: beyond(self.written, owed.written),
             synced: beyond(self.synced, owed.synced),
+            urgent: Position::ZERO,
         }
     }
 
@@ -49,6 +62,7 @@ impl From<Reach> for Wait {
         Self {
             written: position_of(reach.written),
             synced: position_of(reach.synced),
+            urgent: Position::ZERO,
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::core::clients::Client;
+use crate::core::next_commit::CommitRequest;
 use crate::session::Blocked;
 
 /// What an event loop is told by others than its streams.
@@ -16,7 +17,7 @@ pub(crate) enum Message {
         client_id: u64,
         blocked: Blocked,
     },
-    /// The sync that was asked for has ended, in one way or the other.
+    /// A commit that was asked for has ended, in one way or the other.
     Synced,
     /// The same for a segment.
     SegmentMade,
@@ -30,7 +31,7 @@ pub(crate) enum Message {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
     /// Write what is appended and sync it, beside this loop: [`Message::Synced`].
-    Commit,
+    Commit(CommitRequest),
     /// Make the next segment, or find that there is no room for it: [`Message::SegmentMade`].
     MakeSegment,
     /// Say when this is over: [`Message::Unblocked`].

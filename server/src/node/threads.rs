@@ -139,7 +139,7 @@ impl Threads {
     fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
         for number in 0..self.node.facts.workers {
-            let worker = Worker::new(Arc::clone(&self.node), runtime.handle().clone())?;
+            let worker = Worker::new(Arc::clone(&self.node), number, runtime.handle().clone())?;
             let inbox = worker.inbox();
             let (end, ended) = oneshot::channel::<()>();
             self.handles.push(

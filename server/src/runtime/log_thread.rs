@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use quorlock_persistence::Preparer;
 use tokio::runtime::Builder;
@@ -39,6 +40,15 @@ async fn run(node: Arc<NodeState>, mut jobs: Jobs, preparer: Preparer) {
                 None => std::future::pending().await,
             }
         };
+        if let Some(begun) = work.begin_due_commit() {
+            finish(&node, &mut work, begun);
+            continue;
+        }
+        let put_off = work.put_off_ns().map(Duration::from_nanos);
+        if let Some(left) = put_off {
+            // A timer would wait for whole milliseconds.
+            node.log_queue.next_commit.wait(left.min(OTHER_JOBS_WAIT));
+        }
         let begun = tokio::select! {
             biased;
             () = is_due => work.begin_sync_of_second(),
@@ -46,6 +56,7 @@ async fn run(node: Arc<NodeState>, mut jobs: Jobs, preparer: Preparer) {
                 Some(Job::Stop) | None => return,
                 Some(job) => work.begin(job),
             },
+            () = std::future::ready(()), if put_off.is_some() => continue,
         };
         finish(&node, &mut work, begun);
     }
@@ -58,14 +69,15 @@ fn finish(node: &NodeState, work: &mut LogWork, mut begun: BegunJob) {
     let _ = work.finish(&mut begun);
 }
 
+/// How long other jobs can wait while a commit is put off.
+const OTHER_JOBS_WAIT: Duration = Duration::from_millis(1);
+
 /// What the failure says where it panicked.
 const THREAD: &str = "the log thread";
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-    use std::time::Duration;
 
     use quorlock_engine::control::Record;
     use quorlock_persistence::MemoryDisk;
@@ -80,7 +92,7 @@ mod tests {
         let clock = Arc::new(SettableClock::new());
         let disk = Arc::new(MemoryDisk::new());
         let (node, preparer, mut jobs) = for_tests::started(Config::default(), disk, clock.clone());
-        while jobs.try_recv().is_ok() {}
+        while jobs.try_recv().is_some() {}
         let runtime = Builder::new_current_thread().build().unwrap();
         let position = {
             let mut executor = node.lock().unwrap();

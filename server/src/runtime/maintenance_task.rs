@@ -94,7 +94,7 @@ impl NodeState {
         let done = move || {
             let _ = done.send(());
         };
-        self.log_queue.send(Job::CommitNow(Box::new(done)));
+        self.log_queue.commit(Box::new(done));
         self.done(finished).await
     }
 

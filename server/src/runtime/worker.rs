@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::core::log_queue::Job;
+use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::coalescing::SLEEP;
@@ -27,6 +28,7 @@ use crate::sync::mpsc::Receiver;
 /// One worker.
 pub(crate) struct Worker {
     node: Arc<NodeState>,
+    number: usize,
     poll: Poll,
     inbox: Inbox,
     incoming: Receiver<Incoming>,
@@ -38,16 +40,17 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// A worker that serves nobody yet.
+    /// A worker that serves nobody yet; each has a number of its own.
     ///
     /// # Errors
     /// When the system has no descriptors to give.
-    pub(crate) fn new(node: Arc<NodeState>, runtime: Handle) -> io::Result<Self> {
+    pub(crate) fn new(node: Arc<NodeState>, number: usize, runtime: Handle) -> io::Result<Self> {
         let poll = Poll::new()?;
         let (inbox, incoming) = Inbox::new(poll.registry(), INBOX)?;
         Ok(Self {
             event_loop: EventLoop::new(Arc::clone(&node)),
             node,
+            number,
             poll,
             inbox,
             incoming,
@@ -100,31 +103,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for events, where it coalesces wake-ups after a sleep; while replies wait for the log, only where it
-    /// lingers before the next sync.
+    /// Waits for events, where it coalesces wake-ups after a sleep. While clients are expected to share the next sync,
+    /// it does so as well: each of them would have to wake it. Elsewhere not while replies wait for the log.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let pause = self.event_loop.pause();
-        let lingers = self.event_loop.lingers();
-        if let Some(left) = lingers.filter(|_| pause != Some(Duration::ZERO)) {
-            // A poll takes whole milliseconds, and rounds up.
-            if left >= MILLISECOND {
-                let beyond = Duration::from_nanos(u64::from(left.subsec_nanos() % 1_000_000));
-                return self.poll(events, Some(left.saturating_sub(beyond)));
-            }
-            self.poll(events, Some(Duration::ZERO))?;
-            if events.is_empty() {
-                sleep(left.min(SLEEP));
-                self.poll(events, Some(Duration::ZERO))?;
-            }
-            return Ok(());
-        }
-        let may_sleep = pause != Some(Duration::ZERO) && self.event_loop.is_committed();
-        if may_sleep && self.event_loop.coalescing.is_worthwhile() {
+        let coalesces =
+            self.event_loop.is_committed() && self.event_loop.coalescing.is_worthwhile();
+        let next_commit = &self.node.log_queue.next_commit;
+        let may_sleep = coalesces || next_commit.is_lingering(|| self.node.clock.raw_ns());
+        if may_sleep && pause != Some(Duration::ZERO) {
             self.poll(events, Some(Duration::ZERO))?;
             if events.is_empty() {
                 sleep(SLEEP);
                 self.poll(events, Some(Duration::ZERO))?;
-                self.event_loop.coalescing.note_sleep(events.iter().count());
+                if coalesces {
+                    self.event_loop.coalescing.note_sleep(events.iter().count());
+                }
             }
             // The poll tells of each arrival once.
             if !events.is_empty() {
@@ -173,13 +167,16 @@ impl Worker {
 
     fn carry_out_tasks(&mut self) {
         for task in self.event_loop.take_tasks() {
-            let job = |message, job: fn(Box<dyn FnOnce() + Send>) -> Job| {
+            let told = |message| {
                 let told = self.inbox.told_on_drop(message);
-                self.node.log_queue.send(job(Box::new(move || drop(told))));
+                Box::new(move || drop(told)) as Done
             };
+            let log_thread = &self.node.log_queue;
             match task {
-                Task::Commit => job(Message::Synced, Job::CommitNow),
-                Task::MakeSegment => job(Message::SegmentMade, Job::PrepareNow),
+                Task::Commit(request) => {
+                    log_thread.commit_for(self.number, request, || told(Message::Synced));
+                }
+                Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
                 Task::Wait {
                     connection,
                     client_id,
@@ -222,6 +219,5 @@ fn sleep(pause: Duration) {
     let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec });
 }
 
-const MILLISECOND: Duration = Duration::from_millis(1);
 const INBOX: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;

@@ -22,10 +22,14 @@ impl Batch<'_> {
         let (answer, next) = match self.answer(session, arguments, wait) {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
-                wait.raise(Wait::until_synced(position));
+                wait.raise(Wait::until_synced_at_once(position));
                 (reply, Next::Read)
             }
-            Ok(Answer::Wait(blocked)) => return Next::Wait(blocked),
+            Ok(Answer::Wait(blocked)) => {
+                // The replies before it are on its way, with their sync.
+                wait.urgent = wait.urgent.max(blocked.position);
+                return Next::Wait(blocked);
+            }
             Ok(Answer::LacksSegment) => {
                 self.commands -= 1;
                 return Next::LacksSegment;

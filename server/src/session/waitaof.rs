@@ -4,6 +4,7 @@ use quorlock_engine::control::Durability;
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
 use crate::core::commit::Failure;
+use crate::core::next_commit::CommitRequest;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::blocked::{Blocked, acknowledged};
@@ -37,7 +38,7 @@ pub(crate) fn waitaof(
     }
     // In `always` the replies before this one have asked for the sync already.
     if node.durability() != Durability::Always {
-        node.log_queue.ask_for_sync();
+        node.log_queue.ask_for_commit(CommitRequest::URGENT);
     }
     Ok(Answer::Wait(blocked))
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::core::log_queue::Job;
+use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::message::{Message, Task};
@@ -104,11 +105,13 @@ impl Worker {
         for task in self.event_loop.take_tasks() {
             let told = |message| {
                 let told = ToldOnDrop(Arc::clone(&self.inbox), Some(message));
-                Box::new(move || drop(told))
+                Box::new(move || drop(told)) as Done
             };
             let log_thread = &self.node.log_queue;
             match task {
-                Task::Commit => log_thread.send(Job::CommitNow(told(Message::Synced))),
+                Task::Commit(request) => {
+                    log_thread.commit_for(self.number, request, || told(Message::Synced));
+                }
                 Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
                 Task::Wait {
                     connection,

@@ -1,0 +1,168 @@
+//! The commit that the log thread makes next: who waits for it, and until when it is put off.
+//!
+//! However many ask for it, it is one job, one write and one sync. Invariant: what somebody has appended before they ask
+//! is covered by it. The log thread takes the requests before it writes; who asks later asks for the commit after it.
+
+use std::time::Duration;
+
+use crate::core::linger::Linger;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// Tells whoever asked for something that it has ended. Dropped, it says so as well.
+pub(crate) type Done = Box<dyn FnOnce() + Send>;
+
+/// Why a commit is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommitRequest {
+    /// How many replies wait for it, beside those that have asked before.
+    pub(crate) replies: usize,
+    /// It is not put off.
+    pub(crate) is_urgent: bool,
+    /// Raw-clock reading at which those replies were made.
+    pub(crate) asked_raw_ns: u64,
+}
+
+impl CommitRequest {
+    /// For somebody whom nobody else may hold up.
+    pub(crate) const URGENT: Self = Self {
+        replies: 0,
+        is_urgent: true,
+        asked_raw_ns: 0,
+    };
+}
+
+/// The requests for the next commit.
+#[derive(Default)]
+pub(crate) struct NextCommit {
+    requests: Mutex<Requests>,
+    /// Notified when a commit that is put off is due.
+    due: Condvar,
+    /// Raw-clock reading until which clients that the last commit has answered are expected back, while this one has not
+    /// begun; else 0.
+    lingers_until_raw_ns: AtomicU64,
+    /// How many clients have gone whose replies waited for a commit, since the last one ended.
+    gone: AtomicUsize,
+}
+
+/// What is asked for, together.
+#[derive(Default)]
+pub(crate) struct Requests {
+    /// How many replies wait for it.
+    pub(crate) replies: usize,
+    /// Who is told; each worker once.
+    told: Vec<(Option<usize>, Done)>,
+    is_urgent: bool,
+    /// When the last of the replies was made.
+    asked_raw_ns: u64,
+    /// It is put off until so many replies wait for it.
+    expected_replies: Option<usize>,
+    /// It is the log thread's already.
+    has_job: bool,
+}
+
+impl Requests {
+    /// Those who are told that it has ended.
+    pub(crate) fn into_told(self) -> impl Iterator<Item = Done> {
+        self.told.into_iter().map(|(_, done)| done)
+    }
+
+    fn is_due(&self) -> bool {
+        self.is_urgent
+            || self
+                .expected_replies
+                .is_none_or(|count| self.replies >= count)
+    }
+}
+
+impl NextCommit {
+    /// Adds a request. Says whether it is the first, so that the log thread has to be told.
+    pub(crate) fn ask(&self, request: CommitRequest) -> bool {
+        self.add(request, &mut self.lock())
+    }
+
+    /// The same; `done` makes what tells of the end of the commit. A worker is told once.
+    pub(crate) fn ask_and_be_told(
+        &self,
+        worker: Option<usize>,
+        request: CommitRequest,
+        done: impl FnOnce() -> Done,
+    ) -> bool {
+        let mut requests = self.lock();
+        let is_told = |(other, _): &(Option<usize>, Done)| worker.is_some() && *other == worker;
+        if !requests.told.iter().any(is_told) {
+            requests.told.push((worker, done()));
+        }
+        self.add(request, &mut requests)
+    }
+
+    fn add(&self, request: CommitRequest, requests: &mut Requests) -> bool {
+        if request.replies > 0 {
+            requests.replies += request.replies;
+            requests.asked_raw_ns = requests.asked_raw_ns.max(request.asked_raw_ns);
+        }
+        requests.is_urgent |= request.is_urgent;
+        if requests.expected_replies.is_some() && requests.is_due() {
+            self.due.notify_one();
+        }
+        !std::mem::replace(&mut requests.has_job, true)
+    }
+
+    /// The commit begins: takes what was asked for.
+    pub(crate) fn take(&self) -> Requests {
+        self.note_lingering(None);
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// How many replies wait for it.
+    pub(crate) fn replies(&self) -> usize {
+        self.lock().replies
+    }
+
+    /// A client has gone whose reply waited for a commit: nobody expects it back.
+    pub(crate) fn note_gone(&self) {
+        self.gone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many clients have gone since the last call. Which of two commits they waited for is not known.
+    pub(crate) fn take_gone(&self) -> usize {
+        self.gone.swap(0, Ordering::Relaxed)
+    }
+
+    /// For how many nanoseconds it is put off; `None` where it is to begin.
+    pub(crate) fn put_off_ns(&self, linger: &mut Linger, now_raw_ns: u64) -> Option<u64> {
+        let mut requests = self.lock();
+        if requests.is_urgent {
+            linger.end();
+        }
+        let left_ns = linger.left_ns(requests.replies, requests.asked_raw_ns, now_raw_ns);
+        requests.expected_replies = linger.expected_replies();
+        left_ns
+    }
+
+    /// Waits until it is due before the time is up, but not for longer than this.
+    pub(crate) fn wait(&self, at_most: Duration) {
+        let requests = self.lock();
+        if !requests.is_due() {
+            drop(self.due.wait_timeout(requests, at_most));
+        }
+    }
+
+    /// Says to workers until when clients are expected back, if they are: to take several of them at a time is enough.
+    pub(crate) fn note_lingering(&self, until_raw_ns: Option<u64>) {
+        self.lingers_until_raw_ns
+            .store(until_raw_ns.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Whether clients that the last commit has answered are expected back before this one begins.
+    pub(crate) fn is_lingering(&self, now_raw_ns: impl FnOnce() -> u64) -> bool {
+        let until_raw_ns = self.lingers_until_raw_ns.load(Ordering::Relaxed);
+        until_raw_ns > 0 && now_raw_ns() < until_raw_ns
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.requests
+            .lock()
+            .expect("no holder of the requests can panic")
+    }
+}

@@ -5,6 +5,7 @@
 //! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
 //! seam of the disk, and [`log_work`] is what the log thread does, step by step. Threads (`runtime/`) and the simulation carry the rest out.
 
+pub(crate) mod back_off;
 pub(crate) mod clients;
 pub(crate) mod commit;
 pub(crate) mod commit_queue;

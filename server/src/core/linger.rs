@@ -8,14 +8,14 @@
 //! waits on for as long as somebody comes back every eighth of a sync, and for one sync at the most (ADR 10).
 //! PostgreSQL's `commit_delay` (with `commit_siblings`) is the same idea with a fixed time.
 
+use crate::core::back_off::BackOff;
+
 /// What the log thread waits for before it begins the next commit, counted over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Linger {
     wait: Option<Wait>,
-    /// Grows with every wait for nothing; each that was worth it takes a part of it away.
-    back_off: u32,
-    /// So many syncs are passed over because of it.
-    passed_over: u32,
+    /// From waiting for nothing.
+    back_off: BackOff,
 }
 
 #[derive(Debug)]
@@ -55,11 +55,7 @@ impl Linger {
     /// A sync that takes so long has ended then. It answered so many writers, and so many others wait for the next.
     pub(crate) fn begin(&mut self, answered: usize, ahead: usize, ended_raw_ns: u64, sync_ns: u64) {
         self.wait = None;
-        if answered < ANSWERED_MIN {
-            return;
-        }
-        if self.passed_over > 0 {
-            self.passed_over -= 1;
+        if answered < ANSWERED_MIN || self.back_off.passes_over() {
             return;
         }
         self.wait = Some(Wait {
@@ -90,10 +86,9 @@ impl Linger {
             return Some(left_ns);
         }
         if wait.is_worthwhile() {
-            self.back_off = self.back_off.saturating_sub(1);
+            self.back_off.note_success();
         } else {
-            self.passed_over = (1 << (self.back_off / BACK_OFF_STEP)) - 1;
-            self.back_off = BACK_OFF_MAX.min(self.back_off + BACK_OFF_STEP);
+            self.back_off.note_failure();
         }
         self.wait = None;
         None
@@ -121,12 +116,6 @@ const ANSWERED_MIN: usize = 2;
 
 /// Of clients that ask at times of their own a quarter come back in a quarter of a sync.
 const WORTHWHILE_PART: usize = 3;
-
-/// So many waits that were worth it make up for one that was not.
-const BACK_OFF_STEP: u32 = 4;
-
-/// Then one sync in 64 is put off.
-const BACK_OFF_MAX: u32 = 6 * BACK_OFF_STEP;
 
 #[cfg(test)]
 mod tests {

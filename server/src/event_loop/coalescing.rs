@@ -12,6 +12,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::core::back_off::BackOff;
+
 /// What one worker has seen of its connections.
 #[derive(Debug)]
 pub(crate) struct WakeUpCoalescing {
@@ -23,10 +25,8 @@ pub(crate) struct WakeUpCoalescing {
     measured_at: (u64, u64),
     /// The pace was quick then, and no sleep since was a failure.
     is_quick: bool,
-    /// Grows with every failure; each sleep that goes well takes a part of it away.
-    back_off: u32,
-    /// So many measurements are passed over because of it.
-    passed_over: u32,
+    /// From sleeps that fail.
+    back_off: BackOff,
 }
 
 /// When a connection last took part in an iteration.
@@ -41,8 +41,7 @@ impl Default for WakeUpCoalescing {
             returned_at: THRESHOLD,
             measured_at: (THRESHOLD, 0),
             is_quick: false,
-            back_off: 0,
-            passed_over: 0,
+            back_off: BackOff::default(),
         }
     }
 }
@@ -66,8 +65,8 @@ impl WakeUpCoalescing {
         }
         let now_ns = raw_ns();
         let took_ns = now_ns.saturating_sub(since_ns);
-        self.is_quick = self.passed_over == 0 && took_ns <= count.saturating_mul(QUICK_NS);
-        self.passed_over = self.passed_over.saturating_sub(1);
+        let passes_over = self.back_off.passes_over();
+        self.is_quick = !passes_over && took_ns <= count.saturating_mul(QUICK_NS);
         self.measured_at = (self.served, now_ns);
     }
 
@@ -82,12 +81,11 @@ impl WakeUpCoalescing {
     /// has to be measured again; after further ones, twice as often each time.
     pub(crate) fn note_sleep(&mut self, brought: usize) {
         if WORTH.contains(&brought) {
-            self.back_off = self.back_off.saturating_sub(1);
+            self.back_off.note_success();
             return;
         }
         self.is_quick = false;
-        self.passed_over = (1 << (self.back_off / BACK_OFF_STEP)) - 1;
-        self.back_off = BACK_OFF_MAX.min(self.back_off + BACK_OFF_STEP);
+        self.back_off.note_failure();
     }
 }
 
@@ -99,12 +97,6 @@ const QUICK_NS: u64 = 16_000;
 
 /// What a sleep should bring. Half of `THRESHOLD` leaves the other half on its way.
 const WORTH: RangeInclusive<usize> = 3..=16;
-
-/// So many sleeps that go well make up for a failure.
-const BACK_OFF_STEP: u32 = 4;
-
-/// Then one sleep in 64 measurements is tried.
-const BACK_OFF_MAX: u32 = 6 * BACK_OFF_STEP;
 
 /// How long a sleep is, and by how much it can delay what comes. Chosen by measurement: ADR 6.
 pub(crate) const SLEEP: Duration = Duration::from_micros(50);

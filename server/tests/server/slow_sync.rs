@@ -1,5 +1,5 @@
-//! While a sync is slow: what reveals a write waits for it, and what people and probes ask does
-//! not.
+//! While a sync, or a write past the page cache, is slow: what reveals a write waits for it, and what people and probes
+//! ask does not.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -193,6 +193,90 @@ fn while_the_log_thread_is_held_by_a_sync_info_answers_on_every_worker() {
         assert_eq!(get(slow.node.metrics_address().unwrap(), "/healthz").0, 200);
         slow.gate.set_closed(false);
         assert_eq!(client.reply(), "+OK");
+    });
+}
+
+/// A node with two workers whose direct writes pass a gate.
+async fn gated_direct() -> GatedNode {
+    let directives = [
+        ("appendfsync", "always"),
+        ("workers", "2"),
+        ("metrics-port", "0"),
+    ];
+    GatedNode::start_direct(&directives).await
+}
+
+/// INFO, the probes, reads and new clients; nothing of what is written is shown.
+fn assert_others_are_served(slow: &GatedNode, other: &mut Wire) {
+    assert_eq!(other.ask("PING"), "+PONG");
+    assert_eq!(keys(other), 1);
+    assert_eq!(other.ask("GET never"), "nil");
+    let address = slow.node.metrics_address().unwrap();
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(get(address, path).0, 200, "{path}");
+    }
+    assert_eq!(keys_in_metrics(&slow.node), 1);
+    for _ in 0..5 {
+        // The tick of a second writes, and the thread that ticks accepts as well.
+        slow.machine.advance_ms(2_000);
+        let mut new = [slow.node.address(); 2].map(Wire::connect);
+        new.iter_mut().for_each(|wire| wire.send(b"PING\r\n"));
+        eventually("somebody is accepted and answered", || {
+            !new.iter_mut().all(Wire::is_silent)
+        });
+    }
+}
+
+/// The first slow one is the worker's own, and holds the connections of that worker. Others do not wait for it, also
+/// where they write.
+#[test]
+fn a_slow_direct_write_holds_only_the_worker_that_makes_it() {
+    run(async {
+        let slow = gated_direct().await;
+        let (mut client, mut other) = slow.wires();
+        let (mut same_worker, mut fourth) = slow.wires();
+        assert_eq!(other.ask("SET z token PX 3000000"), "+OK");
+        slow.gate.set_closed(true);
+        client.send(b"SET a token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-1");
+        same_worker.send(b"PING\r\n");
+        assert_others_are_served(&slow, &mut other);
+        other.send(b"SET b token NX PX 30000\r\n");
+        // The write is committed before one of the later ones is answered.
+        for _ in 0..50 {
+            assert_eq!(fourth.ask("PING"), "+PONG");
+        }
+        assert!(other.is_silent() && client.is_silent() && same_worker.is_silent());
+        slow.gate.set_closed(false);
+        assert_eq!(same_worker.reply(), "+PONG");
+        assert_eq!([client.reply(), other.reply()], ["+OK", "+OK"]);
+        assert_eq!(keys(&mut other), 3);
+    });
+}
+
+/// Once one has been slow the log thread makes them, and no worker is held.
+#[test]
+fn after_a_slow_direct_write_the_log_thread_makes_them_and_every_worker_answers() {
+    run(async {
+        let slow = gated_direct().await;
+        let (mut client, mut other) = slow.wires();
+        let (mut same_worker, _fourth) = slow.wires();
+        slow.gate.set_closed(true);
+        // Without a deadline, so that no tick is written beside it.
+        client.send(b"SET a token NX\r\n");
+        slow.gate.await_thread("quorlock-1");
+        slow.machine.advance_ms(8_000);
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+        slow.gate.set_closed(true);
+        client.send(b"SET b token NX PX 30000\r\n");
+        slow.gate.await_thread("quorlock-log");
+        assert_others_are_served(&slow, &mut same_worker);
+        assert_others_are_served(&slow, &mut other);
+        assert!(client.is_silent());
+        slow.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+        assert_eq!(keys(&mut other), 2);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Syncs that wait for as long as a test likes.
+//! Syncs and direct writes that wait for as long as a test likes.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use quorlock_server::{MemoryDisk, Node};
 use super::{Directives, Machine, wire};
 use crate::wire::Wire;
 
-/// While it is closed, syncs wait.
+/// While it is closed, who passes it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -18,11 +18,11 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct State {
     is_closed: bool,
-    /// The names of the threads whose sync waits.
+    /// The names of the threads that wait.
     waiting: Vec<String>,
 }
 
-/// A node whose syncs pass a gate.
+/// A node whose syncs, or direct writes, pass a gate.
 pub(crate) struct GatedNode {
     /// Goes first: the node syncs when it is dropped.
     _open: OpenAtEnd,
@@ -35,6 +35,22 @@ impl GatedNode {
     pub(crate) async fn start(directives: Directives<'_>) -> Self {
         let machine = Machine::new();
         let gate = Gate::before_syncs_of(&machine.disk());
+        Self::start_on(machine, gate, directives).await
+    }
+
+    /// The same for its direct writes, where syncs take no time.
+    pub(crate) async fn start_direct(directives: Directives<'_>) -> Self {
+        let machine = Machine::new();
+        machine.disk().set_direct_blocks(Some(4096));
+        let gate = Arc::new(Gate::default());
+        let hook = Arc::clone(&gate);
+        machine
+            .disk()
+            .on_direct_write(Arc::new(move || hook.pass()));
+        Self::start_on(machine, gate, directives).await
+    }
+
+    async fn start_on(machine: Machine, gate: Arc<Gate>, directives: Directives<'_>) -> Self {
         let node = machine.start(directives).await;
         Self {
             _open: OpenAtEnd(Arc::clone(&gate)),
@@ -73,7 +89,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits until a sync of a thread whose name begins like this stands at the closed gate.
+    /// Waits until a thread whose name begins like this stands at the closed gate.
     pub(crate) fn await_thread(&self, name: &str) {
         let arrived = |state: &mut State| state.waiting.iter().any(|it| it.starts_with(name));
         let state = self.state.lock().unwrap();
@@ -83,7 +99,11 @@ impl Gate {
             .unwrap();
         let is_late = timeout.timed_out();
         drop(state);
-        assert!(!is_late, "no sync was begun by {name:?}");
+        assert!(
+            !is_late,
+            "{name:?} does not come to the gate: {:?}",
+            self.state.lock().unwrap()
+        );
     }
 
     pub(crate) fn pass(&self) {

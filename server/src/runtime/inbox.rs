@@ -1,7 +1,7 @@
 //! The way to a worker for everybody who is not one of its sockets.
 //!
 //! Invariant: whoever sends wakes the worker afterwards, and a worker that was woken takes everything. So
-//! nothing is left lying while the worker sleeps.
+//! nothing stays in it while the worker sleeps.
 
 use std::io;
 use std::sync::Arc;

@@ -5,10 +5,11 @@
 //! the new ones begin; the new ones lie where zeros were. So a block that is torn by a power loss, sector by
 //! sector, has lost nothing but what was new, as long as a sector that is rewritten with the same bytes keeps
 //! them. SQLite calls that powersafe overwrite and rests on it by default; so does every write through the page
-//! cache, which writes whole pages. One write is under way at a time, and the buffer rests meanwhile.
+//! cache, which writes whole pages. One write is under way at a time, and the buffer does not change meanwhile.
 
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, is_refusal};
 use crate::error::DiskError;
+use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -43,21 +44,12 @@ impl DirectFile {
             }
             match file.write_at(last, &zeros.bytes()[..block_bytes]) {
                 Ok(()) => return Ok(Some(DirectFile { file, block_bytes })),
-                Err(error) if is_refusal(&error) => {}
+                Err(error) if Errno::from_io_error(&error).is_some_and(is_refusal) => {}
                 Err(error) => return Err(DiskError::at(disk, "write", name)(error)),
             }
         }
         Ok(None)
     }
-}
-
-/// Whether a write was refused for its form, before anything was written.
-fn is_refusal(error: &io::Error) -> bool {
-    let refused = [rustix::io::Errno::INVAL, rustix::io::Errno::OPNOTSUPP];
-    let code = error.raw_os_error();
-    refused
-        .iter()
-        .any(|errno| code == Some(errno.raw_os_error()))
 }
 
 /// Appends to a segment in whole blocks.
@@ -159,7 +151,7 @@ impl AlignedBuffer {
 /// What is tried, smallest first: the page of most devices, and those of some with larger ones. Smaller blocks
 /// would make a device with pages of 4 KiB read before it writes.
 const BLOCK_BYTES: [usize; 3] = [4 << 10, 16 << 10, LARGEST_BLOCK];
-const LARGEST_BLOCK: usize = 64 << 10;
+pub(crate) const LARGEST_BLOCK: usize = 64 << 10;
 
 /// Longer batches are written in parts.
 const BUFFER_BYTES: usize = 256 << 10;

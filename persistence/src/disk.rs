@@ -4,6 +4,7 @@
 //! after `File::sync`, a name only after `Disk::sync_dir`. No retries, no caching: that is for the caller
 //! to decide, and the log decides never to retry.
 
+use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -53,6 +54,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn random(&self) -> io::Result<u64>;
     /// The file's full path, for people.
     fn describe(&self, name: &str) -> String;
+}
+
+/// Whether an error says that the file system takes no such direct write, and not that the disk fails.
+pub(crate) fn is_refusal(error: Errno) -> bool {
+    [Errno::INVAL, Errno::OPNOTSUPP].contains(&error)
 }
 
 /// One open file.

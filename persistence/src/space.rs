@@ -5,7 +5,7 @@
 //! which segment a frame will go to before the writer has seen it. `entered` counts the segments the
 //! appender has begun to fill beyond the first one, `made` those that exist; the difference is what is spare.
 
-use crate::block_writer::DirectFile;
+use crate::block_writer::{DirectFile, LARGEST_BLOCK};
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
 use crate::options::LogOptions;
@@ -33,6 +33,8 @@ pub(crate) struct Space {
     obsolete_count: AtomicUsize,
     /// The largest number of a segment that was removed because it was obsolete.
     removed: AtomicU64,
+    /// Why the last segment made cannot be written past the page cache, where that is no plain refusal.
+    direct_failure: Mutex<Option<DiskError>>,
     failure: OnceLock<WriteError>,
     /// Held during a sync. The system reports a lost page to one sync only: with two at a time the other one
     /// would call the same data durable.
@@ -62,6 +64,12 @@ impl Preparer {
             .map_err(|error| self.space.fail(error))
     }
 
+    /// Why a segment made since the last call cannot be written past the page cache, where the disk did not simply refuse:
+    /// it is written through the page cache.
+    pub fn take_direct_failure(&mut self) -> Option<DiskError> {
+        self.space.direct_failure.lock().expect(NO_PANIC).take()
+    }
+
     /// Whether `prepare` has something to do. It stays so while the disk is full.
     pub fn needs_preparing(&self) -> bool {
         self.space.needs_preparing()
@@ -81,6 +89,8 @@ pub(crate) struct MadeSegment {
     pub(crate) file: Arc<dyn File>,
     /// Where the file system takes direct writes.
     pub(crate) direct: Option<DirectFile>,
+    /// Why not, where that is no plain refusal.
+    pub(crate) direct_failure: Option<DiskError>,
 }
 
 impl Space {
@@ -98,8 +108,16 @@ impl Space {
             obsolete: Mutex::default(),
             obsolete_count: AtomicUsize::new(0),
             removed: AtomicU64::new(0),
+            direct_failure: Mutex::default(),
             failure: OnceLock::new(),
             syncing: Mutex::new(()),
+        }
+    }
+
+    /// Somebody is to be told of this.
+    pub(crate) fn note_direct_failure(&self, failure: Option<DiskError>) {
+        if failure.is_some() {
+            *self.direct_failure.lock().expect(NO_PANIC) = failure;
         }
     }
 
@@ -221,7 +239,8 @@ impl Space {
     fn make_one(&self, next_number: &mut u64) -> Result<bool, WriteError> {
         let (disk, number) = (&*self.disk, *next_number);
         match make_segment(disk, number, self.segment_bytes, &[], self.allows_direct) {
-            Ok(made) => {
+            Ok(mut made) => {
+                self.note_direct_failure(made.direct_failure.take());
                 let spare = Spare {
                     number: *next_number,
                     made,
@@ -284,14 +303,33 @@ fn fill_segment(
         file.write_at(0, start).map_err(failed("write"))?;
     }
     file.sync().map_err(failed("sync"))?;
-    let direct = match allows_direct {
-        true => DirectFile::probe(disk, &unfinished, length, start.len() as u64)?,
-        false => None,
+    let used = start.len() as u64;
+    let probed = match allows_direct {
+        true => DirectFile::probe(disk, &unfinished, length, used),
+        false => Ok(None),
+    };
+    let (direct, direct_failure) = match probed {
+        Ok(direct) => (direct, None),
+        Err(error) if error.is_no_space() || error.is_out_of_files() => return Err(error),
+        Err(error) => {
+            // Only a disk that fails refuses the same block through the page cache as well.
+            let tried_from = length.saturating_sub(LARGEST_BLOCK as u64).max(used);
+            let tried = usize::try_from(length.saturating_sub(tried_from));
+            let tried = tried.expect("no more than the zeros at hand");
+            file.write_at(tried_from, &zeros[..tried])
+                .map_err(failed("write"))?;
+            file.sync().map_err(failed("sync"))?;
+            (None, Some(error))
+        }
     };
     disk.rename(&unfinished, &segment_name::segment(number))
         .map_err(failed("rename"))?;
     disk.sync_dir().map_err(failed("sync the directory of"))?;
-    Ok(MadeSegment { file, direct })
+    Ok(MadeSegment {
+        file,
+        direct,
+        direct_failure,
+    })
 }
 
 const FILL_BYTES: usize = 1 << 18;

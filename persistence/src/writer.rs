@@ -189,6 +189,11 @@ impl Writer {
         self.active.blocks.is_some()
     }
 
+    /// The number of the segment that is written now.
+    pub fn segment(&self) -> u64 {
+        self.active.number
+    }
+
     /// Whether the preparer has something to do.
     pub fn needs_preparing(&self) -> bool {
         self.space.needs_preparing()

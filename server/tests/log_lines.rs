@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use quorlock_persistence::{Fault, Operation};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node};
 use tracing::field::{Field, Visit};
@@ -131,11 +132,15 @@ async fn every_line_is_written_while_other_workers_execute() {
     clock.advance(Duration::from_secs(60));
     assert_eq!(client.ask("SET a token PX 60000"), "+OK");
     log.await_line("the wall clock was set");
+    // The next segment is tried, and refused in no known way.
+    disk.set_direct_blocks(Some(4096));
+    disk.plan_fault(&[Operation::Open], 0, Fault::Error(5));
     let value = "v".repeat(100_000);
     for key in 0..400 {
         let reply = client.ask(&format!("SET {key} {value} PX 60000000"));
         assert!(reply == "+OK" || reply.starts_with("-MISCONF"), "{reply}");
     }
+    log.await_line("is written through the page cache");
     log.await_line("the disk is full");
     disk.set_capacity(None);
     clock.advance(Duration::from_secs(2));

@@ -3,7 +3,7 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that moving it away changes nothing.
 
-use super::{DirectoryEntry, Disk, File, Mapping};
+use super::{DirectoryEntry, Disk, File, Mapping, is_refusal};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use std::fs;
@@ -75,7 +75,7 @@ impl Disk for RealDisk {
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
             Ok(file) => Ok(Some(Arc::new(RealFile(file.into())))),
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(None),
+            Err(cause) if is_refusal(cause) => Ok(None),
             Err(cause) => Err(cause.into()),
         }
     }

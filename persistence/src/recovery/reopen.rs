@@ -40,9 +40,10 @@ pub(super) fn reopen(
     let newest = directory.segments.keys().next_back();
     let number = newest.map_or(1, |newest| newest.saturating_add(1));
     let length = options.first_segment_bytes;
-    let active = begin_segment(&*disk, identity, number, options, end, last)?;
+    let (active, direct_failure) = begin_segment(&*disk, identity, number, options, end, last)?;
 
     let space = Arc::new(Space::new(disk, options, number.saturating_add(1)));
+    space.note_direct_failure(direct_failure);
     let segments = directory.segments.iter();
     let (obsolete, older): (Vec<_>, Vec<_>) = segments
         .map(|(&number, segment)| OlderSegment {
@@ -88,7 +89,8 @@ fn sync_what_was_read(
     synced.map_err(WriteError::Sync)
 }
 
-/// Makes the segment in which the stream goes on after `end`.
+/// Makes the segment in which the stream goes on after `end`; says why it is not written past the page cache, where the
+/// disk did not simply refuse that.
 fn begin_segment(
     disk: &dyn Disk,
     identity: LogIdentity,
@@ -96,7 +98,7 @@ fn begin_segment(
     options: &LogOptions,
     end: Cut,
     last: Position,
-) -> Result<ActiveSegment, WriteError> {
+) -> Result<(ActiveSegment, Option<DiskError>), WriteError> {
     let length = options.first_segment_bytes;
     let salt = disk
         .random()
@@ -117,14 +119,15 @@ fn begin_segment(
     let made = space::make_segment(disk, number, length, &start, options.allows_direct);
     let made = made.map_err(|error| WriteError::full_or(error, WriteError::Segment))?;
     let direct = made.direct.filter(|_| options.writes_direct);
-    Ok(ActiveSegment {
+    let active = ActiveSegment {
         file: made.file,
         blocks: direct.map(|direct| BlockWriter::new(direct, &start)),
         number,
         salt: Salt::new(salt),
         offset: header::BLOCK_BYTES,
         length,
-    })
+    };
+    Ok((active, made.direct_failure))
 }
 
 fn check_node(

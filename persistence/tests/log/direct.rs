@@ -171,6 +171,34 @@ fn a_segment_whose_probe_is_refused_is_written_through_the_page_cache_and_the_ne
     assert_eq!(found(&disk), all);
 }
 
+/// It ended the log, or the start. Only a disk that fails does not take the block through the page cache either.
+#[test]
+fn a_segment_whose_probe_fails_is_written_through_the_page_cache_unless_that_fails_as_well() {
+    // The zeros of the first segment and its header, then the block that is tried.
+    for (operation, skipped) in [(Operation::Open, 0), (Operation::Write, 2)] {
+        let disk = disk_of_blocks(4096);
+        disk.plan_fault(&[operation], skipped, Fault::Error(INPUT_OUTPUT));
+        let mut log = open_with(&disk, &direct());
+        assert_eq!(disk.take_faults().len(), 1);
+        let failure = log.preparer.take_direct_failure().unwrap().to_string();
+        assert!(failure.contains("os error 5"), "{failure}");
+        assert!(log.preparer.take_direct_failure().is_none(), "told once");
+        let all = commit_many(&mut log, 100, 1500);
+        assert!(log.appender.rotations() > 0);
+        assert!(log.preparer.take_direct_failure().is_none());
+        assert!(is_direct(&mut log, &disk), "the next segment is");
+        assert_eq!(found(&disk), all);
+    }
+    for (operation, skipped) in [(Operation::Write, 3), (Operation::Sync, 1)] {
+        let disk = disk_of_blocks(4096);
+        disk.plan_fault(&[Operation::Write], 2, Fault::Error(INPUT_OUTPUT));
+        disk.plan_fault(&[operation], skipped, Fault::Error(INPUT_OUTPUT));
+        let recovery = Recovery::read(Arc::new(disk.clone()), &direct()).unwrap();
+        let opened = recovery.into_log(identity(1));
+        assert!(opened.is_err(), "{operation:?}");
+    }
+}
+
 #[test]
 fn a_failed_write_of_a_block_ends_the_log_and_what_was_synced_stays() {
     let faults = [

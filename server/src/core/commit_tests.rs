@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorlock_engine::control::Record;
 use quorlock_engine::{Caller, Command};
-use quorlock_persistence::{MemoryDisk, Position, Preparer};
+use quorlock_persistence::{FrameKind, MemoryDisk, Position, Preparer};
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
@@ -23,13 +23,15 @@ fn node(disk: &MemoryDisk, clock: &Arc<SettableClock>) -> (Arc<NodeState>, Prepa
 
 /// Appends a frame and writes it; returns its position.
 fn write(node: &NodeState) -> Position {
-    let position = {
-        let mut executor = node.lock().unwrap();
-        let now = executor.time.node_now(&*node.clock);
-        executor.append(now, &Record::Tick)
-    };
+    let position = append(node, &Record::Tick);
     node.log_writer.write(&node.executor).unwrap();
     position
+}
+
+fn append(node: &NodeState, record: &Record) -> Position {
+    let mut executor = node.lock().unwrap();
+    let now = executor.time.node_now(&*node.clock);
+    executor.append(now, record)
 }
 
 #[test]
@@ -95,9 +97,35 @@ fn a_direct_write_counts_with_the_sync_behind_it() {
     let (node, _preparer, _) = for_tests::started(config, on_disk, clock.clone());
     let moved = clock.clone();
     disk.on_direct_write(Arc::new(move || moved.advance(Duration::from_nanos(4000))));
-    write(&node);
+    append(&node, &Record::Tick);
     node.log_writer.write_and_sync(&node.executor).unwrap();
     assert_eq!(node.commit.sync_ns(), 4000);
+}
+
+/// Parts of a checkpoint, and a segment that was not made ahead in time, made the log thread do what workers could.
+#[test]
+fn only_a_write_for_a_commit_counts_and_none_that_begins_a_segment() {
+    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+    disk.set_direct_blocks(Some(4096));
+    let mut config = Config::default();
+    config.set("appendfsync", &["always"]).unwrap();
+    let on_disk = Arc::new(disk.clone());
+    let (node, _preparer, _) = for_tests::started(config, on_disk, clock.clone());
+    let moved = clock.clone();
+    disk.on_direct_write(Arc::new(move || moved.advance(Duration::from_nanos(4000))));
+    write(&node);
+    node.log_writer.write_and_sync(&node.executor).unwrap();
+    assert_eq!(node.commit.sync_ns(), 0, "nobody waits for it");
+    // The first segment has 1 MiB, and none is ahead.
+    {
+        let mut executor = node.lock().unwrap();
+        let kind = FrameKind::new(9);
+        for _ in 0..3 {
+            executor.appender.append(kind, 0, &[0; 500 << 10]);
+        }
+    }
+    node.log_writer.write_and_sync(&node.executor).unwrap();
+    assert_eq!(node.commit.sync_ns(), 0, "a segment was made");
 }
 
 #[test]

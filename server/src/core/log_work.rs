@@ -161,15 +161,19 @@ impl LogWork {
         self.owes_commit = false;
         let requests = self.node.log_queue.next_commit.take();
         BegunJob {
-            left: self.begin_write_and_sync(),
+            left: self.begin_write_and_sync(requests.replies > 0),
             replies: requests.replies,
             done: requests.into_told().collect(),
         }
     }
 
     /// All that is appended by now is written.
-    fn begin_write_and_sync(&self) -> Result<Left, Failure> {
-        self.node.log_writer.write(&self.node.executor)?;
+    fn begin_write_and_sync(&self, is_waited_for: bool) -> Result<Left, Failure> {
+        let (log_writer, executor) = (&self.node.log_writer, &self.node.executor);
+        match is_waited_for {
+            true => log_writer.write_for_commit(executor)?,
+            false => log_writer.write(executor)?,
+        }
         self.node.after_write();
         self.begin_sync()
     }
@@ -204,6 +208,12 @@ impl LogWork {
             .preparer
             .prepare()
             .map_err(|error| self.node.commit.fail(&error))?;
+        if let Some(failure) = self.preparer.take_direct_failure() {
+            tracing::warn!(
+                "{failure}: this segment of the log is written through the page cache, which costs time with \
+                 appendfsync always. Check the disk"
+            );
+        }
         match (self.has_space, has_space) {
             (true, false) => tracing::warn!(
                 "the disk is full: the log can make no further segment. Once what is prepared is \

@@ -26,7 +26,7 @@ struct Writing {
     spare: Batch,
     /// The databases behind the last batch that was written.
     newest: Sample,
-    /// How long the last write has taken, if it waited for the device and no sync was begun since.
+    /// How long the last write for a commit has taken, if it waited for the device and no sync was begun since.
     write_ns: u64,
 }
 
@@ -74,12 +74,36 @@ impl LogWriter {
         (log_writer, commit)
     }
 
-    /// Writes everything appended so far.
+    /// Writes everything appended so far. How long that takes says nothing about commits: part of a checkpoint, say.
     ///
     /// # Errors
     /// When the log failed, now or before.
     pub(crate) fn write(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
         let mut writing = self.lock()?;
+        self.write_batch(&mut writing, executor).map(drop)
+    }
+
+    /// The same for replies that wait for it. If it waits for the device, its duration counts with that of the next
+    /// sync, unless it began a segment: that may have had to be made first.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write_for_commit(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
+        let mut writing = self.lock()?;
+        let segment = writing.writer.segment();
+        let waited_ns = self.write_batch(&mut writing, executor)?;
+        if writing.writer.segment() == segment {
+            writing.write_ns = waited_ns.unwrap_or(writing.write_ns);
+        }
+        Ok(())
+    }
+
+    /// Returns how long it has waited for the device, if it did.
+    fn write_batch(
+        &self,
+        writing: &mut Writing,
+        executor: &Mutex<Executor>,
+    ) -> Result<Option<u64>, Failure> {
         let spare = std::mem::take(&mut writing.spare);
         let (mut batch, sample) = match executor.lock() {
             Ok(mut executor) => executor.take(spare),
@@ -94,11 +118,9 @@ impl LogWriter {
         let running = is_direct.then(|| self.commit.begin_sync());
         let began_raw_ns = self.clock.raw_ns();
         let result = writing.writer.write(&mut batch);
+        let took_ns = self.clock.raw_ns().saturating_sub(began_raw_ns);
         writing.spare = batch;
         drop(running);
-        if has_frames && is_direct {
-            writing.write_ns = self.clock.raw_ns().saturating_sub(began_raw_ns);
-        }
         let written = result.map_err(|error| self.commit.fail(&error))?;
         writing.newest = sample;
         let size = size(&writing.writer);
@@ -106,7 +128,7 @@ impl LogWriter {
         if writing.writer.needs_preparing() {
             self.commit.want_segment();
         }
-        Ok(())
+        Ok((has_frames && is_direct).then_some(took_ns))
     }
 
     /// Writes and syncs everything appended so far, on this thread.
@@ -114,7 +136,7 @@ impl LogWriter {
     /// # Errors
     /// When the log failed, now or before.
     pub(crate) fn write_and_sync(&self, executor: &Mutex<Executor>) -> Result<(), Failure> {
-        self.write(executor)?;
+        self.write_for_commit(executor)?;
         match self.begin_sync()? {
             Some(syncing) => self.publish(self.run_sync(syncing)?),
             None => Ok(()),

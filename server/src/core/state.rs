@@ -119,7 +119,9 @@ impl NodeState {
     /// Does what a worker's queue asks of this thread. What it hands over is left to the caller.
     pub(crate) fn carry_out(&self, plan: Plan) {
         let done = match plan {
-            Plan::Write | Plan::WriteAndHandOver(_) => self.log_writer.write(&self.executor),
+            Plan::Write | Plan::WriteAndHandOver(_) => {
+                self.log_writer.write_for_commit(&self.executor)
+            }
             Plan::Commit => self.log_writer.write_and_sync(&self.executor),
             Plan::Nothing | Plan::HandOver(_) => Ok(()),
         };

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The token that acquire printed
     token: OsString,
     /// How long the lock lasts from now on; never shortens it
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse_ttl)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
     ttl: Duration,
     #[command(flatten)]
     nodes: NodeOptions,

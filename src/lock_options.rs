@@ -34,7 +34,7 @@ impl NodeOptions {
 #[derive(Debug, clap::Args)]
 pub(crate) struct WaitOptions {
     /// Give up after this time (default: wait without end)
-    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, short = 'w', value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait at all: end with 75 if the lock is busy
     #[arg(long, short = 'n', conflicts_with = "wait")]

@@ -4,10 +4,13 @@
 //! killed before the lease is over, so before anybody else can hold the lock. Nothing is taken
 //! when the command could not be started anyway. There is no shell in between.
 
+mod descendants;
 mod hold;
 mod ignore_signal;
 mod job;
+mod on_lost;
 mod program;
+mod stop;
 mod terminal;
 
 use std::ffi::OsString;
@@ -15,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client::{Guard, Loss, Redlock, Release};
+use quorlock_client::{Clock, Guard, Loss, Redlock, Release, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{Failure, LOST};
@@ -23,8 +26,10 @@ use crate::lock_options::{NodeOptions, WaitOptions, settle_released};
 use crate::output::{Format, remark};
 use crate::signals::Signals;
 use crate::{clock, runtime, waiting};
-use hold::{Outcome, Stop};
+use descendants::Process;
+use hold::{Fate, Hold, Outcome};
 use job::Job;
+use on_lost::{LossOptions, StopRules};
 use program::Program;
 use terminal::Terminal;
 
@@ -36,12 +41,14 @@ pub(crate) struct Arguments {
     name: OsString,
     /// Length of the lease; the lock is renewed at a third of it, and is free again this long
     /// after this process died
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse_ttl)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
     ttl: Duration,
     #[command(flatten)]
     wait: WaitOptions,
     #[command(flatten)]
     nodes: NodeOptions,
+    #[command(flatten)]
+    loss: LossOptions,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -49,22 +56,27 @@ pub(crate) struct Arguments {
 
 /// Runs the command under the lock. The exit code is the command's.
 pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Failure> {
+    let rules = arguments.loss.rules(arguments.ttl)?;
     let program = Program::find(&arguments.command)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
         let mut signals = Signals::that_interrupt()?;
-        let request = redlock
+        let mut request = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
-            .wait(arguments.wait.wait())
-            .acquire();
-        let guard = waiting::acquire(&arguments.name, &redlock, &mut signals, request).await?;
-        hold_and_release(&arguments, &program, guard, &redlock, &mut signals).await
+            .wait(arguments.wait.wait());
+        if let Some(max_hold) = arguments.loss.max_hold {
+            request = request.max_lifetime(max_hold);
+        }
+        let attempt = request.acquire();
+        let guard = waiting::acquire(&arguments.name, &redlock, &mut signals, attempt).await?;
+        hold_and_release(&arguments, rules, &program, guard, &redlock, &mut signals).await
     })
 }
 
 async fn hold_and_release(
     arguments: &Arguments,
+    rules: StopRules,
     program: &Program,
     guard: Guard,
     redlock: &Redlock,
@@ -73,8 +85,16 @@ async fn hold_and_release(
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
     let environment = environment(arguments, &guard);
+    let max_hold = arguments.loss.max_hold;
+    let hold = Hold {
+        guard: &guard,
+        signals,
+        terminal: terminal.as_ref(),
+        rules,
+        ends_at: max_hold.map(|max_hold| SystemClock.now().after(max_hold)),
+    };
     let outcome = match Job::start(program, &environment, wants_terminal) {
-        Ok(job) => hold::until_end(job, &guard, signals, terminal.as_ref(), wants_terminal).await,
+        Ok(job) => hold.until_end(job, wants_terminal).await,
         Err(error) => Err(error),
     };
     let release = guard.release().await;
@@ -84,11 +104,46 @@ async fn hold_and_release(
             "cannot run {}: {error}",
             program.path().display()
         ))),
-        Ok(Outcome::Ended(ending)) => {
+        Ok(Outcome::Ended {
+            ending,
+            orphans,
+            escaped,
+        }) => {
+            tell_orphans(&orphans, &escaped);
             judge_release(arguments, &release)?;
             Ok(ending.exit_code())
         }
-        Ok(Outcome::Lost { loss, stop }) => Err(lost(arguments, &loss, &stop)),
+        Ok(Outcome::Lost {
+            loss,
+            fate,
+            escaped,
+        }) => Err(lost(arguments, &loss, &fate, &escaped)),
+    }
+}
+
+/// Says what became of what the command had left behind.
+fn tell_orphans(orphans: &[Process], escaped: &[Process]) {
+    if !orphans.is_empty() {
+        remark(format_args!(
+            "the command left {} behind, which would have gone on without the lock and was ended: \
+             {}",
+            counted(orphans),
+            descendants::list(orphans)
+        ));
+    }
+    if !escaped.is_empty() {
+        remark(format_args!(
+            "{} could not be ended and goes on without the lock: {}\n  {ESCAPED}",
+            counted(escaped),
+            descendants::list(escaped)
+        ));
+    }
+}
+
+fn counted(processes: &[Process]) -> String {
+    match processes.len() {
+        1 => "a process".to_owned(),
+        count => format!("{count} processes"),
     }
 }
 
@@ -115,7 +170,7 @@ fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure
 }
 
 /// What the loss of the lock meant for the command.
-fn lost(arguments: &Arguments, loss: &Loss, stop: &Stop) -> Failure {
+fn lost(arguments: &Arguments, loss: &Loss, fate: &Fate, escaped: &[Process]) -> Failure {
     let shown = arguments.name.display();
     let in_time = |in_time: &bool| {
         if *in_time {
@@ -124,38 +179,48 @@ fn lost(arguments: &Arguments, loss: &Loss, stop: &Stop) -> Failure {
             "but only after the lease was over: somebody else may have worked at the same time"
         }
     };
-    let (became, remedy) = match stop {
-        Stop::EndedByItself => (
+    let (became, remedy) = match fate {
+        Fate::EndedByItself => (
             "The command had just ended by itself".to_owned(),
-            "somebody else may have worked at the same time: check what the command did".to_owned(),
+            OTHERS.to_owned(),
         ),
-        Stop::Asked { in_time: was } => (
+        Fate::Ignored => (
+            "The command went on without it (--on-lost ignore) and has ended now".to_owned(),
+            OTHERS.to_owned(),
+        ),
+        Fate::Asked { in_time: was } => (
             format!(
                 "The command was asked to end, which it did, {}",
                 in_time(was)
             ),
             HALF_DONE.to_owned(),
         ),
-        Stop::Killed { in_time: was } => (
+        Fate::Killed { in_time: was } => (
             format!("The command was killed, {}", in_time(was)),
             HALF_DONE.to_owned(),
         ),
-        Stop::Refused { pid, error } => (
-            format!(
-                "The command could not be stopped ({error}): it runs as another user and goes on \
-                 without the lock, which somebody else may take"
-            ),
-            format!("stop it as that user: process {}", pid.as_raw_nonzero()),
+        Fate::GoesOn => (
+            "The command could not be stopped and goes on without the lock, which somebody else \
+             may take"
+                .to_owned(),
+            String::new(),
         ),
     };
-    Failure::new(
-        LOST,
-        format!("the lock '{shown}' was lost while the command ran: {loss}. {became}"),
-    )
-    .remedy(remedy)
+    let mut what = format!("the lock '{shown}' was lost while the command ran: {loss}. {became}");
+    let mut remedies = vec![remedy];
+    if !escaped.is_empty() {
+        let list = descendants::list(escaped);
+        what.push_str(&format!(". Still running without the lock: {list}"));
+        remedies.push(ESCAPED.to_owned());
+    }
+    remedies.retain(|remedy| !remedy.is_empty());
+    Failure::new(LOST, what).remedy(remedies.join("\n"))
 }
 
 const HALF_DONE: &str = "its work may be half done: check it before running it again";
+const OTHERS: &str = "somebody else may have worked at the same time: check what the command did";
+const ESCAPED: &str = "it runs as another user or hangs in the kernel: stop it by its number, as that \
+                       user or as root";
 
 /// What the command is told about its lock.
 fn environment(arguments: &Arguments, guard: &Guard) -> [(&'static str, OsString); 3] {

@@ -1,17 +1,21 @@
 //! From the command's start to its end, with an eye on the lock.
 //!
 //! The loss of the lock comes before everything else: the command is asked to end, and killed
-//! with its whole group before the lease is over. A command that runs as another user cannot be
-//! killed by this one; that is told and never passed over.
+//! with all its descendants before the lease is over. Where no majority renews the lock, that
+//! begins while it is still held. What runs as another user cannot be killed by this process; that
+//! is told and never passed over.
 
 use std::io;
 use std::time::Duration;
 
 use quorlock_client::{ClientInstant, Clock, Guard, Loss, SystemClock};
-use rustix::process::{Pid, Signal, getpid, kill_process};
-use tokio::time::timeout;
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::time::sleep;
 
+use super::descendants::{self, Process};
 use super::job::{Ending, Job, JobChange};
+use super::on_lost::{OnLost, StopRules};
+use super::stop;
 use super::terminal::Terminal;
 use crate::output::remark;
 use crate::signals::Signals;
@@ -20,19 +24,28 @@ use crate::signals::Signals;
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It ended while the lock was held.
-    Ended(Ending),
-    /// The lock was lost before the command had ended.
+    Ended {
+        /// How.
+        ending: Ending,
+        /// What it had left behind and was ended then.
+        orphans: Vec<Process>,
+        /// Whatever of that could not be stopped.
+        escaped: Vec<Process>,
+    },
+    /// The lock was lost before the command and all that it started had ended.
     Lost {
         /// Why.
         loss: Loss,
         /// What became of the command.
-        stop: Stop,
+        fate: Fate,
+        /// What could not be stopped.
+        escaped: Vec<Process>,
     },
 }
 
 /// What became of a command whose lock was lost.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum Fate {
     /// It had ended before it could be asked to.
     EndedByItself,
     /// It ended when it was asked to.
@@ -40,146 +53,196 @@ pub(super) enum Stop {
         /// Whether the lease was not over yet.
         in_time: bool,
     },
-    /// It had to be killed.
+    /// It, or something that it had started, had to be killed.
     Killed {
         /// Whether the lease was not over yet.
         in_time: bool,
     },
+    /// It was left to go on, and has ended by now.
+    Ignored,
     /// It goes on: this process may not signal it.
-    Refused {
-        /// The command's process.
-        pid: Pid,
-        /// Why not.
-        error: io::Error,
-    },
+    GoesOn,
 }
 
-/// Waits for the command's end or the lock's loss.
-pub(super) async fn until_end(
-    mut job: Job,
-    guard: &Guard,
-    signals: &mut Signals,
-    terminal: Option<&Terminal>,
-    lends_at_once: bool,
-) -> io::Result<Outcome> {
-    signals.add(&PASSED_ON_TOO)?;
-    let group = job.group();
-    if let Some(terminal) = terminal.filter(|_| lends_at_once) {
-        terminal.lend(group);
-    }
-    let outcome = watch(&mut job, guard, signals, terminal).await?;
-    let deadline = guard.valid_until();
-    let stopped = match outcome {
-        None => None,
-        Some((loss, true)) => Some((loss, StopOutcome::None)),
-        Some((loss, false)) => {
-            let request = stop(&mut job, grace_end(&loss, SystemClock.now(), deadline)).await?;
-            Some((loss, request))
-        }
-    };
-    if let Some((loss, StopOutcome::Refused(error))) = stopped {
-        if let Some(terminal) = terminal {
-            terminal.take_back(group);
-        }
-        let stop = Stop::Refused { pid: group, error };
-        return Ok(Outcome::Lost { loss, stop });
-    }
-    let ending = job.reap()?;
-    let in_time = !SystemClock.now().has_reached(deadline);
-    if let Some(terminal) = terminal {
-        terminal.take_back(group);
-    }
-    let Some((loss, request)) = stopped else {
-        return Ok(Outcome::Ended(ending));
-    };
-    let stop = match request {
-        StopOutcome::Heard => Stop::Asked { in_time },
-        StopOutcome::Forced => Stop::Killed { in_time },
-        StopOutcome::None | StopOutcome::Refused(_) => Stop::EndedByItself,
-    };
-    Ok(Outcome::Lost { loss, stop })
+/// A command that holds a lock.
+pub(super) struct Hold<'a> {
+    pub(super) guard: &'a Guard,
+    pub(super) signals: &'a mut Signals,
+    pub(super) terminal: Option<&'a Terminal>,
+    pub(super) rules: StopRules,
+    /// The end of the longest time that the lock may be held.
+    pub(super) ends_at: Option<ClientInstant>,
 }
 
-/// Waits for the command's end or the lock's loss. Gives the loss, and whether the command had
-/// ended when it was noticed.
-async fn watch(
-    job: &mut Job,
-    guard: &Guard,
-    signals: &mut Signals,
-    terminal: Option<&Terminal>,
-) -> io::Result<Option<(Loss, bool)>> {
-    loop {
-        tokio::select! {
-            biased;
-            loss = guard.lost() => return Ok(Some((loss, false))),
-            change = job.change() => match change? {
-                // After a suspend the clock may know of the loss before the client has told it.
-                JobChange::Ended => return Ok(guard.lost_signal().now().map(|loss| (loss, true))),
-                JobChange::Stopped(signal) => after_stop(job, guard, terminal, signal),
-            },
-            signal = signals.next() => {
-                if let Err(error) = job.signal(signal) {
-                    remark(format_args!("a signal did not reach the command: {error}"));
+impl Hold<'_> {
+    /// Waits for the command's end or the lock's loss.
+    pub(super) async fn until_end(
+        mut self,
+        mut job: Job,
+        lends_at_once: bool,
+    ) -> io::Result<Outcome> {
+        self.signals.add(&PASSED_ON_TOO)?;
+        if let Some(terminal) = self.terminal.filter(|_| lends_at_once) {
+            terminal.lend(job.group());
+        }
+        let loss = self.watch(&mut job).await?;
+        let outcome = match loss {
+            Some(loss) => self.end_lost(job, loss).await,
+            None => self.end_orphans(job).await,
+        }?;
+        Ok(outcome)
+    }
+
+    /// Waits for the command's end or the lock's loss; gives the loss.
+    async fn watch(&mut self, job: &mut Job) -> io::Result<Option<Loss>> {
+        let (guard, rules, ends_at) = (self.guard, self.rules, self.ends_at);
+        let ignores = rules.on_lost == OnLost::Ignore;
+        let mut ignored = None;
+        loop {
+            tokio::select! {
+                biased;
+                loss = guard.lost(), if ignored.is_none() => {
+                    if !ignores {
+                        return Ok(Some(loss));
+                    }
+                    remark(format_args!("the lock was lost, the command goes on: {loss}"));
+                    ignored = Some(loss);
+                }
+                loss = lease_runs_out(guard, rules, ends_at), if !ignores => return Ok(Some(loss)),
+                change = job.change() => match change? {
+                    // After a suspend the clock may know of the loss before the client has told it.
+                    JobChange::Ended => return Ok(ignored.or_else(|| guard.lost_signal().now())),
+                    JobChange::Stopped(signal) => {
+                        after_stop(job, self.terminal, signal, || ignores || guard.is_valid());
+                    }
+                },
+                signal = self.signals.next() => {
+                    if let Err(error) = job.signal(signal) {
+                        remark(format_args!("a signal did not reach the command: {error}"));
+                    }
                 }
             }
         }
     }
-}
 
-/// Until when a command may go on to clean up. Where the lease just ends, nobody else can hold
-/// the lock before; otherwise somebody else may have it already, and time is short.
-fn grace_end(loss: &Loss, now: ClientInstant, valid_until: ClientInstant) -> ClientInstant {
-    match loss {
-        Loss::Expired | Loss::Late | Loss::MaxLifetime => valid_until,
-        _ => valid_until.earlier(now.after(GRACE_MAX)),
+    /// Ends a command whose lock is lost.
+    async fn end_lost(self, mut job: Job, loss: Loss) -> io::Result<Outcome> {
+        let had_ended = job.has_ended()?;
+        let deadline = self.guard.valid_until();
+        let stopped = if self.rules.on_lost == OnLost::Ignore {
+            None
+        } else {
+            let kill_at = kill_at(&loss, SystemClock.now(), deadline, self.rules);
+            Some(stop::end_all(&mut job, self.rules.request(), kill_at).await)
+        };
+        let in_time = !SystemClock.now().has_reached(deadline);
+        let (was_killed, escaped) = stopped.map_or((None, Vec::new()), |stopped| {
+            (Some(stopped.was_killed), stopped.escaped)
+        });
+        self.take_terminal_back(&job);
+        if escaped.iter().any(|process| process.is(job.group())) {
+            let fate = Fate::GoesOn;
+            return Ok(Outcome::Lost {
+                loss,
+                fate,
+                escaped,
+            });
+        }
+        job.reap()?;
+        let fate = match was_killed {
+            None => Fate::Ignored,
+            Some(true) => Fate::Killed { in_time },
+            Some(false) if had_ended => Fate::EndedByItself,
+            Some(false) => Fate::Asked { in_time },
+        };
+        Ok(Outcome::Lost {
+            loss,
+            fate,
+            escaped,
+        })
+    }
+
+    /// Ends what the command has left behind, while the lock is still held.
+    async fn end_orphans(self, mut job: Job) -> io::Result<Outcome> {
+        // The shell of a script wants its terminal back as soon as the command has ended.
+        self.take_terminal_back(&job);
+        let orphans = if self.rules.leaves_orphans {
+            Vec::new()
+        } else {
+            descendants::alive()?
+        };
+        let mut escaped = Vec::new();
+        if !orphans.is_empty() {
+            let now = SystemClock.now();
+            let deadline = self.guard.valid_until();
+            let kill_at = kill_at(&Loss::Released, now, deadline, self.rules);
+            let stopped = stop::end_all(&mut job, self.rules.request(), kill_at).await;
+            escaped = stopped.escaped;
+            if let Some(loss) = self.guard.lost_signal().now() {
+                let in_time = !SystemClock.now().has_reached(deadline);
+                let fate = Fate::Killed { in_time };
+                job.reap()?;
+                return Ok(Outcome::Lost {
+                    loss,
+                    fate,
+                    escaped,
+                });
+            }
+        }
+        let ending = job.reap()?;
+        Ok(Outcome::Ended {
+            ending,
+            orphans,
+            escaped,
+        })
+    }
+
+    fn take_terminal_back(&self, job: &Job) {
+        if let Some(terminal) = self.terminal {
+            terminal.take_back(job.group());
+        }
     }
 }
 
-/// How a command took being told to end.
-enum StopOutcome {
-    /// It was not told.
-    None,
-    /// It ended.
-    Heard,
-    /// It was killed.
-    Forced,
-    /// It could not be told.
-    Refused(io::Error),
-}
-
-/// Ends the command before `deadline`: first by asking, then by force, its whole group.
-async fn stop(job: &mut Job, deadline: ClientInstant) -> io::Result<StopOutcome> {
-    let clock = SystemClock;
-    let margin = (clock.now().until(deadline) / 2).min(KILL_MARGIN_MAX);
-    // Should it not be allowed, the kill will say so; until then the command may end by itself.
-    let _asked = job.signal(Signal::TERM);
-    // A command that was stopped could not hear it.
-    let _asked = job.signal(Signal::CONT);
-    let has_ended = loop {
-        let left = clock.now().until(deadline);
-        if left <= margin {
-            break false;
+/// Waits until so little is left of the lease that the command must be asked to end now.
+async fn lease_runs_out(guard: &Guard, rules: StopRules, ends_at: Option<ClientInstant>) -> Loss {
+    let needed = rules.grace + rules.margin;
+    loop {
+        let left = guard.remaining().saturating_sub(needed);
+        if left.is_zero() {
+            break;
         }
         // In slices, because only the lock's own clock goes on in suspend.
-        let slice = (left - margin).min(SLICE_MAX);
-        if let Ok(change) = timeout(slice, job.change()).await
-            && change? == JobChange::Ended
-        {
-            break true;
-        }
+        sleep(left.min(LOOK_EVERY)).await;
+    }
+    let is_last = ends_at.is_some_and(|end| SystemClock.now().until(end) <= needed + ROUND_MAX);
+    let last = if is_last {
+        Loss::MaxLifetime
+    } else {
+        Loss::Expired
     };
-    let killed = job.signal(Signal::KILL);
-    Ok(match (has_ended, killed) {
-        // What is left of the group was signalled as far as it is ours.
-        (true, _) => StopOutcome::Heard,
-        (false, Ok(())) => StopOutcome::Forced,
-        (false, Err(error)) => StopOutcome::Refused(error),
-    })
+    guard.lost_signal().now().unwrap_or(last)
+}
+
+/// When the command is killed. Where the lease just ends, nobody else can hold the lock before;
+/// otherwise somebody else may have it already, and only the grace is left.
+fn kill_at(
+    loss: &Loss,
+    now: ClientInstant,
+    valid_until: ClientInstant,
+    rules: StopRules,
+) -> ClientInstant {
+    let margin = rules.margin.min(now.until(valid_until) / 2);
+    let last = valid_until.before(margin);
+    match loss {
+        Loss::Expired | Loss::Late | Loss::MaxLifetime => last,
+        _ => last.earlier(now.after(rules.grace)),
+    }
 }
 
 /// Does what a shell does when a command stops: lends the terminal to one that asked for it, or
 /// stops too, so that the shell gets its prompt back.
-fn after_stop(job: &Job, guard: &Guard, terminal: Option<&Terminal>, signal: i32) {
+fn after_stop(job: &Job, terminal: Option<&Terminal>, signal: i32, may_go_on: impl Fn() -> bool) {
     let asked_for_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
     let Some(terminal) = terminal else { return };
     if asked_for_terminal && terminal.is_held_now() {
@@ -194,7 +257,7 @@ fn after_stop(job: &Job, guard: &Guard, terminal: Option<&Terminal>, signal: i32
     remark("stopped; the lock is not renewed meanwhile, and the command is ended if it is lost");
     // Returns once somebody has sent SIGCONT.
     let _cannot_fail = kill_process(getpid(), Signal::STOP);
-    if !guard.is_valid() {
+    if !may_go_on() {
         return;
     }
     if terminal.is_held_now() {
@@ -221,11 +284,9 @@ const PASSED_ON_TOO: [Signal; 6] = [
     Signal::WINCH,
 ];
 
-const SLICE_MAX: Duration = Duration::from_millis(100);
-/// The kill comes this long before the end of the lease, or halfway to it if that is sooner.
-const KILL_MARGIN_MAX: Duration = Duration::from_millis(50);
-/// A command whose lock somebody else may hold already gets no longer than this to clean up.
-const GRACE_MAX: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A lock is older than its guard by the round that has taken it.
+const ROUND_MAX: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -233,18 +294,33 @@ mod tests {
 
     #[test]
     fn a_command_gets_the_whole_lease_only_where_nobody_else_can_hold_the_lock() {
-        let now = ClientInstant::from_nanos(7, 9);
+        let now = ClientInstant::from_nanos(7_000_000_000, 9_000_000_000);
+        let rules = StopRules {
+            on_lost: OnLost::Signal(Signal::TERM),
+            grace: Duration::from_secs(5),
+            margin: Duration::from_millis(100),
+            leaves_orphans: false,
+        };
         let end = now.after(Duration::from_secs(3_600));
         for loss in [Loss::Expired, Loss::Late, Loss::MaxLifetime] {
-            assert_eq!(grace_end(&loss, now, end), end, "{loss}");
+            assert_eq!(
+                kill_at(&loss, now, end, rules),
+                end.before(rules.margin),
+                "{loss}"
+            );
         }
         for loss in [Loss::BelowMajority, Loss::ClientStopped] {
-            assert_eq!(grace_end(&loss, now, end), now.after(GRACE_MAX), "{loss}");
-            let soon = now.after(Duration::from_millis(1));
             assert_eq!(
-                grace_end(&loss, now, soon),
-                soon,
-                "never longer than the lease"
+                kill_at(&loss, now, end, rules),
+                now.after(rules.grace),
+                "{loss}"
+            );
+            let soon = now.after(Duration::from_millis(10));
+            let half = now.after(Duration::from_millis(5));
+            assert_eq!(
+                kill_at(&loss, now, soon, rules),
+                half,
+                "before the lease is over"
             );
         }
     }

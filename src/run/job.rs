@@ -12,6 +12,7 @@ use rustix::process::{
 };
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
+use super::descendants;
 use super::program::Program;
 use crate::exit_code::{FAILED, SIGNAL_BASE};
 use crate::launch::{self, Bond};
@@ -66,6 +67,7 @@ impl Job {
         environment: &[(&str, OsString)],
         on_terminal: bool,
     ) -> io::Result<Self> {
+        descendants::adopt_orphans()?;
         // Listening begins before there is anything to hear.
         let changes = signal(SignalKind::child())?;
         let bond = if on_terminal {
@@ -105,7 +107,22 @@ impl Job {
             if self.changes.recv().await.is_none() {
                 return Err(io::Error::other("the async runtime has ended"));
             }
+            if self.look(either)?.is_none() {
+                // It was an adopted orphan.
+                descendants::reap_orphans(self.pid)?;
+            }
         }
+    }
+
+    /// Waits until something happens to the command or to an adopted orphan. Cancel-safe.
+    pub(super) async fn any_child(&mut self) {
+        let _runtime_has_ended = self.changes.recv().await;
+    }
+
+    /// Whether the command has ended.
+    pub(super) fn has_ended(&self) -> io::Result<bool> {
+        let ended = self.look(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+        Ok(ended.is_some())
     }
 
     /// Signals every process of the command's group that this process may signal; an error if

@@ -15,6 +15,7 @@ mod log_repair;
 mod refusals;
 mod restart;
 mod run;
+mod run_end;
 mod server;
 mod shell;
 mod terminal;

@@ -10,7 +10,7 @@ use crate::shell::{Ended, Shell, await_end, lives, send};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
-fn cluster() -> Shell {
+pub(crate) fn cluster() -> Shell {
     let mut shell = Shell::new();
     shell.up(&[
         "--nodes",
@@ -24,7 +24,7 @@ fn cluster() -> Shell {
 }
 
 /// Lets somebody else take a lock away on so many nodes, as a careless administrator would.
-fn take_away(shell: &Shell, name: &str, count: usize) {
+pub(crate) fn take_away(shell: &Shell, name: &str, count: usize) {
     let ready = fs::read_to_string(shell.file("ready.json")).unwrap();
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     for node in ready["nodes"].as_array().unwrap().iter().take(count) {

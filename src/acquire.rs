@@ -7,11 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use quorlock_client::{Lease, Redlock};
 use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, WaitOptions, release_everywhere};
+use crate::lock_variables;
 use crate::output::Format;
 use crate::signals::Signals;
 use crate::{runtime, waiting};
@@ -29,27 +31,27 @@ pub(crate) struct Arguments {
     wait: WaitOptions,
     #[command(flatten)]
     nodes: NodeOptions,
+    /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE
+    #[arg(long)]
+    export: bool,
 }
 
 /// Takes the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    if arguments.export && format == Format::Json {
+        return Err(Failure::usage(
+            "--export is for shells and --json for programs; use one of them",
+        ));
+    }
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
         let mut signals = Signals::that_interrupt()?;
-        let request = redlock
-            .lock(arguments.name.as_bytes())
-            .ttl(arguments.ttl)
-            .wait(arguments.wait.wait())
-            .acquire_lease();
-        let lease = waiting::acquire(&arguments.name, &redlock, &mut signals, request).await?;
-        let nodes: Vec<&str> = redlock.nodes().iter().map(AsRef::as_ref).collect();
-        let value = json!({
-            "name": arguments.name.to_string_lossy(),
-            "token": lease.token().to_string(),
-            "validity_ms": whole_ms(lease.remaining()),
-            "nodes": nodes,
-        });
-        format.result(lease.token(), &value);
+        let lock = redlock.lock(arguments.name.as_bytes()).ttl(arguments.ttl);
+        let attempt = |wait| lock.clone().wait(wait).acquire_lease();
+        let wait = arguments.wait.wait();
+        let lease =
+            waiting::acquire(&arguments.name, wait, &redlock, &mut signals, attempt).await?;
+        print(arguments, &redlock, &lease, format).await?;
         if lease.remaining().is_zero() {
             let shown = quorlock_server::show_duration(arguments.ttl);
             crate::output::remark(format_args!(
@@ -60,11 +62,53 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     })
 }
 
+/// Prints the token. A lock whose token nobody gets cannot be released by anybody, so it is
+/// released here if that fails.
+async fn print(
+    arguments: &Arguments,
+    redlock: &Redlock,
+    lease: &Lease,
+    format: Format,
+) -> Result<(), Failure> {
+    let nodes: Vec<&str> = redlock.nodes().iter().map(AsRef::as_ref).collect();
+    let value = json!({
+        "name": arguments.name.to_string_lossy(),
+        "token": lease.token().to_string(),
+        "validity_ms": whole_ms(lease.remaining()),
+        "nodes": nodes,
+    });
+    let text = if arguments.export {
+        let variables = lock_variables::of(&arguments.name, lease.token(), lease.remaining());
+        lock_variables::as_exports(&variables)
+    } else {
+        lease.token().as_bytes().to_vec()
+    };
+    let Err(error) = format.deliver(&text, &value) else {
+        return Ok(());
+    };
+    let release = release_everywhere(redlock, &arguments.name, lease.token()).await;
+    let shown = arguments.name.display();
+    let became = if release.is_free() {
+        "the lock was released again".to_owned()
+    } else {
+        format!(
+            "the lock could not be released on a majority of the nodes and ends within {}",
+            quorlock_server::show_duration(arguments.ttl)
+        )
+    };
+    Err(Failure::failed(format!(
+        "the token of '{shown}' could not be printed: {error}; {became}"
+    ))
+    .remedy("make room where standard output goes, or read it to its end"))
+}
+
 const EXAMPLES: &str = "\
 Examples:
   token=$(quorlock acquire nightly --ttl 10m --no-wait) || exit 0   # somebody else does it
   ./nightly.sh
   quorlock release nightly \"$token\"
+
+  exports=$(quorlock acquire nightly --export) || exit 1; eval \"$exports\"
 
   quorlock acquire nightly --json    {\"name\":\"nightly\",\"nodes\":[...],\"token\":\"...\",\"validity_ms\":29690}
 

@@ -7,11 +7,12 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
+use crate::exit_code::Failure;
 use crate::{acquire, cluster, extend, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]
-#[command(name = "quorlock", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "quorlock", version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Answer in JSON, one object per line
     #[arg(long, global = true)]
@@ -36,29 +37,80 @@ pub(crate) enum Subcommand {
     Log(log::Arguments),
     /// Start and handle a cluster of nodes on this machine
     Cluster(cluster::Arguments),
-    /// Run a command while holding a lock
+    /// Run a command while holding a lock, or hold it until a signal
+    #[command(visible_alias = "lock")]
     Run(run::Arguments),
     /// Take a lock and print its token
     Acquire(acquire::Arguments),
     /// Extend a lock taken with acquire
     Extend(extend::Arguments),
     /// Release a lock taken with acquire
+    #[command(visible_alias = "unlock")]
     Release(release::Arguments),
 }
+
+/// The way to what somebody meant who typed a word that is no subcommand.
+pub(crate) fn lead_on(word: &str) -> Option<Failure> {
+    let (_, instead) = LEADS.iter().find(|(known, _)| *known == word)?;
+    Some(
+        Failure::usage(format!("there is no subcommand '{word}'; nothing was done"))
+            .remedy(instead),
+    )
+}
+
+const LEADS: [(&str, &str); 12] = [
+    (
+        "up",
+        "start nodes on this machine with: quorlock cluster up",
+    ),
+    (
+        "start",
+        "start nodes on this machine with: quorlock cluster up",
+    ),
+    (
+        "stop",
+        "stop the nodes of a cluster with: quorlock cluster down",
+    ),
+    (
+        "down",
+        "stop the nodes of a cluster with: quorlock cluster down",
+    ),
+    (
+        "status",
+        "see what each node does with: quorlock cluster status",
+    ),
+    ("ls", NO_LIST),
+    ("list", NO_LIST),
+    ("locks", NO_LIST),
+    ("who", NO_LIST),
+    (
+        "kill",
+        "kill a node of a cluster with: quorlock cluster kill N",
+    ),
+    (
+        "restart",
+        "restart a node of a cluster with: quorlock cluster restart N",
+    ),
+    ("renew", "extend a lock with: quorlock extend NAME TOKEN"),
+];
+const NO_LIST: &str = "locks are not listed yet; a node shows its keys to: redis-cli -p PORT KEYS '*'\n\
+                       and the nodes are shown by: quorlock cluster status";
 
 const EXAMPLES: &str = "\
 Examples:
   quorlock cluster up                         five nodes on this machine, in one command
   quorlock run backup -- ./backup.sh          run it while holding the lock 'backup'
+  quorlock run backup                         hold the lock 'backup' until Ctrl-C
   token=$(quorlock acquire backup --ttl 1m)   take a lock in a script ...
   quorlock release backup \"$token\"            ... and give it back
   quorlock server --port 6379                 one node, as redis-server would be started
 
 Which nodes:
-  --nodes redis://host:7001,...  first, then the variable QUORLOCK_NODES, then the cluster
+  --nodes host:7001,host:7002,...  first, then the variable QUORLOCK_NODES, then the cluster
   last started in this directory or the nearest one above it (.quorlock/current).
 
 Exit codes:
   75 busy, 69 no majority of nodes answered, 70 the lock was lost, 64 wrong usage,
+  74 released, but not on all nodes yet,
   127 and 126 the command to run does not exist or cannot be executed,
   66 a directory cannot be read. `log check` has codes of its own: see its help.";

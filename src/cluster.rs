@@ -81,10 +81,21 @@ impl ClusterDirectory {
 #[derive(Clone, Debug, clap::Args)]
 struct OneNode {
     /// Number of the node, counted from 1
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(value_name = "N", value_parser = parse_number)]
     node: u16,
     #[command(flatten)]
     cluster: ClusterDirectory,
+}
+
+fn parse_number(text: &str) -> Result<u16, String> {
+    let digits = text.strip_prefix("node-").unwrap_or(text);
+    match digits.parse() {
+        Ok(0) => Err("nodes are numbered from 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!(
+            "'{text}' is not the number of a node; write 3 or node-3"
+        )),
+    }
 }
 
 /// Runs a subcommand of `quorlock cluster`.

@@ -17,6 +17,8 @@ pub(crate) const NO_INPUT: u8 = 66;
 pub(crate) const NO_QUORUM: u8 = 69;
 /// The lock was lost, or is not held with this token.
 pub(crate) const LOST: u8 = 70;
+/// A majority of the nodes has released the lock, but not every node.
+pub(crate) const INCOMPLETE: u8 = 74;
 /// Somebody else holds the lock.
 pub(crate) const BUSY: u8 = 75;
 /// The command to run exists but cannot be executed.
@@ -30,6 +32,8 @@ pub(crate) const SIGNAL_BASE: u8 = 128;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
+    /// The exit code where the user has asked for another one.
+    pub(crate) exit: u8,
     /// What happened and what it means, one or more sentences without a final line break.
     pub(crate) what: String,
     /// What to do about it; empty where nothing sensible can be said.
@@ -40,6 +44,7 @@ impl Failure {
     pub(crate) fn new(code: u8, what: impl fmt::Display) -> Self {
         Self {
             code,
+            exit: code,
             what: what.to_string(),
             remedy: String::new(),
         }
@@ -59,6 +64,12 @@ impl Failure {
         self
     }
 
+    /// Ends with this code instead, and stays what it is.
+    pub(crate) fn exit_with(mut self, exit: u8) -> Self {
+        self.exit = exit;
+        self
+    }
+
     /// The stable word for this code, for programs that read `--json`.
     pub(crate) fn kind(&self) -> &'static str {
         match self.code {
@@ -66,6 +77,7 @@ impl Failure {
             NO_INPUT => "no-input",
             NO_QUORUM => "no-quorum",
             LOST => "lost",
+            INCOMPLETE => "incomplete",
             BUSY => "busy",
             NOT_EXECUTABLE => "not-executable",
             NOT_FOUND => "not-found",
@@ -87,6 +99,6 @@ impl fmt::Display for Failure {
 
 impl From<Failure> for ExitCode {
     fn from(failure: Failure) -> Self {
-        Self::from(failure.code)
+        Self::from(failure.exit)
     }
 }

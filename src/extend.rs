@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client::{ExtendError, Token};
+use quorlock_client::{ExtendError, Loss};
 use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::{Failure, LOST, NO_QUORUM, USAGE};
-use crate::lock_options::{NodeOptions, settle};
+use crate::lock_options::{self, NodeOptions, settle};
 use crate::output::Format;
 use crate::runtime;
 
@@ -20,9 +20,9 @@ use crate::runtime;
 pub(crate) struct Arguments {
     /// Name of the lock
     name: OsString,
-    /// The token that acquire printed
+    /// The token that acquire printed; - reads it from standard input
     token: OsString,
-    /// How long the lock lasts from now on; never shortens it
+    /// How long the lock lasts from now on at least; never shortens it
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
     ttl: Duration,
     #[command(flatten)]
@@ -31,9 +31,9 @@ pub(crate) struct Arguments {
 
 /// Extends the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let token = lock_options::token(&arguments.token)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let token = Token::from_bytes(arguments.token.as_bytes().to_vec());
         let name = arguments.name.as_bytes();
         match redlock.extend(name, &token, arguments.ttl).await {
             Ok(lease) => {
@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                 });
                 format.result(
                     format_args!(
-                        "'{shown}' is held for another {}",
+                        "'{shown}' is held for at least another {} (an extension never shortens a \
+                         lock)",
                         quorlock_server::show_duration(left)
                     ),
                     &value,
@@ -54,13 +55,23 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             }
             Err(error) => {
                 settle(&redlock).await;
-                Err(failure(&error))
+                Err(failure(&error, &arguments.name.display().to_string()))
             }
         }
     })
 }
 
-fn failure(error: &ExtendError) -> Failure {
+fn failure(error: &ExtendError, name: &str) -> Failure {
+    if *error == ExtendError::Lost(Loss::BelowMajority) {
+        return Failure::new(
+            LOST,
+            format!(
+                "'{name}' is not held under this token by a majority of the nodes: it was lost or \
+                 released, or never taken with it; not extended"
+            ),
+        )
+        .remedy("stop the work it protects");
+    }
     let code = match error {
         ExtendError::NoQuorum { .. } => NO_QUORUM,
         ExtendError::Invalid { .. } => USAGE,
@@ -73,4 +84,4 @@ const EXAMPLES: &str = "\
 Example:
   quorlock extend nightly \"$token\" --ttl 10m || exit 1
 
-Ends with 70 if the lock is not held under this token any more: stop the work it protects.";
+Ends with 70 if the lock is not held under this token: stop the work it protects.";

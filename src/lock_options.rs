@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use quorlock_client::{Redlock, Release, Wait};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+
+use quorlock_client::{Cause, NodeRelease, Redlock, Release, Token, Wait};
 
 use crate::duration;
 use crate::exit_code::Failure;
@@ -11,11 +15,11 @@ use crate::nodes;
 /// Which nodes hold the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeOptions {
-    /// The nodes, separated by commas (default: QUORLOCK_NODES, then .quorlock/current)
+    /// The nodes, host:port or redis://..., separated by commas (default: QUORLOCK_NODES, then .quorlock/current)
     ///
     /// Put passwords into the variable QUORLOCK_NODES and not here: others on this machine can
     /// read a command line.
-    #[arg(long, value_name = "URL,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub(crate) nodes: Vec<String>,
 }
 
@@ -51,6 +55,54 @@ impl WaitOptions {
     }
 }
 
+/// The token that an argument names: itself, or with `-` the first line of standard input, which
+/// others on this machine cannot read as they can a command line.
+pub(crate) fn token(argument: &OsStr) -> Result<Token, Failure> {
+    let bytes = if argument == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .take(TOKEN_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .map_err(|error| {
+                Failure::usage(format!(
+                    "cannot read the token from standard input: {error}"
+                ))
+            })?;
+        let line = bytes.split(|byte| *byte == b'\n').next();
+        line.unwrap_or_default().trim_ascii().to_vec()
+    } else {
+        argument.as_bytes().to_vec()
+    };
+    if bytes.is_empty() {
+        return Err(
+            Failure::usage("the token of the lock is empty; nothing was sent")
+                .remedy("the token is what quorlock acquire has printed"),
+        );
+    }
+    Ok(Token::from_bytes(bytes))
+}
+
+/// Releases a lock on all nodes that can be reached, not only on a majority: what is left behind
+/// on a node stays there until its ttl ends.
+pub(crate) async fn release_everywhere(redlock: &Redlock, name: &OsStr, token: &Token) -> Release {
+    let mut release = redlock.release(name.as_bytes(), token).await;
+    for _ in 0..RELEASE_ROUNDS_MORE {
+        let is_open = NodeRelease::Not(Cause::NotWaitedFor);
+        if !release.nodes.iter().any(|(_, node)| *node == is_open) {
+            break;
+        }
+        settle(redlock).await;
+        let again = redlock.release(name.as_bytes(), token).await;
+        for ((_, first), (_, second)) in release.nodes.iter_mut().zip(again.nodes) {
+            if matches!(first, NodeRelease::Not(_)) {
+                *first = second;
+            }
+        }
+    }
+    release
+}
+
 /// Gives the client a moment to release what it took on single nodes, before the process ends.
 /// What cannot be released ends with its lease.
 pub(crate) async fn settle(redlock: &Redlock) {
@@ -76,5 +128,7 @@ async fn settle_within(redlock: &Redlock, time: Duration) {
     let _leases_end_by_themselves = tokio::time::timeout(time, redlock.settle()).await;
 }
 
+const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+const RELEASE_ROUNDS_MORE: u32 = 3;
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 const SETTLE_TIME_RELEASED: Duration = Duration::from_millis(50);

@@ -12,6 +12,7 @@ mod exit_code;
 mod extend;
 mod launch;
 mod lock_options;
+mod lock_variables;
 mod log;
 mod node;
 mod nodes;
@@ -20,6 +21,7 @@ mod release;
 mod run;
 mod runtime;
 mod server;
+mod signal_state;
 mod signals;
 mod waiting;
 
@@ -73,6 +75,13 @@ fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Answers a command line that cannot be carried out, or that asks for help.
 fn refuse(words: &[OsString], error: &clap::Error) -> ExitCode {
+    let elsewhere = words.get(1).and_then(|word| word.to_str());
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(failure) = elsewhere.and_then(arguments::lead_on)
+    {
+        Format::from_json_flag(words.iter().any(|word| word == "--json")).failure(&failure);
+        return failure.into();
+    }
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion

@@ -15,13 +15,13 @@ pub(crate) const VARIABLE: &str = "QUORLOCK_NODES";
 pub(crate) fn resolve(flag: &[String]) -> Result<Vec<String>, Failure> {
     let named = split(&flag.join(","));
     if !named.is_empty() {
-        return Ok(named);
+        return named.into_iter().map(complete).collect();
     }
     if !flag.is_empty() {
         return Err(Failure::usage("--nodes names no node").remedy(EXAMPLE));
     }
     if let Some(named) = from_variable(std::env::var_os(VARIABLE))? {
-        return Ok(named);
+        return named.into_iter().map(complete).collect();
     }
     match current::nodes()? {
         Some(nodes) => Ok(nodes),
@@ -50,6 +50,25 @@ fn from_variable(value: Option<OsString>) -> Result<Option<Vec<String>>, Failure
     Ok(Some(named))
 }
 
+/// Completes a plain `host:port`, as other tools take it. What cannot be one gets the words of the
+/// client, which reads the addresses.
+fn complete(address: String) -> Result<String, Failure> {
+    if address.contains("://") {
+        return Ok(address);
+    }
+    if address.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Failure::usage(format!(
+            "'{address}' is not a node's address: host and port are needed, as in \
+             127.0.0.1:{address}"
+        ))
+        .remedy(EXAMPLE));
+    }
+    if address.starts_with('/') {
+        return Ok(format!("unix://{address}"));
+    }
+    Ok(format!("redis://{address}"))
+}
+
 fn split(text: &str) -> Vec<String> {
     text.split(|c: char| c == ',' || c.is_whitespace())
         .filter(|part| !part.is_empty())
@@ -58,7 +77,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 const EXAMPLE: &str = "start five here with: quorlock cluster up
-or name them: export QUORLOCK_NODES=redis://127.0.0.1:7001,redis://127.0.0.1:7002,...";
+or name them: export QUORLOCK_NODES=127.0.0.1:7001,127.0.0.1:7002,...";
 
 #[cfg(test)]
 mod tests {
@@ -68,6 +87,21 @@ mod tests {
     fn addresses_may_be_separated_by_commas_and_blanks() {
         assert_eq!(split(" a,b ,\nc,, "), ["a", "b", "c"]);
         assert!(split(" , ").is_empty());
+    }
+
+    #[test]
+    fn a_plain_host_and_port_is_an_address() {
+        let completed = |text: &str| complete(text.to_owned()).map_err(|failure| failure.code);
+        for (plain, url) in [
+            ("db1:7001", "redis://db1:7001"),
+            ("[::1]:7001", "redis://[::1]:7001"),
+            ("db1", "redis://db1"),
+            ("/run/node.sock", "unix:///run/node.sock"),
+            ("rediss://db1:7001", "rediss://db1:7001"),
+        ] {
+            assert_eq!(completed(plain), Ok(url.to_owned()), "{plain}");
+        }
+        assert_eq!(completed("5"), Err(crate::exit_code::USAGE));
     }
 
     #[test]

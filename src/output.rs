@@ -1,7 +1,8 @@
 //! What the command says: results on standard output, remarks on standard error.
 //!
 //! With `--json` a result is one JSON object on one line and a failure is one too. Writing to a
-//! closed pipe is not an error: the reader that closed it wants no more.
+//! closed pipe is not an error: the reader that closed it wants no more. Only what must not get
+//! lost, a lock's token, is delivered or fails.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -36,6 +37,22 @@ impl Format {
         }
     }
 
+    /// Writes a result without which the caller can do nothing, and says if that did not work.
+    pub(crate) fn deliver(self, text: &[u8], value: &impl Serialize) -> io::Result<()> {
+        let json;
+        let bytes = match self {
+            Self::Text => text,
+            Self::Json => {
+                json = serde_json::to_vec(value)?;
+                &json
+            }
+        };
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.write_all(b"\n")?;
+        stdout.flush()
+    }
+
     /// Reports a failure: as text on standard error, or as JSON on standard output.
     pub(crate) fn failure(self, failure: &Failure) {
         match self {
@@ -43,7 +60,7 @@ impl Format {
             Self::Json => line(json!({
                 "error": {
                     "kind": failure.kind(),
-                    "exit_code": failure.code,
+                    "exit_code": failure.exit,
                     "message": failure.what,
                     "remedy": failure.remedy,
                 }

@@ -3,14 +3,13 @@
 //! Only the token's own lock is freed, never that of the present holder of the name.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-use quorlock_client::{Release, Token};
+use quorlock_client::{NodeRelease, Release};
 use serde_json::json;
 
-use crate::exit_code::{Failure, LOST, NO_QUORUM};
-use crate::lock_options::{NodeOptions, settle_released};
+use crate::exit_code::{Failure, INCOMPLETE, LOST, NO_QUORUM};
+use crate::lock_options::{self, NodeOptions, release_everywhere, settle_released};
 use crate::output::Format;
 use crate::runtime;
 
@@ -20,7 +19,7 @@ use crate::runtime;
 pub(crate) struct Arguments {
     /// Name of the lock
     name: OsString,
-    /// The token that acquire printed
+    /// The token that acquire printed; - reads it from standard input
     token: OsString,
     #[command(flatten)]
     nodes: NodeOptions,
@@ -28,46 +27,45 @@ pub(crate) struct Arguments {
 
 /// Releases the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
-    if arguments.name.is_empty() || arguments.token.is_empty() {
-        return Err(
-            Failure::usage("the name and the token of the lock must not be empty")
-                .remedy("the token is what quorlock acquire printed"),
-        );
+    if arguments.name.is_empty() {
+        return Err(Failure::usage(
+            "the name of the lock is empty; nothing was sent",
+        ));
     }
+    let token = lock_options::token(&arguments.token)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let token = Token::from_bytes(arguments.token.as_bytes().to_vec());
-        let release = redlock.release(arguments.name.as_bytes(), &token).await;
+        let release = release_everywhere(&redlock, &arguments.name, &token).await;
         settle_released(&redlock, &release).await;
         let shown = arguments.name.display();
         if let Some(failure) = failure(&release, &shown.to_string()) {
             return Err(failure);
         }
-        let (freed, count) = (release.freed(), release.nodes.len());
         let value = json!({
             "name": arguments.name.to_string_lossy(),
-            "freed": freed,
-            "nodes": count,
+            "freed": release.freed(),
+            "nodes": release.nodes.len(),
         });
         format.result(format_args!("'{shown}' is free"), &value);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Why a release is not a success: the lock was gone before, or too few nodes answered.
+/// Why a release is not a success: the lock was gone before, or nodes have not answered.
 fn failure(release: &Release, name: &str) -> Option<Failure> {
+    let count = release.nodes.len();
     if release.was_lost() {
         let held = match release.freed() {
             0 => "nothing was released".to_owned(),
-            freed => format!(
-                "only {freed} of {} nodes still held it",
-                release.nodes.len()
-            ),
+            freed => format!("it was released on the {freed} of {count} nodes that still held it"),
         };
         return Some(
             Failure::new(
                 LOST,
-                format!("'{name}' was not held under this token any more; {held}"),
+                format!(
+                    "'{name}' is not held under this token: it was lost or released before, or \
+                     never taken with it; {held}"
+                ),
             )
             .remedy(
                 "if the work it protected had not ended before the lock was lost, \
@@ -75,20 +73,46 @@ fn failure(release: &Release, name: &str) -> Option<Failure> {
             ),
         );
     }
-    if !release.is_free() {
-        return Some(
-            Failure::new(
-                NO_QUORUM,
-                format!("too few nodes answered to release '{name}': {release}"),
-            )
-            .remedy("it ends by its ttl at the latest; release it again when the nodes answer"),
-        );
+    let missing = unanswered(release);
+    if missing.is_empty() {
+        return None;
     }
-    None
+    let told = count - missing.matches('\n').count();
+    Some(if release.is_free() {
+        Failure::new(
+            INCOMPLETE,
+            format!(
+                "'{name}' is free, {told} of {count} nodes say, which is a majority. Not released \
+                 on:{missing}"
+            ),
+        )
+        .remedy("where it is still held it ends by its ttl at the latest; nothing needs to be done")
+    } else {
+        Failure::new(
+            NO_QUORUM,
+            format!(
+                "'{name}' is not free yet: only {told} of {count} nodes say that it is, fewer than \
+                 a majority. Not released on:{missing}"
+            ),
+        )
+        .remedy("it ends by its ttl at the latest; release it again when the nodes answer")
+    })
+}
+
+/// The nodes that have not answered, each on a line of its own.
+fn unanswered(release: &Release) -> String {
+    let nodes = release.nodes.iter();
+    let lines = nodes.filter_map(|(node, told)| match told {
+        NodeRelease::Not(cause) => Some(format!("\n  {node}: {cause}")),
+        _ => None,
+    });
+    lines.collect()
 }
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   quorlock release nightly \"$token\"
+  printf %s \"$token\" | quorlock release nightly -     where others may not see the token
 
-Ends with 70 if the lock was not held under this token any more.";
+Ends with 0 if every node has released it, with 74 if a majority has (the lock is free, and ends by
+its ttl where it is left), with 69 if fewer have, and with 70 if the lock is not held under this token.";

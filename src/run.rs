@@ -6,7 +6,6 @@
 
 mod descendants;
 mod hold;
-mod ignore_signal;
 mod job;
 mod on_lost;
 mod program;
@@ -18,14 +17,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde_json::json;
+
 use quorlock_client::{Clock, Guard, Loss, Redlock, Release, SystemClock};
 
 use crate::duration;
-use crate::exit_code::{Failure, LOST};
+use crate::exit_code::{BUSY, Failure, LOST};
 use crate::lock_options::{NodeOptions, WaitOptions, settle_released};
 use crate::output::{Format, remark};
 use crate::signals::Signals;
-use crate::{clock, runtime, waiting};
+use crate::{lock_variables, runtime, waiting};
 use descendants::Process;
 use hold::{Fate, Hold, Outcome};
 use job::Job;
@@ -49,29 +50,91 @@ pub(crate) struct Arguments {
     nodes: NodeOptions,
     #[command(flatten)]
     loss: LossOptions,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// End with this code instead of 75 if the lock is busy
+    #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "busy_ok")]
+    busy_exit_code: Option<u8>,
+    /// End with 0, and without a word, if the lock is busy: for jobs that one of many does
+    #[arg(long)]
+    busy_ok: bool,
+    /// The command and its arguments; without one, the lock is held until a signal
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// Runs the command under the lock. The exit code is the command's.
-pub(crate) fn run(arguments: Arguments, _format: Format) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
     let rules = arguments.loss.rules(arguments.ttl)?;
-    let program = Program::find(&arguments.command)?;
+    let program = match arguments.command.as_slice() {
+        [] => None,
+        words => Some(Program::find(words)?),
+    };
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
         let mut signals = Signals::that_interrupt()?;
-        let mut request = redlock
-            .lock(arguments.name.as_bytes())
-            .ttl(arguments.ttl)
-            .wait(arguments.wait.wait());
+        let mut lock = redlock.lock(arguments.name.as_bytes()).ttl(arguments.ttl);
         if let Some(max_hold) = arguments.loss.max_hold {
-            request = request.max_lifetime(max_hold);
+            lock = lock.max_lifetime(max_hold);
         }
-        let attempt = request.acquire();
-        let guard = waiting::acquire(&arguments.name, &redlock, &mut signals, attempt).await?;
-        hold_and_release(&arguments, rules, &program, guard, &redlock, &mut signals).await
+        let attempt = |wait| lock.clone().wait(wait).acquire();
+        let wait = arguments.wait.wait();
+        let acquired =
+            waiting::acquire(&arguments.name, wait, &redlock, &mut signals, attempt).await;
+        let guard = match acquired {
+            Err(failure) if failure.code == BUSY && arguments.busy_ok => {
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(failure) if failure.code == BUSY => {
+                return Err(failure.exit_with(arguments.busy_exit_code.unwrap_or(BUSY)));
+            }
+            acquired => acquired?,
+        };
+        match program {
+            Some(program) => {
+                hold_and_release(&arguments, rules, &program, guard, &redlock, &mut signals).await
+            }
+            None => hold_open(&arguments, guard, &redlock, &mut signals, format).await,
+        }
     })
+}
+
+/// Holds the lock without a command, until somebody sends a signal.
+async fn hold_open(
+    arguments: &Arguments,
+    guard: Guard,
+    redlock: &Redlock,
+    signals: &mut Signals,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let variables = lock_variables::of(&arguments.name, guard.token(), guard.remaining());
+    let value = json!({
+        "name": arguments.name.to_string_lossy(),
+        "token": guard.token().to_string(),
+        "deadline_ms": variables[2].1.to_string_lossy().parse::<u64>().unwrap_or_default(),
+    });
+    let printed = format.deliver(&lock_variables::as_exports(&variables), &value);
+    let loss = match printed {
+        Ok(()) => tokio::select! {
+            loss = guard.lost() => Some(loss),
+            _ended = signals.next() => guard.lost_signal().now(),
+        },
+        Err(_) => None,
+    };
+    let release = guard.release().await;
+    settle_released(redlock, &release).await;
+    let shown = arguments.name.display();
+    if let Err(error) = printed {
+        return Err(Failure::failed(format!(
+            "the token of '{shown}' could not be printed: {error}; the lock was released again"
+        )));
+    }
+    if let Some(loss) = loss {
+        return Err(
+            Failure::new(LOST, format!("the lock '{shown}' was lost: {loss}"))
+                .remedy("stop the work it protects"),
+        );
+    }
+    judge_release(arguments, &release)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn hold_and_release(
@@ -84,7 +147,7 @@ async fn hold_and_release(
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
-    let environment = environment(arguments, &guard);
+    let environment = lock_variables::of(&arguments.name, guard.token(), guard.remaining());
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {
         guard: &guard,
@@ -123,17 +186,20 @@ async fn hold_and_release(
 
 /// Says what became of what the command had left behind.
 fn tell_orphans(orphans: &[Process], escaped: &[Process]) {
-    if !orphans.is_empty() {
+    let mut ended = orphans.to_vec();
+    ended.retain(|process| !process.is_among(escaped));
+    if !ended.is_empty() {
         remark(format_args!(
             "the command left {} behind, which would have gone on without the lock and was ended: \
              {}",
-            counted(orphans),
-            descendants::list(orphans)
+            counted(&ended),
+            descendants::list(&ended)
         ));
     }
     if !escaped.is_empty() {
         remark(format_args!(
-            "{} could not be ended and goes on without the lock: {}\n  {ESCAPED}",
+            "the command left {} behind, which could not be ended and goes on without the lock: \
+             {}\n  {ESCAPED}",
             counted(escaped),
             descendants::list(escaped)
         ));
@@ -152,8 +218,8 @@ fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure
     let shown = arguments.name.display();
     if release.was_lost() {
         return Err(Failure::new(LOST, format!(
-            "the lock '{shown}' was lost before the command had ended, which was noticed only at \
-             its release: {release}"
+            "the lock '{shown}' was lost before its work had ended, which was noticed only at its \
+             release: {release}"
         ))
         .remedy("somebody else may have worked at the same time: check what the command did"));
     }
@@ -222,25 +288,19 @@ const OTHERS: &str = "somebody else may have worked at the same time: check what
 const ESCAPED: &str = "it runs as another user or hangs in the kernel: stop it by its number, as that \
                        user or as root";
 
-/// What the command is told about its lock.
-fn environment(arguments: &Arguments, guard: &Guard) -> [(&'static str, OsString); 3] {
-    let deadline = clock::wall().saturating_add(guard.remaining());
-    [
-        ("QUORLOCK_NAME", arguments.name.clone()),
-        ("QUORLOCK_TOKEN", guard.token().to_string().into()),
-        ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
-    ]
-}
-
 const EXAMPLES: &str = "\
 Examples:
   quorlock run backup -- ./backup.sh --full        wait for the lock, then run
   quorlock run backup --no-wait -- ./backup.sh     or end with 75 if somebody else runs it
   quorlock run backup --wait 10s --ttl 1m -- sh -c 'dump | gzip > file'
+  quorlock run nightly -n --busy-ok -- ./nightly.sh    a cron job that one of many machines does
+  quorlock run backup                              hold the lock until Ctrl-C
 
 The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,
-in ms since 1970; the lease is renewed). It runs in a process group of its own and gets this
-command's input, output, terminal and signals. If this process is killed, so is the command.
+in ms since 1970; the lease is renewed). Without a command the same is printed for a shell. It runs
+in a process group of its own and gets this command's input, output, terminal and signals. If the
+lock is lost, it and all its descendants are ended before the lease is. What it leaves behind is
+ended with it. If this process is killed, so is the command.
 A command that becomes another user (sudo, su) can be stopped by neither: put it
 outside, as in: sudo quorlock run backup -- ./backup.sh
 

@@ -1,8 +1,11 @@
 //! The signals that somebody sends to a command while it waits for a lock and while it holds one.
 //!
 //! They are listened to from before the lock is asked for until the end, by one listener, so that
-//! none is lost between the wait and the start of what the lock protects.
+//! none is lost between the wait and the start of what the lock protects. A signal that was
+//! ignored when this process was started stays ignored: `nohup` and shells that start background
+//! jobs mean the command too.
 
+use std::fs;
 use std::io;
 use std::task::Poll;
 
@@ -10,19 +13,24 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::exit_code::Failure;
+use crate::signal_state;
 
 /// Signals that are caught, and not yet looked at.
 pub(crate) struct Signals {
     streams: Vec<(Signal, Stream)>,
+    /// A bit for each signal that was ignored when this process was started.
+    ignored: u64,
 }
 
 impl Signals {
-    /// Catches the signals that break a wait off, from now on.
+    /// Catches the signals that interrupt a wait, from now on.
     pub(crate) fn that_interrupt() -> Result<Self, Failure> {
+        signal_state::unblock_all();
         let mut signals = Self {
             streams: Vec::new(),
+            ignored: ignored_signals(),
         };
-        signals.add(&BREAK_OFF).map_err(|error| {
+        signals.add(&INTERRUPT).map_err(|error| {
             Failure::failed(format!(
                 "cannot listen for signals: {error}; nothing was taken"
             ))
@@ -33,6 +41,9 @@ impl Signals {
     /// Catches these signals too.
     pub(crate) fn add(&mut self, signals: &[Signal]) -> io::Result<()> {
         for wanted in signals {
+            if self.ignored >> (wanted.as_raw() - 1) & 1 == 1 {
+                continue;
+            }
             let stream = signal(SignalKind::from_raw(wanted.as_raw()))?;
             self.streams.push((*wanted, stream));
         }
@@ -53,4 +64,12 @@ impl Signals {
     }
 }
 
-const BREAK_OFF: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+/// From the process's own entry in `/proc`. Where there is none, no signal counts as ignored.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+const INTERRUPT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];

@@ -40,8 +40,16 @@ pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
             None => Home::at(Path::new(DEFAULT_DIRECTORY))?,
         },
     };
-    if home.manifest().is_file() {
-        return Ok(home);
+    match fs::metadata(home.manifest()) {
+        Ok(found) if found.is_file() => return Ok(home),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let shown = home.directory().display();
+            return Err(Failure::failed(format!(
+                "this user may not look into {shown}, so whether a cluster is there cannot be said"
+            ))
+            .remedy("ask as the user who started it, or name another directory with --dir"));
+        }
+        _ => {}
     }
     let shown = home.directory().display();
     Err(Failure::failed(format!("there is no cluster in {shown}"))

@@ -20,7 +20,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Number of the node (default: all)
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(value_name = "N", value_parser = super::parse_number)]
     node: Option<u16>,
     /// Go on printing what is written, until Ctrl-C
     #[arg(long, short)]

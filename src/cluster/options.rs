@@ -9,7 +9,7 @@ use super::home::DEFAULT_DIRECTORY;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// How many nodes; a lock needs more than half of them (default: 5)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(super) nodes: Option<u16>,
     /// Port of the first node, the others follow; 0 takes any free block (default: 7001, or the
     /// next free block)
@@ -59,6 +59,20 @@ impl AppendFsync {
         }
     }
 }
+
+fn parse_count(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(count @ 1..=NODES_MAX) => Ok(count),
+        Ok(0) => {
+            Err("a cluster has at least one node, and five to survive two failures".to_owned())
+        }
+        _ => Err(format!(
+            "'{text}' is not a number of nodes from 1 to {NODES_MAX}"
+        )),
+    }
+}
+
+const NODES_MAX: u16 = 64;
 
 impl Arguments {
     pub(super) fn appendfsync(&self) -> String {

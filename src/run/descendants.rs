@@ -67,6 +67,12 @@ impl Process {
         self.pid == pid
     }
 
+    /// Whether it was among `others`, whoever its parent was then.
+    pub(super) fn is_among(&self, others: &[Self]) -> bool {
+        let is_same = |other: &Self| (other.pid, other.started) == (self.pid, self.started);
+        others.iter().any(is_same)
+    }
+
     pub(super) fn is_in_group(&self, group: Pid) -> bool {
         self.group == group.as_raw_nonzero().get()
     }

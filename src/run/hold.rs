@@ -274,7 +274,7 @@ fn go_on(job: &Job) {
     }
 }
 
-/// What the command gets besides the signals that break a wait off.
+/// What the command gets besides the signals that interrupt a wait.
 const PASSED_ON_TOO: [Signal; 6] = [
     Signal::QUIT,
     Signal::USR1,

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use super::ignore_signal::ignore_terminal_output_stop;
+use crate::signal_state::ignore_terminal_output_stop;
 
 /// The terminal on standard input, in whose foreground this process runs.
 #[derive(Debug)]

@@ -30,11 +30,13 @@ fn every_subcommand_explains_itself_with_an_example() {
 #[test]
 fn mistakes_are_usage_errors() {
     let shell = Shell::new();
-    let all: [&[&str]; 17] = [
+    let all: [&[&str]; 19] = [
         &[],
         &["nonsense"],
         &["run"],
-        &["run", "a"],
+        &["run", "a", "-E", "256", "--", "true"],
+        &["run", "a", "-E", "3", "--busy-ok", "--", "true"],
+        &["acquire", "a", "--nodes", "5"],
         &["run", "a", "true"],
         &["run", "a", "--ttl", "0", "--", "true"],
         &["run", "a", "--ttl", "-1s", "--", "true"],
@@ -81,5 +83,52 @@ fn a_node_listed_twice_is_refused_and_passwords_are_not_shown() {
     let broken = shell.quorlock(&["run", "a", "--nodes", "foo://:hunter2@h", "--", "true"]);
     for ended in [ended, second, broken] {
         assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_guessed_word_leads_on() {
+    let shell = Shell::new();
+    for (word, instead) in [
+        ("up", "quorlock cluster up"),
+        ("stop", "quorlock cluster down"),
+        ("ls", "quorlock cluster status"),
+        ("status", "quorlock cluster status"),
+    ] {
+        let ended = shell.quorlock(&[word, "--json"]);
+        assert_eq!(ended.code, Some(64), "{word}: {}", ended.stderr);
+        assert!(ended.stdout.contains(instead), "{word}: {}", ended.stdout);
+        let ended = shell.quorlock(&[word]);
+        assert!(ended.stderr.contains(instead), "{word}: {}", ended.stderr);
+    }
+    assert!(shell.succeed(&["help"]).contains("Example"));
+    assert!(shell.succeed(&["help", "run"]).contains("--on-lost"));
+    assert!(shell.succeed(&["lock", "--help"]).contains("--on-lost"));
+    assert!(shell.succeed(&["unlock", "--help"]).contains("Example"));
+}
+
+#[test]
+fn wrong_values_are_told_as_what_they_are() {
+    let shell = Shell::new();
+    let all: [(&[&str], &str); 8] = [
+        (&["acquire", "a", "--wait", "-5s"], "'-5s' is negative"),
+        (&["acquire", "a", "--wait", "10"], "'10' has no unit"),
+        (
+            &["acquire", "a", "--ttl", "--wait"],
+            "where a duration belongs",
+        ),
+        (&["acquire", "a", "--ttl", "366d"], "the longest is 365d"),
+        (
+            &["acquire", "a", "--nodes", "5"],
+            "host and port are needed",
+        ),
+        (&["cluster", "up", "--nodes", "0"], "at least one node"),
+        (&["cluster", "kill", "0"], "numbered from 1"),
+        (&["cluster", "kill", "node-x"], "write 3 or node-3"),
+    ];
+    for (words, said) in all {
+        let ended = shell.quorlock(words);
+        assert_eq!(ended.code, Some(64), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{words:?}: {}", ended.stderr);
     }
 }

@@ -211,7 +211,13 @@ fn nodes_inside_the_supervisor_work_the_same() {
     assert_eq!(shell.states(), ["down", "serving", "serving"]);
     let restarted = shell.succeed(&["cluster", "restart", "1"]);
     assert!(restarted.contains("restart delay"), "{restarted}");
-    shell.succeed(&["release", "a", token.trim()]);
+    let released = shell.quorlock(&["release", "a", token.trim()]);
+    assert_eq!(released.code, Some(74), "{}", released.stderr);
+    assert!(
+        released.stderr.contains("restart delay"),
+        "{}",
+        released.stderr
+    );
     send(shell.supervisor(), Signal::TERM);
     assert!(await_end(shell.supervisor()).success());
 }

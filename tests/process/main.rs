@@ -16,6 +16,8 @@ mod refusals;
 mod restart;
 mod run;
 mod run_end;
+mod run_wait;
+mod scripts;
 mod server;
 mod shell;
 mod terminal;

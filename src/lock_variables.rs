@@ -1,0 +1,67 @@
+//! What a command or a shell is told about a lock: the variables `QUORLOCK_...`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use quorlock_client::Token;
+
+use crate::clock;
+
+/// The variables, for a lock whose first lease lasts for another `remaining`.
+pub(crate) fn of(
+    name: &OsStr,
+    token: &Token,
+    remaining: Duration,
+) -> [(&'static str, OsString); 3] {
+    let deadline = clock::wall().saturating_add(remaining);
+    [
+        ("QUORLOCK_NAME", name.to_owned()),
+        (
+            "QUORLOCK_TOKEN",
+            OsStr::from_bytes(token.as_bytes()).to_owned(),
+        ),
+        ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
+    ]
+}
+
+/// Commands that give a shell these variables, whatever characters are in them.
+pub(crate) fn as_exports(variables: &[(&str, OsString)]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (name, value) in variables {
+        if !text.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend_from_slice(format!("export {name}=").as_bytes());
+        quote(value, &mut text);
+    }
+    text
+}
+
+/// Between single quotes a shell takes every byte as it is, but for the quote itself.
+fn quote(value: &OsStr, text: &mut Vec<u8>) {
+    text.push(b'\'');
+    for byte in value.as_bytes() {
+        match byte {
+            b'\'' => text.extend_from_slice(b"'\\''"),
+            byte => text.push(*byte),
+        }
+    }
+    text.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_quoted() {
+        let quoted = |value: &[u8]| as_exports(&[("A", OsStr::from_bytes(value).to_owned())]);
+        assert_eq!(quoted(b"plain"), b"export A='plain'");
+        assert_eq!(quoted(b""), b"export A=''");
+        assert_eq!(quoted(b"it's $(x)"), b"export A='it'\\''s $(x)'");
+        assert_eq!(quoted(b"\xff\n`"), b"export A='\xff\n`'");
+        let two = as_exports(&[("A", "1".into()), ("B", "2".into())]);
+        assert_eq!(two, b"export A='1'\nexport B='2'");
+    }
+}

@@ -1,0 +1,211 @@
+//! What `quorlock run` says and does while it waits, when the lock is busy, and without a command;
+//! and what becomes of signals that its caller has ignored or blocked.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::run::{catches_sigterm, cluster};
+use crate::shell::{Ended, Shell, await_end, send};
+use quorlock_tests::binary;
+use quorlock_tests::waiting::{becomes_so, eventually};
+
+const SHORT: std::time::Duration = std::time::Duration::from_millis(300);
+
+/// `env` of coreutils with these flags before `quorlock`.
+fn env(shell: &Shell, flags: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.arg(flags).arg(binary::quorlock()).args(words);
+    command
+        .current_dir(shell.path())
+        .env_remove("QUORLOCK_NODES");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn a_wait_says_who_holds_the_lock_and_how_long_still() {
+    let shell = cluster();
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let errors = shell.file("err");
+    let mut command = shell.command(&["run", "a", "--", "true"]);
+    command.stderr(fs::File::create(&errors).unwrap());
+    let mut child = command.spawn().unwrap();
+    let holder = format!(
+        "held by another owner (token {}...) for another",
+        &token[..6]
+    );
+    eventually("it says who holds it", || text(&errors).contains(&holder));
+    eventually("it says so again", || {
+        text(&errors).matches(&holder).count() == 2
+    });
+    assert!(!text(&errors).contains(token.trim()), "not the whole token");
+    shell.succeed(&["release", "a", token.trim()]);
+    assert!(await_end(&mut child).success());
+}
+
+#[test]
+fn a_wait_says_at_once_that_there_is_no_quorum() {
+    let shell = Shell::new();
+    let errors = shell.file("err");
+    let words = [
+        "run",
+        "a",
+        "--nodes",
+        "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+        "--",
+        "true",
+    ];
+    let mut command = shell.command(&words);
+    let mut child = command
+        .stderr(fs::File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let said = "of 3 nodes cannot vote and 2 must";
+    eventually("it says so", || text(&errors).contains(said));
+    assert!(
+        !text(&errors).contains("so far"),
+        "at once: {}",
+        text(&errors)
+    );
+    let causes = text(&errors).matches("unreachable").count();
+    assert!(causes >= 2, "{}", text(&errors));
+    send(&child, Signal::TERM);
+    assert_eq!(await_end(&mut child).code(), Some(143));
+
+    let ended = shell.quorlock(&[
+        "run", "a", "--nodes", words[3], "--wait", "1500ms", "--", "true",
+    ]);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("after 1."),
+        "the whole wait: {}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn the_code_for_busy_can_be_chosen() {
+    let shell = cluster();
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    for (flags, code, is_silent) in [
+        (&["-E", "3"][..], 3, false),
+        (&["-E", "0"][..], 0, false),
+        (&["--busy-ok"][..], 0, true),
+    ] {
+        let words = [&["run", "a", "-n"], flags, &["--", "echo", "ran"]].concat();
+        let ended = shell.quorlock(&words);
+        assert_eq!(ended.code, Some(code), "{flags:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+        assert_eq!(ended.stderr.is_empty(), is_silent, "{}", ended.stderr);
+    }
+    let json = shell.quorlock(&["run", "a", "-n", "-E", "3", "--json", "--", "true"]);
+    let error = &json.json()["error"];
+    assert_eq!(
+        (&error["kind"], &error["exit_code"]),
+        (&"busy".into(), &3.into())
+    );
+    shell.succeed(&["release", "a", token.trim()]);
+    let free = shell.quorlock(&["run", "a", "-n", "-E", "3", "--", "sh", "-c", "exit 5"]);
+    assert_eq!(free.code, Some(5), "{}", free.stderr);
+}
+
+#[test]
+fn without_a_command_the_lock_is_held_until_a_signal() {
+    let shell = cluster();
+    for signal in [Signal::INT, Signal::TERM] {
+        let output = shell.file("out");
+        let mut command = shell.command(&["run", "a", "--ttl", "1s"]);
+        let mut child = command
+            .stdout(fs::File::create(&output).unwrap())
+            .spawn()
+            .unwrap();
+        eventually("it prints", || text(&output).matches('\n').count() == 3);
+        let printed = text(&output);
+        for part in [
+            "export QUORLOCK_NAME='a'",
+            "QUORLOCK_TOKEN='",
+            "QUORLOCK_DEADLINE='",
+        ] {
+            assert!(printed.contains(part), "{printed}");
+        }
+        // Longer than a lease: it is renewed.
+        assert_eq!(
+            shell.quorlock(&["acquire", "a", "--wait", "1500ms"]).code,
+            Some(75)
+        );
+        send(&child, signal);
+        assert_eq!(await_end(&mut child).code(), Some(0));
+        assert_eq!(
+            shell.quorlock(&["run", "a", "-n", "--", "true"]).code,
+            Some(0)
+        );
+    }
+    let mut command = shell.command(&["run", "a", "--json"]);
+    let output = shell.file("json");
+    let mut child = command
+        .stdout(fs::File::create(&output).unwrap())
+        .spawn()
+        .unwrap();
+    eventually("it prints", || text(&output).ends_with('\n'));
+    let value: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
+    assert_eq!(value["token"].as_str().unwrap().len(), 32);
+    assert!(value["deadline_ms"].as_u64().unwrap() > 1_700_000_000_000);
+    send(&child, Signal::TERM);
+    assert_eq!(await_end(&mut child).code(), Some(0));
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let shell = cluster();
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let script = "grep SigIgn /proc/self/status";
+    let words = ["run", "a", "--", "sh", "-c", script];
+    let child = env(&shell, "--ignore-signal=HUP,INT", &words)
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    eventually("it listens to SIGTERM", || catches_sigterm(&status));
+    send(&child, Signal::HUP);
+    send(&child, Signal::INT);
+    assert!(
+        !becomes_so(SHORT, || !catches_sigterm(&status)),
+        "it waits on"
+    );
+    shell.succeed(&["release", "a", token.trim()]);
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let mask = ended.stdout.trim().rsplit('\t').next().unwrap().to_owned();
+    let mask = u64::from_str_radix(&mask, 16).unwrap();
+    assert_eq!(mask & 0b11, 0b11, "HUP and INT, for the command too");
+}
+
+#[test]
+fn blocked_signals_make_nothing_endless() {
+    let shell = cluster();
+    let words = ["run", "a", "--", "true"];
+    let mut child = env(&shell, "--block-signal=CHLD,TERM", &words)
+        .spawn()
+        .unwrap();
+    assert_eq!(await_end(&mut child).code(), Some(0));
+    let words = ["run", "a", "--", "sleep", "1000"];
+    let mut child = env(&shell, "--block-signal=CHLD,TERM", &words)
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    eventually("it listens to SIGTERM", || catches_sigterm(&status));
+    eventually("the lock is taken", || {
+        shell.quorlock(&["run", "a", "-n", "--", "true"]).code == Some(75)
+    });
+    send(&child, Signal::TERM);
+    assert_eq!(await_end(&mut child).code(), Some(143));
+}

@@ -1,0 +1,162 @@
+//! `quorlock acquire`, `extend` and `release` as scripts use them: what they print, where it goes,
+//! and what the exit code tells.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::run::cluster;
+use crate::shell::{Ended, Shell};
+use quorlock_tests::binary;
+use quorlock_tests::waiting::eventually;
+
+fn is_free(shell: &Shell, name: &str) -> bool {
+    shell.quorlock(&["run", name, "-n", "--", "true"]).code == Some(0)
+}
+
+#[test]
+fn a_token_that_cannot_be_printed_is_released() {
+    let shell = cluster();
+    for export in [false, true] {
+        let mut words = vec!["acquire", "a", "--ttl", "1h", "-n"];
+        if export {
+            words.push("--export");
+        }
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut command = shell.command(&words);
+        let ended = Ended::of(command.stdout(full).output().unwrap());
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        for part in ["could not be printed", "released again"] {
+            assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        }
+        assert!(is_free(&shell, "a"));
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = shell.command(&["acquire", "a", "--ttl", "1h", "-n"]);
+    let ended = Ended::of(command.stdout(writer).output().unwrap());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(is_free(&shell, "a"));
+
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = shell.command(&["run", "a", "--ttl", "1h", "-n"]);
+    let ended = Ended::of(command.stdout(full).output().unwrap());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(is_free(&shell, "a"));
+}
+
+#[test]
+fn a_shell_takes_over_what_is_exported() {
+    let shell = cluster();
+    let script = r#"exports=$("$Q" acquire "$N" --export --ttl 1h) || exit 1; eval "$exports"
+        [ "$QUORLOCK_NAME" = "$N" ] || exit 2
+        [ "$QUORLOCK_DEADLINE" -gt 1700000000000 ] || exit 3
+        printf '%s\n' "$QUORLOCK_TOKEN" | "$Q" extend "$QUORLOCK_NAME" - --ttl 2h || exit 4
+        printf %s "$QUORLOCK_TOKEN" | "$Q" release "$QUORLOCK_NAME" - || exit 5
+        "$Q" release "$QUORLOCK_NAME" "$QUORLOCK_TOKEN"; [ $? = 70 ] || exit 6"#;
+    for name in ["plain", "it's $(touch bad) `touch bad`; \"two\"\nlines"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(shell.path());
+        command.env("Q", binary::quorlock()).env("N", name);
+        let ended = Ended::of(command.env_remove("QUORLOCK_NODES").output().unwrap());
+        assert_eq!(ended.code, Some(0), "{name}: {}", ended.stderr);
+    }
+    assert!(!shell.file("bad").exists());
+    let both = shell.quorlock(&["acquire", "a", "--export", "--json"]);
+    assert_eq!(both.code, Some(64), "{}", both.stdout);
+}
+
+#[test]
+fn a_token_from_standard_input_must_be_there() {
+    let shell = cluster();
+    for typed in ["", "\n", "  \n"] {
+        let mut command = shell.command(&["release", "a", "-"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(typed.as_bytes())
+            .unwrap();
+        let ended = Ended::of(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(64), "{typed:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("is empty"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_release_tells_which_nodes_have_not_answered() {
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0", "--ephemeral"]);
+    let acquire = |name| {
+        shell
+            .succeed(&["acquire", name, "--ttl", "1h"])
+            .trim()
+            .to_owned()
+    };
+    let (all, two, one) = (acquire("all"), acquire("two"), acquire("one"));
+    let release = |name, token: &str| shell.quorlock(&["release", name, token]);
+    assert_eq!(release("all", &all).code, Some(0));
+
+    shell.succeed(&["cluster", "pause", "node-3"]);
+    let ended = release("two", &two);
+    assert_eq!(ended.code, Some(74), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("'two' is free, 2 of 3"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        ended.stderr.matches("redis://").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
+
+    shell.succeed(&["cluster", "pause", "2"]);
+    let ended = release("one", &one);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("not free yet: only 1 of 3"),
+        "{}",
+        ended.stderr
+    );
+    let json = shell.quorlock(&["release", "one", &one, "--json"]).json();
+    assert_eq!(json["error"]["kind"], "no-quorum");
+    shell.succeed(&["cluster", "resume", "2"]);
+    shell.succeed(&["cluster", "resume", "3"]);
+    eventually("it is released on all", || {
+        release("one", &one).code == Some(0)
+    });
+    assert!(is_free(&shell, "one"));
+}
+
+#[test]
+fn a_foreign_token_is_not_called_ours() {
+    let shell = cluster();
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    for words in [
+        ["extend", "a", "wrong"],
+        ["release", "a", "wrong"],
+        ["extend", "never", "x"],
+    ] {
+        let ended = shell.quorlock(&words);
+        assert_eq!(ended.code, Some(70), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("never taken with it"),
+            "{}",
+            ended.stderr
+        );
+        assert!(!ended.stderr.contains("for us"), "{}", ended.stderr);
+    }
+    let said = shell.succeed(&["extend", "a", token.trim(), "--ttl", "1s"]);
+    assert!(said.contains("never shortens"), "{said}");
+    assert!(!is_free(&shell, "a"));
+    shell.succeed(&["unlock", "a", token.trim()]);
+}

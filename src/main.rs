@@ -97,6 +97,11 @@ fn refuse(words: &[OsString], error: &clap::Error) -> ExitCode {
         ));
     } else {
         let _closed_pipe = error.print();
+        let is_run = matches!(elsewhere, Some("run" | "lock"));
+        if is_run && error.kind() == ErrorKind::UnknownArgument && !words.iter().any(|w| w == "--")
+        {
+            output::remark("the command to run stands after --: quorlock run NAME -- COMMAND...");
+        }
     }
     ExitCode::from(USAGE)
 }

@@ -110,7 +110,11 @@ fn a_guessed_word_leads_on() {
 #[test]
 fn wrong_values_are_told_as_what_they_are() {
     let shell = Shell::new();
-    let all: [(&[&str], &str); 8] = [
+    let all: [(&[&str], &str); 9] = [
+        (
+            &["run", "a", "./job.sh", "x"],
+            "the command to run stands after --",
+        ),
         (&["acquire", "a", "--wait", "-5s"], "'-5s' is negative"),
         (&["acquire", "a", "--wait", "10"], "'10' has no unit"),
         (

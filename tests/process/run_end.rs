@@ -68,6 +68,14 @@ impl Running {
     }
 }
 
+impl Drop for Running {
+    /// A failed test leaves nothing running.
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
 /// In its own group (as coreutils' `timeout` and job control do), and in its own session.
 const ELSEWHERE: &str = "timeout 1000 sh -c 'echo $$; while :; do sleep 0.01; done' & \
     setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.01; done' & \

@@ -1,307 +1,65 @@
-//! What a node's reply means for the request it answers.
-//!
-//! Invariant: only the replies the protocol promises are votes; anything unexpected is that
-//! node's "no" with its text, never a success. Pure: no I/O, no clock.
+//! What one node answers about one lock.
+#![cfg_attr(
+    not(feature = "simulation"),
+    allow(unreachable_pub, reason = "the rules are reached with the feature")
+)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
-
-use crate::acquisition::Answer;
-use crate::holding::ExtendAnswer;
 use crate::outcome::{Cause, NodeRelease};
 use crate::token::Token;
 use crate::votes::Identity;
 
-/// What one reply to a request for the lock means, beyond a vote.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    Answer(Answer),
-    /// The node does not know `SET ... NX ... GET`: ask without `GET`.
-    WithoutGet,
+/// One node's answer to the request to take the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// The node holds the lock for us.
+    Granted(Identity),
+    /// The node holds it for somebody else.
+    Busy {
+        /// Who the node is.
+        by: Identity,
+        /// The holder's token, where the node tells it.
+        holder: Option<Token>,
+    },
+    /// No vote.
+    Not(Cause),
 }
 
-/// What one reply to a script means, beyond its result.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Scripted<T> {
-    Answer(T),
-    /// The node does not have the script: send its text.
-    NoScript,
-}
-
-pub(crate) fn taken(reply: &OwnedFrame, by: &Identity, token: &Token, with_get: bool) -> Taken {
-    let granted = || Answer::Granted(by.clone());
-    Taken::Answer(match reply {
-        OwnedFrame::SimpleString(text) if text == b"OK" => granted(),
-        OwnedFrame::Null if with_get => granted(),
-        OwnedFrame::Null => Answer::Busy {
-            by: by.clone(),
-            holder: None,
-        },
-        OwnedFrame::BulkString(holder) if with_get && holder == token.as_bytes() => granted(),
-        OwnedFrame::BulkString(holder) if with_get => {
-            let is_short = holder.len() <= HOLDER_BYTES_MAX;
-            let holder = is_short.then(|| Token::from_bytes(Bytes::copy_from_slice(holder)));
-            Answer::Busy {
-                by: by.clone(),
-                holder,
-            }
-        }
-        OwnedFrame::Error(text) if with_get && text.starts_with("ERR syntax error") => {
-            return Taken::WithoutGet;
-        }
-        other => Answer::Not(refusal(other)),
-    })
-}
-
-pub(crate) fn extended(reply: &OwnedFrame, by: &Identity) -> Scripted<ExtendAnswer> {
-    Scripted::Answer(match reply {
-        OwnedFrame::Integer(1) => ExtendAnswer::Extended(by.clone()),
-        OwnedFrame::Integer(0) => ExtendAnswer::Gone(by.clone()),
-        OwnedFrame::Integer(-1) => ExtendAnswer::Other(by.clone()),
-        OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return Scripted::NoScript,
-        other => ExtendAnswer::Not(refusal(other)),
-    })
-}
-
-pub(crate) fn released(reply: &OwnedFrame) -> Scripted<NodeRelease> {
-    Scripted::Answer(match reply {
-        OwnedFrame::Integer(1) => NodeRelease::Freed,
-        OwnedFrame::Integer(0) => NodeRelease::NotHeld,
-        OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return Scripted::NoScript,
-        other => NodeRelease::Not(refusal(other)),
-    })
-}
-
-/// The time a key has left; nothing if it has no end or is not there.
-pub(crate) fn time_left(reply: &OwnedFrame) -> Option<Duration> {
-    match reply {
-        OwnedFrame::Integer(millis) => u64::try_from(*millis).ok().map(Duration::from_millis),
-        _ => None,
-    }
+/// One node's answer to an extension.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ExtendAnswer {
+    /// It holds the lock for us at least for the ttl asked for.
+    Extended(Identity),
+    /// The lock is not there.
+    Gone(Identity),
+    /// Somebody else has it.
+    Other(Identity),
+    /// No answer that counts.
+    Not(Cause),
 }
 
 /// What a node tells about itself in `INFO`.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     pub(crate) identity: Option<Identity>,
     pub(crate) delay_left: Option<Duration>,
     pub(crate) is_loading: bool,
 }
 
-pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
-    let OwnedFrame::BulkString(text) = reply else {
-        return Err(refusal(reply));
-    };
-    let text = String::from_utf8_lossy(text);
-    let field = |name: &str| {
-        let lines = text.lines().filter_map(|line| line.split_once(':'));
-        let mut values = lines
-            .filter(|(field, _)| *field == name)
-            .map(|(_, value)| value.trim());
-        values
-            .next()
-            .filter(|value| !value.is_empty() && value.len() <= ID_BYTES_MAX)
-    };
-    let counted = || {
-        let id = field("quorlock_node_id")?;
-        let incarnation = field("quorlock_incarnation")?.parse().ok()?;
-        Some(Identity {
-            id: Arc::from(id),
-            incarnation,
-        })
-    };
-    let drawn = || {
-        Some(Identity {
-            id: Arc::from(field("run_id")?),
-            incarnation: 0,
-        })
-    };
-    let delay_ms = field("restart_delay_remaining_ms").and_then(|value| value.parse().ok());
-    Ok(Info {
-        identity: counted().or_else(drawn),
-        delay_left: delay_ms.filter(|left| *left > 0).map(Duration::from_millis),
-        is_loading: field("loading") == Some("1"),
-    })
+/// A node's description of itself, and how long the request took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) info: Info,
+    pub(crate) round_trip: Duration,
 }
 
-/// A reply that is not the one hoped for, as a cause.
-pub(crate) fn refusal(reply: &OwnedFrame) -> Cause {
-    match reply {
-        OwnedFrame::Error(text) => {
-            let shown = shown(text);
-            match delay(text) {
-                Some(left) => Cause::Delayed { left, text: shown },
-                None => Cause::Refused(shown),
-            }
-        }
-        other => Cause::Refused(Arc::from(format!(
-            "unexpected reply of kind {:?}",
-            other.kind()
-        ))),
-    }
-}
-
-/// How long a node says, or seems, to take no requests at all, if it will take them after that.
-pub(crate) fn passes_after(cause: &Cause) -> Option<Duration> {
-    match cause {
-        Cause::Delayed { left, .. } => Some(*left),
-        Cause::Refused(text) if text.starts_with("LOADING") => Some(Duration::ZERO),
-        _ => None,
-    }
-}
-
-/// The time left in `RESTARTDELAY <ms> <node id> <sentence>`, or in the same with `LOADING`.
-fn delay(text: &str) -> Option<Duration> {
-    let mut fields = text.split(' ');
-    let code = fields.next()?;
-    let left = fields.next().and_then(|millis| millis.parse().ok());
-    match (code, left) {
-        ("RESTARTDELAY" | "LOADING", Some(millis)) => Some(Duration::from_millis(millis)),
-        // A node that does not say how long is asked again soon.
-        ("RESTARTDELAY", None) => Some(Duration::from_millis(100)),
-        _ => None,
-    }
-}
-
-fn shown(text: &str) -> Arc<str> {
-    let cut = text.chars().take(TEXT_CHARACTERS_MAX);
-    Arc::from(
-        cut.map(|c| if c.is_control() { ' ' } else { c })
-            .collect::<String>(),
-    )
-}
-
-const HOLDER_BYTES_MAX: usize = 1024;
-const ID_BYTES_MAX: usize = 128;
-const TEXT_CHARACTERS_MAX: usize = 300;
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-    use super::*;
-
-    fn by() -> Identity {
-        Identity {
-            id: Arc::from("n1"),
-            incarnation: 3,
-        }
-    }
-
-    fn error(text: &str) -> OwnedFrame {
-        OwnedFrame::Error(text.to_owned())
-    }
-
-    #[test]
-    fn with_get_nil_and_our_own_token_are_grants() {
-        let token = Token::from("mine");
-        let mine = OwnedFrame::BulkString(b"mine".to_vec());
-        let other = OwnedFrame::BulkString(b"other".to_vec());
-        let granted = Taken::Answer(Answer::Granted(by()));
-        assert_eq!(taken(&OwnedFrame::Null, &by(), &token, true), granted);
-        // The node-redlock defect: a key that already holds our own value is not a refusal.
-        assert_eq!(taken(&mine, &by(), &token, true), granted);
-        let holder = Some(Token::from("other"));
-        let busy = Taken::Answer(Answer::Busy { by: by(), holder });
-        assert_eq!(taken(&other, &by(), &token, true), busy);
-        assert_eq!(
-            taken(&error("ERR syntax error"), &by(), &token, true),
-            Taken::WithoutGet
-        );
-    }
-
-    #[test]
-    fn without_get_only_ok_is_a_grant() {
-        let token = Token::from("mine");
-        let ok = OwnedFrame::SimpleString(b"OK".to_vec());
-        assert_eq!(
-            taken(&ok, &by(), &token, false),
-            Taken::Answer(Answer::Granted(by()))
-        );
-        let busy = Taken::Answer(Answer::Busy {
-            by: by(),
-            holder: None,
-        });
-        assert_eq!(taken(&OwnedFrame::Null, &by(), &token, false), busy);
-        for odd in [
-            OwnedFrame::BulkString(b"mine".to_vec()),
-            OwnedFrame::SimpleString(b"QUEUED".to_vec()),
-            OwnedFrame::Integer(1),
-            OwnedFrame::Array(vec![]),
-            error("ERR syntax error"),
-        ] {
-            let answer = taken(&odd, &by(), &token, false);
-            assert!(
-                matches!(answer, Taken::Answer(Answer::Not(_))),
-                "{odd:?}: {answer:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn scripts_answer_numbers_and_nothing_else_counts() {
-        let is_not = |answer: &Scripted<ExtendAnswer>| {
-            matches!(answer, Scripted::Answer(ExtendAnswer::Not(_)))
-        };
-        let extend = |reply: OwnedFrame| extended(&reply, &by());
-        assert_eq!(
-            extend(OwnedFrame::Integer(0)),
-            Scripted::Answer(ExtendAnswer::Gone(by()))
-        );
-        assert_eq!(extend(error("NOSCRIPT No matching")), Scripted::NoScript);
-        assert!(is_not(&extend(OwnedFrame::Integer(2))));
-        assert!(is_not(&extend(error("WRONGTYPE x"))));
-        assert_eq!(
-            released(&OwnedFrame::Integer(1)),
-            Scripted::Answer(NodeRelease::Freed)
-        );
-        assert_eq!(released(&error("NOSCRIPT x")), Scripted::NoScript);
-    }
-
-    #[test]
-    fn a_restart_delay_is_read_from_the_refusal() {
-        let left_ms = |text: &str| match refusal(&error(text)) {
-            Cause::Delayed { left, .. } => Some(left.as_millis()),
-            _ => None,
-        };
-        let sentence = "ab this node is in its restart delay for another 9 s (unclean stop)";
-        assert_eq!(
-            left_ms(&format!("RESTARTDELAY 1234 {sentence}")),
-            Some(1234)
-        );
-        assert_eq!(left_ms(&format!("LOADING 1234 {sentence}")), Some(1234));
-        assert_eq!(left_ms("RESTARTDELAY"), Some(100));
-        assert_eq!(left_ms(&format!("RESTARTDELAY -1 {sentence}")), Some(100));
-        assert_eq!(left_ms(&format!("RESTARTDELAYED 1234 {sentence}")), None);
-        assert!(matches!(
-            refusal(&error("LOADING Redis is loading")),
-            Cause::Refused(_)
-        ));
-        let Cause::Refused(text) = refusal(&error("ERR a\x1b[31m")) else {
-            panic!("no text")
-        };
-        assert!(!text.contains('\x1b'));
-    }
-
-    #[test]
-    fn identity_is_the_node_id_or_the_run_id() {
-        let read = |text: &str| info(&OwnedFrame::BulkString(text.as_bytes().to_vec())).unwrap();
-        let quorlock = "# Server\r\nrun_id:r\r\nquorlock_node_id:n1\r\nquorlock_incarnation:3\r\n";
-        assert_eq!(read(quorlock).identity, Some(by()));
-        let redis = read("run_id:abc\r\nloading:1\r\n");
-        assert_eq!(
-            redis.identity,
-            Some(Identity {
-                id: Arc::from("abc"),
-                incarnation: 0
-            })
-        );
-        assert!(redis.is_loading);
-        assert_eq!(read("redis_version:7\r\nrun_id:\r\n").identity, None);
-        let waiting = read("restart_delay:1\r\nrestart_delay_remaining_ms:250\r\n");
-        assert_eq!(waiting.delay_left, Some(Duration::from_millis(250)));
-        assert!(info(&error("NOPERM no INFO for you")).is_err());
-    }
+/// One node's answer to any request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Taken(Answer),
+    Extended(ExtendAnswer),
+    Released(NodeRelease),
+    TimeLeft(Option<Duration>),
+    Info(Result<Told, Cause>),
 }

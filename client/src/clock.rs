@@ -6,6 +6,7 @@
 mod instant;
 mod manual;
 mod system;
+mod timers;
 
 use std::fmt;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub use instant::ClientInstant;
 pub use manual::ManualClock;
 pub use system::SystemClock;
+pub(crate) use timers::Timers;
 
 /// Where the client reads its time. The system's clocks, or a settable one in tests.
 pub trait Clock: Send + Sync + fmt::Debug {

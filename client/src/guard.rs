@@ -12,20 +12,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::clock::{ClientInstant, Clock};
-use crate::lock::{Lease, shown};
-use crate::orders::Wish;
+use crate::lease::Lease;
+use crate::name::shown;
 use crate::outcome::{ExtendError, Loss, Release};
+use crate::rules::call::Call;
+use crate::runtime::handle::{Acquired, LeaseState, Pending, ReplyTo};
 use crate::token::Token;
-
-/// What the keeping task tells about the lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) valid_until: ClientInstant,
-    pub(crate) loss: Option<Loss>,
-}
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
@@ -35,32 +30,33 @@ pub struct Guard {
     name: Bytes,
     token: Token,
     nodes: Arc<[Arc<str>]>,
-    wishes: mpsc::UnboundedSender<Wish>,
+    /// The call that acquired the lock: dropping it releases.
+    pending: Pending,
     lost: Lost,
 }
 
 /// A way to wait for the loss of a lock, apart from its guard. Cloned freely.
 #[derive(Clone)]
 pub struct Lost {
-    standing: watch::Receiver<Standing>,
+    lease: watch::Receiver<LeaseState>,
     clock: Arc<dyn Clock>,
 }
 
 impl Guard {
     pub(crate) fn new(
         name: Bytes,
-        token: Token,
         nodes: Arc<[Arc<str>]>,
-        wishes: mpsc::UnboundedSender<Wish>,
-        standing: watch::Receiver<Standing>,
+        pending: Pending,
+        acquired: Acquired,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let lease = acquired.lease;
         Self {
             name,
-            token,
+            token: acquired.token,
             nodes,
-            wishes,
-            lost: Lost { standing, clock },
+            pending,
+            lost: Lost { lease, clock },
         }
     }
 
@@ -79,7 +75,7 @@ impl Guard {
     /// The end of the present validity on the client's clock. Renewals move it on.
     #[must_use]
     pub fn valid_until(&self) -> ClientInstant {
-        self.lost.standing.borrow().valid_until
+        self.lost.lease.borrow().valid_until
     }
 
     /// Validity left, after drift; zero once the lock is lost.
@@ -113,14 +109,21 @@ impl Guard {
     /// # Errors
     /// When the lock is lost, or no majority renewed it this time.
     pub async fn extend(&self) -> Result<ClientInstant, ExtendError> {
+        if let Some(loss) = self.lost.now() {
+            return Err(ExtendError::Lost(loss));
+        }
         let (reply, answer) = oneshot::channel();
-        let asked = self.wishes.send(Wish::Extend(reply)).is_ok();
-        match answer.await {
-            Ok(result) if asked => result,
-            _ => {
-                let loss = self.lost.standing.borrow().loss.clone();
-                Err(ExtendError::Lost(loss.unwrap_or(Loss::ClientStopped)))
+        let held = self.pending.operation();
+        let handle = self.pending.handle();
+        let renewing = handle.call(Call::Renew { held }, ReplyTo::Extend(reply));
+        let result = answer.await;
+        renewing.done();
+        match result {
+            Ok(Err(ExtendError::Lost(loss))) => {
+                Err(ExtendError::Lost(self.lost.now().unwrap_or(loss)))
             }
+            Ok(result) => result,
+            Err(_) => Err(ExtendError::Lost(Loss::ClientStopped)),
         }
     }
 
@@ -129,12 +132,16 @@ impl Guard {
     /// if the future is dropped.
     pub async fn release(self) -> Release {
         let (reply, answer) = oneshot::channel();
-        if self.wishes.send(Wish::Release(reply)).is_ok()
-            && let Ok(release) = answer.await
-        {
-            return release;
-        }
-        Release::client_stopped(&self.nodes)
+        let call = Call::Release {
+            held: Some(self.pending.operation()),
+            name: self.name.clone(),
+            token: self.token.clone(),
+        };
+        let releasing = self.pending.handle().call(call, ReplyTo::Release(reply));
+        self.pending.done();
+        let released = answer.await;
+        releasing.done();
+        released.unwrap_or_else(|_| Release::client_stopped(&self.nodes))
     }
 
     /// Runs `work` while the lock is held. If the lock is lost first, the work is dropped and the
@@ -163,8 +170,12 @@ impl Guard {
 
     pub(crate) fn into_lease(self, ttl: Duration) -> Lease {
         let valid_until = self.valid_until();
-        // Should the thread have ended, there is nobody who could release what is handed over.
-        let _stopped = self.wishes.send(Wish::Detach);
+        let held = self.pending.operation();
+        let detaching = self.pending.handle();
+        detaching
+            .call(Call::Detach { held }, ReplyTo::Nobody)
+            .done();
+        self.pending.done();
         let clock = Arc::clone(&self.lost.clock);
         Lease::new(self.name, self.token, ttl, valid_until, clock)
     }
@@ -176,7 +187,7 @@ impl fmt::Debug for Guard {
             .debug_struct("Guard")
             .field("name", &shown(&self.name))
             .field("token", &self.token)
-            .field("standing", &*self.lost.standing.borrow())
+            .field("lease", &*self.lost.lease.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -184,9 +195,9 @@ impl fmt::Debug for Guard {
 impl Lost {
     /// Waits until the lock is lost.
     pub async fn wait(&self) -> Loss {
-        let mut standing = self.standing.clone();
-        match standing.wait_for(|standing| standing.loss.is_some()).await {
-            Ok(standing) => standing.loss.clone().unwrap_or(Loss::Expired),
+        let mut lease = self.lease.clone();
+        match lease.wait_for(|lease| lease.loss.is_some()).await {
+            Ok(lease) => lease.loss.clone().unwrap_or(Loss::Expired),
             Err(_) => Loss::ClientStopped,
         }
     }
@@ -194,18 +205,18 @@ impl Lost {
     /// The loss, if it has happened.
     #[must_use]
     pub fn now(&self) -> Option<Loss> {
-        let standing = self.standing.borrow();
-        if standing.loss.is_none() && self.clock.now().has_reached(standing.valid_until) {
+        let lease = self.lease.borrow();
+        if lease.loss.is_none() && self.clock.now().has_reached(lease.valid_until) {
             return Some(Loss::Expired);
         }
-        standing.loss.clone()
+        lease.loss.clone()
     }
 
     fn remaining(&self) -> Duration {
-        let standing = self.standing.borrow();
-        match standing.loss {
+        let lease = self.lease.borrow();
+        match lease.loss {
             Some(_) => Duration::ZERO,
-            None => self.clock.now().until(standing.valid_until),
+            None => self.clock.now().until(lease.valid_until),
         }
     }
 }
@@ -214,7 +225,7 @@ impl fmt::Debug for Lost {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_tuple("Lost")
-            .field(&*self.standing.borrow())
+            .field(&*self.lease.borrow())
             .finish()
     }
 }

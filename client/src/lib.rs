@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! The rules are in [`acquisition`] and [`holding`]: state machines that take the time and an
+//! The rules are in [`rules`]: state machines that take the time and an
 //! event and return actions. Everything that touches the world runs on one thread of the client.
 
 #[cfg(not(target_os = "linux"))]
@@ -32,35 +32,41 @@ compile_error!(
     "quorlock-client needs Linux: its clocks are CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW"
 );
 
-pub mod acquisition;
 mod address;
 mod answer;
 mod clock;
 mod guard;
-pub mod holding;
+mod lease;
 mod lock;
-mod orders;
+mod name;
 mod outcome;
 mod probe;
+mod protocol;
 mod redlock;
-mod reply;
-mod request;
+#[cfg(not(feature = "simulation"))]
+mod rules;
+#[cfg(feature = "simulation")]
+pub mod rules;
+mod runtime;
 mod settings;
+mod shared;
 mod token;
 mod votes;
-mod worker;
+mod wait;
 
 pub use address::{AddressError, NodeAddress};
 pub use clock::{ClientInstant, Clock, ManualClock, SystemClock};
 pub use guard::{Guard, Lost};
-pub use lock::{Lease, LockRequest, Wait};
+pub use lease::Lease;
+pub use lock::LockRequest;
 pub use outcome::{
     AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeRelease, NodeReport,
     Release,
 };
 pub use probe::{NodeState, NodeStatus};
+pub use protocol::request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 pub use redlock::{Builder, Redlock};
-pub use request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 pub use settings::{Drift, RetryDelay};
 pub use token::Token;
 pub use votes::{Identity, NODES_MAX, NodeIndex, majority};
+pub use wait::Wait;

@@ -1,38 +1,28 @@
-//! A lock to be acquired, and a lease on one that was.
+//! A lock to be acquired.
 //!
 //! Invariant: arguments are checked here, before anything is sent.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::clock::{ClientInstant, Clock};
 use crate::guard::Guard;
-use crate::orders::{AcquireOrder, Order};
+use crate::lease::Lease;
+use crate::name::{check_name, shown};
 use crate::outcome::AcquireError;
-use crate::redlock::Inner;
+use crate::rules::call::{AcquireCall, Call};
+use crate::runtime::handle::ReplyTo;
 use crate::settings::{Drift, LIFETIME, outlives};
-use crate::token::Token;
-
-/// How long to try when the lock is held by somebody else or too few nodes answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wait {
-    /// One attempt.
-    None,
-    /// Attempts until this time has passed.
-    For(Duration),
-    /// Attempts until the lock is acquired or the future is dropped.
-    Forever,
-}
+use crate::shared::Shared;
+use crate::wait::Wait;
 
 /// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock).
 #[derive(Clone, Debug)]
 #[must_use = "call acquire()"]
 pub struct LockRequest {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     name: Bytes,
     ttl: Duration,
     wait: Wait,
@@ -41,11 +31,11 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(inner: Arc<Inner>, name: Bytes) -> Self {
-        let min_validity = inner.settings.min_validity;
-        let max_lifetime = inner.settings.max_lifetime;
+    pub(crate) fn new(shared: Arc<Shared>, name: Bytes) -> Self {
+        let min_validity = shared.settings.min_validity;
+        let max_lifetime = shared.settings.max_lifetime;
         Self {
-            inner,
+            shared,
             name,
             ttl: TTL_DEFAULT,
             wait: WAIT_DEFAULT,
@@ -87,7 +77,7 @@ impl LockRequest {
     /// # Errors
     /// Typed by what happened; see [`AcquireError`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.order(true).await
+        self.call(true).await
     }
 
     /// Acquires the lock for one ttl, without renewing it and without a guard: for a program that
@@ -97,36 +87,34 @@ impl LockRequest {
     /// As for [`acquire`](Self::acquire).
     pub async fn acquire_lease(self) -> Result<Lease, AcquireError> {
         let ttl = self.ttl;
-        Ok(self.order(false).await?.into_lease(ttl))
+        Ok(self.call(false).await?.into_lease(ttl))
     }
 
-    async fn order(self, renews: bool) -> Result<Guard, AcquireError> {
+    async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
         let invalid = |reason| AcquireError::Invalid { reason };
         check_name(&self.name).map_err(invalid)?;
-        check_ttl(self.ttl, self.inner.settings.drift, self.min_validity).map_err(invalid)?;
+        check_ttl(self.ttl, self.shared.settings.drift, self.min_validity).map_err(invalid)?;
         if outlives(self.min_validity, self.max_lifetime) {
             return Err(invalid(Arc::from(LIFETIME)));
         }
         let (reply, answer) = oneshot::channel();
-        let cancelled = AcquireError::Cancelled {
-            name: shown(&self.name),
-        };
-        let order = AcquireOrder {
-            name: self.name,
+        let call = Call::Acquire(AcquireCall {
+            name: self.name.clone(),
             ttl: self.ttl,
             wait: self.wait,
             renews,
             min_validity: self.min_validity,
             max_lifetime: self.max_lifetime,
-            reply,
-        };
-        let clock = &self.inner.settings.clock;
+        });
+        let clock = &self.shared.settings.clock;
         let began = clock.now();
-        self.inner
-            .orders
-            .send(Order::Acquire(order))
-            .map_err(|_| cancelled.clone())?;
-        let guard = answer.await.unwrap_or(Err(cancelled))?;
+        let pending = self.shared.handle.call(call, ReplyTo::Acquire(reply));
+        let cancelled = || AcquireError::Cancelled {
+            name: shown(&self.name),
+        };
+        let acquired = answer.await.unwrap_or_else(|_| Err(cancelled()))?;
+        let nodes = Arc::clone(&self.shared.nodes);
+        let guard = Guard::new(self.name, nodes, pending, acquired, Arc::clone(clock));
         // The caller may be polled long after the votes came, or the machine may have slept.
         let remaining = guard.remaining();
         if remaining.is_zero() || remaining < self.min_validity {
@@ -137,81 +125,6 @@ impl LockRequest {
             });
         }
         Ok(guard)
-    }
-}
-
-/// A lock that is held for a while under a token, without being renewed. Nothing happens when it
-/// is dropped.
-#[derive(Clone, Debug)]
-pub struct Lease {
-    name: Bytes,
-    token: Token,
-    ttl: Duration,
-    valid_until: ClientInstant,
-    clock: Arc<dyn Clock>,
-}
-
-impl Lease {
-    pub(crate) fn new(
-        name: Bytes,
-        token: Token,
-        ttl: Duration,
-        valid_until: ClientInstant,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self {
-            name,
-            token,
-            ttl,
-            valid_until,
-            clock,
-        }
-    }
-
-    /// The lock's name.
-    #[must_use]
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// The token that extends and releases it.
-    #[must_use]
-    pub fn token(&self) -> &Token {
-        &self.token
-    }
-
-    /// The ttl that was asked for.
-    #[must_use]
-    pub fn ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    /// The end of the validity on the client's clock.
-    #[must_use]
-    pub fn valid_until(&self) -> ClientInstant {
-        self.valid_until
-    }
-
-    /// Validity left, after drift.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.clock.now().until(self.valid_until)
-    }
-
-    /// Whether any validity is left.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        !self.remaining().is_zero()
-    }
-}
-
-pub(crate) fn check_name(name: &[u8]) -> Result<(), Arc<str>> {
-    match name.len() {
-        0 => Err(Arc::from("a lock needs a name")),
-        NAME_BYTES_MAX.. => Err(Arc::from(format!(
-            "a lock's name has fewer than {NAME_BYTES_MAX} bytes"
-        ))),
-        _ => Ok(()),
     }
 }
 
@@ -238,33 +151,9 @@ pub(crate) fn check_ttl(
     Ok(())
 }
 
-/// A lock's name as it is shown to people.
-pub(crate) fn shown(name: &[u8]) -> Arc<str> {
-    struct Shown<'a>(&'a [u8]);
-    impl fmt::Display for Shown<'_> {
-        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let cut = &self.0[..self.0.len().min(200)];
-            for character in String::from_utf8_lossy(cut).chars() {
-                if character.is_control() {
-                    write!(formatter, "{}", character.escape_default())?;
-                } else {
-                    write!(formatter, "{character}")?;
-                }
-            }
-            if cut.len() < self.0.len() {
-                formatter.write_str("...")
-            } else {
-                Ok(())
-            }
-        }
-    }
-    Arc::from(Shown(name).to_string())
-}
-
 const TTL_DEFAULT: Duration = Duration::from_secs(30);
 const WAIT_DEFAULT: Wait = Wait::For(Duration::from_secs(10));
 const TTL_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-const NAME_BYTES_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -294,14 +183,5 @@ mod tests {
                 "{ttl:?} {least:?}"
             );
         }
-    }
-
-    #[test]
-    fn names_are_bounded_and_shown_without_control_characters() {
-        assert!(check_name(b"").is_err());
-        assert!(check_name(&[b'x'; NAME_BYTES_MAX]).is_err());
-        assert!(check_name(&[b'x'; NAME_BYTES_MAX - 1]).is_ok());
-        assert_eq!(&*shown(b"a\r\nb\x1b"), "a\\r\\nb\\u{1b}");
-        assert!(shown(&[b'x'; 1000]).len() < 210);
     }
 }

@@ -7,30 +7,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::address::NodeAddress;
 use crate::clock::Clock;
-use crate::lock::{Lease, LockRequest, check_name, check_ttl};
-use crate::orders::{ExtendOrder, Order, ReleaseOrder};
+use crate::lease::Lease;
+use crate::lock::{LockRequest, check_ttl};
+use crate::name::check_name;
 use crate::outcome::{BuildError, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
+use crate::rules::call::Call;
+#[cfg(feature = "simulation")]
+use crate::rules::client::Client;
+use crate::runtime;
+use crate::runtime::handle::ReplyTo;
 use crate::settings::{Drift, RetryDelay, Settings};
+use crate::shared::Shared;
 use crate::token::Token;
 use crate::votes::NODES_MAX;
-use crate::worker;
 
 /// A Redlock client over a fixed set of nodes.
 #[derive(Clone, Debug)]
 pub struct Redlock {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) orders: mpsc::UnboundedSender<Order>,
-    pub(crate) settings: Settings,
-    pub(crate) nodes: Vec<Arc<str>>,
+    shared: Arc<Shared>,
 }
 
 impl Redlock {
@@ -45,7 +44,7 @@ impl Redlock {
     /// A lock with this name, to be acquired.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
         LockRequest::new(
-            Arc::clone(&self.inner),
+            Arc::clone(&self.shared),
             Bytes::copy_from_slice(name.as_ref()),
         )
     }
@@ -63,70 +62,70 @@ impl Redlock {
         let name = Bytes::copy_from_slice(name.as_ref());
         let invalid = |reason| ExtendError::Invalid { reason };
         check_name(&name).map_err(invalid)?;
-        check_ttl(ttl, self.inner.settings.drift, Duration::ZERO).map_err(invalid)?;
+        check_ttl(ttl, self.shared.settings.drift, Duration::ZERO).map_err(invalid)?;
         let (reply, answer) = oneshot::channel();
-        let order = ExtendOrder {
+        let call = Call::Extend {
             name: name.clone(),
             token: token.clone(),
             ttl,
-            reply,
         };
-        let stopped = ExtendError::Lost(Loss::ClientStopped);
-        self.inner
-            .orders
-            .send(Order::Extend(order))
-            .map_err(|_| stopped.clone())?;
-        let valid_until = answer.await.map_err(|_| stopped)??;
-        let clock = Arc::clone(&self.inner.settings.clock);
+        let pending = self.shared.handle.call(call, ReplyTo::Extend(reply));
+        let stopped = |_| ExtendError::Lost(Loss::ClientStopped);
+        let valid_until = answer.await.map_err(stopped)??;
+        pending.done();
+        let clock = Arc::clone(&self.shared.settings.clock);
         Ok(Lease::new(name, token.clone(), ttl, valid_until, clock))
     }
 
     /// Releases a lock that is held under `token`, on all nodes. Harmless where it is not held.
+    ///
+    /// Waits until every node has told, or has had its time; what a node that cannot be reached
+    /// is owed, it gets in the background.
     pub async fn release(&self, name: impl AsRef<[u8]>, token: &Token) -> Release {
-        let name = Bytes::copy_from_slice(name.as_ref());
         let (reply, answer) = oneshot::channel();
-        let order = ReleaseOrder {
-            name,
+        let call = Call::Release {
+            held: None,
+            name: Bytes::copy_from_slice(name.as_ref()),
             token: token.clone(),
-            reply,
         };
-        if self.inner.orders.send(Order::Release(order)).is_ok()
-            && let Ok(release) = answer.await
-        {
-            return release;
-        }
-        Release::client_stopped(&self.inner.nodes)
+        let pending = self.shared.handle.call(call, ReplyTo::Release(reply));
+        let released = answer.await;
+        pending.done();
+        released.unwrap_or_else(|_| Release::client_stopped(&self.shared.nodes))
     }
 
     /// Asks every node who it is and how it does. Connects where there is no connection yet.
     pub async fn probe(&self) -> Vec<NodeStatus> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.inner.orders.send(Order::Probe(reply)).is_ok();
-        match answer.await {
-            Ok(statuses) if sent => statuses,
-            _ => Vec::new(),
-        }
+        let pending = self.shared.handle.call(Call::Probe, ReplyTo::Probe(reply));
+        let statuses = answer.await;
+        pending.done();
+        statuses.unwrap_or_default()
     }
 
     /// Waits until what is being released in the background has been released on all nodes that
     /// can be reached, for one node deadline at most. For a program that is about to end.
     pub async fn settle(&self) {
         let (reply, answer) = oneshot::channel();
-        if self.inner.orders.send(Order::Settle(reply)).is_ok() {
-            let _ended = answer.await;
-        }
+        let pending = self
+            .shared
+            .handle
+            .call(Call::Settle, ReplyTo::Settle(reply));
+        // A client that has stopped owes nothing.
+        let _stopped = answer.await;
+        pending.done();
     }
 
     /// The nodes' addresses, without passwords, in the order they were listed.
     #[must_use]
     pub fn nodes(&self) -> &[Arc<str>] {
-        &self.inner.nodes
+        &self.shared.nodes
     }
 
     /// How many nodes must agree.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        crate::votes::majority(self.inner.nodes.len())
+        crate::votes::majority(self.shared.nodes.len())
     }
 }
 
@@ -204,6 +203,33 @@ impl Builder {
     /// # Errors
     /// When no or too many nodes are named, an address cannot be read, or a setting cannot work.
     pub fn build(self) -> Result<Redlock, BuildError> {
+        let (addresses, settings) = self.check()?;
+        let nodes = addresses
+            .iter()
+            .map(|address| Arc::from(address.to_string()))
+            .collect();
+        let handle = runtime::start(addresses, settings.clone())?;
+        Ok(Redlock {
+            shared: Arc::new(Shared {
+                handle,
+                settings,
+                nodes,
+            }),
+        })
+    }
+
+    /// The client's rules alone, for a simulation: no thread, no sockets, no clock.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    #[cfg(feature = "simulation")]
+    pub fn build_rules(self, random: Box<dyn rand::Rng>) -> Result<Client, BuildError> {
+        let (addresses, settings) = self.check()?;
+        Ok(Client::new(addresses, settings, random))
+    }
+
+    /// Reads the addresses and checks that the settings can work.
+    pub(crate) fn check(self) -> Result<(Vec<NodeAddress>, Settings), BuildError> {
         self.settings.check()?;
         if self.nodes.is_empty() {
             return Err(BuildError::NoNodes);
@@ -222,17 +248,6 @@ impl Builder {
             }
             addresses.push(address);
         }
-        let nodes = addresses
-            .iter()
-            .map(|address| Arc::from(address.to_string()))
-            .collect();
-        let orders = worker::start(addresses, self.settings.clone())?;
-        Ok(Redlock {
-            inner: Arc::new(Inner {
-                orders,
-                settings: self.settings,
-                nodes,
-            }),
-        })
+        Ok((addresses, self.settings))
     }
 }

@@ -20,6 +20,11 @@ impl Token {
         Self::from_bits(random)
     }
 
+    /// A token of the next 128 bits of a generator, which must not be guessable.
+    pub(crate) fn drawn_from(random: &mut dyn rand::Rng) -> Self {
+        Self::from_bits(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()))
+    }
+
     /// The token made of these 128 bits, for simulators that bring their own randomness.
     #[must_use]
     pub fn from_bits(bits: u128) -> Self {

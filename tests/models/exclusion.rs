@@ -19,8 +19,8 @@ mod scopes;
 use std::sync::Arc;
 
 use quorlock_client::Identity;
-use quorlock_client::acquisition::AttemptEvent;
-use quorlock_client::holding::HoldingEvent;
+use quorlock_client::rules::acquisition::AttemptEvent;
+use quorlock_client::rules::holding::HoldingEvent;
 use stateright::{Model, Property};
 
 use crate::check::{Explain, Refuted};

@@ -185,7 +185,16 @@ fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Child {
         command.uid(NOBODY).gid(NOBODY);
     }
     fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(mode)).unwrap();
-    command.spawn().unwrap()
+    // A child that another test has just forked may hold the copy open for writing until it runs
+    // its own program.
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::yield_now();
+            }
+            started => return started.unwrap(),
+        }
+    }
 }
 
 #[test]

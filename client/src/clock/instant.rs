@@ -19,10 +19,10 @@ use crate::clock::saturated_nanos;
 /// any of the clocks has reached its part, which is the same as "the largest difference".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientInstant {
-    boot_ns: u64,
-    raw_ns: u64,
+    pub(super) boot_ns: u64,
+    pub(super) raw_ns: u64,
     /// The raw clock plus the time slept.
-    whole_ns: u64,
+    pub(super) whole_ns: u64,
 }
 
 impl ClientInstant {

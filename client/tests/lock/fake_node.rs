@@ -219,6 +219,7 @@ fn answer(shared: &Shared, arguments: &[String]) -> Option<Vec<u8>> {
         ["CLIENT", ..] => Some("-ERR unknown subcommand\r\n".to_owned()),
         ["INFO", ..] if state.info.starts_with('-') => Some(state.info.clone()),
         ["INFO", ..] => Some(format!("${}\r\n{}\r\n", state.info.len(), state.info)),
+        ["EVAL", _, "0"] => Some(":1\r\n".to_owned()),
         ["SCRIPT", "LOAD", body] => {
             let digit = if body.contains("DEL") { "d" } else { "e" };
             Some(format!("$40\r\n{}\r\n", digit.repeat(40)))

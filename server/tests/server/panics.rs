@@ -106,8 +106,11 @@ fn a_log_thread_that_panics_under_a_workers_sync_withholds_the_reply() {
         planted.in_sync.arm();
         // The first sync was slow, so this one is for the log thread.
         let reply = client.ask("SET b token NX PX 30000");
-        assert!(reply.starts_with("-MISCONF"), "{reply}");
-        assert!(reply.contains("the log thread panicked"), "{reply}");
+        // The sync of a tick may come before this one; then the node is stopping already.
+        let is_withheld =
+            reply.starts_with("-MISCONF") && reply.contains("the log thread panicked");
+        let is_refused = reply.starts_with("-ERR") && reply.ends_with("it is stopping");
+        assert!(is_withheld || is_refused, "{reply}");
         ends(node, "the log thread panicked").await;
     });
 }

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use quorlock_client::acquisition::{
-    Acquisition, Answer, AttemptAction, AttemptEvent, Decision, Terms,
+use quorlock_client::rules::acquisition::{
+    Acquisition, AttemptAction, AttemptEvent, Decision, Terms,
 };
-use quorlock_client::holding::{ExtendAnswer, Holding, HoldingAction, HoldingEvent};
+use quorlock_client::rules::holding::{Holding, HoldingAction, HoldingEvent};
+use quorlock_client::rules::{Answer, ExtendAnswer};
 use quorlock_client::{Cause, ClientInstant, Identity};
 
 use super::mutant::Mutant;
@@ -224,7 +225,8 @@ impl Client {
             valid_until
         };
         let mut actions = Vec::new();
-        let holding = Holding::start(attempt, terms, valid_until, false, None, &mut actions);
+        let now = self.now(means.mutant);
+        let holding = Holding::start(attempt, terms, valid_until, now, false, None, &mut actions);
         for action in actions {
             if let HoldingAction::ArmTimer(at) = action {
                 self.timer = Some(at);

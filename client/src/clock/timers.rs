@@ -1,0 +1,118 @@
+//! Deadlines of many, and which of them have come.
+//!
+//! Invariant: a deadline that has come by any of the clocks is found. One that is put off keeps
+//! its earlier time until that has come: whoever is called too early looks at the clock itself.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+use crate::clock::ClientInstant;
+
+#[derive(Debug)]
+pub(crate) struct Timers<K> {
+    armed: HashMap<K, ClientInstant>,
+    by_boot: BTreeSet<(u64, K)>,
+    by_raw: BTreeSet<(u64, K)>,
+    by_whole: BTreeSet<(u64, K)>,
+}
+
+impl<K: Copy + Ord + Hash> Timers<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            armed: HashMap::new(),
+            by_boot: BTreeSet::new(),
+            by_raw: BTreeSet::new(),
+            by_whole: BTreeSet::new(),
+        }
+    }
+
+    /// Sees to it that `key` is due at `at`, or earlier.
+    pub(crate) fn arm(&mut self, key: K, at: ClientInstant) {
+        if let Some(&armed) = self.armed.get(&key) {
+            if armed.earlier(at) == armed {
+                return;
+            }
+            self.disarm(key);
+        }
+        self.armed.insert(key, at);
+        self.by_boot.insert((at.boot_ns, key));
+        self.by_raw.insert((at.raw_ns, key));
+        self.by_whole.insert((at.whole_ns, key));
+    }
+
+    pub(crate) fn disarm(&mut self, key: K) {
+        if let Some(at) = self.armed.remove(&key) {
+            self.by_boot.remove(&(at.boot_ns, key));
+            self.by_raw.remove(&(at.raw_ns, key));
+            self.by_whole.remove(&(at.whole_ns, key));
+        }
+    }
+
+    /// Takes out one that is due.
+    pub(crate) fn take_due(&mut self, now: ClientInstant) -> Option<K> {
+        let firsts = [
+            (self.by_boot.first(), now.boot_ns),
+            (self.by_raw.first(), now.raw_ns),
+            (self.by_whole.first(), now.whole_ns),
+        ];
+        let due = firsts.into_iter().find_map(|(first, now_ns)| {
+            first
+                .filter(|(at_ns, _)| *at_ns <= now_ns)
+                .map(|(_, key)| *key)
+        })?;
+        self.disarm(due);
+        Some(due)
+    }
+
+    /// When the next is due.
+    pub(crate) fn next(&self) -> Option<ClientInstant> {
+        Some(ClientInstant {
+            boot_ns: self.by_boot.first()?.0,
+            raw_ns: self.by_raw.first()?.0,
+            whole_ns: self.by_whole.first()?.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const START: ClientInstant = ClientInstant::from_nanos(1_000, 5_000);
+
+    #[test]
+    fn the_clock_that_comes_first_decides() {
+        let mut timers = Timers::new();
+        timers.arm(1, START.after(Duration::from_nanos(100)));
+        timers.arm(2, START.after(Duration::from_nanos(50)));
+        assert_eq!(
+            timers.take_due(ClientInstant::from_nanos(1_049, 5_049)),
+            None
+        );
+        // Boot time alone has come to the second, the raw clock to both.
+        assert_eq!(
+            timers.take_due(ClientInstant::from_nanos(1_050, 5_000)),
+            Some(2)
+        );
+        assert_eq!(
+            timers.take_due(ClientInstant::from_nanos(1_000, 5_100)),
+            Some(1)
+        );
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn putting_off_leaves_the_earlier_time_and_bringing_forward_does_not() {
+        let mut timers = Timers::new();
+        let at = |nanos| START.after(Duration::from_nanos(nanos));
+        timers.arm(1, at(50));
+        timers.arm(1, at(100));
+        assert_eq!(timers.next(), Some(at(50)));
+        timers.arm(1, at(20));
+        assert_eq!(timers.next(), Some(at(20)));
+        timers.disarm(1);
+        assert_eq!((timers.next(), timers.take_due(at(1_000))), (None, None));
+    }
+}

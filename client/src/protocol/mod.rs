@@ -1,0 +1,7 @@
+//! What is said to a node and what it says, as bytes.
+//!
+//! Invariant: no state of a node or a lock is kept here, and nothing is decided.
+
+pub(crate) mod meaning;
+pub(crate) mod reply;
+pub(crate) mod request;

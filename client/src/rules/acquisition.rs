@@ -1,0 +1,285 @@
+//! One attempt to acquire a lock: a state machine without clock and I/O.
+//!
+//! Invariant: "acquired" is decided only with a majority of distinct nodes and with validity left
+//! that counts from before the first byte was sent; every other decision orders a release on all
+//! nodes, whatever they are believed to hold. It does not retry: the next attempt has a new token.
+
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::clock::ClientInstant;
+use crate::settings::Drift;
+use crate::token::Token;
+use crate::votes::{Ballot, NodeIndex, majority};
+
+/// What an attempt is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// Number of nodes listed.
+    pub nodes: usize,
+    /// Length of the lease.
+    pub ttl: Duration,
+    /// What is taken off for clocks that differ.
+    pub drift: Drift,
+    /// Validity that must be left when the lock is handed out.
+    pub min_validity: Duration,
+}
+
+/// What happens to an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptEvent {
+    /// A node answered, or is known not to.
+    Answered {
+        /// Which one.
+        node: NodeIndex,
+        /// Its answer.
+        answer: Answer,
+    },
+    /// The time last asked for has come (or any other time: a timer may fire early).
+    Timer,
+    /// The caller gave up.
+    Cancel,
+}
+
+/// What is to be done for an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptAction {
+    /// Ask this node to take the lock.
+    Send {
+        /// Which one.
+        node: NodeIndex,
+    },
+    /// Call again at this time, in place of any time named before.
+    ArmTimer(ClientInstant),
+    /// The attempt is over.
+    Decide(Decision),
+    /// Release on all nodes, behind anything sent to them before.
+    ReleaseEverywhere,
+    /// Release on one node that granted after the attempt had failed.
+    Release {
+        /// Which one.
+        node: NodeIndex,
+    },
+}
+
+/// What an attempt came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// The lock is held until then.
+    Acquired {
+        /// End of the validity.
+        valid_until: ClientInstant,
+    },
+    /// Somebody else holds it, or votes were split.
+    Busy {
+        /// The token most of the refusing nodes named.
+        holder: Option<Token>,
+    },
+    /// Too few nodes can vote.
+    NoQuorum,
+    /// The majority came too late.
+    TimedOut,
+    /// The caller gave up.
+    Cancelled,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Vote {
+    /// Asked, no answer yet, and still waited for until then.
+    Awaited(ClientInstant),
+    /// Asked, and no longer waited for; a late answer still counts.
+    Overdue,
+    /// Answered.
+    Told(Answer),
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acquisition {
+    terms: Terms,
+    started: ClientInstant,
+    votes: Vec<Vote>,
+    ballot: Ballot,
+    decision: Option<Decision>,
+}
+
+impl Acquisition {
+    /// Begins an attempt at `now`, which must be read before anything is sent. `patience` is how
+    /// long each node is waited for.
+    #[must_use]
+    pub fn start(
+        terms: Terms,
+        now: ClientInstant,
+        patience: impl Fn(NodeIndex) -> Duration,
+        actions: &mut Vec<AttemptAction>,
+    ) -> Self {
+        let votes = (0..terms.nodes)
+            .map(|node| Vote::Awaited(now.after(patience(node))))
+            .collect();
+        actions.extend((0..terms.nodes).map(|node| AttemptAction::Send { node }));
+        let ballot = Ballot::default();
+        let attempt = Self {
+            terms,
+            started: now,
+            votes,
+            ballot,
+            decision: None,
+        };
+        actions.push(AttemptAction::ArmTimer(attempt.next_time()));
+        attempt
+    }
+
+    /// Takes an event in. `now` must be read after the event happened.
+    pub fn handle(
+        &mut self,
+        now: ClientInstant,
+        event: AttemptEvent,
+        actions: &mut Vec<AttemptAction>,
+    ) {
+        match event {
+            AttemptEvent::Answered { node, answer } => {
+                self.take_answer(node, answer, actions);
+            }
+            AttemptEvent::Timer => {
+                for vote in &mut self.votes {
+                    if matches!(vote, Vote::Awaited(until) if now.has_reached(*until)) {
+                        *vote = Vote::Overdue;
+                    }
+                }
+            }
+            AttemptEvent::Cancel if self.decision.is_none() => {
+                return self.decide(Decision::Cancelled, actions);
+            }
+            AttemptEvent::Cancel => {}
+        }
+        if self.decision.is_none() {
+            match self.judge(now) {
+                Some(decision) => self.decide(decision, actions),
+                None => actions.push(AttemptAction::ArmTimer(self.next_time())),
+            }
+        }
+    }
+
+    /// When the attempt began.
+    pub(crate) fn started(&self) -> ClientInstant {
+        self.started
+    }
+
+    /// Votes for us, by node.
+    pub(crate) fn ballot(&self) -> &Ballot {
+        &self.ballot
+    }
+
+    /// What is known of each node.
+    pub(crate) fn votes(&self) -> &[Vote] {
+        &self.votes
+    }
+
+    /// What it is about.
+    pub(crate) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// Whether every node has answered.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.votes.iter().all(|vote| matches!(vote, Vote::Told(_)))
+    }
+
+    /// What the attempt came to, once it is over.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    fn take_answer(&mut self, node: NodeIndex, answer: Answer, actions: &mut Vec<AttemptAction>) {
+        if let Answer::Granted(identity) = &answer {
+            let failed = !matches!(self.decision, None | Some(Decision::Acquired { .. }));
+            if failed {
+                actions.push(AttemptAction::Release { node });
+            } else {
+                self.ballot.add(node, identity.clone());
+            }
+        }
+        if let Some(vote) = self.votes.get_mut(node) {
+            *vote = Vote::Told(answer);
+        }
+    }
+
+    fn judge(&self, now: ClientInstant) -> Option<Decision> {
+        let quorum = majority(self.terms.nodes);
+        let yes = self.ballot.distinct();
+        let valid_until = self.valid_until();
+        let left = now.until(valid_until);
+        let too_late = left.is_zero() || left < self.terms.min_validity;
+        if yes >= quorum && !too_late {
+            return Some(Decision::Acquired { valid_until });
+        }
+        if too_late {
+            return Some(Decision::TimedOut);
+        }
+        let awaited = self
+            .votes
+            .iter()
+            .filter(|vote| matches!(vote, Vote::Awaited(_)))
+            .count();
+        if yes + awaited >= quorum {
+            return None;
+        }
+        let mut present = self.ballot.clone();
+        for (node, vote) in self.votes.iter().enumerate() {
+            if let Vote::Told(Answer::Busy { by, .. }) = vote {
+                present.add(node, by.clone());
+            }
+        }
+        // Nodes that refuse because they hold the lock for somebody work; only when too few work
+        // is it a matter of quorum.
+        let is_busy = present.distinct() > yes && present.distinct() + awaited >= quorum;
+        Some(if is_busy {
+            Decision::Busy {
+                holder: self.holder(),
+            }
+        } else {
+            Decision::NoQuorum
+        })
+    }
+
+    fn decide(&mut self, decision: Decision, actions: &mut Vec<AttemptAction>) {
+        let failed = !matches!(decision, Decision::Acquired { .. });
+        self.decision = Some(decision.clone());
+        actions.push(AttemptAction::Decide(decision));
+        if failed {
+            actions.push(AttemptAction::ReleaseEverywhere);
+        }
+    }
+
+    fn valid_until(&self) -> ClientInstant {
+        self.started
+            .after(self.terms.drift.validity(self.terms.ttl))
+    }
+
+    fn next_time(&self) -> ClientInstant {
+        let mut next = self.valid_until().before(self.terms.min_validity);
+        for vote in &self.votes {
+            if let Vote::Awaited(until) = vote {
+                next = next.earlier(*until);
+            }
+        }
+        next
+    }
+
+    fn holder(&self) -> Option<Token> {
+        let holders = self.votes.iter().filter_map(|vote| match vote {
+            Vote::Told(Answer::Busy {
+                holder: Some(holder),
+                ..
+            }) => Some(holder),
+            _ => None,
+        });
+        let count = |holder: &Token| holders.clone().filter(|other| *other == holder).count();
+        holders.clone().max_by_key(|holder| count(holder)).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

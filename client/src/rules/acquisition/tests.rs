@@ -1,0 +1,309 @@
+//! The rules of one attempt, with time moved by argument.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::outcome::Cause;
+use crate::votes::Identity;
+
+const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+const TTL: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_millis(100);
+
+fn terms() -> Terms {
+    let min_validity = Duration::ZERO;
+    Terms {
+        nodes: 5,
+        ttl: TTL,
+        drift: Drift::default(),
+        min_validity,
+    }
+}
+
+fn identity(node: NodeIndex) -> Identity {
+    Identity {
+        id: Arc::from(format!("n{node}")),
+        incarnation: 1,
+    }
+}
+
+fn granted(node: NodeIndex) -> AttemptEvent {
+    AttemptEvent::Answered {
+        node,
+        answer: Answer::Granted(identity(node)),
+    }
+}
+
+fn busy(node: NodeIndex) -> AttemptEvent {
+    let holder = Some(Token::from("other"));
+    AttemptEvent::Answered {
+        node,
+        answer: Answer::Busy {
+            by: identity(node),
+            holder,
+        },
+    }
+}
+
+fn down(node: NodeIndex) -> AttemptEvent {
+    AttemptEvent::Answered {
+        node,
+        answer: Answer::Not(Cause::Silent),
+    }
+}
+
+fn begin(terms: Terms) -> (Acquisition, Vec<AttemptAction>) {
+    let mut actions = Vec::new();
+    let attempt = Acquisition::start(terms, START, |_| PATIENCE, &mut actions);
+    (attempt, actions)
+}
+
+/// Feeds the events at the start and returns the actions but timers.
+fn play(
+    attempt: &mut Acquisition,
+    at: ClientInstant,
+    events: Vec<AttemptEvent>,
+) -> Vec<AttemptAction> {
+    let mut actions = Vec::new();
+    for event in events {
+        attempt.handle(at, event, &mut actions);
+    }
+    actions.retain(|action| !matches!(action, AttemptAction::ArmTimer(_)));
+    actions
+}
+
+fn failed(decision: Decision) -> Vec<AttemptAction> {
+    vec![
+        AttemptAction::Decide(decision),
+        AttemptAction::ReleaseEverywhere,
+    ]
+}
+
+#[test]
+fn redisson_asked_one_node_after_the_other_all_are_asked_at_once() {
+    let (_, actions) = begin(terms());
+    let sends = actions
+        .iter()
+        .filter(|action| matches!(action, AttemptAction::Send { .. }));
+    assert_eq!(sends.count(), 5);
+}
+
+#[test]
+fn the_third_yes_of_five_decides() {
+    let (mut attempt, _) = begin(terms());
+    assert_eq!(play(&mut attempt, START, vec![granted(4), granted(0)]), []);
+    let valid_until = START.after(Drift::default().validity(TTL));
+    let decided = vec![AttemptAction::Decide(Decision::Acquired { valid_until })];
+    assert_eq!(play(&mut attempt, START, vec![granted(2)]), decided);
+    // A later yes is one more vote and decides nothing.
+    assert_eq!(play(&mut attempt, START, vec![granted(1)]), []);
+    assert_eq!(attempt.ballot().distinct(), 4);
+}
+
+#[test]
+fn the_third_no_of_five_decides() {
+    let (mut attempt, _) = begin(terms());
+    let actions = play(
+        &mut attempt,
+        START,
+        vec![busy(0), granted(1), busy(2), busy(3)],
+    );
+    assert_eq!(
+        actions,
+        failed(Decision::Busy {
+            holder: Some(Token::from("other"))
+        })
+    );
+    // The fifth grants after all: it alone is released again.
+    assert_eq!(
+        play(&mut attempt, START, vec![granted(4)]),
+        [AttemptAction::Release { node: 4 }]
+    );
+}
+
+#[test]
+fn busy_and_no_quorum_are_told_apart() {
+    let (mut attempt, _) = begin(terms());
+    let actions = play(&mut attempt, START, vec![down(0), down(1), down(2)]);
+    assert_eq!(actions, failed(Decision::NoQuorum));
+    // Votes are split and the rest is down: working nodes are a majority, so it is busy.
+    let (mut attempt, _) = begin(terms());
+    let events = vec![down(0), granted(1), granted(2), down(3), busy(4)];
+    let actions = play(&mut attempt, START, events);
+    assert_eq!(
+        actions,
+        failed(Decision::Busy {
+            holder: Some(Token::from("other"))
+        })
+    );
+}
+
+#[test]
+fn one_node_under_two_names_votes_once() {
+    let (mut attempt, _) = begin(Terms {
+        nodes: 3,
+        ..terms()
+    });
+    let twin = AttemptEvent::Answered {
+        node: 1,
+        answer: Answer::Granted(identity(0)),
+    };
+    assert_eq!(play(&mut attempt, START, vec![granted(0), twin]), []);
+    assert_eq!(attempt.ballot().twin(1), Some(0));
+    assert_eq!(
+        play(&mut attempt, START, vec![down(2)]),
+        failed(Decision::NoQuorum)
+    );
+}
+
+#[test]
+fn redlock_py_raised_while_holding_an_error_beside_a_majority_is_no_failure() {
+    let (mut attempt, _) = begin(terms());
+    let events = vec![down(0), granted(1), down(2), granted(3), granted(4)];
+    let actions = play(&mut attempt, START, events);
+    assert!(matches!(
+        actions[..],
+        [AttemptAction::Decide(Decision::Acquired { .. })]
+    ));
+}
+
+#[test]
+fn a_silent_node_is_waited_for_no_longer_than_its_deadline() {
+    let (mut attempt, actions) = begin(terms());
+    let deadline = START.after(PATIENCE);
+    assert!(actions.contains(&AttemptAction::ArmTimer(deadline)));
+    play(
+        &mut attempt,
+        START,
+        vec![granted(0), granted(1), busy(2), busy(3)],
+    );
+    let early = deadline.before(Duration::from_nanos(1));
+    assert_eq!(play(&mut attempt, early, vec![AttemptEvent::Timer]), []);
+    let actions = play(&mut attempt, deadline, vec![AttemptEvent::Timer]);
+    assert_eq!(
+        actions,
+        failed(Decision::Busy {
+            holder: Some(Token::from("other"))
+        })
+    );
+}
+
+#[test]
+fn node_redlock_returned_an_expired_lock_a_late_majority_is_timed_out() {
+    let validity = Drift::default().validity(TTL);
+    for (at, is_acquired) in [(1, true), (0, false)] {
+        let (mut attempt, _) = begin(terms());
+        play(&mut attempt, START, vec![granted(0), granted(1)]);
+        let now = START.after(validity).before(Duration::from_nanos(at));
+        let actions = play(&mut attempt, now, vec![granted(2)]);
+        if is_acquired {
+            assert!(matches!(
+                actions[..],
+                [AttemptAction::Decide(Decision::Acquired { .. })]
+            ));
+        } else {
+            assert_eq!(actions, failed(Decision::TimedOut));
+        }
+    }
+}
+
+#[test]
+fn suspend_between_request_and_reply_counts() {
+    let (mut attempt, _) = begin(terms());
+    play(&mut attempt, START, vec![granted(0), granted(1)]);
+    // Only CLOCK_BOOTTIME went on.
+    let now = ClientInstant::from_nanos(7_000_000_000 + 10_000_000_000, 3_000_000_000);
+    assert_eq!(
+        play(&mut attempt, now, vec![granted(2)]),
+        failed(Decision::TimedOut)
+    );
+}
+
+#[test]
+fn less_than_the_least_validity_is_not_handed_out() {
+    let min_validity = Duration::from_secs(9);
+    let (mut attempt, _) = begin(Terms {
+        min_validity,
+        ..terms()
+    });
+    let now = START.after(Duration::from_secs(1));
+    let events = vec![granted(0), granted(1), granted(2)];
+    assert_eq!(
+        play(&mut attempt, now, events)[..2],
+        failed(Decision::TimedOut)
+    );
+}
+
+#[test]
+fn a_cancelled_attempt_releases_everywhere_once() {
+    let (mut attempt, _) = begin(terms());
+    play(&mut attempt, START, vec![granted(0)]);
+    let actions = play(
+        &mut attempt,
+        START,
+        vec![
+            AttemptEvent::Cancel,
+            AttemptEvent::Cancel,
+            AttemptEvent::Timer,
+        ],
+    );
+    assert_eq!(actions, failed(Decision::Cancelled));
+}
+
+fn any_event() -> impl Strategy<Value = (u64, AttemptEvent)> {
+    let node = 0..5_usize;
+    let event = prop_oneof![
+        5 => (node.clone(), 0..5_usize).prop_map(|(node, who)| {
+            AttemptEvent::Answered { node, answer: Answer::Granted(identity(who)) }
+        }),
+        2 => node.clone().prop_map(busy),
+        2 => node.prop_map(down),
+        2 => Just(AttemptEvent::Timer),
+        1 => Just(AttemptEvent::Cancel),
+    ];
+    (0..4_000_u64, event)
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_decision_is_single_and_sound(
+        events in prop::collection::vec(any_event(), 0..40)
+    ) {
+        let (mut attempt, _) = begin(terms());
+        let mut now = START;
+        let mut decisions = 0;
+        let mut voters: Vec<(NodeIndex, Identity)> = Vec::new();
+        for (millis, event) in events {
+            now = now.after(Duration::from_millis(millis));
+            if let AttemptEvent::Answered { node, answer: Answer::Granted(by) } = &event {
+                voters.retain(|(place, _)| place != node);
+                voters.push((*node, by.clone()));
+            }
+            let mut actions = Vec::new();
+            attempt.handle(now, event, &mut actions);
+            let released = actions.contains(&AttemptAction::ReleaseEverywhere);
+            for action in &actions {
+                if let AttemptAction::Decide(decision) = action {
+                    decisions += 1;
+                    let is_acquired = matches!(decision, Decision::Acquired { .. });
+                    prop_assert_eq!(released, !is_acquired);
+                    if let Decision::Acquired { valid_until } = decision {
+                        let mut ids: Vec<_> = voters.iter().map(|(_, by)| by.clone()).collect();
+                        ids.sort();
+                        ids.dedup();
+                        prop_assert!(ids.len() >= 3);
+                        prop_assert!(!now.has_reached(*valid_until));
+                        prop_assert!(now.until(*valid_until) < TTL);
+                    }
+                }
+            }
+        }
+        prop_assert!(decisions <= 1);
+        // Once every deadline is over the attempt is over too.
+        let mut actions = Vec::new();
+        attempt.handle(now.after(TTL), AttemptEvent::Timer, &mut actions);
+        prop_assert!(attempt.decision().is_some());
+    }
+}

@@ -1,0 +1,53 @@
+//! What happens to a client, and what is to be done for it.
+
+use std::time::Duration;
+
+use super::OperationId;
+use super::call::{Call, Outcome};
+use super::link::ConnectionId;
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, Loss};
+
+/// What happens to a client.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A handle asks for something. Every call has a number of its own.
+    Call(OperationId, Call),
+    /// Nobody is interested in a call any more, or a guard is gone.
+    Gone(OperationId),
+    /// A connection stands.
+    Connected(ConnectionId),
+    /// Bytes arrived on a connection.
+    Received(ConnectionId, &'a [u8]),
+    /// A connection could not be made, or has ended.
+    Closed(ConnectionId, Cause),
+    /// The time that was named has come, or any other time.
+    Timer,
+}
+
+/// What is to be done for a client.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Connect to a node, and tell how that went.
+    Open(ConnectionId),
+    /// Close a connection; nothing is to be told about it any more.
+    Close(ConnectionId),
+    /// Give a connection up when its bytes were not acknowledged for so long.
+    LimitUnacknowledged(ConnectionId, Duration),
+    /// A call has its outcome.
+    Tell(OperationId, Outcome),
+    /// A lock's validity has moved on.
+    Renewed {
+        /// The call that acquired it.
+        held: OperationId,
+        /// Its new end.
+        valid_until: ClientInstant,
+    },
+    /// A lock is lost, or was released.
+    Lost {
+        /// The call that acquired it.
+        held: OperationId,
+        /// Why.
+        loss: Loss,
+    },
+}

@@ -1,0 +1,449 @@
+//! The whole client without threads and sockets: all calls under way, all locks in hand, and the
+//! nodes' links.
+//!
+//! Invariant: the same events at the same times with the same random numbers give the same actions and the
+//! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
+//! ends, if the client is called in time.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand::Rng;
+
+use super::OperationId;
+use super::acquiring::Acquiring;
+use super::action::{Action, Event};
+use super::call::{AcquireCall, Call, Outcome};
+use super::context::Context;
+use super::extending::Extending;
+use super::link::request::Subject;
+use super::link::{ConnectionId, Link, LinkAction, Surroundings};
+use super::operation::{Next, Operation};
+use super::probing::Probing;
+use super::releasing::Releasing;
+use super::step::{Input, Step};
+use super::waiters::Waiters;
+use crate::address::NodeAddress;
+use crate::clock::{ClientInstant, Timers};
+use crate::outcome::{ExtendError, Loss};
+use crate::settings::Settings;
+use crate::token::Token;
+use crate::votes::Register;
+use crate::wait::Wait;
+
+/// A call that waits until what is owed has been paid.
+#[derive(Debug)]
+struct Settling {
+    operation: OperationId,
+    until: ClientInstant,
+}
+
+/// A client.
+pub struct Client {
+    settings: Settings,
+    labels: Arc<[Arc<str>]>,
+    links: Vec<Link>,
+    register: Register,
+    operations: HashMap<OperationId, Operation>,
+    timers: Timers<OperationId>,
+    waiters: Waiters,
+    settling: Vec<Settling>,
+    known: VecDeque<super::link::NodeReply>,
+    random: Box<dyn Rng>,
+}
+
+impl Client {
+    /// A client of these nodes. No connection is made yet.
+    pub(crate) fn new(
+        addresses: Vec<NodeAddress>,
+        settings: Settings,
+        random: Box<dyn Rng>,
+    ) -> Self {
+        let links: Vec<Link> = addresses
+            .into_iter()
+            .enumerate()
+            .map(|(index, address)| {
+                let name = Arc::clone(&settings.client_name);
+                Link::new(index, address, name, settings.node_deadline_max)
+            })
+            .collect();
+        Self {
+            labels: links.iter().map(|link| Arc::clone(&link.label)).collect(),
+            settings,
+            links,
+            register: Register::default(),
+            operations: HashMap::new(),
+            timers: Timers::new(),
+            waiters: Waiters::default(),
+            settling: Vec::new(),
+            known: VecDeque::new(),
+            random,
+        }
+    }
+
+    /// Takes an event in. `now` must be read after the event happened, and before anything that
+    /// follows from it is sent.
+    pub fn handle(&mut self, now: ClientInstant, event: Event<'_>, actions: &mut Vec<Action>) {
+        match event {
+            Event::Call(operation, call) => self.call(now, operation, call, actions),
+            Event::Gone(operation) => self.gone(now, operation, actions),
+            Event::Connected(id) => {
+                if let Some(link) = self.links.get_mut(id.node) {
+                    link.connected(id, now);
+                }
+            }
+            Event::Received(id, bytes) => {
+                self.with_link(id.node, now, |link, world| link.received(id, bytes, world));
+            }
+            Event::Closed(id, cause) => {
+                self.with_link(id.node, now, |link, world| link.closed(id, &cause, world));
+            }
+            Event::Timer => {}
+        }
+        self.settle(now, actions);
+    }
+
+    /// When [`Event::Timer`] is to be told.
+    #[must_use]
+    pub fn next_time(&self) -> Option<ClientInstant> {
+        let links = self.links.iter().filter_map(Link::next_time);
+        let settling = self.settling.iter().map(|settling| settling.until);
+        let all = links.chain(settling).chain(self.timers.next());
+        all.reduce(ClientInstant::earlier)
+    }
+
+    /// What is to be sent on a connection; whoever sends it takes it out.
+    pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
+        self.links.get_mut(id.node)?.output(id)
+    }
+
+    /// Whether anything is under way, held, or owed to a node.
+    #[must_use]
+    pub fn is_idle(&self, now: ClientInstant) -> bool {
+        self.operations.is_empty() && !self.links.iter().any(|link| link.owes(now))
+    }
+
+    fn call(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        call: Call,
+        actions: &mut Vec<Action>,
+    ) {
+        match call {
+            Call::Acquire(call) => return self.acquire(now, operation, call, actions),
+            Call::Renew { held } => return self.renew(now, operation, held, actions),
+            Call::Detach { held } => {
+                if let Some(Operation::Held(lock)) = self.operations.get(&held) {
+                    let detached = Operation::Detached(lock.valid_until());
+                    self.operations.insert(held, detached);
+                    self.arm(held);
+                }
+                return;
+            }
+            Call::Settle => {
+                let until = now.after(self.settings.node_deadline_max);
+                self.settling.push(Settling { operation, until });
+                return;
+            }
+            Call::Extend { name, token, ttl } => {
+                let subject = Subject::new(name, token, ttl);
+                let mut context = self.context(now, operation, actions);
+                let extending = Extending::start(subject, &mut context);
+                self.operations
+                    .insert(operation, Operation::Extending(Box::new(extending)));
+            }
+            Call::Release { held, name, token } => {
+                self.release(now, operation, held, name, token, actions);
+            }
+            Call::Probe => {
+                let probing = Probing::start(&mut self.context(now, operation, actions));
+                self.operations
+                    .insert(operation, Operation::Probing(Box::new(probing)));
+            }
+        }
+        self.arm(operation);
+    }
+
+    fn acquire(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        call: AcquireCall,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_first = call.wait == Wait::None || self.waiters.join(&call.name, operation);
+        let acquiring =
+            Acquiring::start(call, is_first, &mut self.context(now, operation, actions));
+        self.operations
+            .insert(operation, Operation::Acquiring(Box::new(acquiring)));
+        self.arm(operation);
+    }
+
+    fn renew(
+        &mut self,
+        now: ClientInstant,
+        asker: OperationId,
+        held: OperationId,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(mut operation) = self.operations.remove(&held) else {
+            // The guard knows the loss that was told before.
+            let lost = Err(ExtendError::Lost(Loss::Expired));
+            actions.push(Action::Tell(asker, Outcome::Extended(lost)));
+            return;
+        };
+        let step = match &mut operation {
+            Operation::Held(lock) => lock.renew(asker, &mut self.context(now, held, actions)),
+            _ => Step::GoesOn,
+        };
+        self.operations.insert(held, operation);
+        self.follow(now, held, Next::from(step), actions);
+    }
+
+    fn release(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        held: Option<OperationId>,
+        name: Bytes,
+        token: Token,
+        actions: &mut Vec<Action>,
+    ) {
+        let nodes = self.links.len();
+        let lock = held.and_then(|held| self.take_held(now, held, actions));
+        let subject = lock.unwrap_or_else(|| {
+            // Whoever took the lock may have been another program: any node may hold it.
+            Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes)
+        });
+        let waits_for_all = held.is_none();
+        let mut context = self.context(now, operation, actions);
+        let releasing = Releasing::start(&subject, waits_for_all, &mut context);
+        self.operations
+            .insert(operation, Operation::Releasing(Box::new(releasing)));
+        self.pass_on(now, &subject.name, actions);
+    }
+
+    /// Ends a lock that is held, and leaves its release to the caller.
+    fn take_held(
+        &mut self,
+        now: ClientInstant,
+        held: OperationId,
+        actions: &mut Vec<Action>,
+    ) -> Option<Rc<Subject>> {
+        let Some(Operation::Held(mut lock)) = self.operations.remove(&held) else {
+            return None;
+        };
+        self.timers.disarm(held);
+        lock.end(&mut self.context(now, held, actions));
+        Some(lock.subject)
+    }
+
+    fn gone(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
+        match self.operations.get(&operation) {
+            Some(Operation::Held(_)) => {
+                if let Some(subject) = self.take_held(now, operation, actions) {
+                    let mut context = self.context(now, operation, actions);
+                    context.release_everywhere(&subject);
+                    self.pass_on(now, &subject.name, actions);
+                }
+            }
+            Some(Operation::Acquiring(_)) => {
+                let Some(Operation::Acquiring(mut acquiring)) = self.operations.remove(&operation)
+                else {
+                    return;
+                };
+                self.timers.disarm(operation);
+                acquiring.cancel(&mut self.context(now, operation, actions));
+                self.leave_queue(now, &acquiring, operation, actions);
+            }
+            Some(Operation::Extending(_) | Operation::Releasing(_) | Operation::Probing(_)) => {
+                // What was sent has its effect; nobody is told.
+                self.operations.remove(&operation);
+                self.timers.disarm(operation);
+            }
+            // A lock that was handed over stays until its lease is over.
+            Some(Operation::Detached(_)) | None => {
+                self.settling
+                    .retain(|settling| settling.operation != operation);
+            }
+        }
+    }
+
+    /// The lock was released by this client: the first of those who wait for it here may ask.
+    fn pass_on(&mut self, now: ClientInstant, name: &Bytes, actions: &mut Vec<Action>) {
+        if let Some(first) = self.waiters.first(name) {
+            self.take_turn(now, first, actions);
+        }
+    }
+
+    fn leave_queue(
+        &mut self,
+        now: ClientInstant,
+        acquiring: &Acquiring,
+        operation: OperationId,
+        actions: &mut Vec<Action>,
+    ) {
+        if acquiring.call.wait != Wait::None
+            && let Some(next) = self.waiters.leave(&acquiring.call.name, operation)
+        {
+            self.take_turn(now, next, actions);
+        }
+    }
+
+    fn take_turn(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
+        let Some(mut taken) = self.operations.remove(&operation) else {
+            return;
+        };
+        if let Operation::Acquiring(acquiring) = &mut taken {
+            acquiring.take_turn(&mut self.context(now, operation, actions));
+        }
+        self.operations.insert(operation, taken);
+        self.arm(operation);
+    }
+
+    /// Delivers what nodes have answered and does what is due, until nothing follows any more.
+    fn settle(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        loop {
+            for node in 0..self.links.len() {
+                if self.links[node].is_due(now) {
+                    self.with_link(node, now, Link::tick);
+                }
+                while let Some(reply) = self.links[node].take_reply() {
+                    self.known.push_back(reply);
+                }
+            }
+            if let Some(reply) = self.known.pop_front() {
+                let operation = reply.operation;
+                self.input(now, operation, Input::Reply(reply), actions);
+            } else if let Some(operation) = self.timers.take_due(now) {
+                self.input(now, operation, Input::Timer, actions);
+            } else {
+                break;
+            }
+        }
+        for link in &mut self.links {
+            actions.extend(link.take_actions().map(|action| match action {
+                LinkAction::Open(id) => Action::Open(id),
+                LinkAction::Close(id) => Action::Close(id),
+                LinkAction::LimitUnacknowledged(id, limit) => {
+                    Action::LimitUnacknowledged(id, limit)
+                }
+            }));
+        }
+        self.end_settling(now, actions);
+    }
+
+    fn end_settling(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        if self.settling.is_empty() {
+            return;
+        }
+        let can_pay = self.links.iter().any(|link| link.can_pay(now));
+        self.settling.retain(|settling| {
+            let goes_on = can_pay && !now.has_reached(settling.until);
+            if !goes_on {
+                actions.push(Action::Tell(settling.operation, Outcome::Settled));
+            }
+            goes_on
+        });
+    }
+
+    fn input(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        input: Input,
+        actions: &mut Vec<Action>,
+    ) {
+        // A call that has ended swallows what still arrives for it.
+        let Some(mut taken) = self.operations.remove(&operation) else {
+            return;
+        };
+        let next = taken.handle(input, &mut self.context(now, operation, actions));
+        self.operations.insert(operation, taken);
+        self.follow(now, operation, next, actions);
+    }
+
+    fn follow(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        next: Next,
+        actions: &mut Vec<Action>,
+    ) {
+        let before = match next {
+            Next::GoesOn => None,
+            Next::Becomes(next) => self.operations.insert(operation, next),
+            Next::Ended => self.operations.remove(&operation),
+        };
+        match before {
+            Some(Operation::Acquiring(acquiring)) => {
+                self.leave_queue(now, &acquiring, operation, actions);
+            }
+            Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject.name, actions),
+            _ => {}
+        }
+        self.arm(operation);
+    }
+
+    fn arm(&mut self, operation: OperationId) {
+        match self.operations.get(&operation).map(Operation::next_time) {
+            Some(Some(at)) => self.timers.arm(operation, at),
+            Some(None) | None => self.timers.disarm(operation),
+        }
+    }
+
+    fn with_link(
+        &mut self,
+        node: usize,
+        now: ClientInstant,
+        act: impl FnOnce(&mut Link, &mut Surroundings<'_>),
+    ) {
+        let operations = &self.operations;
+        let mut world = Surroundings {
+            now,
+            register: &mut self.register,
+            random: &mut *self.random,
+            is_wanted: &|operation| operations.contains_key(&operation),
+        };
+        if let Some(link) = self.links.get_mut(node) {
+            act(link, &mut world);
+        }
+    }
+
+    fn context<'a>(
+        &'a mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        actions: &'a mut Vec<Action>,
+    ) -> Context<'a> {
+        Context {
+            now,
+            operation,
+            settings: &self.settings,
+            labels: &self.labels,
+            links: &mut self.links,
+            register: &self.register,
+            random: &mut *self.random,
+            actions,
+            known: &mut self.known,
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Client")
+            .field("nodes", &self.labels)
+            .field("operations", &self.operations.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A release by token knows no ttl: on a node that is away it is tried again for this long and
+/// the slack of a release.
+const UNKNOWN_LEASE: Duration = Duration::from_secs(5);

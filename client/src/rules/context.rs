@@ -1,0 +1,134 @@
+//! What an operation may use of the client while it handles an event.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+
+use super::OperationId;
+use super::action::Action;
+use super::call::Outcome;
+use super::link::request::{Asker, Form, Kind, Request, Subject};
+use super::link::{Link, NodeReply};
+use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, Loss, NodeRelease};
+use crate::settings::Settings;
+use crate::votes::{NodeIndex, Register, majority};
+
+pub(super) struct Context<'a> {
+    pub(super) now: ClientInstant,
+    pub(super) operation: OperationId,
+    pub(super) settings: &'a Settings,
+    pub(super) labels: &'a Arc<[Arc<str>]>,
+    pub(super) links: &'a mut [Link],
+    pub(super) register: &'a Register,
+    pub(super) random: &'a mut dyn Rng,
+    pub(super) actions: &'a mut Vec<Action>,
+    /// Answers of nodes that are not asked because what they would say is known.
+    pub(super) known: &'a mut VecDeque<NodeReply>,
+}
+
+impl Context<'_> {
+    pub(super) fn nodes(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn quorum(&self) -> usize {
+        majority(self.links.len())
+    }
+
+    /// The longest that any node is waited for in a round about a lease of `ttl`.
+    pub(super) fn patience(&self, ttl: Duration) -> Duration {
+        let links = self.links.iter();
+        links
+            .map(|link| link.patience(ttl))
+            .max()
+            .unwrap_or(Duration::ZERO)
+    }
+
+    /// How long a majority of the nodes takes for a round, as far as was measured.
+    pub(super) fn round_trip(&self) -> Duration {
+        let mut usual: Vec<_> = self.links.iter().map(Link::round_trip).collect();
+        usual.sort_unstable();
+        usual[self.quorum() - 1]
+    }
+
+    /// Asks one node. Every question is answered, if need be with why it was not put.
+    pub(super) fn ask(&mut self, node: NodeIndex, kind: Kind, subject: &Rc<Subject>, round: u32) {
+        let asker = Asker {
+            operation: self.operation,
+            round,
+        };
+        let request = self.request(kind, subject, Some(asker));
+        if let Err(cause) = self.links[node].submit(self.now, request) {
+            self.known.push_back(NodeReply {
+                node,
+                operation: self.operation,
+                round,
+                content: without_answer(kind, cause),
+            });
+        }
+    }
+
+    /// Releases on every node, behind whatever was sent there before, and lets the nodes' queues
+    /// see to it.
+    pub(super) fn release_everywhere(&mut self, subject: &Rc<Subject>) {
+        for node in 0..self.links.len() {
+            let request = self.request(Kind::Release, subject, None);
+            if let Err(cause) = self.links[node].submit(self.now, request) {
+                tracing::debug!(node = %self.labels[node], %cause, "a release was not queued");
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, outcome: Outcome) {
+        self.tell_other(self.operation, outcome);
+    }
+
+    pub(super) fn tell_other(&mut self, operation: OperationId, outcome: Outcome) {
+        self.actions.push(Action::Tell(operation, outcome));
+    }
+
+    pub(super) fn tell_renewed(&mut self, valid_until: ClientInstant) {
+        let held = self.operation;
+        self.actions.push(Action::Renewed { held, valid_until });
+    }
+
+    pub(super) fn tell_lost(&mut self, loss: Loss) {
+        let held = self.operation;
+        self.actions.push(Action::Lost { held, loss });
+    }
+
+    fn request(&self, kind: Kind, subject: &Rc<Subject>, asker: Option<Asker>) -> Request {
+        let lasts = match kind {
+            // What a lost release would leave behind is gone after the ttl.
+            Kind::Release => subject.ttl.saturating_add(RELEASE_SLACK),
+            // Half of a lease is the least that makes taking a node worth while.
+            _ => subject.ttl / 2,
+        };
+        Request {
+            kind,
+            subject: Rc::clone(subject),
+            asker,
+            since: self.now,
+            until: self.now.after(lasts),
+            form: Form::Preferred,
+            is_repeated: false,
+        }
+    }
+}
+
+fn without_answer(kind: Kind, cause: Cause) -> Content {
+    match kind {
+        Kind::Take => Content::Taken(Answer::Not(cause)),
+        Kind::Extend => Content::Extended(ExtendAnswer::Not(cause)),
+        Kind::Release => Content::Released(NodeRelease::Not(cause)),
+        Kind::TimeLeft => Content::TimeLeft(None),
+        Kind::Info => Content::Info(Err(cause)),
+    }
+}
+
+const RELEASE_SLACK: Duration = Duration::from_secs(1);

@@ -1,0 +1,130 @@
+//! An extension of a lock of which only the token is known.
+//!
+//! Invariants: the validity counts from before the first byte was sent. A node is asked to take
+//! the lock only after a majority has extended it: what is lost is never taken anew.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::call::Outcome;
+use super::context::Context;
+use super::link::request::{Kind, Subject};
+use super::round::Round;
+use super::step::{Input, Step};
+use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, ExtendError, Loss, NodeAnswer, NodeReport};
+use crate::votes::{Ballot, majority};
+
+#[derive(Debug)]
+pub(super) struct Extending {
+    subject: Rc<Subject>,
+    round: Round<NodeAnswer>,
+    ballot: Ballot,
+    /// Nodes that do not have the lock and are asked to take it once a majority has it.
+    gone: Vec<usize>,
+    valid_until: ClientInstant,
+}
+
+impl Extending {
+    pub(super) fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
+        let deadline = context.now.after(context.patience(subject.ttl));
+        let mut round = Round::start(context.nodes(), deadline);
+        for node in 0..context.nodes() {
+            round.ask(node);
+            context.ask(node, Kind::Extend, &subject, 0);
+        }
+        let validity = context.settings.drift.validity(subject.ttl);
+        Self {
+            subject,
+            round,
+            ballot: Ballot::default(),
+            gone: Vec::new(),
+            valid_until: context.now.after(validity),
+        }
+    }
+
+    pub(super) fn next_time(&self) -> ClientInstant {
+        self.round.deadline
+    }
+
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+        if let Input::Reply(reply) = input {
+            let node = reply.node;
+            let answer = match reply.content {
+                Content::Extended(answer) => self.extended(node, answer),
+                Content::Taken(answer) => taken(answer),
+                _ => return Step::GoesOn,
+            };
+            self.round.answered(node, answer);
+        }
+        let has_majority = self.ballot.distinct() >= context.quorum();
+        if has_majority && !context.now.has_reached(self.valid_until) {
+            for node in std::mem::take(&mut self.gone) {
+                self.round.ask(node);
+                context.ask(node, Kind::Take, &self.subject, 0);
+            }
+        }
+        let refused = self.refused();
+        let is_lost = refused > context.nodes() - context.quorum();
+        if !is_lost && !self.round.is_over(context.now) {
+            return Step::GoesOn;
+        }
+        let result = if !has_majority {
+            Err(self.not_extended(is_lost, context))
+        } else if context.now.has_reached(self.valid_until) {
+            Err(ExtendError::Lost(Loss::Late))
+        } else {
+            Ok(self.valid_until)
+        };
+        context.tell(Outcome::Extended(result));
+        Step::Ended
+    }
+
+    fn extended(&mut self, node: usize, answer: ExtendAnswer) -> NodeAnswer {
+        match answer {
+            ExtendAnswer::Extended(identity) => {
+                self.ballot.add(node, identity);
+                NodeAnswer::Granted
+            }
+            ExtendAnswer::Gone(_) => {
+                self.gone.push(node);
+                NodeAnswer::Not(Cause::NotOurs)
+            }
+            ExtendAnswer::Other(_) => NodeAnswer::Busy { holder: None },
+            ExtendAnswer::Not(cause) => NodeAnswer::Not(cause),
+        }
+    }
+
+    fn refused(&self) -> usize {
+        self.round.count(|answer| {
+            matches!(
+                answer,
+                NodeAnswer::Not(Cause::NotOurs) | NodeAnswer::Busy { .. }
+            )
+        })
+    }
+
+    fn not_extended(&self, is_lost: bool, context: &Context<'_>) -> ExtendError {
+        if is_lost {
+            return ExtendError::Lost(Loss::BelowMajority);
+        }
+        let nodes = self.round.answers().iter().zip(context.labels.iter());
+        let report = |(answer, label): (&Option<NodeAnswer>, &Arc<str>)| NodeReport {
+            node: Arc::clone(label),
+            answer: answer.clone().unwrap_or(NodeAnswer::Not(Cause::Silent)),
+        };
+        ExtendError::NoQuorum {
+            needed: majority(context.nodes()),
+            nodes: nodes.map(report).collect(),
+        }
+    }
+}
+
+fn taken(answer: Answer) -> NodeAnswer {
+    match answer {
+        Answer::Granted(_) => NodeAnswer::Granted,
+        Answer::Busy { holder, .. } => NodeAnswer::Busy { holder },
+        Answer::Not(cause) => NodeAnswer::Not(cause),
+    }
+}

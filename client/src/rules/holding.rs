@@ -1,0 +1,482 @@
+//! A lock that is held: renewal, healing, loss. A state machine without clock and I/O.
+//!
+//! Invariants: the validity only moves forward, and only when a majority of distinct nodes renewed
+//! it before the old one ended. A loss is final. After a loss or a release nothing is renewed or
+//! taken any more.
+
+mod grant;
+
+use std::time::Duration;
+
+use self::grant::{GrantState, without_lock};
+use super::acquisition::{Acquisition, Terms, Vote};
+use crate::answer::{Answer, ExtendAnswer};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, Loss, NodeAnswer};
+use crate::votes::{Ballot, Identity, NodeIndex, NodeSet, majority};
+
+/// What happens to a lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HoldingEvent {
+    /// The time last asked for has come (or any other time: a timer may fire early).
+    Timer,
+    /// The owner wants to renew now.
+    Extend,
+    /// The owner is done, or gone.
+    Release,
+    /// A node answered an extension.
+    Extended {
+        /// Which one.
+        node: NodeIndex,
+        /// The round it answers.
+        round: u32,
+        /// Its answer.
+        answer: ExtendAnswer,
+    },
+    /// A node answered a request to take the lock: a straggler of the acquisition (round 0), or
+    /// one that is being healed.
+    Taken {
+        /// Which one.
+        node: NodeIndex,
+        /// The round it answers.
+        round: u32,
+        /// Its answer.
+        answer: Answer,
+    },
+}
+
+/// What is to be done for a lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HoldingAction {
+    /// Ask this node to extend the lock.
+    Extend {
+        /// Which one.
+        node: NodeIndex,
+        /// To be handed back with the answer.
+        round: u32,
+    },
+    /// Ask this node to take the lock under the same token.
+    Take {
+        /// Which one.
+        node: NodeIndex,
+        /// To be handed back with the answer.
+        round: u32,
+    },
+    /// Call again at this time, in place of any time named before.
+    ArmTimer(ClientInstant),
+    /// The validity has moved on.
+    Renewed {
+        /// Its new end.
+        valid_until: ClientInstant,
+    },
+    /// This round found no majority; the old validity still counts.
+    NotRenewed,
+    /// The lock is lost, for good.
+    Lost(Loss),
+    /// Release on all nodes, behind anything sent to them before.
+    ReleaseEverywhere,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Round {
+    number: u32,
+    started: ClientInstant,
+    deadline: ClientInstant,
+    renewed: Ballot,
+    awaited: NodeSet,
+    answers: Vec<Option<NodeAnswer>>,
+    is_settled: bool,
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holding {
+    terms: Terms,
+    /// The longest lease that any node may have granted.
+    longest: Duration,
+    renews: bool,
+    ends_at: Option<ClientInstant>,
+    valid_until: ClientInstant,
+    next_renewal: ClientInstant,
+    grants: Vec<GrantState>,
+    round: Option<Round>,
+    rounds: u32,
+    end: Option<Loss>,
+}
+
+impl Holding {
+    /// Goes on from an attempt that acquired the lock, at `now`. `terms` are those of the renewals.
+    #[must_use]
+    pub fn start(
+        attempt: &Acquisition,
+        terms: Terms,
+        valid_until: ClientInstant,
+        now: ClientInstant,
+        renews: bool,
+        max_lifetime: Option<Duration>,
+        actions: &mut Vec<HoldingAction>,
+    ) -> Self {
+        let longest = terms.ttl.max(attempt.terms().ttl);
+        let grants = attempt.votes().iter().map(|vote| match vote {
+            Vote::Told(Answer::Granted(identity)) => GrantState::Held {
+                identity: identity.clone(),
+                confirmed: now,
+            },
+            _ => GrantState::Open,
+        });
+        let ends_at = max_lifetime.map(|lifetime| attempt.started().after(lifetime));
+        let mut holding = Self {
+            terms,
+            longest,
+            renews,
+            ends_at,
+            valid_until,
+            next_renewal: attempt.started().after(terms.ttl / 3),
+            grants: grants.collect(),
+            round: None,
+            rounds: 0,
+            end: None,
+        };
+        holding.valid_until = holding.capped(valid_until);
+        actions.push(HoldingAction::ArmTimer(holding.next_time()));
+        holding
+    }
+
+    /// Takes an event in. `now` must be read after the event happened. `patience` is how long the
+    /// nodes are waited for if a round of extensions begins.
+    pub fn handle(
+        &mut self,
+        now: ClientInstant,
+        patience: Duration,
+        event: HoldingEvent,
+        actions: &mut Vec<HoldingAction>,
+    ) {
+        if self.end.is_some() {
+            return;
+        }
+        if event == HoldingEvent::Release {
+            return self.end(Loss::Released, actions);
+        }
+        // The deadline comes before anything an event could bring: what arrives now is too late.
+        if now.has_reached(self.lost_at()) {
+            let had_majority = self.would_settle(&event);
+            let loss = match self.ends_at {
+                Some(ends_at) if now.has_reached(self.margin_before(ends_at)) => Loss::MaxLifetime,
+                _ if had_majority => Loss::Late,
+                _ => Loss::Expired,
+            };
+            return self.end(loss, actions);
+        }
+        match event {
+            HoldingEvent::Timer => self.expire_round(now, actions),
+            HoldingEvent::Extend => {
+                if self.round.as_ref().is_none_or(|round| round.is_settled) {
+                    self.begin_round(now, patience, actions);
+                }
+            }
+            HoldingEvent::Extended {
+                node,
+                round,
+                answer,
+            } => {
+                self.take_extension(now, node, round, answer, actions);
+            }
+            HoldingEvent::Taken {
+                node,
+                round,
+                answer,
+            } => {
+                self.take_vote(now, node, round, answer);
+            }
+            HoldingEvent::Release => {}
+        }
+        self.settle(now, actions);
+        if self.end.is_none() {
+            let is_due = self.renews && now.has_reached(self.next_renewal);
+            if is_due && self.round.as_ref().is_none_or(|round| round.is_settled) {
+                self.begin_round(now, patience, actions);
+            }
+            actions.push(HoldingAction::ArmTimer(self.next_time()));
+        }
+    }
+
+    /// End of the validity.
+    #[must_use]
+    pub fn valid_until(&self) -> ClientInstant {
+        self.valid_until
+    }
+
+    /// Why the lock is no longer held, once it is not.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Loss> {
+        self.end.as_ref()
+    }
+
+    /// What each node answered in the last round of extensions.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = NodeAnswer> {
+        let round = self.round.as_ref();
+        (0..self.terms.nodes).map(move |node| {
+            let told = round.and_then(|round| round.answers.get(node).cloned().flatten());
+            told.unwrap_or(NodeAnswer::Not(Cause::Silent))
+        })
+    }
+
+    fn begin_round(
+        &mut self,
+        now: ClientInstant,
+        patience: Duration,
+        actions: &mut Vec<HoldingAction>,
+    ) {
+        self.rounds = self.rounds.wrapping_add(1).max(1);
+        let number = self.rounds;
+        let mut awaited = NodeSet::default();
+        for node in 0..self.terms.nodes {
+            awaited.insert(node);
+            actions.push(HoldingAction::Extend {
+                node,
+                round: number,
+            });
+        }
+        self.round = Some(Round {
+            number,
+            started: now,
+            deadline: now.after(patience),
+            renewed: Ballot::default(),
+            awaited,
+            answers: vec![None; self.terms.nodes],
+            is_settled: false,
+        });
+    }
+
+    fn take_extension(
+        &mut self,
+        now: ClientInstant,
+        node: NodeIndex,
+        number: u32,
+        answer: ExtendAnswer,
+        actions: &mut Vec<HoldingAction>,
+    ) {
+        let lease = self.lease();
+        let Some(grant) = self.grants.get_mut(node) else {
+            return;
+        };
+        let mut wants_take = false;
+        let mut told = NodeAnswer::Granted;
+        let mut renewed = None;
+        match answer {
+            ExtendAnswer::Extended(identity) => {
+                *grant = GrantState::Held {
+                    identity: identity.clone(),
+                    confirmed: now,
+                };
+                renewed = Some(identity);
+            }
+            ExtendAnswer::Gone(identity) => {
+                told = NodeAnswer::Not(Cause::NotOurs);
+                *grant = without_lock(grant, identity, now, lease);
+                wants_take = matches!(grant, GrantState::Open | GrantState::Restarted);
+            }
+            ExtendAnswer::Other(identity) => {
+                told = NodeAnswer::Busy { holder: None };
+                *grant = match without_lock(grant, identity.clone(), now, lease) {
+                    // Somebody took the node after it had forgotten us.
+                    GrantState::Restarted => GrantState::Withdrawn {
+                        identity,
+                        until: now.after(lease),
+                    },
+                    grant => grant,
+                };
+            }
+            ExtendAnswer::Not(cause) => told = NodeAnswer::Not(cause),
+        }
+        let Some(round) = self.round.as_mut().filter(|round| round.number == number) else {
+            return;
+        };
+        round.answers[node] = Some(told);
+        if wants_take && !now.has_reached(self.valid_until) {
+            actions.push(HoldingAction::Take {
+                node,
+                round: number,
+            });
+            return;
+        }
+        round.awaited.remove(node);
+        if let Some(identity) = renewed {
+            round.renewed.add(node, identity);
+        }
+    }
+
+    fn take_vote(&mut self, now: ClientInstant, node: NodeIndex, number: u32, answer: Answer) {
+        let forgotten = now.after(self.lease());
+        let Some(grant) = self.grants.get_mut(node) else {
+            return;
+        };
+        let told = match &answer {
+            Answer::Granted(identity) => {
+                *grant = GrantState::Held {
+                    identity: identity.clone(),
+                    confirmed: now,
+                };
+                NodeAnswer::Granted
+            }
+            Answer::Busy { by, holder } => {
+                if *grant == GrantState::Restarted {
+                    *grant = GrantState::Withdrawn {
+                        identity: by.clone(),
+                        until: forgotten,
+                    };
+                }
+                NodeAnswer::Busy {
+                    holder: holder.clone(),
+                }
+            }
+            Answer::Not(cause) => NodeAnswer::Not(cause.clone()),
+        };
+        let Some(round) = self.round.as_mut().filter(|round| round.number == number) else {
+            return;
+        };
+        round.awaited.remove(node);
+        round.answers[node] = Some(told);
+        if let Answer::Granted(identity) = answer {
+            // It was sent after the round began, so it lasts at least as long as an extension.
+            round.renewed.add(node, identity);
+        }
+    }
+
+    fn settle(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
+        let quorum = majority(self.terms.nodes);
+        if self.ballot(true).distinct() < quorum {
+            return self.end(Loss::BelowMajority, actions);
+        }
+        let validity = self.terms.drift.validity(self.terms.ttl);
+        let Some(round) = self.round.as_mut() else {
+            return;
+        };
+        if round.renewed.distinct() >= quorum {
+            let until = round.started.after(validity);
+            let next_renewal = round.started.after(self.terms.ttl / 3);
+            let is_first = !round.is_settled || self.next_renewal != next_renewal;
+            round.is_settled = true;
+            if is_first {
+                self.next_renewal = next_renewal;
+                let until = self.capped(until);
+                // Forward only: both clocks' parts, whatever the order of rounds.
+                if !self.valid_until.has_reached(until) {
+                    self.valid_until = until;
+                }
+                actions.push(HoldingAction::Renewed {
+                    valid_until: self.valid_until,
+                });
+            }
+        } else if !round.is_settled && round.awaited.is_empty() {
+            round.is_settled = true;
+            self.fail_round(now, actions);
+        }
+    }
+
+    fn expire_round(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
+        let overdue = self.round.as_mut();
+        let Some(round) = overdue.filter(|round| now.has_reached(round.deadline)) else {
+            return;
+        };
+        if !round.is_settled {
+            round.is_settled = true;
+            self.fail_round(now, actions);
+        }
+    }
+
+    /// The next try comes soon, but backs off even close to the end.
+    fn fail_round(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
+        let left = now.until(self.valid_until);
+        let pause = (left / 8)
+            .clamp(RETRY_MIN, RETRY_MAX)
+            .min(self.terms.ttl / 3);
+        self.next_renewal = now.after(pause);
+        actions.push(HoldingAction::NotRenewed);
+    }
+
+    fn end(&mut self, loss: Loss, actions: &mut Vec<HoldingAction>) {
+        let is_loss = loss != Loss::Released;
+        self.end = Some(loss.clone());
+        if is_loss {
+            actions.push(HoldingAction::Lost(loss));
+        }
+        actions.push(HoldingAction::ReleaseEverywhere);
+    }
+
+    fn ballot(&self, with_restarted: bool) -> Ballot {
+        let mut ballot = Ballot::default();
+        for (node, grant) in self.grants.iter().enumerate() {
+            match grant {
+                GrantState::Held { identity, .. } => ballot.add(node, identity.clone()),
+                // It may still be in its restart delay, which protects us; taking it again tells.
+                GrantState::Restarted if with_restarted => {
+                    let id = std::sync::Arc::from(format!("restarted node {node}"));
+                    ballot.add(node, Identity { id, incarnation: 0 });
+                }
+                _ => {}
+            }
+        }
+        ballot
+    }
+
+    fn would_settle(&self, event: &HoldingEvent) -> bool {
+        let Some(round) = &self.round else {
+            return false;
+        };
+        let mut renewed = round.renewed.clone();
+        match event {
+            HoldingEvent::Extended {
+                node,
+                round: number,
+                answer: ExtendAnswer::Extended(by),
+            }
+            | HoldingEvent::Taken {
+                node,
+                round: number,
+                answer: Answer::Granted(by),
+            } if *number == round.number => {
+                renewed.add(*node, by.clone());
+            }
+            _ => {}
+        }
+        renewed.distinct() >= majority(self.terms.nodes) && !round.is_settled
+    }
+
+    fn capped(&self, until: ClientInstant) -> ClientInstant {
+        self.ends_at.map_or(until, |ends_at| until.earlier(ends_at))
+    }
+
+    /// How long a node may hold what it has confirmed, on this client's clock.
+    fn lease(&self) -> Duration {
+        let drift = self.terms.drift.of(self.longest);
+        self.longest.saturating_add(drift)
+    }
+
+    /// The loss is told a little early, so that there is time to act on it.
+    fn lost_at(&self) -> ClientInstant {
+        self.margin_before(self.valid_until)
+    }
+
+    fn margin_before(&self, until: ClientInstant) -> ClientInstant {
+        until.before((self.terms.ttl / 50).min(LOSS_MARGIN_MAX))
+    }
+
+    fn next_time(&self) -> ClientInstant {
+        let mut next = self.lost_at();
+        let open = self.round.as_ref().filter(|round| !round.is_settled);
+        if let Some(round) = open {
+            next = next.earlier(round.deadline);
+        } else if self.renews {
+            next = next.earlier(self.next_renewal);
+        }
+        next
+    }
+}
+
+const RETRY_MIN: Duration = Duration::from_millis(10);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+const LOSS_MARGIN_MAX: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! One connection that serves requests.
+//!
+//! Invariant: every request that was encoded has its place in flight, in the same order.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use redis_protocol::resp2::types::OwnedFrame;
+
+use super::login::Peer;
+use super::request::{Form, Kind, Request};
+use super::{ConnectionId, QUEUE_MAX, Surroundings};
+use crate::answer::{Answer, Content, ExtendAnswer, Told};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, NodeRelease};
+use crate::protocol::meaning::{self, Scripted, Taken};
+use crate::protocol::reply::Replies;
+use crate::votes::NodeIndex;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
+    pub(super) peer: Peer,
+    pub(super) out: Vec<u8>,
+    pub(super) in_flight: VecDeque<Request>,
+    node: NodeIndex,
+    replies: Replies,
+    unacknowledged_max: Duration,
+    /// When the silence was last looked at, and how long it had lasted then.
+    looked_at: ClientInstant,
+    silence: Duration,
+}
+
+/// What the bytes that have arrived come to.
+pub(super) enum Delivered {
+    /// No whole reply is left.
+    Nothing,
+    /// The reply to the oldest request.
+    Reply(Request, Content),
+    /// The request was written again in another form.
+    Again,
+    /// Not a reply: the connection cannot be used any more.
+    Broken(String),
+}
+
+impl Connection {
+    pub(super) fn new(now: ClientInstant, node: NodeIndex, id: ConnectionId, peer: Peer) -> Self {
+        Self {
+            id,
+            peer,
+            out: Vec::new(),
+            in_flight: VecDeque::new(),
+            node,
+            replies: Replies::with_capacity(READ_BYTES),
+            unacknowledged_max: Duration::MAX,
+            looked_at: now,
+            silence: Duration::ZERO,
+        }
+    }
+
+    /// How long nothing has been heard although something was asked.
+    ///
+    /// Only time in which somebody looked counts: a client that was stopped or suspended may find
+    /// the replies as soon as it reads, and must not hold its own pause against the node.
+    pub(super) fn silence(&self, now: ClientInstant) -> Option<Duration> {
+        let unseen = now.since(self.looked_at).min(LOOK_EVERY * 2);
+        let silence = self.silence.saturating_add(unseen);
+        (!self.in_flight.is_empty()).then_some(silence)
+    }
+
+    /// Looks at the silence.
+    pub(super) fn look(&mut self, now: ClientInstant) {
+        self.silence = self.silence(now).unwrap_or(Duration::ZERO);
+        self.looked_at = now;
+    }
+
+    /// When to look again, if the silence matters from `limit` on.
+    pub(super) fn next_look(&self, limit: Option<Duration>) -> Option<ClientInstant> {
+        self.oldest()?;
+        let left = limit.map_or(Duration::ZERO, |limit| limit.saturating_sub(self.silence));
+        let next = if left.is_zero() {
+            LOOK_EVERY
+        } else {
+            left.min(LOOK_EVERY)
+        };
+        Some(self.looked_at.after(next))
+    }
+
+    fn heard(&mut self, now: ClientInstant) {
+        self.silence = Duration::ZERO;
+        self.looked_at = now;
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight.len() < QUEUE_MAX
+    }
+
+    pub(super) fn oldest(&self) -> Option<&Request> {
+        self.in_flight.front()
+    }
+
+    /// Encodes a request behind all others. Returns how long its bytes may go unacknowledged, if
+    /// that is less than before.
+    pub(super) fn write(&mut self, now: ClientInstant, mut request: Request) -> Option<Duration> {
+        request.since = now;
+        request.write(self.node, &self.peer, &mut self.out);
+        let limit = (request.subject.ttl / 4).clamp(UNACKNOWLEDGED_MIN, UNACKNOWLEDGED_MAX);
+        if self.in_flight.is_empty() {
+            self.heard(now);
+        }
+        self.in_flight.push_back(request);
+        let is_lower = limit < self.unacknowledged_max;
+        self.unacknowledged_max = self.unacknowledged_max.min(limit);
+        is_lower.then_some(limit)
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.replies.append(bytes);
+    }
+
+    /// Takes the next reply and says what it means for the oldest request.
+    pub(super) fn next_reply(&mut self, world: &Surroundings<'_>) -> Delivered {
+        let reply = match self.replies.next() {
+            Ok(Some(reply)) => reply,
+            Ok(None) => return Delivered::Nothing,
+            Err(error) => return Delivered::Broken(format!("protocol error: {error}")),
+        };
+        let Some(request) = self.in_flight.pop_front() else {
+            return Delivered::Broken("the node answers more than it was asked".to_owned());
+        };
+        self.heard(world.now);
+        match self.meaning(&request, &reply, world.now) {
+            Some(content) => Delivered::Reply(request, content),
+            None => {
+                self.repeat(request, world);
+                Delivered::Again
+            }
+        }
+    }
+
+    /// What a reply means, or nothing if the request is to be written in its fallback form.
+    fn meaning(
+        &mut self,
+        request: &Request,
+        reply: &OwnedFrame,
+        now: ClientInstant,
+    ) -> Option<Content> {
+        let is_preferred = request.form == Form::Preferred;
+        let not = |cause: &Cause| match request.kind {
+            Kind::Take => Content::Taken(Answer::Not(cause.clone())),
+            _ => Content::Extended(ExtendAnswer::Not(cause.clone())),
+        };
+        let identity = &self.peer.identity;
+        Some(match (request.kind, identity) {
+            (Kind::Take, Ok(by)) => {
+                let token = &request.subject.token;
+                match meaning::taken(reply, by, token, is_preferred) {
+                    Taken::Answer(answer) => Content::Taken(answer),
+                    Taken::WithoutGet => {
+                        self.peer.takes_get = false;
+                        return None;
+                    }
+                }
+            }
+            (Kind::Extend, Ok(by)) => match meaning::extended(reply, by) {
+                Scripted::Answer(answer) => Content::Extended(answer),
+                Scripted::NoScript if is_preferred => return None,
+                Scripted::NoScript => not(&meaning::refusal(reply)),
+            },
+            (Kind::Take | Kind::Extend, Err(cause)) => not(cause),
+            (Kind::Release, _) => match meaning::released(reply) {
+                Scripted::Answer(answer) => Content::Released(answer),
+                Scripted::NoScript if is_preferred => return None,
+                Scripted::NoScript => Content::Released(NodeRelease::Not(meaning::refusal(reply))),
+            },
+            (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
+            (Kind::Info, _) => {
+                let round_trip = now.since(request.since);
+                Content::Info(meaning::info(reply).map(|info| Told { info, round_trip }))
+            }
+        })
+    }
+
+    /// Writes a request in its fallback form, if its reply still matters.
+    fn repeat(&mut self, mut request: Request, world: &Surroundings<'_>) {
+        let asker = request.asker;
+        let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
+        let is_sent = match request.kind {
+            // Behind its own release the lock would be taken and left behind.
+            Kind::Take => is_wanted && !self.releases(&request),
+            Kind::Extend => is_wanted,
+            _ => true,
+        };
+        if is_sent {
+            request.form = Form::Fallback;
+            request.is_repeated = true;
+            self.write(world.now, request);
+        }
+    }
+
+    /// Whether a release of what this request would take is on its way.
+    fn releases(&self, request: &Request) -> bool {
+        self.in_flight.iter().any(|other| {
+            other.kind == Kind::Release && Rc::ptr_eq(&other.subject, &request.subject)
+        })
+    }
+}
+
+const READ_BYTES: usize = 4096;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Bytes that are not acknowledged for a quarter of a lease, or 2 s, go nowhere.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(2);
+const UNACKNOWLEDGED_MIN: Duration = Duration::from_millis(200);

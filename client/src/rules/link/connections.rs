@@ -1,0 +1,270 @@
+//! Which connection a node has: made, moved over, lost, made again.
+//!
+//! Invariant: what is owed outlives every connection; what anybody waits for is answered when its
+//! connection ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+
+use super::connection::{Connection, Delivered};
+use super::login::{Peer, unreachable};
+use super::opening::{Opening, Progress};
+use super::request::{Form, Kind};
+use super::second::Second;
+use super::{ConnectionId, Failed, Link, LinkAction, State, Surroundings, fraction};
+use crate::clock::ClientInstant;
+use crate::outcome::Cause;
+use crate::votes::Admission;
+
+impl Link {
+    /// The connection stands: the login is written.
+    pub(crate) fn connected(&mut self, id: ConnectionId, now: ClientInstant) {
+        let deadline = now.after(self.deadline_max);
+        let (address, name) = (self.address.clone(), Arc::clone(&self.client_name));
+        match self.opening(id) {
+            Some(opening) => {
+                opening.connected(now, deadline);
+                opening.log_in(&address, &name);
+            }
+            None => self.actions.push(LinkAction::Close(id)),
+        }
+    }
+
+    /// No connection could be made, or it ended.
+    pub(crate) fn closed(&mut self, id: ConnectionId, cause: &Cause, world: &mut Surroundings<'_>) {
+        if self.second.is(id) {
+            return self.second.failed(world.now);
+        }
+        match &self.state {
+            State::Opening(opening) if opening.id == id => self.not_opened(cause, world),
+            State::Ready(connection) if connection.id == id => self.fail(cause, world),
+            _ => {}
+        }
+    }
+
+    /// Bytes arrived.
+    pub(crate) fn received(
+        &mut self,
+        id: ConnectionId,
+        bytes: &[u8],
+        world: &mut Surroundings<'_>,
+    ) {
+        if let State::Ready(connection) = &mut self.state
+            && connection.id == id
+        {
+            connection.append(bytes);
+            return self.deliver_all(world);
+        }
+        let Some(opening) = self.opening(id) else {
+            return;
+        };
+        match opening.receive(bytes) {
+            Progress::More => {}
+            Progress::Failed(cause) => {
+                self.actions.push(LinkAction::Close(id));
+                self.closed(id, &cause, world);
+            }
+            Progress::LoggedIn(peer) => self.logged_in(id, peer, world),
+        }
+    }
+
+    pub(super) fn open(&mut self, now: ClientInstant) -> Opening {
+        self.connections += 1;
+        let id = ConnectionId {
+            node: self.index,
+            number: self.connections,
+        };
+        self.actions.push(LinkAction::Open(id));
+        Opening::start(id, now.after(self.deadline_max))
+    }
+
+    pub(super) fn opening(&mut self, id: ConnectionId) -> Option<&mut Opening> {
+        if self.second.is(id) {
+            return self.second.opening();
+        }
+        match &mut self.state {
+            State::Opening(opening) if opening.id == id => Some(opening),
+            _ => None,
+        }
+    }
+
+    pub(super) fn logged_in(
+        &mut self,
+        id: ConnectionId,
+        mut peer: Peer,
+        world: &mut Surroundings<'_>,
+    ) {
+        let Some(opening) = self.opening(id) else {
+            return;
+        };
+        let sample = opening.login_time(world.now);
+        self.admit(&mut peer, world);
+        let connection = Connection::new(world.now, self.index, id, peer.clone());
+        if self.second.is(id) {
+            return self.move_over(connection, world);
+        }
+        if let Some(sample) = sample {
+            self.round_trip.measure(sample);
+        }
+        self.failed = None;
+        self.delayed = None;
+        self.peer = Some(peer);
+        self.state = State::Ready(connection);
+        self.write_waiting(world);
+    }
+
+    /// Lets the node vote or not, by who it says it is.
+    pub(super) fn admit(&self, peer: &mut Peer, world: &mut Surroundings<'_>) {
+        let Ok(identity) = &peer.identity else {
+            tracing::warn!(node = %self.label, "does not tell its identity and does not vote");
+            return;
+        };
+        match world.register.admit(self.index, identity) {
+            Admission::Votes => {}
+            Admission::SameAs(other) => {
+                tracing::warn!(node = %self.label, other, "is the same node as another one listed");
+            }
+            Admission::WentBack => {
+                tracing::warn!(node = %self.label, %identity, "shows an older incarnation");
+                peer.identity = Err(Cause::WentBack);
+            }
+        }
+    }
+
+    /// The second connection answers while the first is silent: what is on the first has an
+    /// unknown outcome.
+    pub(super) fn move_over(&mut self, connection: Connection, world: &mut Surroundings<'_>) {
+        self.second = Second::default();
+        let id = connection.id;
+        let State::Ready(first) = &mut self.state else {
+            self.actions.push(LinkAction::Close(id));
+            return;
+        };
+        tracing::debug!(node = %self.label, "moved to a new connection: the old one is silent");
+        let first = std::mem::replace(first, connection);
+        self.actions.push(LinkAction::Close(first.id));
+        self.peer = match &self.state {
+            State::Ready(connection) => Some(connection.peer.clone()),
+            _ => None,
+        };
+        let cause = unreachable("the connection went silent and was replaced");
+        for mut request in first.in_flight {
+            if request.is_owed(self.index, world.now) {
+                request.is_repeated = true;
+                if let State::Ready(connection) = &mut self.state {
+                    connection.write(world.now, request);
+                }
+            } else {
+                self.answer_failure(&request, &cause);
+            }
+        }
+    }
+
+    pub(super) fn write_waiting(&mut self, world: &mut Surroundings<'_>) {
+        let now = world.now;
+        for mut request in std::mem::take(&mut self.waiting) {
+            if now.has_reached(request.until) {
+                self.answer_failure(&request, &Cause::Silent);
+                continue;
+            }
+            let asker = request.asker;
+            let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
+            if (request.kind == Kind::Release || is_wanted)
+                && let State::Ready(connection) = &mut self.state
+            {
+                request.is_repeated = true;
+                let limit = connection.write(now, request);
+                let id = connection.id;
+                self.actions
+                    .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));
+            }
+        }
+    }
+
+    pub(super) fn deliver_all(&mut self, world: &mut Surroundings<'_>) {
+        loop {
+            let State::Ready(connection) = &mut self.state else {
+                return;
+            };
+            match connection.next_reply(world) {
+                Delivered::Nothing => return,
+                Delivered::Broken(text) => return self.give_up(&text, world),
+                Delivered::Again => {}
+                Delivered::Reply(request, content) => {
+                    self.heard(&request, world.now);
+                    self.learn(world.now, &request, &content);
+                    self.answer(&request, content);
+                }
+            }
+        }
+    }
+
+    pub(super) fn give_up(&mut self, text: &str, world: &mut Surroundings<'_>) {
+        if let State::Ready(connection) = &self.state {
+            self.actions.push(LinkAction::Close(connection.id));
+        }
+        self.fail(&unreachable(text), world);
+    }
+
+    /// No connection could be made; nobody waits for the next try.
+    pub(super) fn not_opened(&mut self, cause: &Cause, world: &mut Surroundings<'_>) {
+        self.failed = Some(Failed {
+            at: world.now,
+            cause: cause.clone(),
+        });
+        self.fail(cause, world);
+    }
+
+    /// The connection is gone: whoever waits is told, what is owed is kept.
+    pub(super) fn fail(&mut self, cause: &Cause, world: &mut Surroundings<'_>) {
+        let now = world.now;
+        tracing::debug!(node = %self.label, %cause, "no connection");
+        self.failures = self.failures.saturating_add(1);
+        let rest = rest(self.failures, world.random);
+        let state = match self.second.take() {
+            Some(opening) => State::Opening(opening),
+            None => State::Resting(now.after(rest), cause.clone()),
+        };
+        let ended = match std::mem::replace(&mut self.state, state) {
+            State::Ready(connection) => connection.in_flight,
+            _ => VecDeque::new(),
+        };
+        self.round_trip.forget();
+        let deferred = std::mem::take(&mut self.deferred);
+        let deferred = deferred.into_iter().map(|deferred| deferred.request);
+        let waiting = std::mem::take(&mut self.waiting);
+        for mut request in ended.into_iter().chain(waiting).chain(deferred) {
+            self.answer_failure(&request, cause);
+            if request.is_owed(self.index, now) {
+                request.form = Form::Preferred;
+                request.asker = None;
+                request.is_repeated = true;
+                self.waiting.push_back(request);
+            }
+        }
+    }
+
+    /// Forgets what is no longer worth sending, and says whether anything waits for a connection.
+    pub(super) fn wants_connection(&mut self, world: &Surroundings<'_>) -> bool {
+        self.waiting.retain(|request| {
+            let asker = request.asker;
+            let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
+            !world.now.has_reached(request.until) && (request.kind == Kind::Release || is_wanted)
+        });
+        std::mem::take(&mut self.is_wanted) || !self.waiting.is_empty()
+    }
+}
+
+/// Doubling with every failure, spread so that a node that comes back is not stormed.
+fn rest(failures: u32, random: &mut dyn Rng) -> Duration {
+    let most = REST_FIRST
+        .saturating_mul(1 << failures.min(10))
+        .min(REST_MAX);
+    most.mul_f64(0.5 + 0.5 * fraction(random))
+}
+
+const REST_FIRST: Duration = Duration::from_millis(20);
+const REST_MAX: Duration = Duration::from_secs(1);

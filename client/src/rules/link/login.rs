@@ -1,0 +1,162 @@
+//! The first requests on a connection: who we are, who the node is, and what it can do.
+//!
+//! Invariant: a connection serves requests only after every reply of its login has been read, so
+//! the identity that votes are counted by belongs to this connection and to no other.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use redis_protocol::resp2::types::OwnedFrame;
+
+use crate::address::NodeAddress;
+use crate::outcome::Cause;
+use crate::protocol::meaning;
+use crate::protocol::reply::Replies;
+use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
+use crate::votes::Identity;
+
+/// What was learned when the connection was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// Who the node says it is, or why it does not vote.
+    pub(crate) identity: Result<Identity, Cause>,
+    pub(crate) takes_get: bool,
+    pub(crate) release_hash: Option<ScriptHash>,
+    pub(crate) extend_hash: Option<ScriptHash>,
+}
+
+impl Peer {
+    pub(super) fn unknown() -> Self {
+        Self {
+            identity: Err(Cause::Unidentified(Arc::from("INFO names no run_id"))),
+            takes_get: true,
+            release_hash: None,
+            extend_hash: None,
+        }
+    }
+}
+
+/// What a reply of the login is for.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    /// A failure means that requests would go to the wrong place.
+    Must,
+    May,
+    Info,
+    /// A failure means that no lock could be freed.
+    Scripts,
+    ReleaseScript,
+    ExtendScript,
+}
+
+/// A login under way.
+#[derive(Debug)]
+pub(super) struct Login {
+    asked: VecDeque<Asked>,
+    replies: Replies,
+    peer: Peer,
+}
+
+impl Login {
+    /// Writes the login's requests, all at once.
+    pub(super) fn start(address: &NodeAddress, client_name: &str, out: &mut Vec<u8>) -> Self {
+        let mut asked = VecDeque::new();
+        let mut ask = |what: Asked, arguments: &[&[u8]]| {
+            request::write(out, arguments);
+            asked.push_back(what);
+        };
+        match (&address.user, &address.password) {
+            (Some(user), Some(password)) => ask(
+                Asked::Must,
+                &[b"AUTH", user.as_bytes(), password.as_bytes()],
+            ),
+            (None, Some(password)) => ask(Asked::Must, &[b"AUTH", password.as_bytes()]),
+            _ => {}
+        }
+        if address.database != 0 {
+            let database = address.database.to_string();
+            ask(Asked::Must, &[b"SELECT", database.as_bytes()]);
+        }
+        let version = env!("CARGO_PKG_VERSION").as_bytes();
+        ask(Asked::May, &[b"CLIENT", b"SETNAME", client_name.as_bytes()]);
+        ask(
+            Asked::May,
+            &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"quorlock-client"],
+        );
+        ask(Asked::May, &[b"CLIENT", b"SETINFO", b"LIB-VER", version]);
+        ask(Asked::Info, &[b"INFO", b"server"]);
+        ask(Asked::Scripts, &[b"EVAL", b"return 1", b"0"]);
+        ask(Asked::ReleaseScript, &[b"SCRIPT", b"LOAD", RELEASE_SCRIPT]);
+        ask(Asked::ExtendScript, &[b"SCRIPT", b"LOAD", EXTEND_SCRIPT]);
+        Self {
+            asked,
+            replies: Replies::with_capacity(READ_BYTES),
+            peer: Peer::unknown(),
+        }
+    }
+
+    /// Takes bytes in. Returns what was learned once the last reply is there.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<Option<Peer>, Cause> {
+        self.replies.append(bytes);
+        while let Some(&what) = self.asked.front() {
+            match self.replies.next() {
+                Ok(Some(reply)) => self.learn(what, &reply)?,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(unreachable(&format!("protocol error: {error}"))),
+            }
+            self.asked.pop_front();
+        }
+        if !self.replies.is_empty() {
+            return Err(unreachable("the node answers more than it was asked"));
+        }
+        Ok(Some(self.peer.clone()))
+    }
+
+    fn learn(&mut self, what: Asked, reply: &OwnedFrame) -> Result<(), Cause> {
+        let peer = &mut self.peer;
+        match what {
+            Asked::Must if matches!(reply, OwnedFrame::Error(_)) => {
+                return Err(meaning::refusal(reply));
+            }
+            Asked::Info => match meaning::info(reply) {
+                Ok(info) => {
+                    if let Some(identity) = info.identity {
+                        peer.identity = Ok(identity);
+                    }
+                }
+                // A node with too many clients says so in reply to whatever comes first.
+                Err(cause) => {
+                    let text = format!("INFO is {cause}");
+                    peer.identity = Err(Cause::Unidentified(Arc::from(text)));
+                }
+            },
+            Asked::Scripts => {
+                if let OwnedFrame::Error(text) = reply
+                    && (text.starts_with("NOPERM") || text.starts_with("ERR unknown command"))
+                {
+                    peer.identity = Err(Cause::Refused(Arc::from(format!(
+                        "EVAL, without which no lock could be freed: {text}"
+                    ))));
+                }
+            }
+            Asked::ReleaseScript => peer.release_hash = hash(reply),
+            Asked::ExtendScript => peer.extend_hash = hash(reply),
+            Asked::Must | Asked::May => {}
+        }
+        Ok(())
+    }
+}
+
+fn hash(reply: &OwnedFrame) -> Option<ScriptHash> {
+    let OwnedFrame::BulkString(text) = reply else {
+        return None;
+    };
+    let hash = ScriptHash::try_from(text.as_slice()).ok()?;
+    hash.iter().all(u8::is_ascii_hexdigit).then_some(hash)
+}
+
+pub(super) fn unreachable(text: &str) -> Cause {
+    Cause::Unreachable(Arc::from(text))
+}
+
+const READ_BYTES: usize = 4096;

@@ -1,0 +1,420 @@
+//! One node as the client sees it: its connections, the requests that are queued for it, and what
+//! is known of its health. A state machine without clock and I/O.
+//!
+//! Invariants: requests and replies of one connection match first in, first out. A request that
+//! nobody waits for any more keeps its place, so that its late reply is swallowed there. A release
+//! is owed until it has been answered or its lease is over, across connections. Who the node is
+//! belongs to the connection on which it said so.
+
+mod connection;
+mod connections;
+mod login;
+mod obstacle;
+mod opening;
+pub(crate) mod request;
+mod round_trip;
+mod second;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+
+use self::connection::Connection;
+use self::login::{Peer, unreachable};
+use self::opening::Opening;
+use self::request::{Kind, Request};
+use self::round_trip::RoundTrip;
+use self::second::Second;
+use crate::address::NodeAddress;
+use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, NodeRelease};
+use crate::protocol::meaning;
+use crate::rules::OperationId;
+use crate::votes::{NodeIndex, Register};
+
+/// One connection of one node; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId {
+    /// The node it leads to.
+    pub node: NodeIndex,
+    /// Counts the node's connections.
+    pub number: u32,
+}
+
+/// What is to be done for a node's connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LinkAction {
+    /// Connect, and tell how that went.
+    Open(ConnectionId),
+    /// Close it, whatever state it is in; nothing is to be told about it any more.
+    Close(ConnectionId),
+    /// Give it up when bytes were not acknowledged for so long.
+    LimitUnacknowledged(ConnectionId, Duration),
+}
+
+/// One node's answer on its way to the operation that asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeReply {
+    pub(crate) node: NodeIndex,
+    pub(crate) operation: OperationId,
+    pub(crate) round: u32,
+    pub(crate) content: Content,
+}
+
+/// What a link is told of the rest of the client when something happens to it.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) now: ClientInstant,
+    pub(crate) register: &'a mut Register,
+    pub(crate) random: &'a mut dyn Rng,
+    /// Whether an operation still waits for replies.
+    pub(crate) is_wanted: &'a dyn Fn(OperationId) -> bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Opening(Opening),
+    Ready(Connection),
+    /// Known to be dead: not tried before this time.
+    Resting(ClientInstant, Cause),
+}
+
+/// A release that is to be sent again.
+#[derive(Debug)]
+struct Deferred {
+    at: ClientInstant,
+    request: Request,
+}
+
+/// Why something failed, and when.
+#[derive(Clone, Debug)]
+struct Failed {
+    at: ClientInstant,
+    cause: Cause,
+}
+
+/// One node.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) index: NodeIndex,
+    pub(crate) label: Arc<str>,
+    address: NodeAddress,
+    client_name: Arc<str>,
+    deadline_max: Duration,
+    state: State,
+    second: Second,
+    waiting: VecDeque<Request>,
+    deferred: Vec<Deferred>,
+    /// What the node said the last time somebody logged in.
+    peer: Option<Peer>,
+    /// The node serves no locks before this time.
+    delayed: Option<Failed>,
+    /// Why no connection could be made the last time it was tried.
+    failed: Option<Failed>,
+    failures: u32,
+    /// A connection is wanted although nothing waits for it.
+    is_wanted: bool,
+    round_trip: RoundTrip,
+    connections: u32,
+    actions: Vec<LinkAction>,
+    replies: VecDeque<NodeReply>,
+}
+
+impl Link {
+    pub(crate) fn new(
+        index: NodeIndex,
+        address: NodeAddress,
+        client_name: Arc<str>,
+        deadline_max: Duration,
+    ) -> Self {
+        Self {
+            index,
+            label: Arc::from(address.to_string()),
+            address,
+            client_name,
+            deadline_max,
+            state: State::Idle,
+            second: Second::default(),
+            waiting: VecDeque::new(),
+            deferred: Vec::new(),
+            peer: None,
+            delayed: None,
+            failed: None,
+            failures: 0,
+            is_wanted: false,
+            round_trip: RoundTrip::default(),
+            connections: 0,
+            actions: Vec::new(),
+            replies: VecDeque::new(),
+        }
+    }
+
+    /// How long this node is waited for in a round about a lease of `ttl`.
+    pub(crate) fn patience(&self, ttl: Duration) -> Duration {
+        match self.state {
+            State::Ready(_) => {
+                let most = self.deadline_max.min((ttl / 3).max(PATIENCE_MIN));
+                self.round_trip.patience().min(most)
+            }
+            // A connect, a login and the request, each with a deadline of its own.
+            _ => self
+                .deadline_max
+                .saturating_mul(3)
+                .min((ttl / 2).max(PATIENCE_MIN)),
+        }
+    }
+
+    /// What a round trip takes as a rule, zero while none was measured.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip.usual()
+    }
+
+    /// Queues a request, or says at once why this node will not answer it. What a closed door
+    /// costs is nothing; a release that may matter is kept for the next connection.
+    pub(crate) fn submit(&mut self, now: ClientInstant, request: Request) -> Result<(), Cause> {
+        // A node that was never asked for this lock need not be told before it can be.
+        if request.kind != Kind::Release || !request.subject.may_be_held_by(self.index) {
+            self.obstacle(&request, now).map_or(Ok(()), Err)?;
+        }
+        match &mut self.state {
+            State::Ready(connection) if connection.has_room() => {
+                let limit = connection.write(now, request);
+                let id = connection.id;
+                self.actions
+                    .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));
+                Ok(())
+            }
+            // Nothing may wait for a connection that stands already; what is owed is sent later.
+            State::Ready(_) if request.kind == Kind::Release && self.deferred.len() < QUEUE_MAX => {
+                let at = now.after(DEFERRED_LEAST);
+                self.deferred.push(Deferred { at, request });
+                Ok(())
+            }
+            State::Idle | State::Opening(_) | State::Resting(..)
+                if self.waiting.len() < QUEUE_MAX =>
+            {
+                self.waiting.push_back(request);
+                Ok(())
+            }
+            _ => Err(Cause::Refused(Arc::from(
+                "too many requests are queued for this node",
+            ))),
+        }
+    }
+
+    /// Does what has become due.
+    pub(crate) fn tick(&mut self, world: &mut Surroundings<'_>) {
+        let now = world.now;
+        if let State::Opening(opening) = &self.state
+            && now.has_reached(opening.deadline)
+        {
+            self.actions.push(LinkAction::Close(opening.id));
+            let cause = unreachable(opening.missed());
+            self.not_opened(&cause, world);
+        }
+        if let Some(id) = self.second.overdue(now) {
+            self.actions.push(LinkAction::Close(id));
+            self.second.failed(now);
+        }
+        self.send_deferred(now);
+        if let State::Ready(connection) = &mut self.state {
+            connection.look(now);
+        }
+        if let Some(silent_for) = self.silent_for(now) {
+            if self.is_beyond_lease(silent_for) {
+                return self.give_up("silent for longer than the ttl", world);
+            }
+            if silent_for >= self.suspicion() && self.second.may_begin(now) {
+                let opening = self.open(now);
+                self.second.begin(opening);
+            }
+        }
+        let may_open = match &self.state {
+            State::Idle => true,
+            State::Resting(until, _) => now.has_reached(*until),
+            State::Opening(_) | State::Ready(_) => false,
+        };
+        if may_open && self.wants_connection(world) {
+            self.state = State::Opening(self.open(now));
+        }
+    }
+
+    /// Whether [`tick`](Self::tick) has something to do at once.
+    pub(crate) fn is_due(&self, now: ClientInstant) -> bool {
+        match &self.state {
+            State::Idle => self.is_wanted || !self.waiting.is_empty(),
+            _ => self.next_time().is_some_and(|at| now.has_reached(at)),
+        }
+    }
+
+    /// When [`tick`](Self::tick) is to be called.
+    pub(crate) fn next_time(&self) -> Option<ClientInstant> {
+        let mut times = Vec::new();
+        match &self.state {
+            State::Idle => {}
+            State::Opening(opening) => times.push(opening.deadline),
+            State::Resting(until, _) => {
+                if self.is_wanted || !self.waiting.is_empty() {
+                    times.push(*until);
+                }
+            }
+            State::Ready(connection) => {
+                times.extend(self.deferred.iter().map(|deferred| deferred.at));
+                let is_open = self.second.is_open();
+                let limit = (!is_open).then(|| self.suspicion());
+                times.extend(connection.next_look(limit));
+            }
+        }
+        times.extend(self.second.deadline());
+        times.into_iter().reduce(ClientInstant::earlier)
+    }
+
+    /// What is to be sent on a connection; whoever sends it takes it out.
+    pub(crate) fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
+        match &mut self.state {
+            State::Ready(connection) if connection.id == id => Some(&mut connection.out),
+            State::Opening(opening) if opening.id == id => Some(&mut opening.out),
+            _ if self.second.is(id) => self.second.opening().map(|opening| &mut opening.out),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take_actions(&mut self) -> std::vec::Drain<'_, LinkAction> {
+        self.actions.drain(..)
+    }
+
+    pub(crate) fn take_reply(&mut self) -> Option<NodeReply> {
+        self.replies.pop_front()
+    }
+
+    /// Whether a release is owed that can be sent now: to a node that can be reached.
+    pub(crate) fn can_pay(&self, now: ClientInstant) -> bool {
+        let in_flight = match &self.state {
+            State::Resting(..) => return false,
+            State::Ready(connection) => Some(&connection.in_flight),
+            State::Idle | State::Opening(_) => None,
+        };
+        let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
+        owe(queued, now)
+    }
+
+    /// Whether a release is still owed to this node.
+    pub(crate) fn owes(&self, now: ClientInstant) -> bool {
+        let in_flight = match &self.state {
+            State::Ready(connection) => Some(&connection.in_flight),
+            _ => None,
+        };
+        let deferred = self.deferred.iter().map(|deferred| &deferred.request);
+        let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
+        owe(queued.chain(deferred), now)
+    }
+
+    /// An answer: the node is well, and a second connection is not needed.
+    fn heard(&mut self, request: &Request, now: ClientInstant) {
+        self.failures = 0;
+        if let Some(id) = self.second.end() {
+            self.actions.push(LinkAction::Close(id));
+        }
+        if !request.is_repeated {
+            let limit = self.deadline_max;
+            self.round_trip.measure_reply(request.since, now, limit);
+        }
+    }
+
+    /// Remembers what an answer tells about the requests to come, and what is still owed.
+    fn learn(&mut self, now: ClientInstant, request: &Request, content: &Content) {
+        if let Content::Taken(Answer::Not(cause @ Cause::Delayed { left, .. })) = content {
+            // Asked again after a second at the latest, in case the delay ended otherwise.
+            self.delayed = Some(Failed {
+                at: now.after((*left).min(DELAY_MEMORY)),
+                cause: cause.clone(),
+            });
+        }
+        if let Content::Released(NodeRelease::Not(cause)) = content
+            && self.deferred.len() < QUEUE_MAX
+            && !now.has_reached(request.until)
+        {
+            let delay = meaning::passes_after(cause).unwrap_or(DEFERRED_LEAST);
+            let owed = Request {
+                asker: None,
+                ..request.clone()
+            };
+            // The same.
+            let delay = delay.clamp(DEFERRED_LEAST, DELAY_MEMORY);
+            self.deferred.push(Deferred {
+                at: now.after(delay),
+                request: owed,
+            });
+        }
+    }
+
+    /// Sends the releases again that the node could not carry out before, once their time has
+    /// come, and forgets those whose leases are over.
+    fn send_deferred(&mut self, now: ClientInstant) {
+        let State::Ready(connection) = &mut self.state else {
+            return;
+        };
+        if !self.deferred.iter().any(|one| now.has_reached(one.at)) {
+            return;
+        }
+        for mut deferred in std::mem::take(&mut self.deferred) {
+            if now.has_reached(deferred.request.until) {
+                continue;
+            }
+            if now.has_reached(deferred.at) && connection.has_room() {
+                deferred.request.form = request::Form::Preferred;
+                deferred.request.is_repeated = true;
+                connection.write(now, deferred.request);
+            } else {
+                if now.has_reached(deferred.at) {
+                    deferred.at = now.after(DEFERRED_LEAST);
+                }
+                self.deferred.push(deferred);
+            }
+        }
+    }
+
+    fn answer_failure(&mut self, request: &Request, cause: &Cause) {
+        let cause = cause.clone();
+        let content = match request.kind {
+            Kind::Take => Content::Taken(Answer::Not(cause)),
+            Kind::Extend => Content::Extended(ExtendAnswer::Not(cause)),
+            Kind::Release => Content::Released(NodeRelease::Not(cause)),
+            Kind::TimeLeft => Content::TimeLeft(None),
+            Kind::Info => Content::Info(Err(cause)),
+        };
+        self.answer(request, content);
+    }
+
+    fn answer(&mut self, request: &Request, content: Content) {
+        if let Some(asker) = request.asker {
+            self.replies.push_back(NodeReply {
+                node: self.index,
+                operation: asker.operation,
+                round: asker.round,
+                content,
+            });
+        }
+    }
+}
+
+/// Whether a release is among the requests that its lease still makes worth sending.
+fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) -> bool {
+    requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
+}
+
+/// A random number from 0 up to 1.
+pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
+    f64::from(random.next_u32()) / f64::from(u32::MAX)
+}
+
+/// Requests queued for one node, in flight or waiting for its connection.
+const QUEUE_MAX: usize = 100_000;
+const DEFERRED_LEAST: Duration = Duration::from_millis(100);
+const DELAY_MEMORY: Duration = Duration::from_secs(1);
+const PATIENCE_MIN: Duration = Duration::from_millis(5);

@@ -1,0 +1,97 @@
+//! Why a node would not answer a request now, as far as that is known without asking.
+
+use std::time::Duration;
+
+use super::request::{Kind, Request};
+use super::{Link, State};
+use crate::clock::ClientInstant;
+use crate::outcome::Cause;
+use crate::votes::Identity;
+
+impl Link {
+    /// Why the node is not reached at present, if that is so.
+    pub(crate) fn unreached(&self) -> Option<Cause> {
+        match &self.state {
+            State::Resting(_, cause) => Some(cause.clone()),
+            _ => None,
+        }
+    }
+
+    /// Who the node said it is, or why it does not vote; nothing before its first login.
+    pub(crate) fn identity(&self) -> Option<&Result<Identity, Cause>> {
+        self.peer.as_ref().map(|peer| &peer.identity)
+    }
+
+    /// Why the node cannot vote now, if it is known without asking.
+    pub(super) fn obstacle(&mut self, request: &Request, now: ClientInstant) -> Option<Cause> {
+        match &self.state {
+            State::Resting(until, cause) if !now.has_reached(*until) => return Some(cause.clone()),
+            State::Ready(_) => {}
+            _ => return self.known_failure(request, now),
+        }
+        if request.kind == Kind::Info {
+            return None;
+        }
+        if request.kind == Kind::Release {
+            return self.silence(now);
+        }
+        if let Some(Err(cause)) = self.identity() {
+            return Some(cause.clone());
+        }
+        if let Some(delayed) = &self.delayed {
+            if !now.has_reached(delayed.at) {
+                return Some(delayed.cause.clone());
+            }
+            self.delayed = None;
+        }
+        self.silence(now)
+    }
+
+    /// A node that could not be reached a moment ago is tried again, but nobody waits for that.
+    pub(super) fn known_failure(&mut self, request: &Request, now: ClientInstant) -> Option<Cause> {
+        let failed = self.failed.as_ref()?;
+        let votes = matches!(request.kind, Kind::Take | Kind::Extend);
+        if !votes || now.since(failed.at) > FAILURE_MEMORY {
+            return None;
+        }
+        if !matches!(self.state, State::Opening(_)) {
+            self.is_wanted = true;
+        }
+        Some(failed.cause.clone())
+    }
+
+    /// Requests pile up behind one that the node sits on; once it answers that one it is back.
+    pub(super) fn silence(&self, now: ClientInstant) -> Option<Cause> {
+        let silent_for = self.silent_for(now)?;
+        (silent_for >= self.suspicion()).then_some(Cause::Silent)
+    }
+
+    /// How long nothing has been heard although something was asked.
+    pub(super) fn silent_for(&self, now: ClientInstant) -> Option<Duration> {
+        match &self.state {
+            State::Ready(connection) => connection.silence(now),
+            _ => None,
+        }
+    }
+
+    pub(super) fn suspicion(&self) -> Duration {
+        self.round_trip.patience().min(self.deadline_max)
+    }
+
+    pub(super) fn is_beyond_lease(&self, silent_for: Duration) -> bool {
+        match &self.state {
+            State::Ready(connection) => connection
+                .oldest()
+                .is_some_and(|oldest| silent_for >= silence_max(oldest.subject.ttl)),
+            _ => false,
+        }
+    }
+}
+
+fn silence_max(ttl: Duration) -> Duration {
+    ttl.max(SILENCE_LEAST)
+}
+
+/// A failure to connect is news for so long: longer than the longest rest and one more try.
+const FAILURE_MEMORY: Duration = Duration::from_secs(3);
+const SILENCE_LEAST: Duration = Duration::from_secs(1);

@@ -1,0 +1,73 @@
+//! A connection that is being made: dialled, then logged in.
+
+use std::time::Duration;
+
+use super::ConnectionId;
+use super::login::{Login, Peer};
+use crate::address::NodeAddress;
+use crate::clock::ClientInstant;
+use crate::outcome::Cause;
+
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) id: ConnectionId,
+    /// When the present step must have ended.
+    pub(super) deadline: ClientInstant,
+    pub(super) out: Vec<u8>,
+    connected: Option<ClientInstant>,
+    login: Option<Login>,
+}
+
+/// What has become of a login.
+pub(super) enum Progress {
+    More,
+    LoggedIn(Peer),
+    Failed(Cause),
+}
+
+impl Opening {
+    pub(super) fn start(id: ConnectionId, deadline: ClientInstant) -> Self {
+        Self {
+            id,
+            deadline,
+            out: Vec::new(),
+            connected: None,
+            login: None,
+        }
+    }
+
+    pub(super) fn connected(&mut self, now: ClientInstant, deadline: ClientInstant) {
+        self.connected = Some(now);
+        self.deadline = deadline;
+    }
+
+    pub(super) fn log_in(&mut self, address: &NodeAddress, client_name: &str) {
+        if self.connected.is_some() && self.login.is_none() {
+            self.login = Some(Login::start(address, client_name, &mut self.out));
+        }
+    }
+
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Progress {
+        let Some(login) = &mut self.login else {
+            return Progress::More;
+        };
+        match login.receive(bytes) {
+            Ok(None) => Progress::More,
+            Ok(Some(peer)) => Progress::LoggedIn(peer),
+            Err(cause) => Progress::Failed(cause),
+        }
+    }
+
+    /// The round trip of the login.
+    pub(super) fn login_time(&self, now: ClientInstant) -> Option<Duration> {
+        self.connected.map(|connected| now.since(connected))
+    }
+
+    /// What did not happen in time.
+    pub(super) fn missed(&self) -> &'static str {
+        match self.connected {
+            None => "no connection within its deadline",
+            Some(_) => "connected, but the login was not answered within its deadline",
+        }
+    }
+}

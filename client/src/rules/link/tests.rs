@@ -1,0 +1,302 @@
+//! One node's link, without sockets: what is queued, owed, and moved to another connection.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+use super::request::{Asker, Form, Subject};
+use super::*;
+use crate::token::Token;
+
+const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+const TTL: Duration = Duration::from_secs(10);
+
+struct Node {
+    link: Link,
+    now: ClientInstant,
+    register: Register,
+    random: StdRng,
+}
+
+impl Node {
+    fn new() -> Self {
+        let address = NodeAddress::parse("redis://127.0.0.1:7001").unwrap();
+        Self {
+            link: Link::new(0, address, Arc::from("test"), Duration::from_secs(1)),
+            now: START,
+            register: Register::default(),
+            random: StdRng::seed_from_u64(1),
+        }
+    }
+
+    /// A link with a connection that stands.
+    fn ready() -> Self {
+        let mut this = Self::new();
+        this.link.is_wanted = true;
+        let id = this.opened();
+        this.log_in(id, "a");
+        this
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut Link, &mut Surroundings<'_>) -> T) -> T {
+        let mut world = Surroundings {
+            now: self.now,
+            register: &mut self.register,
+            random: &mut self.random,
+            is_wanted: &|_| true,
+        };
+        act(&mut self.link, &mut world)
+    }
+
+    /// The connection that the link asks for next.
+    fn opened(&mut self) -> ConnectionId {
+        self.with(Link::tick);
+        let mut actions = self.link.take_actions();
+        let opened = actions.find_map(|action| match action {
+            LinkAction::Open(id) => Some(id),
+            _ => None,
+        });
+        opened.unwrap()
+    }
+
+    fn log_in(&mut self, id: ConnectionId, run_id: &str) {
+        self.link.connected(id, self.now);
+        let info = format!("run_id:{run_id}\r\n");
+        let replies = format!(
+            "+OK\r\n+OK\r\n+OK\r\n${}\r\n{info}\r\n:1\r\n$-1\r\n$-1\r\n",
+            info.len()
+        );
+        self.receive(id, &replies);
+    }
+
+    fn receive(&mut self, id: ConnectionId, bytes: &str) {
+        self.with(|link, world| link.received(id, bytes.as_bytes(), world));
+    }
+
+    fn lose(&mut self) {
+        let id = self.id().unwrap();
+        self.with(|link, world| link.closed(id, &Cause::Silent, world));
+    }
+
+    fn id(&self) -> Option<ConnectionId> {
+        match &self.link.state {
+            State::Ready(connection) => Some(connection.id),
+            _ => None,
+        }
+    }
+
+    fn submit(&mut self, kind: Kind) -> Result<(), Cause> {
+        self.submit_for(
+            kind,
+            &Subject::of_unknown_past("a".into(), "t".into(), TTL, 1),
+        )
+    }
+
+    fn submit_for(&mut self, kind: Kind, subject: &Rc<Subject>) -> Result<(), Cause> {
+        let request = Request {
+            kind,
+            subject: Rc::clone(subject),
+            asker: Some(Asker {
+                operation: OperationId(1),
+                round: 0,
+            }),
+            since: self.now,
+            until: self.now.after(TTL + Duration::from_secs(1)),
+            form: Form::Preferred,
+            is_repeated: false,
+        };
+        self.link.submit(self.now, request)
+    }
+
+    fn pass(&mut self, time: Duration) {
+        // As the client does: it looks again and again.
+        let until = self.now.after(time);
+        while !self.now.has_reached(until) {
+            let step = self.now.until(until).min(Duration::from_millis(50));
+            self.now = self.now.after(step);
+            self.with(Link::tick);
+        }
+    }
+
+    fn in_flight(&self) -> Vec<Kind> {
+        match &self.link.state {
+            State::Ready(connection) => connection.in_flight.iter().map(|one| one.kind).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn told(&mut self) -> Vec<Content> {
+        std::iter::from_fn(|| self.link.take_reply())
+            .map(|reply| reply.content)
+            .collect()
+    }
+}
+
+#[test]
+fn a_release_that_is_refused_is_sent_again_whatever_the_reason() {
+    for text in [
+        "RESTARTDELAY 400 ab this node is in its restart delay (unclean stop)",
+        "LOADING Redis is loading the dataset in memory",
+        "BUSY Redis is busy running a script",
+        "OOM command not allowed",
+    ] {
+        let mut node = Node::ready();
+        node.submit(Kind::Release).unwrap();
+        let id = node.id().unwrap();
+        node.receive(id, &format!("-{text}\r\n"));
+        assert!(matches!(
+            node.told()[..],
+            [Content::Released(NodeRelease::Not(_))]
+        ));
+        assert!(
+            node.link.owes(node.now) && !node.link.can_pay(node.now),
+            "{text}"
+        );
+        node.pass(Duration::from_millis(400));
+        assert_eq!(node.in_flight(), [Kind::Release], "{text}");
+        node.receive(id, ":1\r\n");
+        assert!(!node.link.owes(node.now));
+        assert!(node.told().is_empty(), "told twice");
+    }
+}
+
+#[test]
+fn a_release_survives_a_lost_connection_and_ends_with_its_lease() {
+    let mut node = Node::ready();
+    node.submit(Kind::Release).unwrap();
+    node.lose();
+    assert_eq!(node.told().len(), 1);
+    assert!(node.link.owes(node.now));
+    node.now = node.now.after(Duration::from_secs(1));
+    let id = node.opened();
+    node.log_in(id, "a");
+    assert_eq!(node.in_flight(), [Kind::Release]);
+    node.receive(id, "-LOADING\r\n");
+    node.now = node.now.after(TTL);
+    assert!(!node.link.owes(node.now));
+    node.pass(Duration::from_secs(2));
+    assert!(node.link.deferred.is_empty() && node.in_flight().is_empty());
+}
+
+#[test]
+fn nobody_waits_for_a_node_that_was_not_reached_a_moment_ago() {
+    let mut node = Node::new();
+    node.link.is_wanted = true;
+    let id = node.opened();
+    let cause = Cause::Unreachable(Arc::from("refused"));
+    node.with(|link, world| link.closed(id, &cause, world));
+    node.now = node.now.after(Duration::from_millis(50));
+    // Its rest is over: the vote is told at once, and still a connection is asked for.
+    assert_eq!(node.submit(Kind::Take), Err(cause.clone()));
+    let id = node.opened();
+    assert_eq!(node.submit(Kind::Extend), Err(cause.clone()));
+    node.with(|link, world| link.closed(id, &cause, world));
+    // An old failure says nothing about now.
+    node.now = node.now.after(Duration::from_secs(6));
+    node.submit(Kind::Take).unwrap();
+    node.opened();
+}
+
+#[test]
+fn a_take_is_not_repeated_behind_its_own_release() {
+    let mut node = Node::ready();
+    let subject = Subject::new(Bytes::from_static(b"a"), Token::from("t"), TTL);
+    node.submit_for(Kind::Take, &subject).unwrap();
+    node.submit_for(Kind::Release, &subject).unwrap();
+    let id = node.id().unwrap();
+    node.receive(id, "-ERR syntax error\r\n");
+    assert_eq!(node.in_flight(), [Kind::Release]);
+}
+
+#[test]
+fn a_path_that_swallows_everything_is_left_for_one_that_answers() {
+    let mut node = Node::ready();
+    let first = node.id().unwrap();
+    node.submit(Kind::Extend).unwrap();
+    node.submit(Kind::Release).unwrap();
+    node.pass(Duration::from_millis(600));
+    let second = node.link.take_actions().find_map(|action| match action {
+        LinkAction::Open(id) => Some(id),
+        _ => None,
+    });
+    let second = second.expect("a silent connection is suspect after a few round trips");
+    assert_eq!(node.id(), Some(first), "the first one still serves");
+    node.log_in(second, "a");
+    assert_eq!(node.id(), Some(second));
+    assert!(
+        node.link
+            .take_actions()
+            .any(|action| action == LinkAction::Close(first))
+    );
+    // What was asked has an unknown outcome; the release is sent again.
+    assert!(matches!(
+        node.told()[..],
+        [Content::Extended(ExtendAnswer::Not(_))]
+    ));
+    assert_eq!(node.in_flight(), [Kind::Release]);
+    node.receive(first, ":1\r\n");
+    assert!(
+        node.told().is_empty(),
+        "a late reply of the old connection counts"
+    );
+}
+
+#[test]
+fn a_node_that_is_only_slow_is_not_called_again_and_again() {
+    let mut node = Node::ready();
+    let first = node.id().unwrap();
+    // Long enough that the first connection itself is not given up.
+    let subject = Subject::of_unknown_past("a".into(), "t".into(), Duration::from_secs(300), 1);
+    node.submit_for(Kind::Extend, &subject).unwrap();
+    let mut calls = 0;
+    for _ in 0..100 {
+        node.pass(Duration::from_millis(600));
+        let actions = node.link.take_actions();
+        calls += actions
+            .filter(|action| matches!(action, LinkAction::Open(_)))
+            .count();
+    }
+    assert!((4..=9).contains(&calls), "{calls} connects in a minute");
+    assert_eq!(node.id(), Some(first));
+    node.receive(first, ":1\r\n");
+    assert!(matches!(
+        node.told()[..],
+        [Content::Extended(ExtendAnswer::Extended(_))]
+    ));
+    assert!(!node.link.second.is_open());
+}
+
+#[test]
+fn a_client_that_was_stopped_does_not_hold_it_against_the_node() {
+    let mut node = Node::ready();
+    let id = node.id().unwrap();
+    node.submit(Kind::Extend).unwrap();
+    node.now = node.now.after(Duration::from_secs(100));
+    node.with(Link::tick);
+    assert_eq!(node.id(), Some(id));
+    node.receive(id, ":1\r\n");
+    assert!(matches!(
+        node.told()[..],
+        [Content::Extended(ExtendAnswer::Extended(_))]
+    ));
+}
+
+#[test]
+fn a_node_that_may_not_run_scripts_does_not_vote() {
+    let mut node = Node::new();
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.link.connected(id, node.now);
+    node.receive(
+        id,
+        "+OK\r\n+OK\r\n+OK\r\n$8\r\nrun_id:a\r\n-NOPERM no permission to run 'eval'\r\n$-1\r\n$-1\r\n",
+    );
+    let refused = node.submit(Kind::Take);
+    assert!(
+        matches!(&refused, Err(Cause::Refused(text)) if text.contains("EVAL")),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,35 @@
+//! What the client decides: state machines that take the time and an event and return actions.
+//!
+//! Invariant: nothing here reads a clock, draws random numbers of its own, or does I/O. So the same code runs
+//! on the client's thread and in a simulation. Public only with the feature `simulation`, and then without
+//! any promise.
+#![cfg_attr(
+    not(feature = "simulation"),
+    allow(unreachable_pub, dead_code, reason = "reached with the feature")
+)]
+
+mod acquiring;
+pub mod acquisition;
+pub mod action;
+pub mod call;
+pub mod client;
+mod context;
+mod extending;
+mod held;
+pub mod holding;
+pub(crate) mod link;
+mod operation;
+mod probing;
+mod releasing;
+mod round;
+mod step;
+mod waiters;
+
+#[cfg(feature = "simulation")]
+pub use crate::answer::{Answer, ExtendAnswer};
+#[cfg(feature = "simulation")]
+pub use link::ConnectionId;
+
+/// One call of a handle; a lock that is held keeps the number of the call that acquired it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperationId(pub u64);

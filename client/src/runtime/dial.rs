@@ -1,0 +1,93 @@
+//! Making a connection: names, addresses, options.
+//!
+//! Invariant: the addresses of a name are tried one after the other, never at once, and the one
+//! that answered last is tried first: an entry of the list is one node.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
+
+use super::stream::Stream;
+use crate::address::Endpoint;
+
+/// The address of a name that answered last.
+pub(super) type Chosen = Rc<Cell<Option<SocketAddr>>>;
+
+pub(super) async fn dial(
+    endpoint: Endpoint,
+    chosen: Chosen,
+    deadline: Duration,
+) -> io::Result<Stream> {
+    let (host, port) = match endpoint {
+        Endpoint::Unix { path } => return UnixStream::connect(path).await.map(Stream::Unix),
+        Endpoint::Tcp { host, port } => (host, port),
+    };
+    let addresses: Vec<SocketAddr> = lookup_host((host.as_str(), port)).await?.collect();
+    let addresses = in_order(addresses, chosen.get());
+    // All within the deadline, and none of them takes the others' time.
+    let count = u32::try_from(addresses.len().max(1)).expect("a reply of 64 KiB names few");
+    let share = deadline / count;
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                chosen.set(Some(address));
+                prepare(&stream)?;
+                return Ok(Stream::Tcp(stream));
+            }
+            Ok(Err(error)) => failed = error,
+            Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, "no connection in time"),
+        }
+    }
+    Err(failed)
+}
+
+/// The chosen address first, the others as the resolver has sorted them.
+fn in_order(mut addresses: Vec<SocketAddr>, chosen: Option<SocketAddr>) -> Vec<SocketAddr> {
+    addresses.dedup();
+    let place = addresses.iter().position(|one| Some(*one) == chosen);
+    if let Some(place) = place {
+        addresses[..=place].rotate_right(1);
+    }
+    addresses
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_COUNT)?;
+    Ok(())
+}
+
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_that_answered_is_tried_first() {
+        let addresses: Vec<SocketAddr> = (1..4).map(|n| ([127, 0, 0, n], 7001).into()).collect();
+        let of = |chosen: usize| {
+            let order = in_order(addresses.clone(), addresses.get(chosen).copied());
+            order
+                .iter()
+                .map(|a| addresses.iter().position(|b| a == b))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(2), [Some(2), Some(0), Some(1)]);
+        assert_eq!(of(0), [Some(0), Some(1), Some(2)]);
+        // One that the name no longer has is not tried.
+        assert_eq!(of(9), [Some(0), Some(1), Some(2)]);
+    }
+}

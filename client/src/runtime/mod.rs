@@ -1,0 +1,44 @@
+//! The client's own thread: it moves bytes between the rules and the nodes' sockets, and calls and
+//! outcomes between the rules and the callers.
+//!
+//! Invariant: everything that outlives a call lives on this thread, so it outlives the caller's
+//! future, guard and runtime. The thread ends when no handle and no guard is left and nothing is
+//! owed any more. Nothing is decided here.
+
+mod dial;
+pub(crate) mod handle;
+mod socket;
+mod stream;
+mod thread;
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use self::handle::Handle;
+use self::thread::Thread;
+use crate::address::NodeAddress;
+use crate::outcome::BuildError;
+use crate::settings::Settings;
+
+/// Starts the thread.
+pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handle, BuildError> {
+    let failed = |error: std::io::Error| BuildError::Thread(Arc::from(error.to_string()));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let (commands, received) = mpsc::unbounded_channel();
+    let thread = std::thread::Builder::new().name("quorlock-client".to_owned());
+    thread
+        .spawn(move || {
+            let work = async move {
+                let mut thread = Thread::new(nodes, settings, received);
+                std::future::poll_fn(|context| thread.poll(context)).await;
+            };
+            LocalSet::new().block_on(&runtime, work);
+        })
+        .map_err(failed)?;
+    Ok(Handle::new(commands))
+}

@@ -1,0 +1,14 @@
+//! What all clones of a client share.
+
+use std::sync::Arc;
+
+use crate::runtime::handle::Handle;
+use crate::settings::Settings;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) handle: Handle,
+    pub(crate) settings: Settings,
+    /// The nodes' addresses without passwords.
+    pub(crate) nodes: Arc<[Arc<str>]>,
+}

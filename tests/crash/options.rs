@@ -105,6 +105,12 @@ impl Options {
             3 => Directory::LogRestored(random.next()),
             _ => Directory::Same,
         };
+        // Rarely large: a start on every state makes segments of that length.
+        let choices = if random.chance(1, 4) {
+            DIRECT_BLOCKS.len()
+        } else {
+            4
+        };
         Options {
             drift_percent: random.pick(&[1, 1, 2, 10]),
             delay: match random.below(16) {
@@ -118,7 +124,7 @@ impl Options {
             syncs_uncovered: !random.chance(1, 6),
             directory,
             rate_ppm: random.pick(&[0, 0, RATE_PPM, -RATE_PPM]),
-            direct_blocks: random.pick(&DIRECT_BLOCKS),
+            direct_blocks: random.pick(&DIRECT_BLOCKS[..choices]),
             ..plain
         }
     }

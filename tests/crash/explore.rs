@@ -122,7 +122,7 @@ struct Known {
 
 impl Explorer<'_> {
     fn run(&mut self, workload: &Workload) -> Result<(), Violation> {
-        let mut world = World::new(self.seed, workload.mode)?;
+        let mut world = World::new(self.seed, workload)?;
         self.place = "node init".to_owned();
         self.look(&mut world)?;
         self.place = format!("first start, {}", workload.mode.name());
@@ -150,6 +150,12 @@ impl Explorer<'_> {
         world.apply(step)?;
         for (operation, fault) in world.disk.take_faults() {
             self.statistics.note_fault(operation, fault);
+        }
+        let large_writes = world.take_large_writes();
+        // The log thread tries which blocks are taken; what a worker writes are commits.
+        if matches!(step, Step::Iterate(_)) && large_writes > 0 {
+            self.statistics.large_writes += large_writes;
+            self.statistics.further_blocks += u64::from(world.has_filled_block());
         }
         self.look(world)?;
         let before = known(world);

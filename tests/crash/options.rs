@@ -82,7 +82,7 @@ impl Options {
             trusts_fsync: false,
             requires_ttl: false,
             syncs_uncovered: true,
-            direct_blocks: Some(4096),
+            direct_blocks: Some(PAGE_BYTES),
             directory: Directory::Same,
             rate_ppm: 0,
         }
@@ -105,6 +105,12 @@ impl Options {
             3 => Directory::LogRestored(random.next()),
             _ => Directory::Same,
         };
+        // Rarely large: a start on every state makes segments of that length.
+        let choices = if random.chance(1, 4) {
+            DIRECT_BLOCKS.len()
+        } else {
+            4
+        };
         Options {
             drift_percent: random.pick(&[1, 1, 2, 10]),
             delay: match random.below(16) {
@@ -118,13 +124,20 @@ impl Options {
             syncs_uncovered: !random.chance(1, 6),
             directory,
             rate_ppm: random.pick(&[0, 0, RATE_PPM, -RATE_PPM]),
-            direct_blocks: random.pick(&[None, Some(512), Some(4096), Some(4096)]),
+            direct_blocks: random.pick(&DIRECT_BLOCKS[..choices]),
             ..plain
         }
     }
 
     pub(crate) fn cap_ns(&self) -> u64 {
         self.cap_s * 1_000_000_000
+    }
+
+    /// The length of the log's segments: few frames, so that workloads go on in the next, and two blocks at least,
+    /// since a segment that has no room for an empty one is not written directly.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        let two_blocks = self.direct_blocks.map_or(0, |block| 2 * block as u64);
+        two_blocks.max(SEGMENT_BYTES_MIN)
     }
 
     /// What the operator has limited the delay to, by experiment, in nanoseconds.
@@ -178,8 +191,8 @@ impl Options {
         Setup {
             config,
             sizes: Sizes {
-                first_segment_bytes: 10 << 10,
-                segment_bytes: 10 << 10,
+                first_segment_bytes: self.segment_bytes(),
+                segment_bytes: self.segment_bytes(),
                 frame_bytes_max: 4 << 10,
                 reserve_bytes: 1 << 10,
                 ..Sizes::default()
@@ -276,6 +289,7 @@ impl fmt::Display for Options {
             let (syncs, directory) = (self.syncs_uncovered, self.directory);
             write!(formatter, ", syncs without TTL {syncs}, {directory:?}")?;
             write!(formatter, ", clock {} ppm", self.rate_ppm)?;
+            write!(formatter, ", direct blocks {:?}", self.direct_blocks)?;
         }
         Ok(())
     }
@@ -285,6 +299,20 @@ fn is_of_log(name: &str) -> bool {
     name.starts_with("segment-")
 }
 
+/// What a file system may take: nothing, sectors, pages, and blocks of devices with larger ones.
+pub(crate) const DIRECT_BLOCKS: [Option<usize>; 8] = [
+    None,
+    Some(512),
+    Some(PAGE_BYTES),
+    Some(PAGE_BYTES),
+    Some(16 << 10),
+    Some(16 << 10),
+    Some(64 << 10),
+    Some(64 << 10),
+];
+/// Larger blocks hold a segment's header as well, which is then written again with each commit.
+pub(crate) const PAGE_BYTES: usize = 4 << 10;
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 10 << 10;
 const CAPS_S: [u64; 4] = [5, 20, 60, 90];
 
 /// Within the drift bound of every configuration.

@@ -46,6 +46,17 @@ impl Request {
         }
     }
 
+    /// A write that takes a good part of the largest frame.
+    pub(crate) fn large(random: &mut Random) -> Request {
+        // Below every cap, where one is required.
+        let (key, ttl) = (random.pick(&KEYS), random.pick(&TTLS_MS[..3]).to_string());
+        let value = "x".repeat(Request::LARGE_BYTES);
+        Request::new(&["SET", key, &value, "PX", &ttl], Reads::Nothing)
+    }
+
+    /// The value of a large write.
+    pub(crate) const LARGE_BYTES: usize = 2_400;
+
     /// One of the clients.
     pub(crate) fn any_connection(random: &mut Random) -> usize {
         usize::try_from(random.below(CONNECTIONS as u64)).unwrap_or(0)

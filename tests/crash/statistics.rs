@@ -56,6 +56,10 @@ pub struct Statistics {
     pub restored: u64,
     /// Restarts under another cap than the run before.
     pub other_caps: u64,
+    /// Commits written directly in blocks larger than a page.
+    pub large_writes: u64,
+    /// Iterations with such commits after which a segment goes on behind its first block.
+    pub further_blocks: u64,
     /// States of disks that have lied.
     pub lies: u64,
     /// Faults of the disk that workloads asked for.
@@ -118,6 +122,11 @@ impl Statistics {
             ("in a directory that was emptied", &mut self.emptied),
             ("in a directory that was put back", &mut self.restored),
             ("restarts under another cap", &mut self.other_caps),
+            (
+                "direct writes of 16 or 64 KiB blocks",
+                &mut self.large_writes,
+            ),
+            ("after which a block was full", &mut self.further_blocks),
             ("states of disks that have lied", &mut self.lies),
             ("faults planned", &mut self.faults_planned),
         ]

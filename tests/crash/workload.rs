@@ -6,7 +6,7 @@ use std::fmt;
 
 use quorlock_persistence::{Fault, Operation};
 
-use super::options::{Options, Vary};
+use super::options::{DIRECT_BLOCKS, Options, PAGE_BYTES, Vary};
 use super::random::Random;
 use super::request::Request;
 
@@ -120,6 +120,8 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) mode: Mode,
+    /// The blocks in which the file system takes direct writes at first.
+    pub(crate) direct_blocks: Option<usize>,
     /// Short ones are explored to the last subset, long ones by samples.
     pub(crate) is_short: bool,
     pub(crate) steps: Vec<Step>,
@@ -166,8 +168,20 @@ impl Workload {
             let place = usize::try_from(random.below(steps.len() as u64)).unwrap_or(0);
             steps.insert(place, Step::Lie);
         }
+        let mut random = Random::of(&[seed, 4]);
+        let direct_blocks = match vary {
+            Vary::Everything => random.pick(&DIRECT_BLOCKS),
+            Vary::Cap => Some(PAGE_BYTES),
+        };
+        // In a short one every subset of all its sectors would be tried.
+        if let Some(block) = direct_blocks.filter(|block| *block > PAGE_BYTES && !is_short) {
+            let place = random.below(steps.len().div_ceil(3) as u64);
+            let place = usize::try_from(place).unwrap_or(0);
+            steps.splice(place..place, fill_block(block, &mut random));
+        }
         Workload {
             mode,
+            direct_blocks,
             is_short,
             steps,
         }
@@ -297,6 +311,23 @@ impl Maker {
             _ => self.steps.push(Step::Serve),
         }
     }
+}
+
+/// So many large writes at once that a large block is nearly full: else no workload would come to its end.
+fn fill_block(block: usize, random: &mut Random) -> Vec<Step> {
+    let count = block / Request::LARGE_BYTES;
+    // With room for them: a full disk is tried again each second.
+    let mut steps = vec![
+        Step::Room(None),
+        Step::Serve,
+        Step::Advance(1_500_000_000),
+        Step::Maintain,
+        Step::WorkOnLog,
+    ];
+    steps.extend((0..count).map(|_| Step::Request(Request::large(random))));
+    steps.extend((0..3).map(Step::Iterate));
+    steps.push(Step::Sync);
+    steps
 }
 
 /// Something that goes wrong with the disk, at some operation from here on.

@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quorlock_persistence::{Disk, MemoryDisk, Point};
+use quorlock_persistence::{DirectoryEntry, Disk, MemoryDisk, Point};
 use quorlock_server::simulation::Node;
 
 use super::check::{Past, Violation, newest_run};
 use super::events::Events;
 use super::images;
 use super::model::{Moment, Rules};
-use super::options::{Backup, Directory, Options};
+use super::options::{Backup, Directory, Options, PAGE_BYTES, SEGMENT_BYTES_MIN};
 use super::oracle::Oracle;
 use super::random::Random;
 use super::request::CONNECTIONS;
 use super::session::{Learnt, Session};
 use super::time::WorldClock;
-use super::workload::{Ending, Mode, Step};
+use super::workload::{Ending, Mode, Step, Workload};
 
 /// A node and all that surrounds it.
 pub(crate) struct World {
@@ -61,6 +61,7 @@ pub(crate) struct World {
     pub(super) session_count: u64,
     /// How long a sync takes, in nanoseconds.
     sync_ns: Arc<AtomicU64>,
+    direct_writes: Arc<AtomicU64>,
     /// Everything up to this version was written when the sync began that runs.
     syncing: Option<usize>,
     /// Everything up to this version is written.
@@ -81,12 +82,15 @@ pub(crate) enum Happened {
 }
 
 impl World {
-    /// A new node in this mode, made and not started yet.
-    pub(crate) fn new(seed: u64, mode: Mode) -> Result<World, Violation> {
+    /// A new node for this workload, made and not started yet.
+    pub(crate) fn new(seed: u64, workload: &Workload) -> Result<World, Violation> {
         let disk = MemoryDisk::with_power_loss();
         disk.seed(seed);
         disk.record_points();
-        let options = Options::plain(mode);
+        let options = Options {
+            direct_blocks: workload.direct_blocks,
+            ..Options::plain(workload.mode)
+        };
         let clock = Arc::new(WorldClock::new());
         let mut world = World {
             oracle: Oracle::new(Rules {
@@ -94,7 +98,7 @@ impl World {
                 requires_ttl: options.requires_ttl,
                 run: 0,
             }),
-            mode,
+            mode: workload.mode,
             options,
             directory_fingerprint: 7,
             backups: Vec::new(),
@@ -113,6 +117,7 @@ impl World {
             left: Vec::new(),
             session_count: 0,
             sync_ns: Arc::new(AtomicU64::new(0)),
+            direct_writes: Arc::new(AtomicU64::new(0)),
             syncing: None,
             written: 0,
             synced: 0,
@@ -137,7 +142,9 @@ impl World {
                 self.disk.plan_fault(operations, *after, *fault)
             }
             Step::Room(more) => {
-                let used = more.map(|more| more + used_bytes(&self.disk));
+                // In segments, whatever their length.
+                let segments = self.options.segment_bytes() / SEGMENT_BYTES_MIN;
+                let used = more.map(|more| more * segments + used_bytes(&self.disk));
                 self.disk.set_capacity(used);
             }
             // A restart is done in its parts by whoever explores what lies between them.
@@ -372,7 +379,40 @@ impl World {
         self.disk.on_sync(Arc::new(move || {
             clock.advance(sync_ns.load(Ordering::Relaxed))
         }));
+        let direct_writes = Arc::clone(&self.direct_writes);
+        self.disk.on_direct_write(Arc::new(move || {
+            direct_writes.fetch_add(1, Ordering::Relaxed);
+        }));
         Ok(())
+    }
+
+    /// The block, where the log of each write is written directly in larger ones than a page.
+    fn large_block(&self) -> Option<usize> {
+        let is_direct = self.mode == Mode::Always;
+        self.options
+            .direct_blocks
+            .filter(|block| is_direct && *block > PAGE_BYTES)
+    }
+
+    /// How many writes went out in large blocks since this was last asked.
+    pub(crate) fn take_large_writes(&self) -> u64 {
+        let count = self.direct_writes.swap(0, Ordering::Relaxed);
+        self.large_block().map_or(0, |_| count)
+    }
+
+    /// Whether a segment goes on behind its first large block.
+    pub(crate) fn has_filled_block(&self) -> bool {
+        let Some(block) = self.large_block() else {
+            return false;
+        };
+        let goes_on = |entry: &DirectoryEntry| {
+            let mut frame = [0; 64];
+            let file = self.disk.open(&entry.name);
+            let read = file.and_then(|file| file.read_at(block as u64, &mut frame));
+            read.is_ok() && frame != [0; 64]
+        };
+        let entries = self.disk.list().unwrap_or_default();
+        entries.iter().any(goes_on)
     }
 
     fn moment(&self) -> Moment {

@@ -44,12 +44,12 @@ pub(crate) struct Aged {
 impl Aged {
     pub(crate) fn make(bench: &Bench, mode: Mode, last: Last) -> io::Result<Self> {
         let directory = CheckDirectory::new(&bench.scratch)?;
-        let launch = Launch::new(bench.program.clone(), mode);
+        let launch = Launch::new(bench, mode);
         let mut streams = streams(21, SMALL);
         for is_last in [false, true] {
             streams.iter_mut().for_each(Stream::begin_run);
             let mut node = launch.start(&directory)?;
-            let address = listening(&mut node)?;
+            let address = listening(&mut node, &directory)?;
             let came = Traffic::open(address, &streams)?.run(&mut streams, 5, 3);
             if !came.is_fine() {
                 return Err(io::Error::other(format!("preparing failed: {came:?}")));

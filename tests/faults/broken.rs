@@ -117,7 +117,7 @@ fn shortened(bench: &Bench) -> io::Result<(Finding, &'static str)> {
 fn other_user(bench: &Bench) -> io::Result<(Finding, &'static str)> {
     let aged = Aged::make(bench, Mode::Everysec, Last::Stopped)?;
     let mut node = aged.launch.start(&aged.directory)?;
-    Connection::open(listening(&mut node)?)?.ask(&["SET", "x:other_user", "1"])?;
+    Connection::open(listening(&mut node, &aged.directory)?)?.ask(&["SET", "x:other_user", "1"])?;
     node.kill();
     Ok((verdict(&aged, KILLED), "nobody wrote it"))
 }

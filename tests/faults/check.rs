@@ -19,6 +19,8 @@ pub(crate) struct Bench {
     /// Every call, every byte.
     pub(crate) is_thorough: bool,
     pub(crate) abilities: Abilities,
+    /// The file system of the nodes' directories takes direct writes.
+    pub(crate) takes_direct: bool,
     pub(crate) is_root: bool,
 }
 
@@ -30,6 +32,8 @@ pub(crate) enum Need {
     Start,
     /// strace may attach to a running one.
     Attach,
+    /// The same, and a file system that takes direct writes.
+    Direct,
     /// To mount a file system, and to become another user.
     Root,
 }
@@ -65,7 +69,11 @@ impl Check {
         let (is_there, what) = match self.need {
             Need::Nothing => (true, ""),
             Need::Start => (bench.abilities.starts, "strace is missing or may not trace"),
-            Need::Attach => (
+            Need::Direct if !bench.takes_direct => (
+                false,
+                "the file system of the nodes' directories takes no direct writes",
+            ),
+            Need::Attach | Need::Direct => (
                 bench.abilities.attaches,
                 "strace may not attach to a process (kernel.yama.ptrace_scope)",
             ),

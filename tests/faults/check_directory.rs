@@ -109,6 +109,17 @@ impl CheckDirectory {
         self.data().join("segment-0000000001.log")
     }
 
+    /// What the segment is called that the node makes next, until it is made.
+    pub(crate) fn next_unfinished_segment(&self) -> io::Result<PathBuf> {
+        let newest = self.segments()?.pop();
+        let number = newest.and_then(|(path, _)| {
+            let name = path.file_stem()?.to_str()?.strip_prefix(SEGMENT)?;
+            name.parse::<u64>().ok()
+        });
+        let number = number.ok_or_else(|| io::Error::other("there is no segment"))?;
+        Ok(self.data().join(format!("{SEGMENT}{:010}.new", number + 1)))
+    }
+
     /// Whether the log thread has made the segment ahead, and makes none right now.
     pub(crate) fn is_prepared(&self) -> bool {
         let names = names_with(&self.data(), SEGMENT).unwrap_or_default();

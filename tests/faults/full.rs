@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
+use crate::direct;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
 use crate::phase::{LOG_THREAD, PHASE_MAX, listening};
@@ -40,7 +41,9 @@ pub(crate) fn checks() -> Vec<Check> {
 /// Every attempt to make a segment fails with ENOSPC, until strace is taken away.
 fn injected(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
     let mut filled = Filled::start(bench, CheckDirectory::new(&bench.scratch)?, mode)?;
-    let injection = Injection::new("pwrite64", "error=ENOSPC", "1+");
+    // By its name: where syncs take long the log thread writes frames as well.
+    let injection = Injection::new("pwrite64", "error=ENOSPC", "1+")
+        .about(filled.directory.next_unfinished_segment()?);
     let trace = filled.directory.file("attach.trace");
     let attached = Attached::to(filled.node.id(), Some(LOG_THREAD), &injection, &trace)?;
     filled.fill()?;
@@ -79,7 +82,7 @@ fn inodes(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
 /// No space for the first segment of a start: the node refuses and says why, and starts once
 /// there is space, with everything.
 fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
-    let launch = Launch::new(bench.program.clone(), Mode::Everysec);
+    let launch = Launch::new(bench, Mode::Everysec);
     let mut finding = Finding::default();
     let directory = CheckDirectory::new(&bench.scratch)?;
     let tiny = Mount::on(&directory, "size=64k")?;
@@ -90,7 +93,7 @@ fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let mount = Mount::on(&directory, "size=1200k")?;
     let mut node = launch.start(&directory)?;
     let mut streams = streams(31, SMALL);
-    let came = Traffic::open(listening(&mut node)?, &streams)?.run(&mut streams, 6, 3);
+    let came = Traffic::open(listening(&mut node, &directory)?, &streams)?.run(&mut streams, 6, 3);
     if !came.is_fine() {
         finding.flaw(format!("with just enough space: {came:?}"));
     }
@@ -138,9 +141,13 @@ struct Filled {
 
 impl Filled {
     fn start(bench: &Bench, directory: CheckDirectory, mode: Mode) -> io::Result<Self> {
-        let launch = Launch::new(bench.program.clone(), mode);
+        let mut launch = Launch::new(bench, mode);
+        if directory.data().exists() {
+            // A file system of its own.
+            launch.is_direct &= direct::is_taken_in(&directory.data());
+        }
         let mut node = launch.start(&directory)?;
-        let address = listening(&mut node)?;
+        let address = listening(&mut node, &directory)?;
         becomes_so(PHASE_MAX, || directory.is_prepared());
         let mut connection = Connection::open(address)?;
         connection.ask(&["SET", "r:held", "me", "PX", "3000000"])?;

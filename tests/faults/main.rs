@@ -11,6 +11,7 @@ mod broken;
 mod check;
 mod check_directory;
 mod damage;
+mod direct;
 mod examine;
 mod failing;
 mod full;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
 fn all_checks(is_thorough: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     checks.extend(broken::checks());
+    checks.extend(direct::checks());
     checks.extend(slow::checks());
     checks.extend(kill::checks(is_thorough));
     checks.extend(failing::checks(is_thorough));
@@ -99,6 +101,7 @@ fn run(options: &Options, checks: &[Check]) -> io::Result<ExitCode> {
     let bench = Bench {
         program,
         abilities: Abilities::probe(scratch.path()),
+        takes_direct: direct::is_taken_in(scratch.path()),
         scratch: scratch.path().to_owned(),
         is_thorough: options.is_thorough,
         is_root: rustix::process::geteuid().is_root(),

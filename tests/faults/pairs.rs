@@ -23,10 +23,10 @@ pub(crate) fn checks() -> Vec<Check> {
 /// The second process refuses; the first does not notice, and loses nothing.
 fn one_directory(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let directory = CheckDirectory::new(&bench.scratch)?;
-    let launch = Launch::new(bench.program.clone(), Mode::Everysec);
+    let launch = Launch::new(bench, Mode::Everysec);
     let mut finding = Finding::default();
     let mut first = launch.start(&directory)?;
-    let address = listening(&mut first)?;
+    let address = listening(&mut first, &directory)?;
     let mut streams = streams(5, SMALL);
     let mut traffic = Traffic::open(address, &streams)?;
     let mut came = traffic.run(&mut streams, 5, 3);
@@ -67,10 +67,10 @@ fn one_port(bench: &Bench, record: &mut Record) -> io::Result<()> {
         CheckDirectory::new(&bench.scratch)?,
         CheckDirectory::new(&bench.scratch)?,
     );
-    let launch = Launch::new(bench.program.clone(), Mode::Everysec);
+    let launch = Launch::new(bench, Mode::Everysec);
     let mut finding = Finding::default();
     let mut first = launch.start(&directory)?;
-    let port = listening(&mut first)?.port().to_string();
+    let port = listening(&mut first, &directory)?.port().to_string();
     let mut second = launch.clone().with(&["--port", &port]).start(&other)?;
     let outcome = second.listening();
     if outcome != Err(Ended::Exited(1)) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::check::Bench;
 use crate::check_directory::{CheckDirectory, Image};
+use crate::direct;
 use crate::examine::{Finding, Rule};
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
@@ -82,7 +83,7 @@ pub(crate) struct Played {
 
 impl Stage {
     pub(crate) fn set(bench: &Bench, phase: Phase, mode: Mode, seed: u64) -> io::Result<Self> {
-        let mut launch = Launch::new(bench.program.clone(), mode);
+        let mut launch = Launch::new(bench, mode);
         if phase == Phase::Compact {
             launch = launch.with(&["--auto-aof-rewrite-min-size", "2mb"]);
         }
@@ -165,7 +166,7 @@ impl Stage {
     /// Gives the node some data, and keeps an image of it.
     fn prepare(&mut self) -> io::Result<()> {
         let mut node = self.launch.start(&self.directory)?;
-        let address = listening(&mut node)?;
+        let address = listening(&mut node, &self.directory)?;
         let mut traffic = Traffic::open(address, &self.base)?;
         let mut came = traffic.run(&mut self.base, 6, 3);
         if self.phase == Phase::Rewrite && came.is_fine() {
@@ -219,14 +220,19 @@ impl Stage {
         played: &mut Played,
     ) -> io::Result<()> {
         let mut node = self.launch.start(&self.directory)?;
-        let address = listening(&mut node)?;
+        let address = listening(&mut node, &self.directory)?;
         becomes_so(PHASE_MAX, || self.directory.is_prepared());
         if self.phase == Phase::Stop {
             write(address, 4, 3, played);
         }
         let before = self.directory.segments()?;
         let trace = self.directory.file(ATTACH_TRACE);
-        let attached = Attached::to(node.id(), thread, injection, &trace)?;
+        let mut injection = injection.clone();
+        if self.phase == Phase::Rotate && is_log_thread(thread) && injection.calls == "pwrite64" {
+            // The segment it makes: where syncs take long it writes frames as well.
+            injection = injection.about(self.directory.next_unfinished_segment()?);
+        }
+        let attached = Attached::to(node.id(), thread, &injection, &trace)?;
         match self.phase {
             Phase::Stop => node.terminate(),
             Phase::Rotate => write_large(address, 100 << 10, 8, played),
@@ -379,11 +385,18 @@ fn await_fail_stop(node: &mut Subject, address: SocketAddr, played: &mut Played)
     }
 }
 
-pub(crate) fn listening(node: &mut Subject) -> io::Result<SocketAddr> {
-    node.listening().map_err(|ended| {
+/// Waits until the node listens. One that has to write its log directly does so then.
+pub(crate) fn listening(node: &mut Subject, directory: &CheckDirectory) -> io::Result<SocketAddr> {
+    let address = node.listening().map_err(|ended| {
         let said = node.last_words();
         io::Error::other(format!("the node does not start ({ended:?}):\n    {said}"))
-    })
+    })?;
+    if node.is_direct && !direct::writes_newest(node.id(), directory)? {
+        return Err(io::Error::other(
+            "the node does not write its log directly: a fault would strike another way of writing",
+        ));
+    }
+    Ok(address)
 }
 
 /// The thread that reads, executes and answers.

@@ -61,5 +61,8 @@ pub(crate) fn end_of_frames(path: &Path) -> io::Result<u64> {
 /// SERVING: from here on an incarnation grants.
 pub(crate) const SERVING: u8 = 3;
 
+/// What direct writes are whole multiples of, on most devices.
+pub(crate) const BLOCK_BYTES: u64 = 4_096;
+
 const FRAMES_BEGIN: usize = 4_096;
 const FRAME_HEADER: usize = 40;

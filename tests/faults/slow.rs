@@ -49,9 +49,9 @@ struct Slowed {
 impl Slowed {
     fn start(bench: &Bench, mode: Mode, delay: Duration) -> io::Result<Self> {
         let directory = CheckDirectory::new(&bench.scratch)?;
-        let launch = Launch::new(bench.program.clone(), mode);
+        let launch = Launch::new(bench, mode);
         let mut node = launch.start(&directory)?;
-        let address = listening(&mut node)?;
+        let address = listening(&mut node, &directory)?;
         // Only locks whose TTL a delay covers: others wait for a sync in every mode. The longest
         // TTL is granted now, so that the promise need not rise later.
         let shape = Shape {

@@ -17,7 +17,7 @@ use quorlock_tests::waiting::becomes_so;
 pub(crate) struct Injection {
     /// The calls, separated by commas.
     pub(crate) calls: String,
-    /// As strace writes it: `signal=KILL`, `error=EIO`, `delay_enter=100000`.
+    /// As strace writes it: `signal=KILL`, `error=EIO`, `delay_enter=100000`; empty for none.
     pub(crate) effect: String,
     /// At the how many-th call: `3`, or `3+` for all from the third on.
     pub(crate) when: String,
@@ -33,6 +33,11 @@ impl Injection {
             when: when.to_string(),
             path: None,
         }
+    }
+
+    /// Nothing happens: the calls are only written down.
+    pub(crate) fn watching(calls: &str) -> Self {
+        Self::new(calls, "", "")
     }
 
     /// The same for calls about one file only.
@@ -59,9 +64,11 @@ impl Injection {
             format!("trace={calls}"),
             "-e".to_owned(),
             "signal=none".to_owned(),
-            "-e".to_owned(),
-            format!("inject={calls}:{effect}:when={when}"),
         ];
+        if !effect.is_empty() {
+            words.push("-e".to_owned());
+            words.push(format!("inject={calls}:{effect}:when={when}"));
+        }
         if let Some(path) = path {
             words.extend(["-P".to_owned(), path.display().to_string()]);
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::check::Bench;
 use crate::check_directory::CheckDirectory;
 use crate::strace::{self, Injection};
 use quorlock_tests::waiting::becomes_so;
@@ -61,12 +62,15 @@ pub(crate) struct Launch {
     pub(crate) injection: Option<Injection>,
     /// Words before the program: another user, a resource limit.
     pub(crate) wrapper: Vec<String>,
+    /// It has to write its log directly.
+    pub(crate) is_direct: bool,
 }
 
 impl Launch {
-    pub(crate) fn new(program: PathBuf, mode: Mode) -> Self {
+    pub(crate) fn new(bench: &Bench, mode: Mode) -> Self {
         Self {
-            program,
+            program: bench.program.clone(),
+            is_direct: mode == Mode::Always && bench.takes_direct,
             mode,
             more: Vec::new(),
             injection: None,
@@ -121,6 +125,7 @@ impl Launch {
         Ok(Subject {
             process: command.spawn()?,
             output,
+            is_direct: self.is_direct,
             ended: None,
         })
     }
@@ -130,6 +135,8 @@ impl Launch {
 pub(crate) struct Subject {
     process: Child,
     output: PathBuf,
+    /// It has to write its log directly.
+    pub(crate) is_direct: bool,
     ended: Option<Ended>,
 }
 

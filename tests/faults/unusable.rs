@@ -39,7 +39,7 @@ pub(crate) fn checks() -> Vec<Check> {
 fn read_only(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let directory = CheckDirectory::new(&bench.scratch)?;
     let mount = Mount::on(&directory, "size=40m")?;
-    let launch = Launch::new(bench.program.clone(), Mode::Everysec);
+    let launch = Launch::new(bench, Mode::Everysec);
     let mut finding = Finding::default();
     mount.remount("ro")?;
     refuses(&launch, &directory, &mut finding)?;
@@ -61,7 +61,10 @@ fn no_permission(bench: &Bench, record: &mut Record) -> io::Result<()> {
     for folder in directory.data().ancestors().skip(1).take(2) {
         allow(folder, 0o755)?;
     }
-    let launch = Launch::new(program, Mode::Everysec);
+    let launch = Launch {
+        program,
+        ..Launch::new(bench, Mode::Everysec)
+    };
     let streams = write_and_kill(&launch, &directory)?;
     let mut other_user = launch.clone();
     other_user.wrapper = [
@@ -88,9 +91,9 @@ fn no_permission(bench: &Bench, record: &mut Record) -> io::Result<()> {
 /// `everysec` within two seconds, in `no` at its next sync, at the latest when it stops.
 fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::Result<()> {
     let directory = CheckDirectory::new(&bench.scratch)?;
-    let launch = Launch::new(bench.program.clone(), mode);
+    let launch = Launch::new(bench, mode);
     let mut node = launch.start(&directory)?;
-    let address = listening(&mut node)?;
+    let address = listening(&mut node, &directory)?;
     let mut connection = Connection::open(address)?;
     let set = ["SET", "k", "v", "PX", "60000"];
     connection.ask(&set)?;
@@ -128,7 +131,7 @@ fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::
 fn write_and_kill(launch: &Launch, directory: &CheckDirectory) -> io::Result<Vec<Stream>> {
     let mut node = launch.start(directory)?;
     let mut streams = streams(41, SMALL);
-    let came = Traffic::open(listening(&mut node)?, &streams)?.run(&mut streams, 6, 3);
+    let came = Traffic::open(listening(&mut node, directory)?, &streams)?.run(&mut streams, 6, 3);
     if came.is_fine() {
         node.kill();
         return Ok(streams);

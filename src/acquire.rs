@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, WaitOptions, release_everywhere};
+use crate::lock_options::{NodeOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
 use crate::signals::Signals;
@@ -86,7 +86,9 @@ async fn print(
     let Err(error) = format.deliver(&text, &value) else {
         return Ok(());
     };
-    let release = release_everywhere(redlock, &arguments.name, lease.token()).await;
+    let release = redlock
+        .release(arguments.name.as_bytes(), lease.token())
+        .await;
     let shown = arguments.name.display();
     let became = if release.is_free() {
         "the lock was released again".to_owned()

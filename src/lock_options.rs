@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
-use quorlock_client::{Cause, NodeRelease, Redlock, Release, Token, Wait};
+use quorlock_client::{Redlock, Release, Token, Wait};
 
 use crate::duration;
 use crate::exit_code::Failure;
@@ -83,26 +83,6 @@ pub(crate) fn token(argument: &OsStr) -> Result<Token, Failure> {
     Ok(Token::from_bytes(bytes))
 }
 
-/// Releases a lock on all nodes that can be reached, not only on a majority: what is left behind
-/// on a node stays there until its ttl ends.
-pub(crate) async fn release_everywhere(redlock: &Redlock, name: &OsStr, token: &Token) -> Release {
-    let mut release = redlock.release(name.as_bytes(), token).await;
-    for _ in 0..RELEASE_ROUNDS_MORE {
-        let is_open = NodeRelease::Not(Cause::NotWaitedFor);
-        if !release.nodes.iter().any(|(_, node)| *node == is_open) {
-            break;
-        }
-        settle(redlock).await;
-        let again = redlock.release(name.as_bytes(), token).await;
-        for ((_, first), (_, second)) in release.nodes.iter_mut().zip(again.nodes) {
-            if matches!(first, NodeRelease::Not(_)) {
-                *first = second;
-            }
-        }
-    }
-    release
-}
-
 /// Gives the client a moment to release what it took on single nodes, before the process ends.
 /// What cannot be released ends with its lease.
 pub(crate) async fn settle(redlock: &Redlock) {
@@ -129,6 +109,5 @@ async fn settle_within(redlock: &Redlock, time: Duration) {
 }
 
 const TOKEN_BYTES_MAX: u64 = 64 * 1024;
-const RELEASE_ROUNDS_MORE: u32 = 3;
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 const SETTLE_TIME_RELEASED: Duration = Duration::from_millis(50);

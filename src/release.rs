@@ -3,13 +3,14 @@
 //! Only the token's own lock is freed, never that of the present holder of the name.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
 use quorlock_client::{NodeRelease, Release};
 use serde_json::json;
 
 use crate::exit_code::{Failure, INCOMPLETE, LOST, NO_QUORUM};
-use crate::lock_options::{self, NodeOptions, release_everywhere, settle_released};
+use crate::lock_options::{self, NodeOptions, settle_released};
 use crate::output::Format;
 use crate::runtime;
 
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let token = lock_options::token(&arguments.token)?;
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let release = release_everywhere(&redlock, &arguments.name, &token).await;
+        let release = redlock.release(arguments.name.as_bytes(), &token).await;
         settle_released(&redlock, &release).await;
         let shown = arguments.name.display();
         if let Some(failure) = failure(&release, &shown.to_string()) {

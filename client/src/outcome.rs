@@ -65,7 +65,9 @@ impl fmt::Display for Cause {
                 )
             }
             Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
-            Self::NotWaitedFor => formatter.write_str("not waited for"),
+            Self::NotWaitedFor => {
+                formatter.write_str("had not answered when the others had decided")
+            }
         }
     }
 }
@@ -289,7 +291,7 @@ impl fmt::Display for Loss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Expired => "the lease ends and no majority of the nodes has renewed it",
-            Self::BelowMajority => "fewer than a majority of the nodes still hold it for us",
+            Self::BelowMajority => "fewer than a majority of the nodes hold it under this token",
             Self::Late => "the renewal came only after the lease had ended",
             Self::MaxLifetime => "the longest time it may be held is over",
             Self::Released => "it was released",

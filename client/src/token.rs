@@ -45,7 +45,8 @@ impl Token {
 
     /// The token's beginning, for texts that are read by others than its owner: enough to tell
     /// two holders apart, too little to release the lock.
-    pub(crate) fn hint(&self) -> String {
+    #[must_use]
+    pub fn hint(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
         let shown = text.chars().take(HINT_CHARACTERS);
         let mut hint: String = shown
@@ -86,7 +87,7 @@ impl fmt::Display for Token {
 
 impl fmt::Debug for Token {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Token({self})")
+        write!(formatter, "Token({})", self.hint())
     }
 }
 

@@ -9,4 +9,6 @@ pub mod binary;
 pub mod crash;
 pub mod history;
 pub mod node_process;
+#[path = "../simulation/mod.rs"]
+pub mod simulation;
 pub mod waiting;

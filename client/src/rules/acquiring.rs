@@ -14,7 +14,7 @@ use super::context::Context;
 use super::held::Held;
 use super::link::fraction;
 use super::link::request::{Kind, Subject};
-use super::round::Round;
+use super::round::{ATTEMPT_BIT, Round};
 use super::step::Input;
 use crate::answer::{Answer, Content};
 use crate::clock::ClientInstant;
@@ -473,4 +473,3 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
 
 /// A round is given this long even when the wait is nearly over.
 const ROUND_LEAST: Duration = Duration::from_millis(20);
-const ATTEMPT_BIT: u32 = 1 << 31;

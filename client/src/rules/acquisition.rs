@@ -260,6 +260,10 @@ impl Acquisition {
 
     fn next_time(&self) -> ClientInstant {
         let mut next = self.valid_until().before(self.terms.min_validity);
+        if !self.terms.min_validity.is_zero() {
+            // With just that much left the lock may still be handed out.
+            next = next.after(Duration::from_nanos(1));
+        }
         for vote in &self.votes {
             if let Vote::Awaited(until) = vote {
                 next = next.earlier(*until);

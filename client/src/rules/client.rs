@@ -87,6 +87,9 @@ impl Client {
     /// Takes an event in. `now` must be read after the event happened, and before anything that
     /// follows from it is sent.
     pub fn handle(&mut self, now: ClientInstant, event: Event<'_>, actions: &mut Vec<Action>) {
+        // What has arrived is looked at before any deadline: whoever calls tells it before the time, so that a
+        // client that was not scheduled for a while finds its answers first.
+        let is_time = matches!(event, Event::Timer);
         match event {
             Event::Call(operation, call) => self.call(now, operation, call, actions),
             Event::Gone(operation) => self.gone(now, operation, actions),
@@ -103,7 +106,7 @@ impl Client {
             }
             Event::Timer => {}
         }
-        self.settle(now, actions);
+        self.settle(now, is_time, actions);
     }
 
     /// When [`Event::Timer`] is to be told.
@@ -120,10 +123,11 @@ impl Client {
         self.links.get_mut(id.node)?.output(id)
     }
 
-    /// Whether anything is under way, held, or owed to a node.
+    /// Whether nothing is under way, held, or owed to a node. What was handed over is nobody's concern here.
     #[must_use]
     pub fn is_idle(&self, now: ClientInstant) -> bool {
-        self.operations.is_empty() && !self.links.iter().any(|link| link.owes(now))
+        let is_over = |one: &Operation| matches!(one, Operation::Detached(_));
+        self.operations.values().all(is_over) && !self.links.iter().any(|link| link.owes(now))
     }
 
     fn call(
@@ -306,10 +310,11 @@ impl Client {
     }
 
     /// Delivers what nodes have answered and does what is due, until nothing follows any more.
-    fn settle(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+    fn settle(&mut self, now: ClientInstant, is_time: bool, actions: &mut Vec<Action>) {
         loop {
             for node in 0..self.links.len() {
-                if self.links[node].is_due(now) {
+                let link = &self.links[node];
+                if link.is_waited_for() || is_time && link.is_due(now) {
                     self.with_link(node, now, Link::tick);
                 }
                 while let Some(reply) = self.links[node].take_reply() {
@@ -319,7 +324,7 @@ impl Client {
             if let Some(reply) = self.known.pop_front() {
                 let operation = reply.operation;
                 self.input(now, operation, Input::Reply(reply), actions);
-            } else if let Some(operation) = self.timers.take_due(now) {
+            } else if is_time && let Some(operation) = self.timers.take_due(now) {
                 self.input(now, operation, Input::Timer, actions);
             } else {
                 break;

@@ -12,6 +12,7 @@ use super::call::{AcquireCall, Outcome};
 use super::context::Context;
 use super::holding::{Holding, HoldingAction, HoldingEvent};
 use super::link::request::{Kind, Subject};
+use super::round::ATTEMPT_BIT;
 use super::step::{Input, Step};
 use crate::answer::Content;
 use crate::clock::ClientInstant;
@@ -75,6 +76,10 @@ impl Held {
             Input::Reply(reply) => {
                 let (node, round) = (reply.node, reply.round);
                 match reply.content {
+                    // An earlier attempt had another token, and its release is on its way.
+                    Content::Taken(_) if round & ATTEMPT_BIT != 0 && round != self.taken_in => {
+                        return Step::GoesOn;
+                    }
                     Content::Taken(answer) => HoldingEvent::Taken {
                         node,
                         round: if round == self.taken_in { 0 } else { round },

@@ -51,3 +51,6 @@ impl<A> Round<A> {
         self.answers.iter().flatten().filter(|a| is_so(a)).count()
     }
 }
+
+/// Set in the rounds of attempts, which are counted apart from those of renewals.
+pub(super) const ATTEMPT_BIT: u32 = 1 << 31;

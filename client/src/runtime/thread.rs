@@ -21,7 +21,7 @@ use crate::clock::{ClientInstant, Clock, slice};
 use crate::outcome::Cause;
 use crate::rules::OperationId;
 use crate::rules::action::{Action, Event};
-use crate::rules::call::Outcome;
+use crate::rules::call::{Call, Outcome};
 use crate::rules::client::Client;
 use crate::rules::link::ConnectionId;
 use crate::settings::Settings;
@@ -80,7 +80,7 @@ impl Thread {
 
     /// Does all there is to do; ready when the thread has nothing to do any more.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        loop {
+        for _ in 0..PASSES {
             let is_closed = self.take_commands(context);
             self.take_dialled(context);
             self.read_all(context);
@@ -93,6 +93,9 @@ impl Thread {
                 return Poll::Pending;
             }
         }
+        // However much is due: the runtime looks at the sockets in between.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Says whether no command can come any more.
@@ -105,12 +108,14 @@ impl Thread {
             };
             let event = match command {
                 Command::Call(operation, call, reply) => {
-                    self.replies.insert(operation, reply);
+                    match &call {
+                        Call::Detach { held } => drop(self.leases.remove(held)),
+                        _ => drop(self.replies.insert(operation, reply)),
+                    }
                     Event::Call(operation, call)
                 }
                 Command::Gone(operation) => {
                     self.replies.remove(&operation);
-                    self.leases.remove(&operation);
                     Event::Gone(operation)
                 }
             };
@@ -303,5 +308,6 @@ fn unreachable(text: &str) -> Cause {
     Cause::Unreachable(Arc::from(text))
 }
 
+const PASSES: usize = 4;
 const READ_BYTES: usize = 64 * 1024;
 const END_CHECK_EVERY: Duration = Duration::from_millis(50);

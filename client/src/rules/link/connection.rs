@@ -3,7 +3,6 @@
 //! Invariant: every request that was encoded has its place in flight, in the same order.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::time::Duration;
 
 use redis_protocol::resp2::types::OwnedFrame;
@@ -202,7 +201,9 @@ impl Connection {
     /// Whether a release of what this request would take is on its way.
     fn releases(&self, request: &Request) -> bool {
         self.in_flight.iter().any(|other| {
-            other.kind == Kind::Release && Rc::ptr_eq(&other.subject, &request.subject)
+            other.kind == Kind::Release
+                && other.subject.token == request.subject.token
+                && other.subject.name == request.subject.name
         })
     }
 }

@@ -154,9 +154,7 @@ impl Link {
         for mut request in first.in_flight {
             if request.is_owed(self.index, world.now) {
                 request.is_repeated = true;
-                if let State::Ready(connection) = &mut self.state {
-                    connection.write(world.now, request);
-                }
+                self.write(world.now, request);
             } else {
                 self.answer_failure(&request, &cause);
             }
@@ -172,14 +170,9 @@ impl Link {
             }
             let asker = request.asker;
             let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
-            if (request.kind == Kind::Release || is_wanted)
-                && let State::Ready(connection) = &mut self.state
-            {
+            if request.kind == Kind::Release || is_wanted {
                 request.is_repeated = true;
-                let limit = connection.write(now, request);
-                let id = connection.id;
-                self.actions
-                    .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));
+                self.write(now, request);
             }
         }
     }
@@ -233,6 +226,7 @@ impl Link {
             _ => VecDeque::new(),
         };
         self.round_trip.forget();
+        self.next_deferred = None;
         let deferred = std::mem::take(&mut self.deferred);
         let deferred = deferred.into_iter().map(|deferred| deferred.request);
         let waiting = std::mem::take(&mut self.waiting);

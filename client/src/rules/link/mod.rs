@@ -110,6 +110,8 @@ pub(crate) struct Link {
     second: Second,
     waiting: VecDeque<Request>,
     deferred: Vec<Deferred>,
+    /// When the first of them is due.
+    next_deferred: Option<ClientInstant>,
     /// What the node said the last time somebody logged in.
     peer: Option<Peer>,
     /// The node serves no locks before this time.
@@ -142,6 +144,7 @@ impl Link {
             second: Second::default(),
             waiting: VecDeque::new(),
             deferred: Vec::new(),
+            next_deferred: None,
             peer: None,
             delayed: None,
             failed: None,
@@ -183,16 +186,12 @@ impl Link {
         }
         match &mut self.state {
             State::Ready(connection) if connection.has_room() => {
-                let limit = connection.write(now, request);
-                let id = connection.id;
-                self.actions
-                    .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));
+                self.write(now, request);
                 Ok(())
             }
             // Nothing may wait for a connection that stands already; what is owed is sent later.
             State::Ready(_) if request.kind == Kind::Release && self.deferred.len() < QUEUE_MAX => {
-                let at = now.after(DEFERRED_LEAST);
-                self.deferred.push(Deferred { at, request });
+                self.defer(now.after(DEFERRED_LEAST), request);
                 Ok(())
             }
             State::Idle | State::Opening(_) | State::Resting(..)
@@ -244,34 +243,32 @@ impl Link {
         }
     }
 
-    /// Whether [`tick`](Self::tick) has something to do at once.
+    /// Whether something waits that nothing has been done for yet.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        matches!(self.state, State::Idle) && (self.is_wanted || !self.waiting.is_empty())
+    }
+
+    /// Whether [`tick`](Self::tick) has something to do.
     pub(crate) fn is_due(&self, now: ClientInstant) -> bool {
-        match &self.state {
-            State::Idle => self.is_wanted || !self.waiting.is_empty(),
-            _ => self.next_time().is_some_and(|at| now.has_reached(at)),
-        }
+        self.is_waited_for() || self.next_time().is_some_and(|at| now.has_reached(at))
     }
 
     /// When [`tick`](Self::tick) is to be called.
     pub(crate) fn next_time(&self) -> Option<ClientInstant> {
-        let mut times = Vec::new();
-        match &self.state {
-            State::Idle => {}
-            State::Opening(opening) => times.push(opening.deadline),
+        let own = match &self.state {
+            State::Idle => None,
+            State::Opening(opening) => Some(opening.deadline),
             State::Resting(until, _) => {
-                if self.is_wanted || !self.waiting.is_empty() {
-                    times.push(*until);
-                }
+                let is_wanted = self.is_wanted || !self.waiting.is_empty();
+                is_wanted.then_some(*until)
             }
             State::Ready(connection) => {
-                times.extend(self.deferred.iter().map(|deferred| deferred.at));
                 let is_open = self.second.is_open();
                 let limit = (!is_open).then(|| self.suspicion());
-                times.extend(connection.next_look(limit));
+                earlier(connection.next_look(limit), self.next_deferred)
             }
-        }
-        times.extend(self.second.deadline());
-        times.into_iter().reduce(ClientInstant::earlier)
+        };
+        earlier(own, self.second.deadline())
     }
 
     /// What is to be sent on a connection; whoever sends it takes it out.
@@ -337,7 +334,7 @@ impl Link {
         }
         if let Content::Released(NodeRelease::Not(cause)) = content
             && self.deferred.len() < QUEUE_MAX
-            && !now.has_reached(request.until)
+            && request.is_owed(self.index, now)
         {
             let delay = meaning::passes_after(cause).unwrap_or(DEFERRED_LEAST);
             let owed = Request {
@@ -346,36 +343,55 @@ impl Link {
             };
             // The same.
             let delay = delay.clamp(DEFERRED_LEAST, DELAY_MEMORY);
-            self.deferred.push(Deferred {
-                at: now.after(delay),
-                request: owed,
-            });
+            self.defer(now.after(delay), owed);
         }
     }
 
     /// Sends the releases again that the node could not carry out before, once their time has
     /// come, and forgets those whose leases are over.
     fn send_deferred(&mut self, now: ClientInstant) {
-        let State::Ready(connection) = &mut self.state else {
-            return;
-        };
-        if !self.deferred.iter().any(|one| now.has_reached(one.at)) {
+        let is_due = self.next_deferred.is_some_and(|at| now.has_reached(at));
+        if !is_due || !matches!(self.state, State::Ready(_)) {
             return;
         }
+        self.next_deferred = None;
         for mut deferred in std::mem::take(&mut self.deferred) {
             if now.has_reached(deferred.request.until) {
                 continue;
             }
-            if now.has_reached(deferred.at) && connection.has_room() {
+            let has_room = match &self.state {
+                State::Ready(connection) => connection.has_room(),
+                _ => false,
+            };
+            if now.has_reached(deferred.at) && has_room {
                 deferred.request.form = request::Form::Preferred;
                 deferred.request.is_repeated = true;
-                connection.write(now, deferred.request);
+                self.write(now, deferred.request);
             } else {
-                if now.has_reached(deferred.at) {
-                    deferred.at = now.after(DEFERRED_LEAST);
-                }
-                self.deferred.push(deferred);
+                // Not one by one where many are owed.
+                let at = if deferred.at.earlier(now.after(DEFERRED_LEAST)) == deferred.at {
+                    now.after(DEFERRED_LEAST)
+                } else {
+                    deferred.at
+                };
+                self.defer(at, deferred.request);
             }
+        }
+    }
+
+    fn defer(&mut self, at: ClientInstant, request: Request) {
+        let next = self.next_deferred.map_or(at, |next| next.earlier(at));
+        self.next_deferred = Some(next);
+        self.deferred.push(Deferred { at, request });
+    }
+
+    /// Writes to the connection that stands, if one does.
+    fn write(&mut self, now: ClientInstant, request: Request) {
+        if let State::Ready(connection) = &mut self.state {
+            let limit = connection.write(now, request);
+            let id = connection.id;
+            self.actions
+                .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));
         }
     }
 
@@ -406,6 +422,13 @@ impl Link {
 /// Whether a release is among the requests that its lease still makes worth sending.
 fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) -> bool {
     requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
+}
+
+fn earlier(one: Option<ClientInstant>, other: Option<ClientInstant>) -> Option<ClientInstant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.earlier(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// A random number from 0 up to 1.

@@ -1,0 +1,26 @@
+//! Somebody who takes a lock, holds it for a while, gives it back, and does so again.
+
+use quorlock_client::rules::OperationId;
+
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) client: usize,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Idle,
+    Asking { operation: OperationId, name: u64 },
+    Holding { held: OperationId, name: u64 },
+}
+
+/// A hold that its caller was told of and has not been told the end of.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    pub(super) client: usize,
+    pub(super) held: OperationId,
+    pub(super) name: u64,
+    pub(super) token: quorlock_client::Token,
+    pub(super) until_ns: u64,
+}

@@ -1,0 +1,102 @@
+//! What callers do when it is their turn.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorlock_client::Wait;
+use quorlock_client::rules::OperationId;
+use quorlock_client::rules::action::Event;
+use quorlock_client::rules::call::{AcquireCall, Call};
+
+use super::caller::{Caller, State};
+use super::network::What;
+use super::world::{SECOND_NS, WAIT_NS, World};
+
+impl World {
+    /// It is a caller's turn.
+    pub(super) fn caller(&mut self, number: usize) {
+        let Caller { client, state } = self.callers[number].clone();
+        match state {
+            State::Idle if self.is_over => {}
+            State::Idle => {
+                let name = self.random.below(self.plan.names);
+                self.ask(number, client, name);
+            }
+            // Some do not wait for their answer.
+            State::Asking { operation, .. } => {
+                self.callers[number].state = State::Idle;
+                self.client(client, Event::Gone(operation));
+            }
+            State::Holding { held, name } => {
+                let hold = self
+                    .holds
+                    .iter()
+                    .find(|hold| hold.client == client && hold.held == held);
+                let token = hold.map(|hold| hold.token.clone());
+                self.holds
+                    .retain(|hold| hold.client != client || hold.held != held);
+                match token.filter(|_| self.random.chance(3, 4)) {
+                    Some(token) => {
+                        let call = Call::Release {
+                            held: Some(held),
+                            name: lock_name(name),
+                            token,
+                        };
+                        self.call(client, call);
+                    }
+                    None => self.client(client, Event::Gone(held)),
+                }
+                self.callers[number].state = State::Idle;
+                let pause_ns = self.random.below(SECOND_NS);
+                self.network
+                    .at(self.now_ns + pause_ns, What::Caller(number));
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self, number: usize, client: usize, name: u64) {
+        let wait = match self.random.below(4) {
+            0 if !self.is_over => Wait::None,
+            _ => Wait::For(Duration::from_nanos(WAIT_NS)),
+        };
+        let call = Call::Acquire(AcquireCall {
+            name: lock_name(name),
+            ttl: Duration::from_millis(self.plan.ttl_ms),
+            wait,
+            renews: true,
+            min_validity: Duration::ZERO,
+            max_lifetime: None,
+        });
+        // Its number is known before the call: the answer may come at once.
+        let operation = OperationId(self.calls[client] + 1);
+        self.callers[number].state = State::Asking { operation, name };
+        self.call(client, call);
+        if self.random.chance(1, 8) && !self.is_over {
+            let patience_ns = self.random.below(SECOND_NS);
+            let is_asking = matches!(self.callers[number].state, State::Asking { .. });
+            if is_asking {
+                self.network
+                    .at(self.now_ns + patience_ns, What::Caller(number));
+            }
+        }
+    }
+
+    /// All is well for a while now: every name can be taken. Returns what was acquired before.
+    pub(super) fn last_calls(&mut self) -> u64 {
+        let before = self.report.acquired;
+        self.callers.clear();
+        for name in 0..self.plan.names {
+            let client = 0;
+            self.callers.push(Caller {
+                client,
+                state: State::Idle,
+            });
+            self.ask(self.callers.len() - 1, client, name);
+        }
+        before
+    }
+}
+
+fn lock_name(name: u64) -> Bytes {
+    Bytes::from(format!("lock-{name}"))
+}

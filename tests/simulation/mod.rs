@@ -1,0 +1,16 @@
+//! Whole clusters in one thread from one seed: the nodes' own simulation and the client's own rules, joined by a
+//! simulated network.
+//!
+//! Invariant: no rule is mirrored here. Nodes and clients exchange bytes; time, latency, faults and callers come from
+//! the seed. What is checked is what callers were told, against true time.
+
+mod caller;
+mod calls;
+mod faults;
+mod network;
+mod plan;
+mod server;
+mod world;
+
+pub use plan::{Faults, Plan};
+pub use world::{Report, run};

@@ -1,0 +1,149 @@
+//! Connections between clients and nodes: bytes in order, after their latency, or never.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use quorlock_client::rules::ConnectionId;
+use quorlock_server::simulation::Client as Peer;
+
+use crate::crash::random::Random;
+
+/// A client's connection: of which client, and which of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wire {
+    pub(super) client: usize,
+    pub(super) id: (usize, u32),
+}
+
+impl Wire {
+    pub(super) fn of(client: usize, id: ConnectionId) -> Wire {
+        Wire {
+            client,
+            id: (id.node, id.number),
+        }
+    }
+
+    pub(super) fn id(self) -> ConnectionId {
+        ConnectionId {
+            node: self.id.0,
+            number: self.id.1,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The node's end, in this life of the node.
+    pub(super) peer: Option<(Peer, u32)>,
+    pub(super) is_swallowed: bool,
+    /// Nothing overtakes on a connection: when the last bytes arrive in each direction.
+    to_node_ns: u64,
+    to_client_ns: u64,
+}
+
+/// What happens at a moment.
+#[derive(Debug)]
+pub(super) enum What {
+    /// A connect reaches its node.
+    Connect(Wire),
+    Connected(Wire),
+    ToNode(Wire, Vec<u8>),
+    ToClient(Wire, Vec<u8>),
+    /// The client's end has closed.
+    EndAtNode(Wire),
+    /// The node's end has closed, or there is none.
+    EndAtClient(Wire),
+    Tick(usize),
+    /// A client's timer; only the last one that was set counts.
+    Timer(usize, u64),
+    Caller(usize),
+    Fault(usize),
+    Heal(usize, Healing),
+}
+
+/// How what went wrong at a node ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Healing {
+    Resume,
+    Start,
+}
+
+#[derive(Debug)]
+pub(super) struct Network {
+    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    whats: BTreeMap<u64, What>,
+    count: u64,
+    pub(super) connections: BTreeMap<Wire, Connection>,
+    /// The usual way from each client to each node, in nanoseconds.
+    ways_ns: Vec<Vec<u64>>,
+    random: Random,
+}
+
+impl Network {
+    pub(super) fn new(seed: u64, clients: usize, nodes: usize, latency_us: u64) -> Network {
+        let mut random = Random::of(&[seed, 2]);
+        let way = |random: &mut Random| 1_000 * (latency_us / 2 + random.below(latency_us / 2 + 1));
+        let ways_ns = (0..clients)
+            .map(|_| (0..nodes).map(|_| way(&mut random)).collect())
+            .collect();
+        Network {
+            queue: BinaryHeap::new(),
+            whats: BTreeMap::new(),
+            count: 0,
+            connections: BTreeMap::new(),
+            ways_ns,
+            random,
+        }
+    }
+
+    pub(super) fn at(&mut self, at_ns: u64, what: What) {
+        self.count += 1;
+        self.queue.push(Reverse((at_ns, self.count)));
+        self.whats.insert(self.count, what);
+    }
+
+    pub(super) fn next(&mut self) -> Option<(u64, What)> {
+        let Reverse((at_ns, number)) = self.queue.pop()?;
+        let what = self.whats.remove(&number)?;
+        Some((at_ns, what))
+    }
+
+    /// The client dials.
+    pub(super) fn open(&mut self, now_ns: u64, wire: Wire) {
+        let connection = Connection {
+            peer: None,
+            is_swallowed: false,
+            to_node_ns: now_ns,
+            to_client_ns: now_ns,
+        };
+        self.connections.insert(wire, connection);
+        self.send_to_node(now_ns, wire, What::Connect(wire));
+    }
+
+    /// Something goes to the node, behind all that went there before.
+    pub(super) fn send_to_node(&mut self, now_ns: u64, wire: Wire, what: What) {
+        let way_ns = self.way(wire);
+        let Some(connection) = self.connections.get_mut(&wire) else {
+            return;
+        };
+        let at_ns = connection.to_node_ns.max(now_ns + way_ns);
+        connection.to_node_ns = at_ns;
+        self.at(at_ns, what);
+    }
+
+    pub(super) fn send_to_client(&mut self, now_ns: u64, wire: Wire, what: What) {
+        let way_ns = self.way(wire);
+        let Some(connection) = self.connections.get_mut(&wire) else {
+            return;
+        };
+        let at_ns = connection.to_client_ns.max(now_ns + way_ns);
+        connection.to_client_ns = at_ns;
+        self.at(at_ns, what);
+    }
+
+    /// A way with its jitter: up to a half more.
+    fn way(&mut self, wire: Wire) -> u64 {
+        let usual_ns = self.ways_ns[wire.client][wire.id.0];
+        usual_ns + self.random.below(usual_ns / 2 + 1)
+    }
+}

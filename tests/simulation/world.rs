@@ -1,0 +1,414 @@
+//! The cluster, its clients and their callers, moment by moment.
+
+use quorlock_client::rules::OperationId;
+use quorlock_client::rules::action::{Action, Event};
+use quorlock_client::rules::call::{Call, Outcome};
+use quorlock_client::rules::client::Client;
+use quorlock_client::{Cause, ClientInstant, Loss, Redlock};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+use super::caller::{Caller, Hold, State};
+use super::network::{Network, What, Wire};
+use super::plan::{Faults, Plan};
+use super::server::Server;
+use crate::crash::random::Random;
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Locks that callers were told they hold.
+    pub acquired: u64,
+    /// Calls that ended without the lock.
+    pub refused: u64,
+    /// Validities that moved on.
+    pub renewed: u64,
+    /// Locks that were lost.
+    pub lost: u64,
+    /// What went wrong.
+    pub faults: u64,
+    /// Connections that clients made.
+    pub connects: u64,
+    /// Simulated time.
+    pub simulated_ms: u64,
+}
+
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) now_ns: u64,
+    pub(super) servers: Vec<Server>,
+    pub(super) clients: Vec<Client>,
+    /// Of each client: the last timer that was set, and the last call's number.
+    pub(super) timers: Vec<u64>,
+    pub(super) calls: Vec<u64>,
+    pub(super) callers: Vec<Caller>,
+    pub(super) holds: Vec<Hold>,
+    pub(super) network: Network,
+    pub(super) random: Random,
+    pub(super) report: Report,
+    pub(super) violation: Option<String>,
+    pub(super) trace: Option<Vec<String>>,
+    pub(super) is_over: bool,
+}
+
+/// Runs a plan. With `traces` the error says all that happened.
+///
+/// # Errors
+/// The first promise that was not kept, and when.
+pub fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
+    let mut world = World::new(plan, traces);
+    world.prepare();
+    let healed_ns = plan.length_s * SECOND_NS;
+    // Restart delays, leases, and whoever still waits.
+    let end_ns = healed_ns + 31 * SECOND_NS + 3 * plan.ttl_ms * 1_000_000 + WAIT_NS;
+    let mut last = None;
+    while let Some((at_ns, what)) = world.network.next() {
+        world.now_ns = at_ns;
+        world.is_over = at_ns >= healed_ns;
+        if at_ns > end_ns && last.is_none() {
+            last = Some(world.last_calls());
+        }
+        if at_ns > end_ns + WAIT_NS + SECOND_NS {
+            break;
+        }
+        world.happen(what);
+        if let Some(violation) = world.violation.take() {
+            let trace = world.trace.take().unwrap_or_default().join("\n");
+            return Err(format!(
+                "{trace}\n{plan:?}\nat {} ms: {violation}",
+                at_ns / 1_000_000
+            ));
+        }
+    }
+    world.report.simulated_ms = world.now_ns / 1_000_000;
+    let before = last.ok_or("the run ended too early")?;
+    let got = world.report.acquired - before;
+    if got < plan.names {
+        let names = plan.names;
+        return Err(format!(
+            "{plan:?}\nonly {got} of {names} names can be taken once all is well"
+        ));
+    }
+    Ok(world.report)
+}
+
+impl World {
+    fn new(plan: &Plan, traces: bool) -> World {
+        let seed = plan.seed;
+        let client = |number: usize| {
+            let nodes = (1..=plan.nodes).map(|node| format!("redis://10.0.0.{node}:7001"));
+            let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).next());
+            Redlock::builder()
+                .nodes(nodes)
+                .build_rules(Box::new(random))
+                .expect("these addresses can be read")
+        };
+        World {
+            servers: (0..plan.nodes)
+                .map(|node| Server::new(Random::of(&[seed, 4, node as u64]).next(), plan.fsync))
+                .collect(),
+            clients: (0..plan.clients).map(client).collect(),
+            timers: vec![0; plan.clients],
+            calls: vec![0; plan.clients],
+            callers: (0..plan.clients * plan.callers)
+                .map(|number| Caller {
+                    client: number % plan.clients,
+                    state: State::Idle,
+                })
+                .collect(),
+            holds: Vec::new(),
+            network: Network::new(seed, plan.clients, plan.nodes, plan.latency_us),
+            random: Random::of(&[seed, 5]),
+            report: Report::default(),
+            violation: None,
+            trace: traces.then(Vec::new),
+            now_ns: 0,
+            plan: plan.clone(),
+            is_over: false,
+        }
+    }
+
+    fn prepare(&mut self) {
+        for node in 0..self.plan.nodes {
+            self.network.at(node as u64 * 1_000_000, What::Tick(node));
+        }
+        for caller in 0..self.callers.len() {
+            let at_ns = self.random.below(SECOND_NS);
+            self.network.at(at_ns, What::Caller(caller));
+        }
+        if self.plan.faults != Faults::None {
+            self.network.at(2 * SECOND_NS, What::Fault(0));
+        }
+    }
+
+    fn now(&self) -> ClientInstant {
+        ClientInstant::from_nanos(EPOCH_NS + self.now_ns, EPOCH_NS + self.now_ns)
+    }
+
+    pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
+        let ms = self.now_ns / 1_000_000;
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{ms:>8} ms  {}", text()));
+        }
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Connect(wire) => self.connect(wire),
+            What::Connected(wire) => {
+                if self.network.connections.contains_key(&wire) {
+                    self.client(wire.client, Event::Connected(wire.id()));
+                }
+            }
+            What::ToNode(wire, bytes) => self.arrive_at_node(wire, &bytes),
+            What::ToClient(wire, bytes) => {
+                let connection = self.network.connections.get(&wire);
+                if connection.is_some_and(|connection| !connection.is_swallowed) {
+                    self.client(wire.client, Event::Received(wire.id(), &bytes));
+                }
+            }
+            What::EndAtNode(wire) => self.end_at_node(wire),
+            What::EndAtClient(wire) => {
+                let is_open = self
+                    .network
+                    .connections
+                    .get(&wire)
+                    .map(|one| !one.is_swallowed);
+                if is_open == Some(true) {
+                    self.network.connections.remove(&wire);
+                    let cause = Cause::Unreachable("the connection was reset".into());
+                    self.client(wire.client, Event::Closed(wire.id(), cause));
+                }
+            }
+            What::Tick(node) => {
+                self.servers[node].tell_time(self.now_ns);
+                self.servers[node].tick();
+                self.work(node);
+                self.network.at(self.now_ns + TICK_NS, What::Tick(node));
+            }
+            What::Timer(client, number) => {
+                if self.timers[client] == number {
+                    self.client(client, Event::Timer);
+                }
+            }
+            What::Caller(caller) => self.caller(caller),
+            What::Fault(node) => self.fault(node),
+            What::Heal(node, healing) => self.heal(node, healing),
+        }
+    }
+
+    fn connect(&mut self, wire: Wire) {
+        let server = &mut self.servers[wire.id.0];
+        let Some(connection) = self.network.connections.get_mut(&wire) else {
+            return;
+        };
+        match &mut server.node {
+            // The kernel answers for a process that is stopped.
+            Some(node) => {
+                connection.peer = Some((node.connect(usize::MAX, None), server.life));
+                self.network
+                    .send_to_client(self.now_ns, wire, What::Connected(wire));
+            }
+            None => self
+                .network
+                .send_to_client(self.now_ns, wire, What::EndAtClient(wire)),
+        }
+    }
+
+    fn arrive_at_node(&mut self, wire: Wire, bytes: &[u8]) {
+        let Some(connection) = self.network.connections.get(&wire) else {
+            return;
+        };
+        if connection.is_swallowed {
+            return;
+        }
+        let server = &self.servers[wire.id.0];
+        match (&server.node, connection.peer) {
+            (Some(node), Some((peer, life))) if life == server.life => {
+                node.send(peer, bytes);
+                self.work(wire.id.0);
+            }
+            _ => self
+                .network
+                .send_to_client(self.now_ns, wire, What::EndAtClient(wire)),
+        }
+    }
+
+    fn end_at_node(&mut self, wire: Wire) {
+        let Some(connection) = self.network.connections.remove(&wire) else {
+            return;
+        };
+        let server = &self.servers[wire.id.0];
+        if let (Some(node), Some((peer, life))) = (&server.node, connection.peer)
+            && life == server.life
+            && !connection.is_swallowed
+        {
+            node.reset(peer);
+            self.work(wire.id.0);
+        }
+    }
+
+    /// A node does what it has to, and what it says goes on its way.
+    pub(super) fn work(&mut self, number: usize) {
+        let server = &mut self.servers[number];
+        server.tell_time(self.now_ns);
+        server.work();
+        let Some(node) = server.node.as_ref().filter(|_| !server.is_paused) else {
+            return;
+        };
+        let mut said = Vec::new();
+        for (wire, connection) in &self.network.connections {
+            if let Some((peer, life)) = connection.peer
+                && wire.id.0 == number
+                && life == server.life
+            {
+                let bytes = node.take_received(peer);
+                if !bytes.is_empty() {
+                    said.push((*wire, What::ToClient(*wire, bytes)));
+                }
+                if node.is_closed(peer) {
+                    said.push((*wire, What::EndAtClient(*wire)));
+                }
+            }
+        }
+        for (wire, what) in said {
+            self.network.send_to_client(self.now_ns, wire, what);
+        }
+    }
+
+    /// Something happens to a client, and it acts.
+    pub(super) fn client(&mut self, number: usize, event: Event<'_>) {
+        let now = self.now();
+        let mut actions = Vec::new();
+        self.clients[number].handle(now, event, &mut actions);
+        for action in actions {
+            match action {
+                Action::Open(id) => {
+                    self.report.connects += 1;
+                    self.network.open(self.now_ns, Wire::of(number, id));
+                }
+                Action::Close(id) => {
+                    let wire = Wire::of(number, id);
+                    self.network
+                        .send_to_node(self.now_ns, wire, What::EndAtNode(wire));
+                }
+                Action::LimitUnacknowledged(..) => {}
+                Action::Tell(operation, outcome) => self.told(number, operation, outcome),
+                Action::Renewed { held, valid_until } => {
+                    self.report.renewed += 1;
+                    let until_ns = self.at_ns(valid_until);
+                    let is_it = |hold: &&mut Hold| hold.client == number && hold.held == held;
+                    if let Some(hold) = self.holds.iter_mut().find(is_it) {
+                        hold.until_ns = until_ns;
+                    }
+                }
+                Action::Lost { held, loss } => self.lost(number, held, &loss),
+            }
+        }
+        let wires: Vec<Wire> = self.network.connections.keys().copied().collect();
+        for wire in wires.into_iter().filter(|wire| wire.client == number) {
+            if let Some(output) = self.clients[number].output(wire.id())
+                && !output.is_empty()
+            {
+                let bytes = std::mem::take(output);
+                self.network
+                    .send_to_node(self.now_ns, wire, What::ToNode(wire, bytes));
+            }
+        }
+        self.timers[number] += 1;
+        if let Some(at) = self.clients[number].next_time() {
+            let at_ns = self.at_ns(at).max(self.now_ns + 1);
+            self.network
+                .at(at_ns, What::Timer(number, self.timers[number]));
+        }
+    }
+
+    pub(super) fn at_ns(&self, at: ClientInstant) -> u64 {
+        let left = u64::try_from(self.now().until(at).as_nanos()).unwrap_or(u64::MAX);
+        self.now_ns.saturating_add(left)
+    }
+
+    fn told(&mut self, client: usize, operation: OperationId, outcome: Outcome) {
+        let asks = |caller: &Caller| match caller.state {
+            State::Asking {
+                operation: asked, ..
+            } => caller.client == client && asked == operation,
+            _ => false,
+        };
+        let caller = self.callers.iter().position(asks);
+        match (outcome, caller) {
+            (Outcome::Acquired { token, valid_until }, Some(caller)) => {
+                let State::Asking { name, .. } = self.callers[caller].state else {
+                    return;
+                };
+                self.report.acquired += 1;
+                let until_ns = self.at_ns(valid_until);
+                self.note(|| format!("client {client} holds {name} as {operation:?}"));
+                let (now_ns, held) = (self.now_ns, operation);
+                let other = self
+                    .holds
+                    .iter()
+                    .find(|hold| hold.name == name && hold.until_ns > now_ns);
+                if let Some(other) = other {
+                    let ms = (other.until_ns - now_ns) / 1_000_000;
+                    self.violation = Some(format!(
+                        "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {operation:?}"
+                    ));
+                }
+                self.holds.retain(|hold| hold.until_ns > now_ns);
+                self.holds.push(Hold {
+                    client,
+                    held,
+                    name,
+                    token,
+                    until_ns,
+                });
+                self.callers[caller].state = State::Holding { held, name };
+                let ttl_ns = self.plan.ttl_ms * 1_000_000;
+                let hold_ns = match self.random.below(4) {
+                    0 => self.random.below(ttl_ns * 6),
+                    _ => self.random.below(ttl_ns / 4),
+                };
+                self.network.at(now_ns + hold_ns, What::Caller(caller));
+            }
+            (Outcome::NotAcquired(error), Some(caller)) => {
+                self.report.refused += 1;
+                self.note(|| format!("client {client}, {operation:?}: {error}"));
+                self.callers[caller].state = State::Idle;
+                let pause_ns = self.random.below(SECOND_NS);
+                self.network
+                    .at(self.now_ns + pause_ns, What::Caller(caller));
+            }
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, client: usize, held: OperationId, loss: &Loss) {
+        self.holds
+            .retain(|hold| hold.client != client || hold.held != held);
+        if *loss == Loss::Released {
+            return;
+        }
+        self.report.lost += 1;
+        self.note(|| format!("client {client} lost {held:?}: {loss}"));
+        if self.plan.keeps_a_majority() {
+            self.violation = Some(format!(
+                "client {client} lost {held:?} ({loss}) although a majority was well all the time"
+            ));
+        }
+    }
+
+    pub(super) fn call(&mut self, client: usize, call: Call) -> OperationId {
+        self.calls[client] += 1;
+        let operation = OperationId(self.calls[client]);
+        self.note(|| format!("client {client} {operation:?}: {call:?}"));
+        self.client(client, Event::Call(operation, call));
+        operation
+    }
+}
+
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
+const TICK_NS: u64 = 50_000_000;
+pub(super) const WAIT_NS: u64 = 20 * SECOND_NS;
+/// Clocks do not begin at their zero.
+const EPOCH_NS: u64 = 1 << 40;

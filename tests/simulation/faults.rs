@@ -34,8 +34,11 @@ impl World {
                 lasts_ns
             }
             _ => {
+                // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
+                // to last for as long as it takes to notice.
+                let is_everywhere = self.plan.ttl_ms >= 2_000;
                 for (wire, connection) in &mut self.network.connections {
-                    connection.is_swallowed |= wire.id.0 == node;
+                    connection.is_swallowed |= is_everywhere || wire.id.0 == node;
                 }
                 ttl_ns
             }
@@ -43,7 +46,7 @@ impl World {
         let pause_ns = match self.plan.faults {
             Faults::All => self.random.below(ttl_ns),
             // One at a time: the next one begins when this node has had the time to be taken again.
-            _ => lasts_ns + 2 * ttl_ns,
+            _ => lasts_ns + ttl_ns,
         };
         let next = usize::try_from(self.random.below(self.plan.nodes as u64)).unwrap_or(0);
         self.network.at(self.now_ns + pause_ns, What::Fault(next));

@@ -9,7 +9,7 @@ pub enum Faults {
     None,
     /// One node at a time is stopped for longer than a lease.
     Pauses,
-    /// One node at a time: its connections swallow everything, and new ones work.
+    /// The connections to one node, or to all, swallow everything, and new ones work.
     Silence,
     /// One node at a time is killed, and started again.
     Crashes,

@@ -365,10 +365,13 @@ impl World {
                 });
                 self.callers[caller].state = State::Holding { held, name };
                 let ttl_ns = self.plan.ttl_ms * 1_000_000;
+                // Some hold it while many nodes go and come back.
                 let hold_ns = match self.random.below(4) {
-                    0 => self.random.below(ttl_ns * 6),
+                    0 => self.random.below(ttl_ns * 40),
                     _ => self.random.below(ttl_ns / 4),
                 };
+                let rest_ns = (self.plan.length_s * SECOND_NS).saturating_sub(now_ns);
+                let hold_ns = hold_ns.min(rest_ns + ttl_ns);
                 self.network.at(now_ns + hold_ns, What::Caller(caller));
             }
             (Outcome::NotAcquired(error), Some(caller)) => {

@@ -89,6 +89,17 @@ async fn no_renewal_follows_a_release() {
 }
 
 #[tokio::test]
+async fn the_loss_signal_of_a_dropped_guard_says_that_it_was_released() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    let lost = guard.lost_signal();
+    drop(guard);
+    assert_eq!(lost.wait().await, Loss::Released);
+    assert_eq!(lost.now(), Some(Loss::Released));
+}
+
+#[tokio::test]
 async fn late_replies_are_swallowed_and_never_taken_for_another_request() {
     let nodes = FakeNode::five();
     let redlock = client(&nodes);

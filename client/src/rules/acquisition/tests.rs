@@ -307,3 +307,24 @@ proptest! {
         prop_assert!(attempt.decision().is_some());
     }
 }
+
+#[test]
+fn with_exactly_the_least_validity_left_it_does_not_ask_for_a_time_that_has_come() {
+    let min_validity = Duration::from_secs(2);
+    let (mut attempt, _) = begin(Terms {
+        min_validity,
+        ..terms()
+    });
+    let now = attempt.valid_until().before(min_validity);
+    // One node is still awaited by then.
+    attempt.votes[0] = Vote::Awaited(now.after(PATIENCE));
+    attempt.votes[1] = Vote::Awaited(now.after(PATIENCE));
+    attempt.votes[2] = Vote::Awaited(now.after(PATIENCE));
+    let mut actions = Vec::new();
+    attempt.handle(now, AttemptEvent::Timer, &mut actions);
+    let next = actions.iter().find_map(|action| match action {
+        AttemptAction::ArmTimer(at) => Some(*at),
+        _ => None,
+    });
+    assert!(next.is_some_and(|next| !now.has_reached(next)), "{actions:?}");
+}

@@ -326,5 +326,8 @@ fn with_exactly_the_least_validity_left_it_does_not_ask_for_a_time_that_has_come
         AttemptAction::ArmTimer(at) => Some(*at),
         _ => None,
     });
-    assert!(next.is_some_and(|next| !now.has_reached(next)), "{actions:?}");
+    assert!(
+        next.is_some_and(|next| !now.has_reached(next)),
+        "{actions:?}"
+    );
 }

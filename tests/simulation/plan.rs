@@ -74,11 +74,12 @@ impl Plan {
 
     /// Whether a majority of the nodes holds a lock and answers in time whatever happens, so that no lock may be lost.
     ///
-    /// Where nodes are far away and several callers want one lock, their failed attempts hold a node that has come
-    /// back for most of the time: the holder may not get it before the next node is gone. Seed 91 showed that.
+    /// Where nodes are some way off and several callers want one lock, their failed attempts hold a node that has come
+    /// back for much of the time: the holder may not get it before the next node is gone. Seeds 91, 1358 and 1429
+    /// showed that; it is not promised.
     pub fn keeps_a_majority(&self) -> bool {
         let is_one_at_a_time =
             matches!(self.faults, Faults::None | Faults::Pauses | Faults::Silence);
-        is_one_at_a_time && (self.latency_us <= 20_000 || self.clients * self.callers == 1)
+        is_one_at_a_time && (self.latency_us <= 1_000 || self.clients * self.callers == 1)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: `is_valid()` is never true after the validity has ended or after a loss was told,
 //! whatever the client's thread is doing: the deadline is checked against the clock here as well.
-//! The guard does no I/O; one task on the client's thread owns renewal and release.
+//! The guard does no I/O; the rules on the client's thread alone renew and release.
 
 use std::fmt;
 use std::future::Future;

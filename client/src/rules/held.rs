@@ -113,7 +113,9 @@ impl Held {
     }
 
     fn step(&mut self, event: HoldingEvent, context: &mut Context<'_>) -> Step {
-        let patience = context.patience(self.subject.ttl);
+        // A round that fails is followed by another one before the lease is over.
+        let ttl = self.subject.ttl;
+        let patience = context.patience(ttl).min(ttl / 3);
         let mut actions = Vec::new();
         self.holding
             .handle(context.now, patience, event, &mut actions);

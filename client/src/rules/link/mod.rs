@@ -164,11 +164,12 @@ impl Link {
                 let most = self.deadline_max.min((ttl / 3).max(PATIENCE_MIN));
                 self.round_trip.patience().min(most)
             }
-            // A connect, a login and the request, each with a deadline of its own.
+            // A connect, a login and the request, each with a deadline of its own; what is left of the lease then
+            // is still worth having.
             _ => self
                 .deadline_max
                 .saturating_mul(3)
-                .min((ttl / 2).max(PATIENCE_MIN)),
+                .min((ttl / 4 * 3).max(PATIENCE_MIN)),
         }
     }
 

@@ -300,3 +300,13 @@ fn a_node_that_may_not_run_scripts_does_not_vote() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn a_node_that_is_not_connected_is_given_three_round_trips() {
+    let node = Node::new();
+    // 200 ms away at a ttl of 1 s, and 400 ms away at 2 s.
+    let millis = Duration::from_millis;
+    assert!(node.link.patience(millis(1_000)) > millis(600));
+    assert!(node.link.patience(millis(2_000)) > millis(1_200));
+    assert_eq!(node.link.patience(TTL), millis(3_000));
+}

@@ -276,7 +276,10 @@ impl Acquiring {
         let ours = last.attempt.ballot().distinct();
         let needed = context.quorum().saturating_sub(ours);
         let left = lefts.get(needed.saturating_sub(1)).or(lefts.last());
-        last.free_at = left.map(|left| context.now.after(*left));
+        // What was told before still counts where nobody has told in the time that was left.
+        if let Some(left) = left {
+            last.free_at = Some(context.now.after(*left));
+        }
     }
 
     fn pause(&mut self, context: &mut Context<'_>) -> Progress {

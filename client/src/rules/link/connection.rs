@@ -114,7 +114,9 @@ impl Connection {
         is_lower.then_some(limit)
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8]) {
+    pub(super) fn append(&mut self, now: ClientInstant, bytes: &[u8]) {
+        // A long reply that is still arriving is no silence.
+        self.heard(now);
         self.replies.append(bytes);
     }
 

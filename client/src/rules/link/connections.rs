@@ -55,7 +55,7 @@ impl Link {
         if let State::Ready(connection) = &mut self.state
             && connection.id == id
         {
-            connection.append(bytes);
+            connection.append(world.now, bytes);
             return self.deliver_all(world);
         }
         let Some(opening) = self.opening(id) else {

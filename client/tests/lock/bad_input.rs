@@ -90,7 +90,9 @@ async fn babbling_nodes_cost_a_vote_and_never_memory_or_stack() {
         nodes[1].set_mood(Mood::Babbles(bytes));
         let redlock = client(&nodes);
         let guard = acquire(&redlock, "a").await;
-        assert!(guard.release().await.released());
+        let release = guard.release().await;
+        // Where two votes were lies, one more was enough, and the others may never have been asked.
+        assert!(release.released() || could_be_votes, "{release}");
         nodes[2].set_mood(Mood::Refuses("ERR no"));
         if !could_be_votes {
             refused(&redlock, "a").await;

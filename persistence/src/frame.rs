@@ -92,15 +92,27 @@ pub(crate) fn encode(
     out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// What `encode` wrote at the start of `bytes`: the frame's length in the file, position and kind.
-pub(crate) fn peek(bytes: &[u8]) -> (usize, Position, FrameKind) {
+/// What `encode` wrote of a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Encoded {
+    pub(crate) kind: FrameKind,
+    pub(crate) position: Position,
+    /// The frame's length in the file.
+    pub(crate) bytes: usize,
+}
+
+/// The frame that `encode` wrote at the start of `bytes`.
+pub(crate) fn peek(bytes: &[u8]) -> Encoded {
     let payload_bytes = u32_at(bytes, 8) as usize;
     let kind =
         FrameKind::from_bytes(bytes[12], bytes[13]).expect("encode stores a kind that exists");
-    let length = HEADER_BYTES
-        .saturating_add(payload_bytes)
-        .next_multiple_of(ALIGNMENT);
-    (length, Position::from_raw(u64_at(bytes, 16)), kind)
+    Encoded {
+        kind,
+        position: Position::from_raw(u64_at(bytes, 16)),
+        bytes: HEADER_BYTES
+            .saturating_add(payload_bytes)
+            .next_multiple_of(ALIGNMENT),
+    }
 }
 
 /// Completes one encoded frame, which is exactly `frame`, for the segment with this salt.
@@ -206,11 +218,11 @@ mod tests {
             assert!(parsed.kind.completes_checkpoint());
             assert_eq!(
                 peek(&bytes),
-                (
-                    bytes.len(),
-                    Position::from_raw(7),
-                    FrameKind::checkpoint_end(9)
-                )
+                Encoded {
+                    kind: FrameKind::checkpoint_end(9),
+                    position: Position::from_raw(7),
+                    bytes: bytes.len(),
+                }
             );
         }
     }

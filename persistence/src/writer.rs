@@ -78,8 +78,16 @@ struct CheckpointProgress {
     /// Bytes of frames since the opening frame of the last complete checkpoint.
     bytes_since: u64,
     opened: Option<OpenedCheckpoint>,
-    /// A checkpoint whose closing frame was written, and the position of that frame.
-    closed: Option<(OpenedCheckpoint, Position)>,
+    /// The one whose closing frame was written last.
+    closed: Option<ClosedCheckpoint>,
+}
+
+/// Where a checkpoint was opened and closed.
+#[derive(Clone, Copy, Debug)]
+struct ClosedCheckpoint {
+    opened: OpenedCheckpoint,
+    /// The position of its closing frame.
+    end: Position,
 }
 
 /// Where a checkpoint was opened.
@@ -218,8 +226,9 @@ impl Writer {
         let mut begin = 0;
         let mut end = 0;
         while end < bytes.len() {
-            let (frame_bytes, position, kind) = frame::peek(&bytes[end..]);
-            let next = end.saturating_add(frame_bytes);
+            let frame = frame::peek(&bytes[end..]);
+            let position = frame.position;
+            let next = end.saturating_add(frame.bytes);
             let taken = next.saturating_sub(begin) as u64;
             let is_asked = begins_segment.next_if_eq(&&position).is_some();
             if is_asked || self.active.offset.saturating_add(taken) > self.active.length {
@@ -229,7 +238,7 @@ impl Writer {
             }
             frame::seal(&mut bytes[end..next], self.active.salt, self.durable);
             self.checkpoint
-                .note(kind, position, self.active.number, frame_bytes as u64);
+                .note(frame.kind, position, self.active.number, frame.bytes as u64);
             end = next;
             self.written = position;
         }
@@ -295,7 +304,7 @@ impl Writer {
 
     /// Hands the segments before a checkpoint that has become durable to the preparer.
     fn retire_segments(&mut self) {
-        let Some((checkpoint, end)) = self.checkpoint.closed else {
+        let Some(ClosedCheckpoint { opened: begun, end }) = self.checkpoint.closed else {
             return;
         };
         if end > self.durable {
@@ -303,12 +312,12 @@ impl Writer {
         }
         self.checkpoint.closed = None;
         let since = self.checkpoint.bytes_since;
-        self.checkpoint.bytes_since = since.saturating_sub(checkpoint.bytes_before);
+        self.checkpoint.bytes_since = since.saturating_sub(begun.bytes_before);
         if let Some(opened) = &mut self.checkpoint.opened {
             let before = opened.bytes_before;
-            opened.bytes_before = before.saturating_sub(checkpoint.bytes_before);
+            opened.bytes_before = before.saturating_sub(begun.bytes_before);
         }
-        let is_obsolete = |segment: &OlderSegment| segment.number < checkpoint.segment;
+        let is_obsolete = |segment: &OlderSegment| segment.number < begun.segment;
         let obsolete = self.older.partition_point(is_obsolete);
         let obsolete = self.older.drain(..obsolete);
         self.space
@@ -327,7 +336,10 @@ impl CheckpointProgress {
         if kind.completes_checkpoint()
             && let Some(opened) = self.opened.take()
         {
-            self.closed = Some((opened, position));
+            self.closed = Some(ClosedCheckpoint {
+                opened,
+                end: position,
+            });
         }
         self.bytes_since = self.bytes_since.saturating_add(frame_bytes);
     }

@@ -13,25 +13,25 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quorlock_engine::control::Boot;
+use quorlock_engine::{BootTime, RawTime};
 
 pub use settable::SettableClock;
 pub use system::SystemClock;
 
 /// Readings of the machine's clocks.
 pub trait Clock: Send + Sync + 'static {
-    /// `CLOCK_MONOTONIC_RAW` in nanoseconds: not steered, stops while the machine is suspended.
-    fn raw_ns(&self) -> u64;
-    /// `CLOCK_BOOTTIME` in nanoseconds: goes on while the machine is suspended.
-    fn boottime_ns(&self) -> u64;
+    /// `CLOCK_MONOTONIC_RAW`: not steered, stops while the machine is suspended.
+    fn raw(&self) -> RawTime;
+    /// `CLOCK_BOOTTIME`: goes on while the machine is suspended.
+    fn boottime(&self) -> BootTime;
     /// The wall clock, in microseconds since the epoch.
     fn wall_us(&self) -> u64;
     /// Which boot, and which time namespace, these readings belong to.
     fn boot(&self) -> Boot;
-    /// Resolves when [`Clock::raw_ns`] has about this reading: a timer for maintenance, not for
+    /// Resolves when [`Clock::raw`] has about this reading: a timer for maintenance, not for
     /// validity. To be called with a reading that was taken before what it depends on.
-    fn pause_until(&self, raw_ns: u64) -> Pause<'_> {
-        let left_ns = raw_ns.saturating_sub(self.raw_ns());
-        Box::pin(tokio::time::sleep(Duration::from_nanos(left_ns)))
+    fn pause_until(&self, raw: RawTime) -> Pause<'_> {
+        Box::pin(tokio::time::sleep(raw.saturating_since(self.raw())))
     }
 }
 

@@ -161,9 +161,9 @@ impl<S: Stream> EventLoop<S> {
             Message::SegmentMade => self.retry_with_segment(),
             Message::Stop => {
                 let at_most = self.node.config.shutdown_timeout;
-                let now_raw_ns = self.node.clock.raw_ns();
+                let now_raw = self.node.clock.raw();
                 self.draining
-                    .get_or_insert_with(|| Draining::new(at_most, self.sent_bytes, now_raw_ns));
+                    .get_or_insert_with(|| Draining::new(at_most, self.sent_bytes, now_raw));
             }
         }
     }
@@ -210,7 +210,7 @@ impl<S: Stream> EventLoop<S> {
             return Some(Duration::ZERO);
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
-        let guard = self.guard.pause(|| self.node.clock.raw_ns());
+        let guard = self.guard.pause(|| self.node.clock.raw());
         draining.into_iter().chain(guard).min()
     }
 
@@ -223,7 +223,7 @@ impl<S: Stream> EventLoop<S> {
     pub(crate) fn has_ended(&mut self) -> bool {
         let owes_replies = self.owes_replies();
         self.draining.as_mut().is_some_and(|draining| {
-            !owes_replies || draining.is_over(self.sent_bytes, self.node.clock.raw_ns())
+            !owes_replies || draining.is_over(self.sent_bytes, self.node.clock.raw())
         })
     }
 
@@ -277,7 +277,7 @@ impl<S: Stream> EventLoop<S> {
                 self.go_on(slot);
             }
         }
-        self.coalescing.measure(|| self.node.clock.raw_ns());
+        self.coalescing.measure(|| self.node.clock.raw());
         self.iteration.give_back(slots);
     }
 
@@ -306,8 +306,8 @@ impl<S: Stream> EventLoop<S> {
         let node = &self.node;
         // With other modes what waits for a sync is on record for all: a bound, a mode.
         let may_linger = node.durability() == Durability::Always && self.draining.is_none();
-        let now_raw_ns = || node.clock.raw_ns();
-        let plan = self.queue.plan(&node.commit, may_linger, now_raw_ns);
+        let now_raw = || node.clock.raw();
+        let plan = self.queue.plan(&node.commit, may_linger, now_raw);
         let has_abandoned = std::mem::take(&mut self.has_abandoned);
         if let (Plan::Nothing, true) = (plan, has_abandoned)
             && let Err(failure) = node.write_without_waiting()
@@ -340,11 +340,11 @@ impl<S: Stream> EventLoop<S> {
             Sent::All => {
                 if matches!(connection.stage, Stage::Sending) {
                     // It was reading all the while.
-                    let now_raw_ns = self.node.clock.raw_ns();
-                    connection.session.client.touch(now_raw_ns);
+                    let now_raw = self.node.clock.raw();
+                    connection.session.client.touch(now_raw);
                 }
                 self.unsent -= 1;
-                connection.renew_partial(|| self.node.clock.raw_ns());
+                connection.renew_partial(|| self.node.clock.raw());
                 connection.stage = Stage::Reading;
                 self.go_on(slot);
             }
@@ -353,7 +353,7 @@ impl<S: Stream> EventLoop<S> {
                     self.sending.push(slot);
                 }
                 let has_taken = self.sent_bytes > sent_before;
-                connection.note_unsent(has_taken, || self.node.clock.raw_ns());
+                connection.note_unsent(has_taken, || self.node.clock.raw());
                 self.guard.count(connection);
             }
             Sent::Broken => self.close(slot),

@@ -14,6 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_engine::RawTime;
 use quorlock_persistence::{
     Fault, FrameKind, LogOptions, MemoryDisk, Operation, Position, PowerLoss, Recovery,
 };
@@ -29,7 +30,7 @@ use crate::config::Config;
 use crate::core::commit_queue::{CommitQueue, Plan};
 use crate::core::linger::Linger;
 use crate::core::log_queue::{Job, Jobs, LogQueue};
-use crate::core::log_work::LogWork;
+use crate::core::log_work::{LogWork, OwedCommit};
 use crate::core::next_commit::{CommitRequest, Done};
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
@@ -76,7 +77,7 @@ impl WakeUp {
 fn message(client_id: u64) -> Message {
     let blocked = Blocked {
         position: Position::ZERO,
-        until_raw_ns: None,
+        until_raw: None,
     };
     Message::Unblocked {
         connection: 0,
@@ -213,25 +214,26 @@ type Thread = fn(&Arc<NodeState>, &MemoryDisk);
 /// put off begins when it is due, or at any time: clients may stay away for so long.
 fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
     loop {
-        let is_over = work.sync_due_raw_ns().is_some() && thread_rng().gen_bool(0.5);
+        let is_over = work.sync_due_raw().is_some() && thread_rng().gen_bool(0.5);
         let mut begun = if is_over {
             work.begin_sync_of_second()
-        } else if let Some(begun) = work.begin_due_commit() {
-            begun
-        } else if work.put_off_ns().is_some() && thread_rng().gen_bool(0.5) {
-            work.begin_commit()
-        } else if work.put_off_ns().is_some() {
-            sleep(Duration::ZERO);
-            continue;
         } else {
-            match block_on(jobs.recv()) {
-                None | Some(Job::Stop) => break,
-                Some(job) => work.begin(job),
+            match work.owed_commit() {
+                OwedCommit::Due => work.begin_commit(),
+                OwedCommit::PutOff(_) if thread_rng().gen_bool(0.5) => work.begin_commit(),
+                OwedCommit::PutOff(_) => {
+                    sleep(Duration::ZERO);
+                    continue;
+                }
+                OwedCommit::Nothing => match block_on(jobs.recv()) {
+                    None | Some(Job::Stop) => break,
+                    Some(job) => work.begin(job),
+                },
             }
         };
         let _ = work.finish(&mut begun);
     }
-    if work.sync_due_raw_ns().is_some() {
+    if work.sync_due_raw().is_some() {
         let mut begun = work.begin_sync_of_second();
         let _ = work.finish(&mut begun);
     }
@@ -314,7 +316,7 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
     };
     queue.push(0, wait);
     loop {
-        let plan = queue.plan(&node.commit, may_linger, || node.clock.raw_ns());
+        let plan = queue.plan(&node.commit, may_linger, || node.clock.raw());
         node.carry_out(plan);
         queue.release(&node.commit, &mut released);
         if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
@@ -339,7 +341,7 @@ fn wait_for_sync(node: &Arc<NodeState>, disk: &MemoryDisk) {
     node.log_queue.ask_for_commit(CommitRequest::URGENT);
     let blocked = Blocked {
         position,
-        until_raw_ns: None,
+        until_raw: None,
     };
     block_on(blocked.over(node));
     let mut synced = Position::ZERO;
@@ -414,7 +416,7 @@ fn a_commit_that_is_put_off_begins_when_the_last_client_is_back_and_for_who_is_u
     explore(|| {
         let queue = Arc::new(LogQueue::new().0);
         let mut linger = Linger::default();
-        linger.begin(3, 0, 0, 1_000_000);
+        linger.begin(3, 0, RawTime::ZERO, 1_000_000);
         let is_urgent = thread_rng().gen_bool(0.5);
         let asks = |request: CommitRequest| {
             let queue = Arc::clone(&queue);
@@ -429,7 +431,11 @@ fn a_commit_that_is_put_off_begins_when_the_last_client_is_back_and_for_who_is_u
             false => replies(1),
         };
         let workers = [asks(replies(2)), asks(last)];
-        while queue.next_commit.put_off_ns(&mut linger, 0).is_some() {
+        while queue
+            .next_commit
+            .put_off_ns(&mut linger, RawTime::ZERO)
+            .is_some()
+        {
             queue.next_commit.wait(Duration::ZERO);
         }
         assert!(is_urgent || queue.next_commit.replies() == 3);

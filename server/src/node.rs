@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod for_tests;
 pub(crate) mod identity;
 pub(crate) mod start;
+mod stopping;
 mod threads;
 
 use std::net::SocketAddr;
@@ -26,7 +27,11 @@ pub use crate::core::commit::Failure;
 use crate::core::state::NodeState;
 use crate::past::NodeId;
 
-/// A running node. Dropping it stops it in order.
+/// A running node, on threads of its own. It needs no runtime; its async methods run on any.
+///
+/// Dropping it stops it in order. Outside of a runtime the drop waits for that; on a thread of a
+/// runtime it does not, and the thread waits when it ends. To start the node's successor on the same
+/// directory, wait with [`Node::stop`].
 ///
 /// # Example
 /// ```
@@ -146,8 +151,9 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.node.stop();
         if let Some(supervisor) = self.supervisor.take() {
-            // A thread that panicked has said so already.
-            let _ = supervisor.join();
+            // Once it has told how it ended, its thread is at its end as well.
+            let has_ended = self.outcome.borrow().is_some();
+            stopping::wait(supervisor, has_ended);
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod identity;
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
-use quorlock_engine::{NodeTime, PayloadError};
+use quorlock_engine::{BootTime, NodeTime, PayloadError, RawTime};
 use quorlock_persistence::{Disk, LogSummary, Position};
 
 pub use identity::NodeId;
@@ -44,9 +44,9 @@ pub(crate) struct Past {
     pub(crate) history: History,
     /// What was seen around it.
     pub(crate) seen: Seen,
-    /// Node time is `raw clock - raw_ns + base` from here on.
+    /// Node time is `raw clock - raw + base` from here on.
     pub(crate) base: NodeTime,
-    pub(crate) raw_ns: u64,
+    pub(crate) raw: RawTime,
     /// The highest incarnation that log, headers or markers know.
     pub(crate) newest_incarnation: u64,
     /// How the last incarnation ended, and what has to be waited out.
@@ -72,8 +72,8 @@ impl Past {
             .map_err(PastError::Disk)?;
         let now = Now {
             boot: clock.boot(),
-            raw_ns: clock.raw_ns(),
-            boottime_ns: clock.boottime_ns(),
+            raw: clock.raw(),
+            boottime: clock.boottime(),
         };
         Ok(Self::judge(directory, history, marked, &now, policy))
     }
@@ -89,8 +89,8 @@ impl Past {
         let Rebased {
             is_same_boot,
             base,
-            raw_ns: base_raw_ns,
-        } = history.rebase(now.boot, now.raw_ns, now.boottime_ns);
+            raw: base_raw,
+        } = history.rebase(now.boot, now.raw, now.boottime);
         let is_same_directory = history.start.is_none_or(|start| {
             let here = directory
                 .fingerprint
@@ -99,7 +99,7 @@ impl Past {
         });
         let has_marker = marked > 0;
         let seen = Seen {
-            now: restart::node_time(base, base_raw_ns, now.raw_ns).unwrap_or(base),
+            now: restart::node_time(base, base_raw, now.raw).unwrap_or(base),
             is_same_boot,
             is_whole: summary.only_zeros_follow,
             is_same_directory,
@@ -113,7 +113,7 @@ impl Past {
             history,
             seen,
             base,
-            raw_ns: base_raw_ns,
+            raw: base_raw,
         }
     }
 }
@@ -121,8 +121,8 @@ impl Past {
 /// The clocks at the moment of the judgement.
 struct Now {
     boot: Boot,
-    raw_ns: u64,
-    boottime_ns: u64,
+    raw: RawTime,
+    boottime: BootTime,
 }
 
 /// A log that was repaired or put back may have forgotten the last incarnations; its headers may

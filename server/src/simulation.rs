@@ -357,8 +357,8 @@ impl Node {
         Ok(match step.wake {
             Wake::Soon => Some(Duration::ZERO),
             Wake::After(pause) => Some(pause),
-            Wake::At { raw_ns, .. } => {
-                let left_ns = raw_ns.saturating_sub(self.node.clock.raw_ns());
+            Wake::At { raw, .. } => {
+                let left_ns = raw.nanos_since(self.node.clock.raw());
                 Some(Duration::from_nanos(left_ns))
             }
         })

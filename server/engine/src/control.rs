@@ -9,7 +9,7 @@
 //! What the records mean for a restart is decided in `restart`, not here.
 
 use crate::stop::Stop;
-use crate::time::NodeTime;
+use crate::time::{BootTime, NodeTime, RawTime};
 
 /// Frame kinds of a node's log. Numbers are part of the on-disk format and never reused.
 pub mod kind {
@@ -111,14 +111,14 @@ pub struct Start {
     pub fingerprint: u64,
     /// The durability of its first replies.
     pub durability: Durability,
-    /// Node time is `raw clock - raw_ns + base`: the pair that ties it to this boot's raw clock.
+    /// Node time is `raw clock - raw + base`: the pair that ties it to this boot's raw clock.
     pub base: NodeTime,
-    /// The raw clock's reading at `base`, in nanoseconds.
-    pub raw_ns: u64,
+    /// The raw clock's reading at `base`.
+    pub raw: RawTime,
     /// The wall clock's anchor: microseconds since the epoch ...
     pub wall_us: u64,
-    /// ... at this reading of the boot-time clock, in nanoseconds.
-    pub boottime_ns: u64,
+    /// ... at this reading of the boot-time clock.
+    pub boottime: BootTime,
     /// The delay it has to wait out before it serves.
     pub pending: Option<Pending>,
     /// `restart-delay-max` in force, in nanoseconds: the longest TTL that this incarnation leaves
@@ -180,8 +180,8 @@ pub enum Record {
     Wall {
         /// Where it stands, in microseconds since the epoch ...
         wall_us: u64,
-        /// ... at this reading of the boot-time clock, in nanoseconds.
-        boottime_ns: u64,
+        /// ... at this reading of the boot-time clock.
+        boottime: BootTime,
     },
     /// The run that serves from here on logs no keys and has recovered some. The last of them ends
     /// at this node time: a crash that forgets them has to be waited out until then, also where their
@@ -251,12 +251,9 @@ impl Record {
                 out.push(control.weakest.code());
                 out.extend_from_slice(&control.ttl_bound_ns.to_le_bytes());
             }
-            Self::Wall {
-                wall_us,
-                boottime_ns,
-            } => {
+            Self::Wall { wall_us, boottime } => {
                 out.extend_from_slice(&wall_us.to_le_bytes());
-                out.extend_from_slice(&boottime_ns.to_le_bytes());
+                out.extend_from_slice(&boottime.as_nanos().to_le_bytes());
             }
             Self::Owed(until) => out.extend_from_slice(&until.as_nanos().to_le_bytes()),
         }
@@ -293,9 +290,9 @@ fn encode_start(start: &Start, out: &mut Vec<u8>) {
     out.push(start.durability.code());
     for number in [
         start.base.as_nanos(),
-        start.raw_ns,
+        start.raw.as_nanos(),
         start.wall_us,
-        start.boottime_ns,
+        start.boottime.as_nanos(),
     ] {
         out.extend_from_slice(&number.to_le_bytes());
     }
@@ -354,9 +351,9 @@ impl Fields<'_> {
             fingerprint: self.number()?,
             durability: self.durability()?,
             base: NodeTime::from_nanos(self.number()?),
-            raw_ns: self.number()?,
+            raw: RawTime::from_nanos(self.number()?),
             wall_us: self.number()?,
-            boottime_ns: self.number()?,
+            boottime: BootTime::from_nanos(self.number()?),
             pending: self.pending()?,
             cap_ns: self.cap()?,
         })
@@ -409,7 +406,7 @@ impl Fields<'_> {
     fn wall(&mut self) -> Option<Record> {
         Some(Record::Wall {
             wall_us: self.number()?,
-            boottime_ns: self.number()?,
+            boottime: BootTime::from_nanos(self.number()?),
         })
     }
 

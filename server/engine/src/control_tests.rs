@@ -20,9 +20,9 @@ fn start() -> Start {
         fingerprint: 11,
         durability: Durability::Everysec,
         base: NodeTime::from_nanos(1 << 40),
-        raw_ns: 17,
+        raw: RawTime::from_nanos(17),
         wall_us: 19,
-        boottime_ns: 23,
+        boottime: BootTime::from_nanos(23),
         pending: pending(),
         cap_ns: 60_000_000_000,
     }
@@ -67,7 +67,7 @@ fn records() -> Vec<Record> {
         Record::Lost(300_000_000_000),
         Record::Wall {
             wall_us: 29,
-            boottime_ns: 31,
+            boottime: BootTime::from_nanos(31),
         },
         Record::Owed(NodeTime::from_nanos(37)),
     ]

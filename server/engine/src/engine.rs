@@ -17,7 +17,7 @@ use crate::replay::{self, SnapshotCursor};
 use crate::reply::{REPLY_BYTES_MAX, Reply};
 use crate::script::runner::Runner;
 use crate::script::{self, LogLine, ScriptLimits, Scripts};
-use crate::time::{Deadline, Moment, NodeTime};
+use crate::time::{Deadline, Moment, NodeTime, RawTime};
 
 /// How an engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ impl Engine {
             reply_bytes_max: options.reply_bytes_max,
         };
         // Without a clock of its own only the other limits end a script.
-        let clock = Box::new(|| NodeTime::ZERO);
+        let clock = Box::new(|| RawTime::ZERO);
         Engine {
             keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
             scripts: Scripts::new(Runner::new(options.script_limits, clock, options.hash_seed)),
@@ -205,8 +205,8 @@ impl Engine {
         self.keyspace.rules.reply_bytes_max = bytes;
     }
 
-    /// Sets the clock that measures how long scripts run. It has no effect on keys.
-    pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> NodeTime + Send>) {
+    /// Sets the raw clock that measures how long scripts run. It has no effect on keys.
+    pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> RawTime + Send>) {
         self.scripts.get_mut().set_clock(clock);
     }
 

@@ -71,6 +71,7 @@ mod tests {
     use super::*;
     use crate::control::Boot;
     use crate::restart::History;
+    use crate::time::{BootTime, RawTime};
 
     const NOW: NodeTime = NodeTime::from_nanos(100);
     const LATER: NodeTime = NodeTime::from_nanos(170);
@@ -127,9 +128,9 @@ mod tests {
             fingerprint: 1,
             durability: Durability::Volatile,
             base: NodeTime::ZERO,
-            raw_ns: 0,
+            raw: RawTime::ZERO,
             wall_us: 0,
-            boottime_ns: 0,
+            boottime: BootTime::ZERO,
             pending: None,
             cap_ns: 0,
         };

@@ -45,4 +45,4 @@ pub use replay::SnapshotCursor;
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, ScriptLimits};
 pub use stored::{Stored, StoredValue};
-pub use time::{Deadline, Moment, NodeTime};
+pub use time::{BootTime, Deadline, Moment, NodeTime, RawTime};

@@ -136,7 +136,7 @@ impl LiveMode {
 mod tests {
     use super::*;
     use crate::control::Boot;
-    use crate::time::NodeTime;
+    use crate::time::{BootTime, NodeTime, RawTime};
 
     fn at(position: u64) -> LogPosition {
         LogPosition::from_raw(position)
@@ -149,9 +149,9 @@ mod tests {
             fingerprint: 1,
             durability,
             base: NodeTime::ZERO,
-            raw_ns: 0,
+            raw: RawTime::ZERO,
             wall_us: 0,
-            boottime_ns: 0,
+            boottime: BootTime::ZERO,
             pending: None,
             cap_ns: 60,
         }

@@ -10,7 +10,7 @@
 
 use crate::control::{Boot, Durability, Pending, Record, Start};
 pub use crate::stop::Stop;
-use crate::time::{NodeTime, saturated};
+use crate::time::{BootTime, NodeTime, RawTime, saturated};
 
 /// What the recovered log says about the node's past.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,13 +109,10 @@ impl History {
             }
             // Repaired twice before it served: the longer one counts.
             Record::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
-            Record::Wall {
-                wall_us,
-                boottime_ns,
-            } => {
+            Record::Wall { wall_us, boottime } => {
                 if let Some(start) = &mut self.start {
                     start.wall_us = *wall_us;
-                    start.boottime_ns = *boottime_ns;
+                    start.boottime = *boottime;
                 }
             }
         }
@@ -137,30 +134,30 @@ impl History {
         self.newest = self.newest.max(time);
     }
 
-    /// Whether the clocks of `boot`, at `raw_ns` and `boottime_ns`, continue those in the log,
+    /// Whether the clocks of `boot`, at `raw` and `boottime`, continue those in the log,
     /// and what ties node time to the raw clock.
     ///
     /// In the same boot node time continues, also while the process was down. In another boot (or
     /// where a clock went back) it resumes at the newest time on record, so that every key lives
     /// at least as long as it was given.
-    pub fn rebase(&self, boot: Boot, raw_ns: u64, boottime_ns: u64) -> Rebased {
+    pub fn rebase(&self, boot: Boot, raw: RawTime, boottime: BootTime) -> Rebased {
         if let Some(start) = &self.start
             && start.boot == boot
-            && start.boottime_ns <= boottime_ns
-            && let Some(now) = node_time(start.base, start.raw_ns, raw_ns)
+            && start.boottime <= boottime
+            && let Some(now) = node_time(start.base, start.raw, raw)
             && now >= self.newest
         {
             return Rebased {
                 is_same_boot: true,
                 base: start.base,
-                raw_ns: start.raw_ns,
+                raw: start.raw,
             };
         }
-        let first = if self.start.is_none() { raw_ns } else { 0 };
+        let first_ns = self.start.map_or(raw.as_nanos(), |_| 0);
         Rebased {
             is_same_boot: false,
-            base: self.newest.max(NodeTime::from_nanos(first)),
-            raw_ns,
+            base: self.newest.max(NodeTime::from_nanos(first_ns)),
+            raw,
         }
     }
 
@@ -284,15 +281,15 @@ impl History {
     }
 }
 
-/// How node time continues: it is `raw clock - raw_ns + base`.
+/// How node time continues: it is `raw clock - raw + base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rebased {
     /// The clocks are those of the last incarnation.
     pub is_same_boot: bool,
-    /// Node time at `raw_ns`.
+    /// Node time at `raw`.
     pub base: NodeTime,
-    /// The raw clock's reading at `base`, in nanoseconds.
-    pub raw_ns: u64,
+    /// The raw clock's reading at `base`.
+    pub raw: RawTime,
 }
 
 /// What the starting process sees around it.
@@ -400,9 +397,9 @@ impl TtlBound {
     }
 }
 
-/// Node time at `raw_ns`, for the pair `(base, base_raw_ns)`; `None` if the clock went back.
-pub fn node_time(base: NodeTime, base_raw_ns: u64, raw_ns: u64) -> Option<NodeTime> {
-    let elapsed_ns = raw_ns.checked_sub(base_raw_ns)?;
+/// Node time at `raw`, for the pair `(base, base_raw)`; `None` if the clock went back.
+pub fn node_time(base: NodeTime, base_raw: RawTime, raw: RawTime) -> Option<NodeTime> {
+    let elapsed_ns = raw.as_nanos().checked_sub(base_raw.as_nanos())?;
     base.as_nanos()
         .checked_add(elapsed_ns)
         .map(NodeTime::from_nanos)

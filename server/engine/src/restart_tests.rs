@@ -25,9 +25,9 @@ fn facts(durability: Durability, pending: Option<Pending>) -> Start {
         fingerprint: 1,
         durability,
         base: at(0),
-        raw_ns: 0,
+        raw: RawTime::ZERO,
         wall_us: 0,
-        boottime_ns: 0,
+        boottime: BootTime::ZERO,
         pending,
         cap_ns: 60 * SECOND,
     }
@@ -256,20 +256,24 @@ fn a_recovered_ttl_bound_above_the_cap_is_waited_in_full() {
 #[test]
 fn time_goes_on_in_the_same_boot_and_resumes_in_another() {
     let history = history(&served(Durability::Always));
-    let rebased = |is_same_boot, base, raw_ns| Rebased {
+    let raw = |second| RawTime::from_nanos(second * SECOND);
+    let rebased = |is_same_boot, base, raw| Rebased {
         is_same_boot,
         base,
-        raw_ns,
+        raw,
     };
-    assert_eq!(history.rebase(BOOT, 9 * SECOND, 0), rebased(true, at(0), 0));
+    assert_eq!(
+        history.rebase(BOOT, raw(9), BootTime::ZERO),
+        rebased(true, at(0), raw(0))
+    );
     // Another boot, a clock that went back: node time resumes at the newest time on record.
     assert_eq!(
-        history.rebase(Boot([2; 16]), 9 * SECOND, 0),
-        rebased(false, at(3), 9 * SECOND)
+        history.rebase(Boot([2; 16]), raw(9), BootTime::ZERO),
+        rebased(false, at(3), raw(9))
     );
     assert_eq!(
-        history.rebase(BOOT, SECOND, 0),
-        rebased(false, at(3), SECOND)
+        history.rebase(BOOT, raw(1), BootTime::ZERO),
+        rebased(false, at(3), raw(1))
     );
 }
 

@@ -1,7 +1,7 @@
 //! Time as the engine sees it: always an argument, never read here.
 //!
 //! Node time is a count of nanoseconds on a clock that never goes back and is never steered; key
-//! deadlines live on it. The wall clock appears only where a command names an absolute time.
+//! deadlines live on it. It is tied to readings of a raw clock, which begins anew with every boot. The wall clock appears only where a command names an absolute time.
 //!
 //! A deadline may be as far away as Redis lets it be, which is more than nanoseconds in 64 bits can
 //! count. Deadlines centuries away are therefore counted in milliseconds of node time.
@@ -34,6 +34,84 @@ impl NodeTime {
     /// The time from `earlier` to this point, zero if `earlier` is not earlier.
     pub const fn saturating_since(self, earlier: NodeTime) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A reading of the raw clock, `CLOCK_MONOTONIC_RAW`, in nanoseconds: no time daemon steers it, and it stops while the
+/// machine is suspended.
+///
+/// Two readings can be compared only within one boot and one time namespace
+/// ([`Boot`](crate::control::Boot)). A start ties them to node time ([`node_time`](crate::restart::node_time)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct RawTime(u64);
+
+impl RawTime {
+    /// The clock's zero.
+    pub const ZERO: RawTime = RawTime(0);
+
+    /// The reading that is so many nanoseconds after the clock's zero.
+    pub const fn from_nanos(nanos: u64) -> RawTime {
+        RawTime(nanos)
+    }
+
+    /// Nanoseconds since the clock's zero: for what stores or shows a reading.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The reading so many nanoseconds later, or the last one if that is nearer.
+    #[must_use]
+    pub const fn plus_nanos(self, nanos: u64) -> RawTime {
+        RawTime(self.0.saturating_add(nanos))
+    }
+
+    /// Nanoseconds from `earlier` to this reading, zero if `earlier` is not earlier.
+    pub const fn nanos_since(self, earlier: RawTime) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same as a duration.
+    pub const fn saturating_since(self, earlier: RawTime) -> Duration {
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+}
+
+/// A reading of the boot-time clock, `CLOCK_BOOTTIME`, in nanoseconds: time daemons steer it, and it goes on while the
+/// machine is suspended. Comparable as [`RawTime`] is, and with nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct BootTime(u64);
+
+impl BootTime {
+    /// The clock's zero.
+    pub const ZERO: BootTime = BootTime(0);
+
+    /// The reading that is so many nanoseconds after the clock's zero.
+    pub const fn from_nanos(nanos: u64) -> BootTime {
+        BootTime(nanos)
+    }
+
+    /// Nanoseconds since the clock's zero: for what stores or shows a reading.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The reading so many nanoseconds later, or the last one if that is nearer.
+    #[must_use]
+    pub const fn plus_nanos(self, nanos: u64) -> BootTime {
+        BootTime(self.0.saturating_add(nanos))
+    }
+
+    /// The reading so many nanoseconds earlier, or the clock's zero if that is nearer.
+    #[must_use]
+    pub const fn minus_nanos(self, nanos: u64) -> BootTime {
+        BootTime(self.0.saturating_sub(nanos))
+    }
+
+    /// Nanoseconds from `earlier` to this reading, zero if `earlier` is not earlier.
+    pub const fn nanos_since(self, earlier: BootTime) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 }
 

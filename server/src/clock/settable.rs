@@ -11,6 +11,7 @@ use quorlock_engine::control::Boot;
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Pause, saturated, saturated_nanos};
+use quorlock_engine::{BootTime, RawTime};
 
 /// A clock that tests move by hand. Clones of the `Arc` around it share one time.
 #[derive(Debug)]
@@ -158,12 +159,12 @@ impl Default for SettableClock {
 }
 
 impl Clock for SettableClock {
-    fn raw_ns(&self) -> u64 {
-        self.read().raw.reading
+    fn raw(&self) -> RawTime {
+        RawTime::from_nanos(self.read().raw.reading)
     }
 
-    fn boottime_ns(&self) -> u64 {
-        self.read().boottime.reading
+    fn boottime(&self) -> BootTime {
+        BootTime::from_nanos(self.read().boottime.reading)
     }
 
     fn wall_us(&self) -> u64 {
@@ -182,14 +183,14 @@ impl Clock for SettableClock {
     }
 
     /// Time passes only where a test moves it; a clock that was set back ends the pause.
-    fn pause_until(&self, raw_ns: u64) -> Pause<'_> {
-        let began_ns = self.raw_ns();
+    fn pause_until(&self, raw: RawTime) -> Pause<'_> {
+        let began = self.raw();
         Box::pin(async move {
             loop {
                 let mut moved = std::pin::pin!(self.moved.notified());
                 moved.as_mut().enable();
-                let now_ns = self.raw_ns();
-                if now_ns >= raw_ns || now_ns < began_ns {
+                let now = self.raw();
+                if now >= raw || now < began {
                     return;
                 }
                 moved.await;
@@ -243,7 +244,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn readings(clock: &SettableClock) -> (u64, u64, u64) {
-        (clock.raw_ns(), clock.boottime_ns(), clock.wall_us())
+        (
+            clock.raw().as_nanos(),
+            clock.boottime().as_nanos(),
+            clock.wall_us(),
+        )
     }
 
     fn passed(clock: &SettableClock, change: impl FnOnce()) -> (i128, i128, i128) {

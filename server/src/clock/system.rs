@@ -7,6 +7,7 @@ use quorlock_engine::control::Boot;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::{Clock, boot, saturated_nanos};
+use quorlock_engine::{BootTime, RawTime};
 
 /// The machine's own clocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,12 +29,12 @@ impl SystemClock {
 }
 
 impl Clock for SystemClock {
-    fn raw_ns(&self) -> u64 {
-        nanoseconds(ClockId::MonotonicRaw)
+    fn raw(&self) -> RawTime {
+        RawTime::from_nanos(nanoseconds(ClockId::MonotonicRaw))
     }
 
-    fn boottime_ns(&self) -> u64 {
-        nanoseconds(ClockId::Boottime)
+    fn boottime(&self) -> BootTime {
+        BootTime::from_nanos(nanoseconds(ClockId::Boottime))
     }
 
     fn wall_us(&self) -> u64 {
@@ -71,8 +72,8 @@ mod tests {
     #[test]
     fn the_system_clocks_run_and_the_boot_is_stable() {
         let clock = SystemClock;
-        assert!(clock.raw_ns() > 0 && clock.boottime_ns() > 0);
-        assert!(clock.raw_ns() <= clock.raw_ns());
+        assert!(clock.raw() > RawTime::ZERO && clock.boottime() > BootTime::ZERO);
+        assert!(clock.raw() <= clock.raw());
         assert_eq!(clock.boot(), clock.boot());
         assert_ne!(clock.boot(), Boot::default());
         assert_eq!(clock.before_zero(), None);
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn node_time_is_the_raw_clock_which_nothing_steers() {
         let before = nanoseconds(ClockId::MonotonicRaw);
-        let read = SystemClock.raw_ns();
+        let read = SystemClock.raw().as_nanos();
         let after = nanoseconds(ClockId::MonotonicRaw);
         assert!(before <= read && read <= after, "{before} {read} {after}");
         let steered = nanoseconds(ClockId::Monotonic);

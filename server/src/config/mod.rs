@@ -126,6 +126,8 @@ pub struct Config {
     pub workers: usize,
     /// The cluster this node belongs to.
     pub cluster_id: Option<String>,
+    /// How many nodes the cluster has; 0 if that is not said.
+    pub cluster_size: u8,
     /// What people call this node.
     pub node_name: Option<String>,
     /// Bound on the difference in rate between any two clocks, in millionths.
@@ -231,6 +233,7 @@ impl Default for Config {
             script_load_limit: 16 * 1024 * 1024,
             workers: 0,
             cluster_id: None,
+            cluster_size: 0,
             node_name: None,
             clock_drift_millionths: 10_000,
             notices: Vec::new(),

@@ -403,10 +403,19 @@ pub(super) const USED: &[Directive] = &[
         "cluster-id",
         "\"\"",
         "up to 64 letters, digits, `.`, `-`, `_`",
-        "The cluster this node belongs to. In this release it is only shown in INFO (`quorlock_cluster_id`); no \
-         client is refused for it.",
+        "The cluster this node belongs to, in INFO as `quorlock_cluster_id`. Our Redlock client counts no votes of \
+         nodes of different clusters together.",
         |c, v| label(one(v)?).map(|label| c.cluster_id = label),
         |c| c.cluster_id.clone().unwrap_or_default(),
+    ),
+    Directive::used(
+        "cluster-size",
+        "0",
+        "0 to 64",
+        "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0 if that is not said. Our Redlock \
+         client gets no vote of a node whose cluster has more or fewer nodes than the client knows.",
+        |c, v| integer(one(v)?, 0, 64).map(|nodes| c.cluster_size = nodes),
+        |c| c.cluster_size.to_string(),
     ),
     Directive::used(
         "node-name",

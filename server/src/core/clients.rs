@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use quorlock_engine::RawTime;
 use tokio::sync::Notify;
 
 /// One connected client.
@@ -13,8 +14,9 @@ use tokio::sync::Notify;
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) address: SocketAddr,
+    /// The node's end of the connection.
     local: SocketAddr,
-    connected_raw_ns: u64,
+    connected_raw: RawTime,
     active_raw_ns: AtomicU64,
     /// The worker that serves it, and its number there once it does.
     pub(crate) worker: usize,
@@ -24,6 +26,25 @@ pub(crate) struct Client {
     output_bytes: AtomicUsize,
     is_spared: AtomicBool,
     introduction: Mutex<Introduction>,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) client: SocketAddr,
+    pub(crate) node: SocketAddr,
+}
+
+impl Addresses {
+    /// Of a client without a socket.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) const NONE: Self = {
+        let nobody = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+        Self {
+            client: nobody,
+            node: nobody,
+        }
+    };
 }
 
 /// What a client says about itself.
@@ -46,8 +67,8 @@ impl Client {
     }
 
     /// When it connected.
-    pub(crate) fn connected_raw_ns(&self) -> u64 {
-        self.connected_raw_ns
+    pub(crate) fn connected_raw(&self) -> RawTime {
+        self.connected_raw
     }
 
     /// Its number at its worker; a number that no connection has before it is served.
@@ -75,20 +96,20 @@ impl Client {
     }
 
     /// When the client last sent something.
-    pub(crate) fn active_raw_ns(&self) -> u64 {
-        self.active_raw_ns.load(Ordering::Relaxed)
+    pub(crate) fn active_raw(&self) -> RawTime {
+        RawTime::from_nanos(self.active_raw_ns.load(Ordering::Relaxed))
     }
 
     /// Notes that the client sent something.
-    pub(crate) fn touch(&self, now_raw_ns: u64) {
-        self.active_raw_ns.store(now_raw_ns, Ordering::Relaxed);
+    pub(crate) fn touch(&self, now_raw: RawTime) {
+        self.active_raw_ns
+            .store(now_raw.as_nanos(), Ordering::Relaxed);
     }
 
     /// The line CLIENT LIST prints for it, without a line end.
-    pub(crate) fn line(&self, now_raw_ns: u64) -> String {
+    pub(crate) fn line(&self, now_raw: RawTime) -> String {
         let introduction = self.introduction().clone();
-        let seconds_since =
-            |then_raw_ns: u64| now_raw_ns.saturating_sub(then_raw_ns) / 1_000_000_000;
+        let seconds_since = |then_raw: RawTime| now_raw.nanos_since(then_raw) / 1_000_000_000;
         let input_bytes = self.input_bytes.load(Ordering::Relaxed);
         let output_bytes = self.output_bytes.load(Ordering::Relaxed);
         let total_bytes = CLIENT_BYTES + input_bytes + output_bytes;
@@ -104,8 +125,8 @@ impl Client {
             self.address,
             self.local,
             introduction.name,
-            seconds_since(self.connected_raw_ns),
-            seconds_since(self.active_raw_ns()),
+            seconds_since(self.connected_raw),
+            seconds_since(self.active_raw()),
             introduction.database,
             u8::from(output_bytes > 0),
             if introduction.last_command.is_empty() {
@@ -137,18 +158,13 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// A new client; ids count up from 1 and are never reused.
-    pub(crate) fn add(
-        &self,
-        (address, local): (SocketAddr, SocketAddr),
-        now_raw_ns: u64,
-        worker: usize,
-    ) -> Arc<Client> {
+    pub(crate) fn add(&self, addresses: Addresses, now_raw: RawTime, worker: usize) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
-            address,
-            local,
-            connected_raw_ns: now_raw_ns,
-            active_raw_ns: AtomicU64::new(now_raw_ns),
+            address: addresses.client,
+            local: addresses.node,
+            connected_raw: now_raw,
+            active_raw_ns: AtomicU64::new(now_raw.as_nanos()),
             worker,
             connection: AtomicUsize::new(usize::MAX),
             input_bytes: AtomicUsize::new(0),

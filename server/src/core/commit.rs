@@ -20,6 +20,7 @@ use crate::core::statistics::SyncDurations;
 use crate::core::wait::Wait;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, Notify};
+use quorlock_engine::RawTime;
 
 /// The state of the log's commits, as everybody sees it.
 pub(crate) struct Commit {
@@ -44,8 +45,8 @@ pub(crate) struct Commit {
 /// A sync that has ended well.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Synced<'a> {
-    pub(crate) began_raw_ns: u64,
-    pub(crate) ended_raw_ns: u64,
+    pub(crate) began_raw: RawTime,
+    pub(crate) ended_raw: RawTime,
     /// How long the write before it has waited for the device.
     pub(crate) write_ns: u64,
     pub(crate) position: Position,
@@ -62,14 +63,19 @@ pub struct Failure(pub(crate) String);
 
 impl Commit {
     /// For a log that is written and synced up to these positions.
-    pub(crate) fn new(written: Position, synced: Position, size: LogSize, now_raw_ns: u64) -> Self {
+    pub(crate) fn new(
+        written: Position,
+        synced: Position,
+        size: LogSize,
+        now_raw: RawTime,
+    ) -> Self {
         Self {
             written: AtomicU64::new(written.get()),
             synced: AtomicU64::new(synced.get()),
             counts: Mutex::default(),
             sync_ns: AtomicU64::new(0),
             syncs: SyncDurations::default(),
-            last_sync_raw_ns: AtomicU64::new(now_raw_ns),
+            last_sync_raw_ns: AtomicU64::new(now_raw.as_nanos()),
             syncs_running: AtomicUsize::new(0),
             needs_segment: AtomicBool::new(true),
             bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
@@ -156,7 +162,7 @@ impl Commit {
 
     /// A sync has ended well.
     pub(crate) fn note_synced(&self, ended: Synced<'_>) {
-        let took = ended.ended_raw_ns.saturating_sub(ended.began_raw_ns);
+        let took = ended.ended_raw.nanos_since(ended.began_raw);
         self.syncs.note(took);
         // Who runs it waits for both.
         let took = took.saturating_add(ended.write_ns);
@@ -166,7 +172,7 @@ impl Commit {
         };
         self.sync_ns.store(smoothed, Ordering::Relaxed);
         self.last_sync_raw_ns
-            .store(ended.ended_raw_ns, Ordering::Relaxed);
+            .store(ended.ended_raw.as_nanos(), Ordering::Relaxed);
         {
             let mut counts = self.counts();
             self.synced
@@ -208,8 +214,8 @@ impl Commit {
     }
 
     /// Raw-clock reading when the last sync ended, in nanoseconds.
-    pub(crate) fn last_sync_raw_ns(&self) -> u64 {
-        self.last_sync_raw_ns.load(Ordering::Relaxed)
+    pub(crate) fn last_sync_raw(&self) -> RawTime {
+        RawTime::from_nanos(self.last_sync_raw_ns.load(Ordering::Relaxed))
     }
 
     /// Position up to which the log is synced.

@@ -75,7 +75,7 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
         write(&node);
         node.log_writer.write_and_sync(&node.executor).unwrap();
         assert_eq!(node.commit.sync_ns(), smoothed);
-        assert_eq!(node.commit.last_sync_raw_ns(), clock.raw_ns());
+        assert_eq!(node.commit.last_sync_raw(), clock.raw());
         assert!(!node.commit.is_syncing());
     }
     let moved = clock.clone();
@@ -89,14 +89,7 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
 /// A disk whose writes are slow and whose syncs have nothing left to do: it must not hold up a worker either.
 #[test]
 fn a_direct_write_counts_with_the_sync_behind_it() {
-    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
-    disk.set_direct_blocks(Some(4096));
-    let mut config = Config::default();
-    config.set("appendfsync", &["always"]).unwrap();
-    let on_disk = Arc::new(disk.clone());
-    let (node, _preparer, _) = for_tests::started(config, on_disk, clock.clone());
-    let moved = clock.clone();
-    disk.on_direct_write(Arc::new(move || moved.advance(Duration::from_nanos(4000))));
+    let (node, _preparer, _) = for_tests::with_slow_direct_writes(Duration::from_nanos(4000));
     append(&node, &Record::Tick);
     node.log_writer.write_and_sync(&node.executor).unwrap();
     assert_eq!(node.commit.sync_ns(), 4000);
@@ -105,14 +98,7 @@ fn a_direct_write_counts_with_the_sync_behind_it() {
 /// Parts of a checkpoint, and a segment that was not made ahead in time, made the log thread do what workers could.
 #[test]
 fn only_a_write_for_a_commit_counts_and_none_that_begins_a_segment() {
-    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
-    disk.set_direct_blocks(Some(4096));
-    let mut config = Config::default();
-    config.set("appendfsync", &["always"]).unwrap();
-    let on_disk = Arc::new(disk.clone());
-    let (node, _preparer, _) = for_tests::started(config, on_disk, clock.clone());
-    let moved = clock.clone();
-    disk.on_direct_write(Arc::new(move || moved.advance(Duration::from_nanos(4000))));
+    let (node, _preparer, _) = for_tests::with_slow_direct_writes(Duration::from_nanos(4000));
     write(&node);
     node.log_writer.write_and_sync(&node.executor).unwrap();
     assert_eq!(node.commit.sync_ns(), 0, "nobody waits for it");

@@ -159,7 +159,7 @@ impl Compaction {
             // reply waits. What is left of the active segment is for requests.
             return Step::LacksSegment;
         }
-        let began_raw_ns = clock.raw_ns();
+        let began_raw = clock.raw();
         let now = executor.time.node_now(clock);
         let next = executor
             .engine
@@ -173,7 +173,7 @@ impl Compaction {
             self.bytes = self.bytes.saturating_add(self.part.len() as u64);
         }
         self.stage = next.map_or(Stage::Close, Stage::Write);
-        self.pace(clock.raw_ns().saturating_sub(began_raw_ns));
+        self.pace(clock.raw().nanos_since(began_raw));
         self.unsynced += self.part.len();
         if self.unsynced < SYNC_BYTES {
             return Step::LacksWrite;

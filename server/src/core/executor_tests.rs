@@ -24,16 +24,24 @@ fn core_with_log(
     durability: Durability,
     sizes: &LogOptions,
 ) -> (Executor, SettableClock, Preparer) {
+    core_on(&MemoryDisk::new(), durability, sizes)
+}
+
+pub(super) fn core_on(
+    disk: &MemoryDisk,
+    durability: Durability,
+    sizes: &LogOptions,
+) -> (Executor, SettableClock, Preparer) {
     let clock = SettableClock::new();
     let start = Start {
         incarnation: 1,
         boot: Boot::default(),
         fingerprint: 0,
         durability,
-        base: NodeTime::from_nanos(clock.raw_ns()),
-        raw_ns: clock.raw_ns(),
+        base: NodeTime::from_nanos(clock.raw().as_nanos()),
+        raw: clock.raw(),
         wall_us: clock.wall_us(),
-        boottime_ns: clock.boottime_ns(),
+        boottime: clock.boottime(),
         pending: None,
         cap_ns: 60_000_000_000,
     };
@@ -44,13 +52,12 @@ fn core_with_log(
         node_id: "ab".to_owned(),
         advice: "",
     };
-    let disk = Arc::new(MemoryDisk::new());
     let identity = LogIdentity {
         node_id: [1; 20],
         boot_id: [0; 16],
         incarnation: 1,
     };
-    let recovery = Recovery::read(disk, sizes).unwrap();
+    let recovery = Recovery::read(Arc::new(disk.clone()), sizes).unwrap();
     let log = recovery.into_log(identity).unwrap();
     let engine = Engine::new(EngineOptions::default());
     let time = Timekeeper::new(&start, 10_000);
@@ -69,7 +76,7 @@ fn core_with_log(
 }
 
 /// A log whose first segment holds little, and no other is made ahead.
-const SMALL: LogOptions = LogOptions {
+pub(super) const SMALL: LogOptions = LogOptions {
     first_segment_bytes: 16 << 10,
     segment_bytes: 1 << 20,
     frame_bytes_max: 8 << 20,

@@ -8,6 +8,8 @@
 //! waits on for as long as somebody comes back every eighth of a sync, and for one sync at the most (ADR 10).
 //! PostgreSQL's `commit_delay` (with `commit_siblings`) is the same idea with a fixed time.
 
+use quorlock_engine::RawTime;
+
 use crate::core::back_off::BackOff;
 
 /// What the log thread waits for before it begins the next commit, counted over all workers.
@@ -26,8 +28,8 @@ struct Wait {
     ahead: usize,
     /// How many are back, and when the last of them came.
     returned: usize,
-    returned_raw_ns: u64,
-    ended_raw_ns: u64,
+    returned_raw: RawTime,
+    ended_raw: RawTime,
     sync_ns: u64,
 }
 
@@ -37,23 +39,29 @@ impl Wait {
     }
 
     /// When the next sync begins unless somebody comes back before.
-    fn until_raw_ns(&self) -> u64 {
-        let quarter = self.ended_raw_ns.saturating_add(self.sync_ns / 4);
+    fn until_raw(&self) -> RawTime {
+        let quarter = self.ended_raw.plus_nanos(self.sync_ns / 4);
         if !self.is_worthwhile() {
             return quarter;
         }
-        let silence = self.returned_raw_ns.saturating_add(self.sync_ns / 8);
-        quarter.max(silence).min(self.latest_raw_ns())
+        let silence = self.returned_raw.plus_nanos(self.sync_ns / 8);
+        quarter.max(silence).min(self.latest_raw())
     }
 
-    fn latest_raw_ns(&self) -> u64 {
-        self.ended_raw_ns.saturating_add(self.sync_ns)
+    fn latest_raw(&self) -> RawTime {
+        self.ended_raw.plus_nanos(self.sync_ns)
     }
 }
 
 impl Linger {
     /// A sync that takes so long has ended then. It answered so many writers, and so many others wait for the next.
-    pub(crate) fn begin(&mut self, answered: usize, ahead: usize, ended_raw_ns: u64, sync_ns: u64) {
+    pub(crate) fn begin(
+        &mut self,
+        answered: usize,
+        ahead: usize,
+        ended_raw: RawTime,
+        sync_ns: u64,
+    ) {
         self.wait = None;
         if answered < ANSWERED_MIN || self.back_off.passes_over() {
             return;
@@ -62,26 +70,26 @@ impl Linger {
             answered,
             ahead,
             returned: 0,
-            returned_raw_ns: ended_raw_ns,
-            ended_raw_ns,
+            returned_raw: ended_raw,
+            ended_raw,
             sync_ns,
         });
     }
 
     /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now, the last of them
-    /// since `asked_raw_ns`; `None` where it is to begin. Then it is not put off again before [`Linger::begin`].
+    /// since `asked_raw`; `None` where it is to begin. Then it is not put off again before [`Linger::begin`].
     pub(crate) fn left_ns(
         &mut self,
         waiting: usize,
-        asked_raw_ns: u64,
-        now_raw_ns: u64,
+        asked_raw: RawTime,
+        now_raw: RawTime,
     ) -> Option<u64> {
         let wait = self.wait.as_mut()?;
         let returned = waiting.saturating_sub(wait.ahead);
         if returned > wait.returned {
-            (wait.returned, wait.returned_raw_ns) = (returned, asked_raw_ns);
+            (wait.returned, wait.returned_raw) = (returned, asked_raw);
         }
-        let left_ns = wait.until_raw_ns().saturating_sub(now_raw_ns);
+        let left_ns = wait.until_raw().nanos_since(now_raw);
         if returned < wait.answered && left_ns > 0 {
             return Some(left_ns);
         }
@@ -95,8 +103,8 @@ impl Linger {
     }
 
     /// When the next sync begins, whatever has come; `None` where it is not put off.
-    pub(crate) fn latest_raw_ns(&self) -> Option<u64> {
-        self.wait.as_ref().map(Wait::latest_raw_ns)
+    pub(crate) fn latest_raw(&self) -> Option<RawTime> {
+        self.wait.as_ref().map(Wait::latest_raw)
     }
 
     /// How many writers wait for the next sync once all who were answered are back; `None` where nobody waits for them.
@@ -123,29 +131,46 @@ mod tests {
 
     const SYNC_NS: u64 = 4_000_000;
 
+    /// A sync ends when the raw clock stands at its zero.
+    fn begin(linger: &mut Linger, answered: usize, ahead: usize) {
+        linger.begin(answered, ahead, RawTime::ZERO, SYNC_NS);
+    }
+
+    /// So long after it, the last of those who wait has just come.
+    fn left_ns(linger: &mut Linger, waiting: usize, after_ns: u64) -> Option<u64> {
+        let now = RawTime::from_nanos(after_ns);
+        linger.left_ns(waiting, now, now)
+    }
+
     #[test]
     fn the_next_sync_waits_for_those_just_answered() {
         let mut linger = Linger::default();
-        linger.begin(10, 3, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(3, 0, 0), Some(1_000_000));
         assert_eq!(
-            linger.left_ns(12, 400_000, 400_000),
+            (linger.latest_raw(), linger.expected_replies()),
+            (None, None)
+        );
+        begin(&mut linger, 10, 3);
+        assert_eq!(linger.latest_raw(), Some(RawTime::from_nanos(SYNC_NS)));
+        assert_eq!(linger.expected_replies(), Some(13));
+        assert_eq!(left_ns(&mut linger, 3, 0), Some(1_000_000));
+        assert_eq!(
+            left_ns(&mut linger, 12, 400_000),
             Some(600_000),
             "one is missing"
         );
-        assert_eq!(linger.left_ns(13, 500_000, 500_000), None, "all are back");
-        assert_eq!(linger.left_ns(1, 500_000, 500_000), None, "once per sync");
+        assert_eq!(left_ns(&mut linger, 13, 500_000), None, "all are back");
+        assert_eq!(left_ns(&mut linger, 1, 500_000), None, "once per sync");
     }
 
     #[test]
     fn after_a_quarter_it_waits_only_where_a_third_are_back() {
         let mut linger = Linger::default();
-        linger.begin(9, 3, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(5, 999_999, 999_999), Some(1));
-        assert_eq!(linger.left_ns(5, 1_000_000, 1_000_000), None, "two of nine");
-        linger.begin(9, 3, 0, SYNC_NS);
+        begin(&mut linger, 9, 3);
+        assert_eq!(left_ns(&mut linger, 5, 999_999), Some(1));
+        assert_eq!(left_ns(&mut linger, 5, 1_000_000), None, "two of nine");
+        begin(&mut linger, 9, 3);
         assert_eq!(
-            linger.left_ns(6, 999_999, 999_999),
+            left_ns(&mut linger, 6, 999_999),
             Some(500_000),
             "three of nine"
         );
@@ -154,46 +179,40 @@ mod tests {
     #[test]
     fn it_waits_while_somebody_comes_back_every_eighth_and_for_one_sync_at_the_most() {
         let mut linger = Linger::default();
-        linger.begin(30, 0, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(10, 900_000, 900_000), Some(500_000));
-        assert_eq!(linger.left_ns(10, 1_399_999, 1_399_999), Some(1));
-        assert_eq!(linger.left_ns(11, 1_399_999, 1_399_999), Some(500_000));
+        begin(&mut linger, 30, 0);
+        assert_eq!(left_ns(&mut linger, 10, 900_000), Some(500_000));
+        assert_eq!(left_ns(&mut linger, 10, 1_399_999), Some(1));
+        assert_eq!(left_ns(&mut linger, 11, 1_399_999), Some(500_000));
         assert_eq!(
-            linger.left_ns(11, 1_899_999, 1_899_999),
+            left_ns(&mut linger, 11, 1_899_999),
             None,
             "nobody for an eighth"
         );
-        linger.begin(30, 0, 0, SYNC_NS);
+        begin(&mut linger, 30, 0);
         for (returned, eighth) in (10..17).zip(1..) {
-            assert!(
-                linger
-                    .left_ns(returned, eighth * 499_999, eighth * 499_999)
-                    .is_some()
-            );
+            assert!(left_ns(&mut linger, returned, eighth * 499_999).is_some());
         }
-        assert_eq!(linger.left_ns(17, 3_999_999, 3_999_999), Some(1));
-        assert_eq!(
-            linger.left_ns(18, 4_000_000, 4_000_000),
-            None,
-            "a whole sync"
-        );
+        assert_eq!(left_ns(&mut linger, 17, 3_999_999), Some(1));
+        assert_eq!(left_ns(&mut linger, 18, 4_000_000), None, "a whole sync");
     }
 
     #[test]
-    fn a_lone_writer_is_not_put_off() {
+    fn a_lone_writer_is_not_put_off_and_two_are() {
         let mut linger = Linger::default();
-        linger.begin(1, 0, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(1, 0, 0), None);
-        linger.begin(1, 7, 0, SYNC_NS);
-        assert_eq!(linger.left_ns(7, 0, 0), None);
+        begin(&mut linger, 2, 0);
+        assert_eq!(left_ns(&mut linger, 1, 0), Some(1_000_000));
+        begin(&mut linger, 1, 0);
+        assert_eq!(left_ns(&mut linger, 1, 0), None);
+        begin(&mut linger, 1, 7);
+        assert_eq!(left_ns(&mut linger, 7, 0), None);
     }
 
     /// How many syncs begin at once before one is put off again.
     fn passed_over(linger: &mut Linger) -> u32 {
         (0..)
             .find(|_| {
-                linger.begin(10, 0, 0, SYNC_NS);
-                linger.left_ns(1, 0, 0).is_some()
+                begin(linger, 10, 0);
+                left_ns(linger, 1, 0).is_some()
             })
             .expect("it is put off again at some time")
     }
@@ -204,7 +223,7 @@ mod tests {
         for expected in [0, 0, 1, 3, 7, 15, 31, 63, 63] {
             assert_eq!(passed_over(&mut linger), expected);
             assert_eq!(
-                linger.left_ns(3, SYNC_NS, SYNC_NS),
+                left_ns(&mut linger, 3, SYNC_NS),
                 None,
                 "fewer than a third are back"
             );
@@ -216,14 +235,10 @@ mod tests {
         let mut linger = Linger::default();
         for _ in 0..10 {
             assert_eq!(passed_over(&mut linger), 0);
-            assert_eq!(linger.left_ns(3, SYNC_NS, SYNC_NS), None);
+            assert_eq!(left_ns(&mut linger, 3, SYNC_NS), None);
             for _ in 0..4 {
                 passed_over(&mut linger);
-                assert_eq!(
-                    linger.left_ns(4, SYNC_NS, SYNC_NS),
-                    None,
-                    "a third are back"
-                );
+                assert_eq!(left_ns(&mut linger, 4, SYNC_NS), None, "a third are back");
             }
         }
     }
@@ -231,8 +246,12 @@ mod tests {
     #[test]
     fn what_cannot_wait_ends_it() {
         let mut linger = Linger::default();
-        linger.begin(10, 0, 0, SYNC_NS);
+        begin(&mut linger, 10, 0);
         linger.end();
-        assert_eq!(linger.left_ns(1, 0, 0), None);
+        assert_eq!(
+            (linger.latest_raw(), linger.expected_replies()),
+            (None, None)
+        );
+        assert_eq!(left_ns(&mut linger, 1, 0), None);
     }
 }

@@ -17,12 +17,13 @@ use crate::core::log_queue::Job;
 use crate::core::log_writer::Syncing;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
+use quorlock_engine::RawTime;
 
 /// The jobs of one node's log; what is known from one to the next.
 pub(crate) struct LogWork {
     node: Arc<NodeState>,
     preparer: Preparer,
-    sync_due_raw_ns: Option<u64>,
+    sync_due_raw: Option<RawTime>,
     /// A commit was asked for and has not begun.
     owes_commit: bool,
     linger: Linger,
@@ -61,10 +62,19 @@ impl BegunJob {
     }
 
     /// Whether a sync is left to be run.
-    #[cfg(feature = "simulation")]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn is_sync(&self) -> bool {
         matches!(self.left, Ok(Left::Sync(_)))
     }
+}
+
+/// A commit that was asked for and has not begun.
+pub(crate) enum OwedCommit {
+    Nothing,
+    /// It is put off for so many nanoseconds.
+    PutOff(u64),
+    /// It is to begin.
+    Due,
 }
 
 impl LogWork {
@@ -72,7 +82,7 @@ impl LogWork {
         Self {
             node,
             preparer,
-            sync_due_raw_ns: None,
+            sync_due_raw: None,
             owes_commit: false,
             linger: Linger::default(),
             has_space: true,
@@ -80,8 +90,8 @@ impl LogWork {
     }
 
     /// Raw-clock reading at which the sync of this second is to begin, if one was asked for.
-    pub(crate) fn sync_due_raw_ns(&self) -> Option<u64> {
-        self.sync_due_raw_ns
+    pub(crate) fn sync_due_raw(&self) -> Option<RawTime> {
+        self.sync_due_raw
     }
 
     /// Begins a job. A failure shows when it is finished. A commit may be put off.
@@ -93,8 +103,8 @@ impl LogWork {
                 return begun.unwrap_or_else(|| BegunJob::new(Ok(Left::Nothing)));
             }
             Job::SyncSoon => {
-                let now_raw_ns = self.node.clock.raw_ns();
-                self.sync_due_raw_ns = Some(now_raw_ns.saturating_add(SYNC_EVERY_NS));
+                let now_raw = self.node.clock.raw();
+                self.sync_due_raw = Some(now_raw.plus_nanos(SYNC_EVERY_NS));
             }
             Job::Prepare => return BegunJob::new(Ok(Left::Prepare)),
             Job::PrepareNow(done) => {
@@ -109,6 +119,18 @@ impl LogWork {
         BegunJob::new(Ok(Left::Nothing))
     }
 
+    /// What is to be done about a commit that was asked for. One look decides: between two of them it may have become
+    /// due, and who waits for jobs then waits for ever, since nobody asks for it again.
+    pub(crate) fn owed_commit(&mut self) -> OwedCommit {
+        if !self.owes_commit {
+            return OwedCommit::Nothing;
+        }
+        match self.put_off_ns() {
+            Some(left_ns) => OwedCommit::PutOff(left_ns),
+            None => OwedCommit::Due,
+        }
+    }
+
     /// Begins a commit that was put off, if it is due.
     pub(crate) fn begin_due_commit(&mut self) -> Option<BegunJob> {
         (self.owes_commit && self.put_off_ns().is_none()).then(|| self.begin_commit())
@@ -119,14 +141,14 @@ impl LogWork {
         if !self.owes_commit {
             return None;
         }
-        let now_raw_ns = self.node.clock.raw_ns();
+        let now_raw = self.node.clock.raw();
         let next_commit = &self.node.log_queue.next_commit;
-        next_commit.put_off_ns(&mut self.linger, now_raw_ns)
+        next_commit.put_off_ns(&mut self.linger, now_raw)
     }
 
     /// Begins the sync that [`Job::SyncSoon`] asked for; the next write asks again.
     pub(crate) fn begin_sync_of_second(&mut self) -> BegunJob {
-        self.sync_due_raw_ns = None;
+        self.sync_due_raw = None;
         self.node.log_queue.duties.begin_sync_of_second();
         BegunJob::new(self.begin_sync())
     }
@@ -188,10 +210,10 @@ impl LogWork {
         let answered = replies.saturating_sub(next_commit.take_gone());
         node.log_writer.publish(ended)?;
         if answered > 0 && node.commit.takes_long() {
-            let (ended_raw_ns, sync_ns) = (node.commit.last_sync_raw_ns(), node.commit.sync_ns());
-            self.linger.begin(answered, ahead, ended_raw_ns, sync_ns);
-            let latest_raw_ns = self.linger.latest_raw_ns();
-            next_commit.note_lingering(latest_raw_ns);
+            let (ended_raw, sync_ns) = (node.commit.last_sync_raw(), node.commit.sync_ns());
+            self.linger.begin(answered, ahead, ended_raw, sync_ns);
+            let latest_raw = self.linger.latest_raw();
+            next_commit.note_lingering(latest_raw);
         }
         Ok(())
     }
@@ -236,7 +258,7 @@ const SYNC_EVERY_NS: u64 = 1_000_000_000;
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{TryRecvError, channel};
     use std::time::Duration;
 
     use quorlock_engine::control::Record;
@@ -251,16 +273,25 @@ mod tests {
 
     /// A node, its work on its log, and the position of a frame that is written and not synced. Syncs take 4 ms.
     fn written(disk: &MemoryDisk) -> (Arc<NodeState>, (LogWork, Jobs), Position) {
+        written_on(disk, Duration::from_millis(4))
+    }
+
+    fn append(node: &NodeState) -> Position {
+        let mut executor = node.lock().unwrap();
+        let now = executor.time.node_now(&*node.clock);
+        executor.append(now, &Record::Tick)
+    }
+
+    fn written_on(
+        disk: &MemoryDisk,
+        sync: Duration,
+    ) -> (Arc<NodeState>, (LogWork, Jobs), Position) {
         let clock = Arc::new(SettableClock::new());
         let slow = Arc::clone(&clock);
-        disk.on_sync(Arc::new(move || slow.advance(Duration::from_millis(4))));
+        disk.on_sync(Arc::new(move || slow.advance(sync)));
         let on_disk = Arc::new(disk.clone());
         let (node, preparer, jobs) = for_tests::started(Config::default(), on_disk, clock);
-        let position = {
-            let mut executor = node.lock().unwrap();
-            let now = executor.time.node_now(&*node.clock);
-            executor.append(now, &Record::Tick)
-        };
+        let position = append(&node);
         node.log_writer.write(&node.executor).unwrap();
         let work = LogWork::new(Arc::clone(&node), preparer);
         (node, (work, jobs), position)
@@ -294,12 +325,56 @@ mod tests {
         work.finish(&mut begun).unwrap_err();
         assert_eq!(hears.recv(), Ok(true));
     }
+
+    #[test]
+    fn who_asked_for_a_segment_is_told_when_it_is_made() {
+        let (_node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        assert!(work.preparer.needs_preparing());
+        let (told, hears) = channel();
+        let done = move || told.send(()).unwrap();
+        let mut begun = work.begin(Job::PrepareNow(Box::new(done)));
+        assert_eq!(hears.try_recv(), Err(TryRecvError::Empty));
+        work.finish(&mut begun).unwrap();
+        assert_eq!(hears.try_recv(), Ok(()));
+        assert!(!work.preparer.needs_preparing());
+    }
+
+    /// WAITAOF and the parts of a checkpoint made the log thread do what workers could.
+    #[test]
+    fn a_direct_write_that_no_reply_waits_for_does_not_count_as_a_long_sync() {
+        for (replies, counted_ns) in [(0, 0), (1, 4_000)] {
+            let write = Duration::from_nanos(4_000);
+            let (node, preparer, _jobs) = for_tests::with_slow_direct_writes(write);
+            append(&node);
+            ask(&node, replies);
+            let mut work = LogWork::new(Arc::clone(&node), preparer);
+            let mut begun = work.begin(Job::Commit);
+            work.finish(&mut begun).unwrap();
+            assert_eq!(node.commit.sync_ns(), counted_ns);
+        }
+    }
+
+    #[test]
+    fn a_short_sync_keeps_nobody_waiting_for_those_whom_it_has_answered() {
+        let short = Duration::from_micros(500);
+        let (node, (mut work, _jobs), _) = written_on(&MemoryDisk::new(), short);
+        ask(&node, 4);
+        let mut begun = work.begin(Job::Commit);
+        assert!(begun.is_sync());
+        work.finish(&mut begun).unwrap();
+        assert!(!begun.is_sync());
+        ask(&node, 1);
+        drop(work.begin(Job::Commit));
+        assert_eq!(work.put_off_ns(), None);
+        assert!(!work.owes_commit, "it has begun");
+    }
+
     /// Asks for a commit for so many replies.
     fn ask(node: &NodeState, replies: usize) {
-        let asked_raw_ns = node.clock.raw_ns();
+        let asked_raw = node.clock.raw();
         node.log_queue.ask_for_commit(CommitRequest {
             replies,
-            asked_raw_ns,
+            asked_raw,
             ..CommitRequest::default()
         });
     }

@@ -13,6 +13,7 @@ use crate::core::durable_counts::Sample;
 use crate::core::executor::Executor;
 use crate::core::rewrites::LogSize;
 use crate::sync::{Mutex, MutexGuard};
+use quorlock_engine::RawTime;
 
 /// Writes and syncs one node's log.
 pub(crate) struct LogWriter {
@@ -37,8 +38,8 @@ pub(crate) struct EndedSync {
     position: Position,
     sample: Sample,
     write_ns: u64,
-    began_raw_ns: u64,
-    ended_raw_ns: u64,
+    began_raw: RawTime,
+    ended_raw: RawTime,
 }
 
 /// A sync that was begun.
@@ -59,7 +60,7 @@ impl LogWriter {
             writer.written(),
             writer.durable(),
             size(&writer),
-            clock.raw_ns(),
+            clock.raw(),
         ));
         let log_writer = Self {
             clock,
@@ -116,9 +117,9 @@ impl LogWriter {
         let is_direct = writing.writer.writes_direct();
         // It may take as long as a sync, and under a lock.
         let running = is_direct.then(|| self.commit.begin_sync());
-        let began_raw_ns = self.clock.raw_ns();
+        let began_raw = self.clock.raw();
         let result = writing.writer.write(&mut batch);
-        let took_ns = self.clock.raw_ns().saturating_sub(began_raw_ns);
+        let took_ns = self.clock.raw().nanos_since(began_raw);
         writing.spare = batch;
         drop(running);
         let written = result.map_err(|error| self.commit.fail(&error))?;
@@ -170,7 +171,7 @@ impl LogWriter {
             sample,
             write_ns,
         } = syncing;
-        let began_raw_ns = self.clock.raw_ns();
+        let began_raw = self.clock.raw();
         let running = self.commit.begin_sync();
         let ran = ticket.run();
         drop(running);
@@ -178,8 +179,8 @@ impl LogWriter {
             position: ran.map_err(|error| self.commit.fail(&error))?,
             sample,
             write_ns,
-            began_raw_ns,
-            ended_raw_ns: self.clock.raw_ns(),
+            began_raw,
+            ended_raw: self.clock.raw(),
         })
     }
 
@@ -194,8 +195,8 @@ impl LogWriter {
             writing.newest
         };
         self.commit.note_synced(Synced {
-            began_raw_ns: ended.began_raw_ns,
-            ended_raw_ns: ended.ended_raw_ns,
+            began_raw: ended.began_raw,
+            ended_raw: ended.ended_raw,
             write_ns: ended.write_ns,
             position: ended.position,
             sample: &ended.sample,

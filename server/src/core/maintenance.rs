@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use quorlock_engine::control::{Pending, Record, Start};
-use quorlock_engine::{NodeTime, incarnation};
+use quorlock_engine::{NodeTime, RawTime, incarnation};
 use quorlock_persistence::Position;
 
 use crate::clock::{Clock, saturated_nanos};
@@ -29,7 +29,7 @@ pub(crate) struct Maintenance {
     stage: Stage,
     ticks: Ticks,
     /// When what is due every second was last looked at.
-    kept_up_raw_ns: u64,
+    kept_up_raw: RawTime,
     compaction: Option<Running>,
     /// Bytes of one part of a checkpoint at most.
     part_bytes: usize,
@@ -50,9 +50,9 @@ enum Stage {
 #[derive(Debug)]
 struct Running {
     compaction: Compaction,
-    began_raw_ns: u64,
+    began_raw: RawTime,
     /// When the sync was asked for that the next step comes after.
-    sync_asked_raw_ns: Option<u64>,
+    sync_asked_raw: Option<RawTime>,
 }
 
 /// What a step needs to see of the node, besides the engine.
@@ -100,7 +100,7 @@ pub(crate) enum Wake {
     After(Duration),
     /// At this reading of the raw clock, or earlier after a write that makes work; where `after_sync`
     /// is set, also after each sync.
-    At { raw_ns: u64, after_sync: bool },
+    At { raw: RawTime, after_sync: bool },
 }
 
 /// What people, and those who wait for the node, are told once the engine is released.
@@ -142,7 +142,7 @@ impl Maintenance {
             pending: start.pending,
             stage: Stage::Delay,
             ticks: Ticks::default(),
-            kept_up_raw_ns: 0,
+            kept_up_raw: RawTime::ZERO,
             compaction: None,
             part_bytes,
         }
@@ -196,8 +196,8 @@ impl Maintenance {
         match executor.delay_left(now) {
             Some(Duration::ZERO) => self.begin_serving(executor, now),
             // In slices: node time is not the timer's time, which is steered.
-            Some(left) => Step::wait(at(executor.time.raw_ns, left.min(DELAY_SLICE))),
-            None => Step::wait(at(executor.time.raw_ns, IDLE_PAUSE)),
+            Some(left) => Step::wait(at(executor.time.raw, left.min(DELAY_SLICE))),
+            None => Step::wait(at(executor.time.raw, IDLE_PAUSE)),
         }
     }
 
@@ -211,7 +211,7 @@ impl Maintenance {
         let now = executor.time.node_now(view.clock);
         self.stage = Stage::Served;
         if matches!(executor.phase, Phase::Stopped(_)) {
-            return Step::wait(at(executor.time.raw_ns, IDLE_PAUSE));
+            return Step::wait(at(executor.time.raw, IDLE_PAUSE));
         }
         executor.phase = Phase::Serving;
         if !executor.mode.is_logged() {
@@ -226,12 +226,12 @@ impl Maintenance {
 
     fn live(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
         let now = executor.time.node_now(view.clock);
-        let raw_ns = executor.time.raw_ns;
-        let is_due = raw_ns.saturating_sub(self.kept_up_raw_ns) >= TICK_NS;
+        let raw = executor.time.raw;
+        let is_due = raw.nanos_since(self.kept_up_raw) >= TICK_NS;
         if self.compaction.is_some() && !is_due {
             return self.compact(executor, view);
         }
-        self.kept_up_raw_ns = raw_ns;
+        self.kept_up_raw = raw;
         let mut step = self.keep_up(executor, view, now);
         if self.compaction.is_none() && view.is_compaction_due() {
             self.begin_compaction(view);
@@ -244,7 +244,7 @@ impl Maintenance {
 
     /// Frees what has expired, completes a change of the mode, keeps time on record, asks for space.
     fn keep_up(&mut self, executor: &mut Executor, view: View<'_>, now: NodeTime) -> Step {
-        let raw_ns = executor.time.raw_ns;
+        let raw = executor.time.raw;
         let mut pause = reclaim(executor, now);
         let mut has_appended = false;
         let (mut wall_step_us, mut prepares) = (None, false);
@@ -276,7 +276,7 @@ impl Maintenance {
                 Wake::After(pause)
             } else {
                 Wake::At {
-                    raw_ns: after(raw_ns, pause),
+                    raw: after(raw, pause),
                     after_sync: executor.mode.is_incomplete(),
                 }
             },
@@ -287,8 +287,8 @@ impl Maintenance {
         view.rewrites.begin();
         self.compaction = Some(Running {
             compaction: Compaction::new(self.part_bytes),
-            began_raw_ns: view.clock.raw_ns(),
-            sync_asked_raw_ns: None,
+            began_raw: view.clock.raw(),
+            sync_asked_raw: None,
         });
     }
 
@@ -297,10 +297,10 @@ impl Maintenance {
         let Some(running) = &mut self.compaction else {
             return Step::wait(Wake::Soon);
         };
-        let now_raw_ns = executor.time.raw_ns;
-        if let Some(asked_raw_ns) = running.sync_asked_raw_ns.take() {
+        let now_raw = executor.time.raw;
+        if let Some(asked_raw) = running.sync_asked_raw.take() {
             // As long as it took, the disk belongs to requests.
-            let took = Duration::from_nanos(now_raw_ns.saturating_sub(asked_raw_ns));
+            let took = now_raw.saturating_since(asked_raw);
             if !took.is_zero() {
                 return Step::wait(Wake::After(took.min(REST_MAX)));
             }
@@ -310,19 +310,19 @@ impl Maintenance {
             .step(executor, view.clock, &self.start, view.synced);
         view.rewrites
             .note_part(running.compaction.longest_part_ns());
-        let began_raw_ns = running.began_raw_ns;
+        let began_raw = running.began_raw;
         match step {
             compaction::Step::More => Step::work(Work::None),
             compaction::Step::LacksWrite => Step::work(Work::Write),
             compaction::Step::LacksSync => {
-                running.sync_asked_raw_ns = Some(now_raw_ns);
+                running.sync_asked_raw = Some(now_raw);
                 Step::work(Work::Sync)
             }
             compaction::Step::LacksSegment => Step::work(Work::MakeSegment),
             compaction::Step::Complete(bytes) => {
                 self.compaction = None;
                 view.rewrites
-                    .complete(bytes, now_raw_ns.saturating_sub(began_raw_ns));
+                    .complete(bytes, now_raw.nanos_since(began_raw));
                 Step {
                     prepares: true,
                     ..Step::work(Work::None)
@@ -330,7 +330,7 @@ impl Maintenance {
             }
             compaction::Step::GivenUp { has_begun } => {
                 self.compaction = None;
-                view.rewrites.give_up(now_raw_ns);
+                view.rewrites.give_up(now_raw);
                 Step {
                     announcement: has_begun.then_some(Announcement::NoRoomForCheckpoint),
                     ..Step::work(Work::None)
@@ -417,15 +417,15 @@ impl Ticks {
     }
 }
 
-fn at(raw_ns: u64, pause: Duration) -> Wake {
+fn at(raw: RawTime, pause: Duration) -> Wake {
     Wake::At {
-        raw_ns: after(raw_ns, pause),
+        raw: after(raw, pause),
         after_sync: false,
     }
 }
 
-fn after(raw_ns: u64, pause: Duration) -> u64 {
-    raw_ns.saturating_add(saturated_nanos(pause))
+fn after(raw: RawTime, pause: Duration) -> RawTime {
+    raw.plus_nanos(saturated_nanos(pause))
 }
 
 const TICK: Duration = Duration::from_secs(1);

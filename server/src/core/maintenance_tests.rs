@@ -9,12 +9,12 @@ use std::time::Duration;
 use quorlock_engine::control::{Durability, Pending, Start};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Caller, Command, NodeTime};
-use quorlock_persistence::Position;
+use quorlock_persistence::{MemoryDisk, Position};
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
 use crate::core::executor::{Executor, Phase};
-use crate::core::executor_tests::executor;
+use crate::core::executor_tests::{SMALL, core_on, executor};
 use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
 use crate::core::rewrites::{LogSize, Rewrites};
 use crate::core::settings::Settings;
@@ -33,7 +33,14 @@ struct Node {
 impl Node {
     /// Started, and waiting for this if anything.
     fn new(durability: Durability, delay: Option<Duration>) -> Node {
-        let (mut executor, clock) = executor(durability);
+        Node::of(executor(durability), durability, delay)
+    }
+
+    fn of(
+        (mut executor, clock): (Executor, SettableClock),
+        durability: Durability,
+        delay: Option<Duration>,
+    ) -> Node {
         let now = executor.time.node_now(&clock);
         let pending = delay.map(|delay| Pending {
             until: now.saturating_add(delay),
@@ -47,9 +54,9 @@ impl Node {
             fingerprint: 0,
             durability,
             base: now,
-            raw_ns: clock.raw_ns(),
+            raw: clock.raw(),
             wall_us: clock.wall_us(),
-            boottime_ns: clock.boottime_ns(),
+            boottime: clock.boottime(),
             pending,
             cap_ns: 60_000_000_000,
         };
@@ -65,7 +72,24 @@ impl Node {
 
     /// One that serves.
     fn serving(durability: Durability) -> Node {
-        let mut node = Node::new(durability, None);
+        Node::new(durability, None).started()
+    }
+
+    /// One whose log is short; what makes the disk full for it.
+    fn serving_on_small_disk(durability: Durability) -> (Node, impl FnOnce(&Node)) {
+        let disk = MemoryDisk::new();
+        let (executor, clock, mut preparer) = core_on(&disk, durability, &SMALL);
+        let fill = move |node: &Node| {
+            disk.set_capacity(Some(0));
+            assert!(!preparer.prepare().unwrap());
+            assert!(node.executor.appender.is_full());
+        };
+        let node = Node::of((executor, clock), durability, None);
+        (node.started(), fill)
+    }
+
+    fn started(mut self) -> Node {
+        let node = &mut self;
         let step = node.maintenance.start(&mut node.executor, &node.clock);
         assert_eq!(step.work, Work::Commit, "START and SERVING in one sync");
         assert_ne!(
@@ -79,7 +103,7 @@ impl Node {
             Some(Announcement::Serves { .. })
         ));
         assert_eq!(node.executor.phase, Phase::Serving);
-        node
+        self
     }
 
     fn next(&mut self) -> Step {
@@ -112,10 +136,10 @@ impl Node {
 
     /// How long the step after this one may be off.
     fn pause(&self, step: &Step) -> Duration {
-        let Wake::At { raw_ns, .. } = step.wake else {
+        let Wake::At { raw, .. } = step.wake else {
             panic!("{step:?} names no time");
         };
-        Duration::from_nanos(raw_ns.saturating_sub(self.clock.raw_ns()))
+        raw.saturating_since(self.clock.raw())
     }
 }
 
@@ -190,6 +214,56 @@ fn time_is_on_record_each_second_while_a_key_with_a_ttl_lives_and_once_after() {
     }
     let at: Vec<usize> = (0..60).filter(|step| written[*step]).collect();
     assert_eq!(at, [0, 10, 20, 25], "and then never again");
+}
+
+#[test]
+fn time_is_on_record_after_a_key_that_came_and_went_between_two_steps_or_was_deleted() {
+    let ticks = |node: &mut Node| {
+        let before = node.position();
+        node.next();
+        node.position() - before
+    };
+    let mut node = Node::serving(Durability::Everysec);
+    node.next();
+    node.execute(&[b"SET", b"a", b"1", b"PX", b"5"]);
+    node.clock.advance(Duration::from_millis(5));
+    assert_eq!(ticks(&mut node), 1, "it expired");
+    assert_eq!(ticks(&mut node), 0);
+    node.clock.advance(SECOND);
+    node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
+    assert_eq!(ticks(&mut node), 1);
+    node.execute(&[b"DEL", b"a"]);
+    assert_eq!(ticks(&mut node), 1, "it was deleted");
+    assert_eq!(ticks(&mut node), 0);
+}
+
+#[test]
+fn on_a_full_disk_a_segment_is_asked_for_once_a_second_and_nothing_goes_on_record() {
+    let (mut node, fill) = Node::serving_on_small_disk(Durability::Everysec);
+    fill(&node);
+    let before = node.position();
+    let mut asks = Vec::new();
+    for step in 0..30 {
+        if node.next().prepares {
+            asks.push(step);
+        }
+        node.clock.advance(Duration::from_millis(100));
+    }
+    assert_eq!(asks, [0, 10, 20]);
+    assert_eq!(node.position(), before);
+}
+
+#[test]
+fn a_checkpoint_that_finds_no_room_once_it_has_begun_is_announced() {
+    let (mut node, fill) = Node::serving_on_small_disk(Durability::Everysec);
+    node.rewrites.is_asked.store(true, Ordering::Relaxed);
+    let begun = (0..10).find(|_| node.next().work == Work::MakeSegment);
+    assert!(begun.is_some());
+    fill(&node);
+    let told: Vec<Announcement> = (0..10).filter_map(|_| node.next().announcement).collect();
+    assert_eq!(told, [Announcement::NoRoomForCheckpoint]);
+    assert!(!node.rewrites.is_running.load(Ordering::Relaxed));
+    assert_eq!(node.rewrites.completed.load(Ordering::Relaxed), 0);
 }
 
 /// A run without a log drops the keys that an earlier one has logged: it begins with a checkpoint.

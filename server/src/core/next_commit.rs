@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use quorlock_engine::RawTime;
+
 use crate::core::linger::Linger;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -20,7 +22,7 @@ pub(crate) struct CommitRequest {
     /// It is not put off.
     pub(crate) is_urgent: bool,
     /// Raw-clock reading at which those replies were made.
-    pub(crate) asked_raw_ns: u64,
+    pub(crate) asked_raw: RawTime,
 }
 
 impl CommitRequest {
@@ -28,7 +30,7 @@ impl CommitRequest {
     pub(crate) const URGENT: Self = Self {
         replies: 0,
         is_urgent: true,
-        asked_raw_ns: 0,
+        asked_raw: RawTime::ZERO,
     };
 }
 
@@ -45,16 +47,23 @@ pub(crate) struct NextCommit {
     gone: AtomicUsize,
 }
 
+/// Somebody who is told of the end of the commit.
+struct Told {
+    /// `None` where it is no worker.
+    worker: Option<usize>,
+    done: Done,
+}
+
 /// What is asked for, together.
 #[derive(Default)]
 pub(crate) struct Requests {
     /// How many replies wait for it.
     pub(crate) replies: usize,
     /// Who is told; each worker once.
-    told: Vec<(Option<usize>, Done)>,
+    told: Vec<Told>,
     is_urgent: bool,
     /// When the last of the replies was made.
-    asked_raw_ns: u64,
+    asked_raw: RawTime,
     /// It is put off until so many replies wait for it.
     expected_replies: Option<usize>,
     /// It is the log thread's already.
@@ -64,7 +73,7 @@ pub(crate) struct Requests {
 impl Requests {
     /// Those who are told that it has ended.
     pub(crate) fn into_told(self) -> impl Iterator<Item = Done> {
-        self.told.into_iter().map(|(_, done)| done)
+        self.told.into_iter().map(|told| told.done)
     }
 
     fn is_due(&self) -> bool {
@@ -89,9 +98,12 @@ impl NextCommit {
         done: impl FnOnce() -> Done,
     ) -> bool {
         let mut requests = self.lock();
-        let is_told = |(other, _): &(Option<usize>, Done)| worker.is_some() && *other == worker;
+        let is_told = |other: &Told| worker.is_some() && other.worker == worker;
         if !requests.told.iter().any(is_told) {
-            requests.told.push((worker, done()));
+            requests.told.push(Told {
+                worker,
+                done: done(),
+            });
         }
         self.add(request, &mut requests)
     }
@@ -99,7 +111,7 @@ impl NextCommit {
     fn add(&self, request: CommitRequest, requests: &mut Requests) -> bool {
         if request.replies > 0 {
             requests.replies += request.replies;
-            requests.asked_raw_ns = requests.asked_raw_ns.max(request.asked_raw_ns);
+            requests.asked_raw = requests.asked_raw.max(request.asked_raw);
         }
         requests.is_urgent |= request.is_urgent;
         if requests.expected_replies.is_some() && requests.is_due() {
@@ -130,12 +142,12 @@ impl NextCommit {
     }
 
     /// For how many nanoseconds it is put off; `None` where it is to begin.
-    pub(crate) fn put_off_ns(&self, linger: &mut Linger, now_raw_ns: u64) -> Option<u64> {
+    pub(crate) fn put_off_ns(&self, linger: &mut Linger, now_raw: RawTime) -> Option<u64> {
         let mut requests = self.lock();
         if requests.is_urgent {
             linger.end();
         }
-        let left_ns = linger.left_ns(requests.replies, requests.asked_raw_ns, now_raw_ns);
+        let left_ns = linger.left_ns(requests.replies, requests.asked_raw, now_raw);
         requests.expected_replies = linger.expected_replies();
         left_ns
     }
@@ -149,15 +161,15 @@ impl NextCommit {
     }
 
     /// Says to workers until when clients are expected back, if they are: to take several of them at a time is enough.
-    pub(crate) fn note_lingering(&self, until_raw_ns: Option<u64>) {
+    pub(crate) fn note_lingering(&self, until_raw: Option<RawTime>) {
         self.lingers_until_raw_ns
-            .store(until_raw_ns.unwrap_or(0), Ordering::Relaxed);
+            .store(until_raw.map_or(0, RawTime::as_nanos), Ordering::Relaxed);
     }
 
     /// Whether clients that the last commit has answered are expected back before this one begins.
-    pub(crate) fn is_lingering(&self, now_raw_ns: impl FnOnce() -> u64) -> bool {
-        let until_raw_ns = self.lingers_until_raw_ns.load(Ordering::Relaxed);
-        until_raw_ns > 0 && now_raw_ns() < until_raw_ns
+    pub(crate) fn is_lingering(&self, now_raw: impl FnOnce() -> RawTime) -> bool {
+        let until_raw = RawTime::from_nanos(self.lingers_until_raw_ns.load(Ordering::Relaxed));
+        until_raw > RawTime::ZERO && now_raw() < until_raw
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests> {

@@ -233,6 +233,7 @@ fn show_nanos(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use quorlock_engine::RawTime;
     use quorlock_engine::restart::{History, Seen, Verdict};
 
     use super::*;
@@ -258,7 +259,7 @@ mod tests {
             history,
             seen,
             base: NodeTime::ZERO,
-            raw_ns: 0,
+            raw: RawTime::ZERO,
             newest_incarnation: 2,
             verdict,
         };

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use quorlock_engine::RawTime;
+
 use crate::clock::Clock;
 use crate::core::settings::Settings;
 
@@ -41,9 +43,9 @@ impl Rewrites {
     }
 
     /// The log has no room for it.
-    pub(crate) fn give_up(&self, now_raw_ns: u64) {
-        let retry = now_raw_ns.saturating_add(RETRY_NS);
-        self.retry_raw_ns.store(retry, Ordering::Relaxed);
+    pub(crate) fn give_up(&self, now_raw: RawTime) {
+        let retry = now_raw.plus_nanos(RETRY_NS);
+        self.retry_raw_ns.store(retry.as_nanos(), Ordering::Relaxed);
         self.end(true);
     }
 
@@ -69,7 +71,7 @@ impl Rewrites {
         // Every start adds a segment, so many starts make a long log of few frames.
         let has_grown = log.since_checkpoint_bytes >= kept
             || log.total_bytes >= kept.saturating_add(SEGMENTS_BYTES);
-        has_grown && clock.raw_ns() >= self.retry_raw_ns.load(Ordering::Relaxed)
+        has_grown && clock.raw().as_nanos() >= self.retry_raw_ns.load(Ordering::Relaxed)
     }
 }
 

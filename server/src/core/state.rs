@@ -26,6 +26,7 @@ use crate::core::settings::Settings;
 use crate::core::statistics::Statistics;
 use crate::past::Identity;
 use crate::sync::{Mutex, MutexGuard};
+use quorlock_engine::RawTime;
 
 /// One node's state, behind one `Arc`.
 pub(crate) struct NodeState {
@@ -56,7 +57,7 @@ pub(crate) struct StartFacts {
     /// Where `/metrics` is, if anywhere.
     pub(crate) metrics_address: Option<SocketAddr>,
     pub(crate) workers: usize,
-    pub(crate) started_raw_ns: u64,
+    pub(crate) started_raw: RawTime,
 }
 
 /// What the node tells its threads and its owner.
@@ -102,8 +103,8 @@ impl NodeState {
 
     /// Nanoseconds since the start.
     pub(crate) fn uptime_ns(&self) -> u64 {
-        let now_raw_ns = self.clock.raw_ns();
-        now_raw_ns.saturating_sub(self.facts.started_raw_ns)
+        let now_raw = self.clock.raw();
+        now_raw.nanos_since(self.facts.started_raw)
     }
 
     /// The log failed: grant no more, and stop.

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use quorlock_engine::RawTime;
+
 use crate::clock::saturated;
 
 /// What the node counted since it started.
@@ -24,22 +26,23 @@ pub(crate) struct Statistics {
 
 impl Statistics {
     /// Commands per second now. Reading it changes nothing for other readers.
-    pub(crate) fn commands_per_second(&self, now_raw_ns: u64) -> u64 {
-        self.sample_rate(now_raw_ns);
+    pub(crate) fn commands_per_second(&self, now_raw: RawTime) -> u64 {
+        self.sample_rate(now_raw);
         let count = self.commands.load(Ordering::Relaxed);
-        self.rate().per_second(now_raw_ns, count)
+        self.rate().per_second(now_raw, count)
     }
 
     /// To be called with whatever reading of the raw clock is at hand: an idle node needs no timer
     /// for its rate, and a busy one takes a sample ten times a second.
-    pub(crate) fn sample_rate(&self, now_raw_ns: u64) {
-        if now_raw_ns < self.rate_due_raw_ns.load(Ordering::Relaxed) {
+    pub(crate) fn sample_rate(&self, now_raw: RawTime) {
+        if now_raw.as_nanos() < self.rate_due_raw_ns.load(Ordering::Relaxed) {
             return;
         }
-        let due_raw_ns = now_raw_ns.saturating_add(SAMPLE_NS);
-        self.rate_due_raw_ns.store(due_raw_ns, Ordering::Relaxed);
+        let due_raw = now_raw.plus_nanos(SAMPLE_NS);
+        self.rate_due_raw_ns
+            .store(due_raw.as_nanos(), Ordering::Relaxed);
         let count = self.commands.load(Ordering::Relaxed);
-        self.rate().note(now_raw_ns, count);
+        self.rate().note(now_raw, count);
     }
 
     fn rate(&self) -> MutexGuard<'_, Rate> {
@@ -77,25 +80,25 @@ struct Rate {
 /// The counter at one reading of the raw clock.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    raw_ns: u64,
+    raw: RawTime,
     count: u64,
 }
 
 impl Rate {
-    fn note(&mut self, now_raw_ns: u64, count: u64) {
+    fn note(&mut self, now_raw: RawTime, count: u64) {
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();
         }
         self.samples.push_back(Sample {
-            raw_ns: now_raw_ns,
+            raw: now_raw,
             count,
         });
     }
 
     /// Compared with the newest sample that is old enough. Where the node was idle that may be long
     /// ago, and says so: nothing has happened since.
-    fn per_second(&self, now_raw_ns: u64, count: u64) -> u64 {
-        let age_ns = |sample: &Sample| now_raw_ns.saturating_sub(sample.raw_ns);
+    fn per_second(&self, now_raw: RawTime, count: u64) -> u64 {
+        let age_ns = |sample: &Sample| now_raw.nanos_since(sample.raw);
         let is_old = |sample: &&Sample| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
         let base = self.samples.iter().rev().find(is_old);
         let Some(base) = base.or(self.samples.front()) else {
@@ -144,11 +147,21 @@ impl SyncDurations {
         self.sum_ns.fetch_add(took_ns, Ordering::Relaxed);
     }
 
-    /// The sum in nanoseconds, and how many fell into each bucket.
-    pub(crate) fn read(&self) -> (u64, [u64; SYNC_BOUNDS_NS.len() + 1]) {
-        let counts = std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed));
-        (self.sum_ns.load(Ordering::Relaxed), counts)
+    pub(crate) fn read(&self) -> SyncCounts {
+        SyncCounts {
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
+            buckets: std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
+        }
     }
+}
+
+/// The same at one moment.
+#[derive(Debug)]
+pub(crate) struct SyncCounts {
+    /// How long all of them took together.
+    pub(crate) sum_ns: u64,
+    /// How many fell into each bucket.
+    pub(crate) buckets: [u64; SYNC_BOUNDS_NS.len() + 1],
 }
 
 /// Upper bounds of the buckets, in nanoseconds: from a fast flash disk to one that hangs.
@@ -174,29 +187,31 @@ pub(crate) const SYNC_BOUNDS_NS: [u64; 15] = [
 mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    fn ms(count: u64) -> RawTime {
+        RawTime::from_nanos(count * 1_000_000)
+    }
 
     /// A node that executes one command per millisecond from `from_ms` to `to_ms`, and takes a
     /// sample at the end of each.
     fn busy(statistics: &Statistics, from_ms: u64, to_ms: u64) {
         for at_ms in from_ms..to_ms {
             statistics.commands.fetch_add(1, Ordering::Relaxed);
-            statistics.sample_rate(at_ms * MS);
+            statistics.sample_rate(ms(at_ms));
         }
     }
 
     #[test]
     fn a_rate_is_that_of_the_last_seconds_however_often_it_is_read() {
         let statistics = Statistics::default();
-        assert_eq!(statistics.commands_per_second(5_000 * MS), 0, "the first");
+        assert_eq!(statistics.commands_per_second(ms(5_000)), 0, "the first");
         busy(&statistics, 5_000, 10_000);
         for at_us in (10_000_000..10_050_000).step_by(100) {
-            let rate = statistics.commands_per_second(at_us * 1_000);
+            let rate = statistics.commands_per_second(RawTime::from_nanos(at_us * 1_000));
             assert!((950..=1_000).contains(&rate), "{rate} at {at_us} us");
         }
-        let rate = statistics.commands_per_second(10_800 * MS);
+        let rate = statistics.commands_per_second(ms(10_800));
         assert!((400..=600).contains(&rate), "{rate}: idle for half of it");
-        assert_eq!(statistics.commands_per_second(20_000 * MS), 0);
+        assert_eq!(statistics.commands_per_second(ms(20_000)), 0);
         assert_eq!(statistics.rate().samples.len(), SAMPLES + 1);
     }
 
@@ -205,8 +220,8 @@ mod tests {
         let statistics = Statistics::default();
         for at_ms in (0..100_000).step_by(10_000) {
             statistics.commands.fetch_add(5_000, Ordering::Relaxed);
-            let first = statistics.commands_per_second(at_ms * MS);
-            let second = statistics.commands_per_second(at_ms * MS + MS);
+            let first = statistics.commands_per_second(ms(at_ms));
+            let second = statistics.commands_per_second(ms(at_ms + 1));
             assert_eq!(first, if at_ms == 0 { 0 } else { 500 }, "{at_ms}");
             assert!(first.abs_diff(second) <= 1, "{second} at {at_ms}");
         }
@@ -217,12 +232,12 @@ mod tests {
         let statistics = Statistics::default();
         busy(&statistics, 0, 5_000);
         statistics.reset();
-        assert_eq!(statistics.commands_per_second(5_000 * MS), 0);
+        assert_eq!(statistics.commands_per_second(ms(5_000)), 0);
         busy(&statistics, 5_000, 6_000);
-        let rate = statistics.commands_per_second(6_000 * MS);
+        let rate = statistics.commands_per_second(ms(6_000));
         assert!((950..=1_000).contains(&rate), "{rate}");
         // A clock that was set back is no reason to fail.
-        assert_eq!(statistics.commands_per_second(0), 0);
+        assert_eq!(statistics.commands_per_second(RawTime::ZERO), 0);
     }
 
     #[test]
@@ -231,9 +246,10 @@ mod tests {
         for took_ns in [0, 50_000, 50_001, 5_000_000_000, 5_000_000_001] {
             syncs.note(took_ns);
         }
-        let (sum_ns, counts) = syncs.read();
+        let SyncCounts { sum_ns, buckets } = syncs.read();
         assert_eq!(sum_ns, 10_000_100_002);
-        assert_eq!((counts[0], counts[1], counts[14], counts[15]), (2, 1, 1, 1));
-        assert_eq!(counts.iter().sum::<u64>(), 5);
+        assert_eq!((buckets[0], buckets[1]), (2, 1));
+        assert_eq!((buckets[14], buckets[15]), (1, 1));
+        assert_eq!(buckets.iter().sum::<u64>(), 5);
     }
 }

@@ -6,7 +6,7 @@
 mod wall;
 
 use quorlock_engine::control::{Record, Start};
-use quorlock_engine::{Moment, NodeTime, restart};
+use quorlock_engine::{Moment, NodeTime, RawTime, restart};
 
 use crate::clock::Clock;
 use crate::core::time::wall::AnchoredWall;
@@ -16,10 +16,10 @@ pub(crate) use crate::core::time::wall::anchor;
 #[derive(Debug)]
 pub(crate) struct Timekeeper {
     base: NodeTime,
-    base_raw_ns: u64,
+    base_raw: RawTime,
     newest: NodeTime,
     /// The raw clock's last reading.
-    pub(crate) raw_ns: u64,
+    pub(crate) raw: RawTime,
     wall: AnchoredWall,
     wall_read_at: Option<NodeTime>,
     newest_wall_us: u64,
@@ -30,10 +30,10 @@ impl Timekeeper {
     pub(crate) fn new(start: &Start, drift_ppm: u64) -> Self {
         Self {
             base: start.base,
-            base_raw_ns: start.raw_ns,
+            base_raw: start.raw,
             newest: start.base,
-            raw_ns: start.raw_ns,
-            wall: AnchoredWall::new(start.wall_us, start.boottime_ns, drift_ppm),
+            raw: start.raw,
+            wall: AnchoredWall::new(start.wall_us, start.boottime, drift_ppm),
             wall_read_at: None,
             newest_wall_us: 0,
         }
@@ -67,8 +67,8 @@ impl Timekeeper {
 
     /// Node time now, without the wall clock.
     pub(crate) fn node_now(&mut self, clock: &dyn Clock) -> NodeTime {
-        self.raw_ns = clock.raw_ns();
-        let reading = restart::node_time(self.base, self.base_raw_ns, self.raw_ns);
+        self.raw = clock.raw();
+        let reading = restart::node_time(self.base, self.base_raw, self.raw);
         self.newest = reading.map_or(self.newest, |time| time.max(self.newest));
         self.newest
     }
@@ -86,7 +86,7 @@ impl Timekeeper {
         let anchor = self.wall.anchor();
         Start {
             wall_us: anchor.wall_us,
-            boottime_ns: anchor.boottime_ns,
+            boottime: anchor.boottime,
             ..start
         }
     }
@@ -108,8 +108,7 @@ impl Timekeeper {
 
     fn read_wall(&mut self, clock: &dyn Clock, node: NodeTime) {
         let since_ns = self.since_wall_reading(node).unwrap_or(0);
-        self.wall
-            .read(clock.boottime_ns(), clock.wall_us(), since_ns);
+        self.wall.read(clock.boottime(), clock.wall_us(), since_ns);
         self.wall_read_at = Some(node);
     }
 }

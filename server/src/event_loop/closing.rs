@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quorlock_engine::RawTime;
+
 use crate::core::clients::Client;
 use crate::core::statistics::ClosedClients;
 use crate::event_loop::limits::Reason;
@@ -25,10 +27,10 @@ impl ClosingLines {
         reason: Reason,
         client: &Client,
         closed: &ClosedClients,
-        now_ns: u64,
+        now: RawTime,
     ) {
         counter(reason, closed).fetch_add(1, Ordering::Relaxed);
-        if self.may_write(now_ns) {
+        if self.may_write(now) {
             let (id, address) = (client.id, client.address);
             tracing::warn!("closed client id={id} addr={address}: {reason}");
         }
@@ -40,17 +42,20 @@ impl ClosingLines {
         error: &ProtocolError,
         client: &Client,
         closed: &ClosedClients,
-        now_ns: u64,
+        now: RawTime,
     ) {
         count_protocol_error(error, closed);
-        if self.may_write(now_ns) {
+        if self.may_write(now) {
             tracing::info!(client = %client.address, "closed: {error}");
         }
     }
 
     /// Whether a line may be written now; says how many were not before it.
-    fn may_write(&mut self, now_ns: u64) -> bool {
-        let (is_written, left_out) = self.admit(now_ns);
+    fn may_write(&mut self, now: RawTime) -> bool {
+        let Admission {
+            is_written,
+            left_out,
+        } = self.admit(now);
         if left_out > 0 {
             tracing::warn!("{left_out} more clients were closed by this node");
         }
@@ -63,9 +68,8 @@ impl ClosingLines {
         self.left_out
     }
 
-    /// Whether a line may be written now, and how many were not before it.
-    fn admit(&mut self, now_ns: u64) -> (bool, u64) {
-        let second = now_ns / 1_000_000_000;
+    fn admit(&mut self, now: RawTime) -> Admission {
+        let second = now.as_nanos() / 1_000_000_000;
         let mut left_out = 0;
         if self.second != second {
             left_out = std::mem::take(&mut self.left_out);
@@ -77,8 +81,19 @@ impl ClosingLines {
         } else {
             self.left_out += 1;
         }
-        (is_written, left_out)
+        Admission {
+            is_written,
+            left_out,
+        }
     }
+}
+
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+struct Admission {
+    is_written: bool,
+    /// How many lines of an earlier second were not written, if nobody was told of them yet.
+    left_out: u64,
 }
 
 /// Counts a client that is closed for what it sent, where its length is why.
@@ -114,14 +129,18 @@ mod tests {
     #[test]
     fn a_flood_writes_few_lines_and_says_how_many_it_left_out() {
         let mut lines = ClosingLines::default();
-        let second = 5_000_000_000;
+        let line = |is_written, left_out| Admission {
+            is_written,
+            left_out,
+        };
+        let second = RawTime::from_nanos(5_000_000_000);
         for _ in 0..LINES_PER_SECOND {
-            assert_eq!(lines.admit(second), (true, 0));
+            assert_eq!(lines.admit(second), line(true, 0));
         }
         for _ in 0..7 {
-            assert_eq!(lines.admit(second + 999_999_999), (false, 0));
+            assert_eq!(lines.admit(second.plus_nanos(999_999_999)), line(false, 0));
         }
-        assert_eq!(lines.admit(second + 1_000_000_000), (true, 7));
-        assert_eq!(lines.admit(second + 1_000_000_000), (true, 0));
+        assert_eq!(lines.admit(second.plus_nanos(1_000_000_000)), line(true, 7));
+        assert_eq!(lines.admit(second.plus_nanos(1_000_000_000)), line(true, 0));
     }
 }

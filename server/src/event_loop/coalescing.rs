@@ -12,6 +12,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use quorlock_engine::RawTime;
+
 use crate::core::back_off::BackOff;
 
 /// What one worker has seen of its connections.
@@ -22,7 +24,7 @@ pub(crate) struct WakeUpCoalescing {
     /// `served` when a connection last came back before `THRESHOLD` others were served.
     returned_at: u64,
     /// `served` and the raw clock when the pace was last measured.
-    measured_at: (u64, u64),
+    measured_at: (u64, RawTime),
     /// The pace was quick then, and no sleep since was a failure.
     is_quick: bool,
     /// From sleeps that fail.
@@ -39,7 +41,7 @@ impl Default for WakeUpCoalescing {
             // So that a connection's first iteration is no coming back.
             served: THRESHOLD,
             returned_at: THRESHOLD,
-            measured_at: (THRESHOLD, 0),
+            measured_at: (THRESHOLD, RawTime::ZERO),
             is_quick: false,
             back_off: BackOff::default(),
         }
@@ -57,17 +59,17 @@ impl WakeUpCoalescing {
     }
 
     /// Measures the pace, once for every `THRESHOLD` connections that were served.
-    pub(crate) fn measure(&mut self, raw_ns: impl FnOnce() -> u64) {
-        let (served, since_ns) = self.measured_at;
+    pub(crate) fn measure(&mut self, raw: impl FnOnce() -> RawTime) {
+        let (served, since) = self.measured_at;
         let count = self.served - served;
         if count < THRESHOLD {
             return;
         }
-        let now_ns = raw_ns();
-        let took_ns = now_ns.saturating_sub(since_ns);
+        let now = raw();
+        let took_ns = now.nanos_since(since);
         let passes_over = self.back_off.passes_over();
         self.is_quick = !passes_over && took_ns <= count.saturating_mul(QUICK_NS);
-        self.measured_at = (self.served, now_ns);
+        self.measured_at = (self.served, now);
     }
 
     /// Whether many connections ask, none of them much more often than the others, at a quick pace:
@@ -109,7 +111,7 @@ mod tests {
     struct Load {
         connections: Vec<Served>,
         next: usize,
-        now_ns: u64,
+        now: RawTime,
     }
 
     impl Load {
@@ -117,15 +119,15 @@ mod tests {
             Load {
                 connections: vec![Served::default(); count],
                 next: 0,
-                now_ns: 1_000_000_000,
+                now: RawTime::from_nanos(1_000_000_000),
             }
         }
 
         fn run(&mut self, coalescing: &mut WakeUpCoalescing, count: u64, pace_ns: u64) {
             for _ in 0..count {
-                self.now_ns += pace_ns;
+                self.now = self.now.plus_nanos(pace_ns);
                 coalescing.note(&mut self.connections[self.next]);
-                coalescing.measure(|| self.now_ns);
+                coalescing.measure(|| self.now);
                 self.next = (self.next + 1) % self.connections.len();
             }
         }

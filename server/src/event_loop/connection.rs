@@ -17,6 +17,7 @@ use crate::event_loop::memory::Held;
 use crate::event_loop::stream::{Stream, StreamError};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
 use crate::session::{Batch, Next, Session};
+use quorlock_engine::RawTime;
 
 /// One client's connection.
 pub(crate) struct Connection<S> {
@@ -50,9 +51,9 @@ pub(crate) struct Connection<S> {
     is_ending: bool,
     replies: Output,
     /// When the first byte of the request came that is not complete.
-    request_began_ns: Option<u64>,
+    request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
-    sending_since_ns: u64,
+    sending_since: RawTime,
     pub(crate) over_soft_limit: OverSoftLimit,
     /// What its worker has counted it with.
     pub(crate) counted: Held,
@@ -119,8 +120,8 @@ impl<S: Stream> Connection<S> {
             is_readable: false,
             is_ending: false,
             replies: Output::default(),
-            request_began_ns: None,
-            sending_since_ns: 0,
+            request_began: None,
+            sending_since: RawTime::ZERO,
             over_soft_limit: OverSoftLimit::default(),
             counted: Held::default(),
         }
@@ -302,7 +303,7 @@ impl<S: Stream> Connection<S> {
     fn forget_consumed(&mut self) {
         let consumed = self.parser.take_consumed();
         if consumed > 0 {
-            self.request_began_ns = None;
+            self.request_began = None;
         }
         if consumed == self.received.len() {
             self.received.clear();
@@ -322,21 +323,21 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Notes when such a request began, unless it did before.
-    pub(crate) fn note_partial(&mut self, now_ns: u64) {
-        self.request_began_ns.get_or_insert(now_ns);
+    pub(crate) fn note_partial(&mut self, now: RawTime) {
+        self.request_began.get_or_insert(now);
     }
 
     /// Gives such a request its whole time again: until now the client waited for this node.
-    pub(crate) fn renew_partial(&mut self, now_ns: impl FnOnce() -> u64) {
-        if self.request_began_ns.is_some() {
-            self.request_began_ns = Some(now_ns());
+    pub(crate) fn renew_partial(&mut self, now: impl FnOnce() -> RawTime) {
+        if self.request_began.is_some() {
+            self.request_began = Some(now());
         }
     }
 
     /// Notes that the stream did not take all there is, and whether it took anything.
-    pub(crate) fn note_unsent(&mut self, has_taken: bool, now_ns: impl FnOnce() -> u64) {
+    pub(crate) fn note_unsent(&mut self, has_taken: bool, now: impl FnOnce() -> RawTime) {
         if has_taken || !matches!(self.stage, Stage::Sending) {
-            self.sending_since_ns = now_ns();
+            self.sending_since = now();
         }
         self.stage = Stage::Sending;
     }
@@ -349,15 +350,15 @@ impl<S: Stream> Connection<S> {
                 Stage::Reading if self.is_queued => Activity::Busy,
                 Stage::Reading => Activity::Reading,
                 Stage::Sending => Activity::Sending {
-                    since_ns: self.sending_since_ns,
+                    since: self.sending_since,
                 },
                 Stage::Held | Stage::Blocked | Stage::LacksSegment | Stage::Closed => {
                     Activity::Busy
                 }
             },
-            unauthenticated_since_ns: self.session.unauthenticated_since_ns(),
-            active_ns: self.session.client.active_raw_ns(),
-            request_began_ns: self.request_began_ns,
+            unauthenticated_since: self.session.unauthenticated_since(),
+            active_at: self.session.client.active_raw(),
+            request_began: self.request_began,
             output_bytes: self.replies.len(),
         }
     }

@@ -15,6 +15,7 @@ use crate::event_loop::limits::{Activity, ConnectionLimits, Reason};
 use crate::event_loop::memory::{Account, Candidate, Held, largest, oldest};
 use crate::event_loop::stream::Stream;
 use crate::protocol::ProtocolError;
+use quorlock_engine::RawTime;
 
 /// What a worker knows of limits.
 #[derive(Debug)]
@@ -51,11 +52,11 @@ impl Guard {
     }
 
     /// How long the worker may wait for events.
-    pub(crate) fn pause(&self, now_ns: impl FnOnce() -> u64) -> Option<Duration> {
+    pub(crate) fn pause(&self, now: impl FnOnce() -> RawTime) -> Option<Duration> {
         if self.looks_again {
             return Some(Duration::ZERO);
         }
-        self.idle_reaper.pause(now_ns)
+        self.idle_reaper.pause(now)
     }
 
     /// Counts what a connection keeps now. For one that keeps nothing, as after an ordinary request,
@@ -89,9 +90,9 @@ impl Guard {
         if output_bytes <= self.unlimited_output_bytes {
             return None;
         }
-        let now_ns = node.clock.raw_ns();
+        let now = node.clock.raw();
         self.limits
-            .output_verdict(now_ns, output_bytes, &mut connection.over_soft_limit)
+            .output_verdict(now, output_bytes, &mut connection.over_soft_limit)
     }
 
     /// Those whose time is up, among the connections that are to be looked at now.
@@ -104,8 +105,8 @@ impl Guard {
         if !self.idle_reaper.is_running() {
             return Vec::new();
         }
-        let now_ns = node.clock.raw_ns();
-        let Some(part) = self.idle_reaper.take_due(now_ns, connections.capacity()) else {
+        let now = node.clock.raw();
+        let Some(part) = self.idle_reaper.take_due(now, connections.capacity()) else {
             return Vec::new();
         };
         self.looks_again = true;
@@ -119,7 +120,7 @@ impl Guard {
             }
             let facts = connection.facts();
             let over = &mut connection.over_soft_limit;
-            match self.limits.verdict(now_ns, &facts, over) {
+            match self.limits.verdict(now, &facts, over) {
                 Some(reason) => due.push(Closing {
                     connection: slot,
                     reason,
@@ -133,7 +134,7 @@ impl Guard {
                 None => {}
             }
         }
-        self.idle_reaper.arm(now_ns);
+        self.idle_reaper.arm(now);
         due
     }
 
@@ -206,9 +207,9 @@ impl Guard {
 
     /// Counts a client that is closed because of a limit, and says so.
     pub(crate) fn note_closed(&mut self, node: &NodeState, client: &Client, reason: Reason) {
-        let now_ns = node.clock.raw_ns();
+        let now = node.clock.raw();
         let closed = &node.statistics.closed;
-        self.lines.note(reason, client, closed, now_ns);
+        self.lines.note(reason, client, closed, now);
     }
 
     /// The same for a client that is closed for what it sent.
@@ -218,9 +219,8 @@ impl Guard {
         client: &Client,
         error: &ProtocolError,
     ) {
-        let (closed, now_ns) = (&node.statistics.closed, node.clock.raw_ns());
-        self.lines
-            .note_protocol_error(error, client, closed, now_ns);
+        let (closed, now) = (&node.statistics.closed, node.clock.raw());
+        self.lines.note_protocol_error(error, client, closed, now);
     }
 
     /// Takes over what CONFIG SET has changed.

@@ -155,10 +155,10 @@ impl Iteration {
                 connection.execute(requests, &mut batch);
                 reply_bytes += connection.output_bytes();
                 if connection.take_heard() {
-                    connection.session.client.touch(batch.raw_ns());
+                    connection.session.client.touch(batch.raw());
                 }
                 if connection.is_partial() {
-                    connection.note_partial(batch.raw_ns());
+                    connection.note_partial(batch.raw());
                 }
                 batch.yield_engine();
             }

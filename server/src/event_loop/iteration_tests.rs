@@ -14,6 +14,7 @@ use crate::event_loop::connection::Connection;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::pipe::{Pipe, PipeStream};
 use crate::node::for_tests;
+use quorlock_engine::{BootTime, RawTime};
 
 /// A clock that lets a client send its request when it is read.
 #[derive(Default)]
@@ -23,14 +24,14 @@ struct SendingClock {
 }
 
 impl Clock for SendingClock {
-    fn raw_ns(&self) -> u64 {
+    fn raw(&self) -> RawTime {
         if let Some(client) = self.client.lock().unwrap().take() {
             client.send(b"SET a token PX 1000\r\n");
         }
-        self.inner.raw_ns()
+        self.inner.raw()
     }
-    fn boottime_ns(&self) -> u64 {
-        self.inner.boottime_ns()
+    fn boottime(&self) -> BootTime {
+        self.inner.boottime()
     }
     fn wall_us(&self) -> u64 {
         self.inner.wall_us()
@@ -64,6 +65,6 @@ fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
         !run(&mut connections),
         "what is sent at the moment of an iteration belongs to the next one"
     );
-    clock.raw_ns();
+    clock.raw();
     assert!(run(&mut connections));
 }

@@ -1,10 +1,11 @@
 //! The limits of one connection as rules: what is known of it goes in, a reason to close it comes out.
 //!
-//! Nothing here reads a clock or a socket. Times are readings of the raw clock in nanoseconds. What
-//! all connections together may hold is decided in `memory.rs`.
+//! Nothing here reads a clock or a socket. What all connections together may hold is decided in `memory.rs`.
 
 use std::fmt;
 use std::time::Duration;
+
+use quorlock_engine::RawTime;
 
 use crate::config::{Config, OutputLimit};
 
@@ -28,7 +29,7 @@ pub(crate) enum Activity {
     /// The client is to take replies; the socket last took a byte then, or had all until then.
     Sending {
         /// See above.
-        since_ns: u64,
+        since: RawTime,
     },
 }
 
@@ -37,11 +38,11 @@ pub(crate) enum Activity {
 pub(crate) struct Facts {
     pub(crate) activity: Activity,
     /// When a client that has not sent the password connected, or gave up what it had by RESET.
-    pub(crate) unauthenticated_since_ns: Option<u64>,
+    pub(crate) unauthenticated_since: Option<RawTime>,
     /// When the client last sent something, or took the rest of its replies.
-    pub(crate) active_ns: u64,
+    pub(crate) active_at: RawTime,
     /// When the first byte of a request came that is not complete.
-    pub(crate) request_began_ns: Option<u64>,
+    pub(crate) request_began: Option<RawTime>,
     /// Bytes of replies that have not left, those that wait for the log included.
     pub(crate) output_bytes: usize,
 }
@@ -49,7 +50,7 @@ pub(crate) struct Facts {
 /// Since when a connection has more output than its soft limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OverSoftLimit {
-    since_ns: Option<u64>,
+    since: Option<RawTime>,
 }
 
 /// Why a connection is closed.
@@ -94,34 +95,34 @@ impl ConnectionLimits {
     /// Why the connection has to go now, if it has to.
     pub(crate) fn verdict(
         &self,
-        now_ns: u64,
+        now: RawTime,
         facts: &Facts,
         over: &mut OverSoftLimit,
     ) -> Option<Reason> {
-        let is_over = |since_ns: u64, limit: Duration| passed(now_ns, since_ns) >= limit;
+        let is_over = |since: RawTime, limit: Duration| passed(now, since) >= limit;
         // Absolute: nothing that a client sends before the password gains it time.
-        if let Some(since_ns) = facts.unauthenticated_since_ns
-            && is_over(since_ns, self.authentication)
+        if let Some(since) = facts.unauthenticated_since
+            && is_over(since, self.authentication)
         {
             return Some(Reason::Authentication);
         }
-        if let Some(reason) = self.output_verdict(now_ns, facts.output_bytes, over) {
+        if let Some(reason) = self.output_verdict(now, facts.output_bytes, over) {
             return Some(reason);
         }
         match facts.activity {
             Activity::Busy => None,
-            Activity::Sending { since_ns } => self
+            Activity::Sending { since } => self
                 .send
-                .is_some_and(|limit| is_over(since_ns, limit))
+                .is_some_and(|limit| is_over(since, limit))
                 .then_some(Reason::Send),
             Activity::Reading => {
-                let is_slow = |began_ns| self.request.is_some_and(|limit| is_over(began_ns, limit));
-                if facts.request_began_ns.is_some_and(is_slow) {
+                let is_slow = |began| self.request.is_some_and(|limit| is_over(began, limit));
+                if facts.request_began.is_some_and(is_slow) {
                     return Some(Reason::Request);
                 }
                 let is_idle = self
                     .idle
-                    .is_some_and(|limit| passed(now_ns, facts.active_ns) > limit);
+                    .is_some_and(|limit| passed(now, facts.active_at) > limit);
                 is_idle.then_some(Reason::Idle)
             }
         }
@@ -130,7 +131,7 @@ impl ConnectionLimits {
     /// The part of it about output, for a connection whose output has just grown.
     pub(crate) fn output_verdict(
         &self,
-        now_ns: u64,
+        now: RawTime,
         output_bytes: usize,
         over: &mut OverSoftLimit,
     ) -> Option<Reason> {
@@ -147,8 +148,8 @@ impl ConnectionLimits {
             *over = OverSoftLimit::default();
             return None;
         }
-        let since_ns = *over.since_ns.get_or_insert(now_ns);
-        (passed(now_ns, since_ns) >= soft).then_some(Reason::OutputSoft(output_bytes))
+        let since = *over.since.get_or_insert(now);
+        (passed(now, since) >= soft).then_some(Reason::OutputSoft(output_bytes))
     }
 
     /// So much output needs no look at its limits.
@@ -196,8 +197,8 @@ impl fmt::Display for Reason {
     }
 }
 
-fn passed(now_ns: u64, since_ns: u64) -> Duration {
-    Duration::from_nanos(now_ns.saturating_sub(since_ns))
+fn passed(now: RawTime, since: RawTime) -> Duration {
+    now.saturating_since(since)
 }
 
 #[cfg(test)]
@@ -206,7 +207,15 @@ mod tests {
 
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    const LAST: RawTime = RawTime::from_nanos(u64::MAX);
+
+    const fn second(count: u64) -> RawTime {
+        RawTime::from_nanos(count * 1_000_000_000)
+    }
+
+    fn just_before(time: RawTime) -> RawTime {
+        RawTime::from_nanos(time.as_nanos() - 1)
+    }
 
     fn limits(directives: &[(&str, &str)]) -> ConnectionLimits {
         let mut config = Config::default();
@@ -219,36 +228,39 @@ mod tests {
     /// Idle since ever, authenticated, nothing here.
     const QUIET: Facts = Facts {
         activity: Activity::Reading,
-        unauthenticated_since_ns: None,
-        active_ns: 0,
-        request_began_ns: None,
+        unauthenticated_since: None,
+        active_at: RawTime::ZERO,
+        request_began: None,
         output_bytes: 0,
     };
 
-    fn verdict(limits: &ConnectionLimits, now_ns: u64, facts: Facts) -> Option<Reason> {
-        limits.verdict(now_ns, &facts, &mut OverSoftLimit::default())
+    fn verdict(limits: &ConnectionLimits, now: RawTime, facts: Facts) -> Option<Reason> {
+        limits.verdict(now, &facts, &mut OverSoftLimit::default())
     }
 
     #[test]
     fn a_pool_may_be_idle_without_end() {
-        assert_eq!(verdict(&limits(&[]), u64::MAX, QUIET), None);
+        assert_eq!(verdict(&limits(&[]), LAST, QUIET), None);
         let busy = Facts {
             activity: Activity::Busy,
-            request_began_ns: Some(0),
+            request_began: Some(RawTime::ZERO),
             ..QUIET
         };
-        assert_eq!(verdict(&limits(&[("timeout", "1")]), u64::MAX, busy), None);
+        assert_eq!(verdict(&limits(&[("timeout", "1")]), LAST, busy), None);
     }
 
     #[test]
     fn idle_time_counts_from_the_last_byte() {
         let limits = limits(&[("timeout", "10")]);
         let facts = Facts {
-            active_ns: 5 * SECOND,
+            active_at: second(5),
             ..QUIET
         };
-        assert_eq!(verdict(&limits, 15 * SECOND, facts), None);
-        assert_eq!(verdict(&limits, 15 * SECOND + 1, facts), Some(Reason::Idle));
+        assert_eq!(verdict(&limits, second(15), facts), None);
+        assert_eq!(
+            verdict(&limits, second(15).plus_nanos(1), facts),
+            Some(Reason::Idle)
+        );
     }
 
     #[test]
@@ -257,19 +269,17 @@ mod tests {
         for activity in [
             Activity::Reading,
             Activity::Busy,
-            Activity::Sending {
-                since_ns: 15 * SECOND,
-            },
+            Activity::Sending { since: second(15) },
         ] {
             let facts = Facts {
                 activity,
-                unauthenticated_since_ns: Some(5 * SECOND),
-                active_ns: 15 * SECOND,
+                unauthenticated_since: Some(second(5)),
+                active_at: second(15),
                 ..QUIET
             };
-            assert_eq!(verdict(&limits, 15 * SECOND - 1, facts), None);
+            assert_eq!(verdict(&limits, just_before(second(15)), facts), None);
             assert_eq!(
-                verdict(&limits, 15 * SECOND, facts),
+                verdict(&limits, second(15), facts),
                 Some(Reason::Authentication)
             );
         }
@@ -279,35 +289,33 @@ mod tests {
     fn bytes_of_a_request_gain_it_no_time() {
         let limits = limits(&[("request-timeout", "10s")]);
         let facts = Facts {
-            active_ns: 15 * SECOND,
-            request_began_ns: Some(5 * SECOND),
+            active_at: second(15),
+            request_began: Some(second(5)),
             ..QUIET
         };
-        assert_eq!(verdict(&limits, 15 * SECOND - 1, facts), None);
-        assert_eq!(verdict(&limits, 15 * SECOND, facts), Some(Reason::Request));
+        assert_eq!(verdict(&limits, just_before(second(15)), facts), None);
+        assert_eq!(verdict(&limits, second(15), facts), Some(Reason::Request));
         let busy = Facts {
             activity: Activity::Busy,
             ..facts
         };
-        assert_eq!(verdict(&limits, 15 * SECOND, busy), None);
+        assert_eq!(verdict(&limits, second(15), busy), None);
         let endless = self::limits(&[("request-timeout", "0")]);
-        assert_eq!(verdict(&endless, u64::MAX, facts), None);
+        assert_eq!(verdict(&endless, LAST, facts), None);
     }
 
     #[test]
     fn a_client_that_takes_nothing_goes_however_little_it_holds() {
         let limits = limits(&[("send-timeout", "10s")]);
         let facts = Facts {
-            activity: Activity::Sending {
-                since_ns: 5 * SECOND,
-            },
+            activity: Activity::Sending { since: second(5) },
             output_bytes: 1,
             ..QUIET
         };
-        assert_eq!(verdict(&limits, 15 * SECOND - 1, facts), None);
-        assert_eq!(verdict(&limits, 15 * SECOND, facts), Some(Reason::Send));
+        assert_eq!(verdict(&limits, just_before(second(15)), facts), None);
+        assert_eq!(verdict(&limits, second(15), facts), Some(Reason::Send));
         let patient = self::limits(&[("send-timeout", "0")]);
-        assert_eq!(verdict(&patient, u64::MAX, facts), None);
+        assert_eq!(verdict(&patient, LAST, facts), None);
     }
 
     #[test]
@@ -315,15 +323,15 @@ mod tests {
         let limits = limits(&[("client-output-buffer-limit", "normal 100 10 5")]);
         assert_eq!(limits.unlimited_output_bytes(), 9);
         let mut over = OverSoftLimit::default();
-        let mut at = |now_ns, bytes| limits.output_verdict(now_ns, bytes, &mut over);
-        assert_eq!(at(0, 9), None);
-        assert_eq!(at(0, 99), None);
-        assert_eq!(at(0, 100), Some(Reason::OutputHard(100)));
-        assert_eq!(at(5 * SECOND - 1, 10), None);
-        assert_eq!(at(5 * SECOND, 10), Some(Reason::OutputSoft(10)));
-        assert_eq!(at(5 * SECOND, 9), None, "it has read");
-        assert_eq!(at(6 * SECOND, 10), None, "the time begins again");
-        assert_eq!(at(11 * SECOND, 10), Some(Reason::OutputSoft(10)));
+        let mut at = |now, bytes| limits.output_verdict(now, bytes, &mut over);
+        assert_eq!(at(RawTime::ZERO, 9), None);
+        assert_eq!(at(RawTime::ZERO, 99), None);
+        assert_eq!(at(RawTime::ZERO, 100), Some(Reason::OutputHard(100)));
+        assert_eq!(at(just_before(second(5)), 10), None);
+        assert_eq!(at(second(5), 10), Some(Reason::OutputSoft(10)));
+        assert_eq!(at(second(5), 9), None, "it has read");
+        assert_eq!(at(second(6), 10), None, "the time begins again");
+        assert_eq!(at(second(11), 10), Some(Reason::OutputSoft(10)));
     }
 
     #[test]
@@ -331,11 +339,14 @@ mod tests {
         let none = limits(&[("client-output-buffer-limit", "normal 0 0 0")]);
         assert_eq!(none.unlimited_output_bytes(), usize::MAX);
         let mut over = OverSoftLimit::default();
-        assert_eq!(none.output_verdict(0, usize::MAX, &mut over), None);
+        assert_eq!(
+            none.output_verdict(RawTime::ZERO, usize::MAX, &mut over),
+            None
+        );
         assert_eq!(over, OverSoftLimit::default());
         let hard = limits(&[("client-output-buffer-limit", "normal 7 0 0")]);
         assert_eq!(hard.unlimited_output_bytes(), 6);
-        assert_eq!(hard.output_verdict(u64::MAX, 6, &mut over), None);
+        assert_eq!(hard.output_verdict(LAST, 6, &mut over), None);
     }
 
     #[test]
@@ -346,6 +357,9 @@ mod tests {
             output_bytes: 100,
             ..QUIET
         };
-        assert_eq!(verdict(&limits, 0, facts), Some(Reason::OutputHard(100)));
+        assert_eq!(
+            verdict(&limits, RawTime::ZERO, facts),
+            Some(Reason::OutputHard(100))
+        );
     }
 }

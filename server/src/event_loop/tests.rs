@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::net::{Ipv4Addr, SocketAddr};
-
+use quorlock_engine::RawTime;
 use quorlock_persistence::{MemoryDisk, Preparer};
 
 use super::pipe::{Pipe, PipeStream};
 use super::*;
 use crate::clock::SettableClock;
 use crate::config::{ClientMemory, Config};
+use crate::core::clients::Addresses;
 use crate::core::log_queue::Jobs;
 use crate::node::for_tests;
 
@@ -35,9 +35,8 @@ impl Stepped {
 
     /// A client that the event loop has just learned of.
     fn connect(&mut self) -> (Pipe, Arc<Client>) {
-        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let node = &self.event_loop.node;
-        let client = node.clients.add((nobody, nobody), 0, 0);
+        let client = node.clients.add(Addresses::NONE, RawTime::ZERO, 0);
         if node.config.requirepass.is_some() {
             node.clients.note_unauthenticated(&client);
         }

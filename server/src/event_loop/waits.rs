@@ -49,7 +49,7 @@ impl<S: Stream> EventLoop<S> {
         let counter = &self.node.statistics.blocked;
         counter.fetch_sub(1, Ordering::Relaxed);
         connection.answer(&blocked.reply(&self.node));
-        connection.session.client.touch(self.node.clock.raw_ns());
+        connection.session.client.touch(self.node.clock.raw());
         connection.stage = Stage::Held;
         self.queue.push(slot, connection.wait);
         self.unsent += 1;

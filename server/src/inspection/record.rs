@@ -27,12 +27,9 @@ pub fn fields(record: &Record) -> Vec<(&'static str, Field)> {
         }
         Record::Promise(ttl_ns) => fields.push(("ttl_bound_ns", Field::Number(*ttl_ns))),
         Record::Lost(ttl_ns) => fields.push(("lost_ns", Field::Number(*ttl_ns))),
-        Record::Wall {
-            wall_us,
-            boottime_ns,
-        } => {
+        Record::Wall { wall_us, boottime } => {
             fields.push(("wall_us", Field::Number(*wall_us)));
-            fields.push(("boottime_ns", Field::Number(*boottime_ns)));
+            fields.push(("boottime_ns", Field::Number(boottime.as_nanos())));
         }
         Record::Owed(until) => fields.push(("owed_until_ns", Field::Number(until.as_nanos()))),
         Record::Shutdown(pending) => add_pending(pending.as_ref(), &mut fields),
@@ -55,9 +52,9 @@ fn add_start(start: &Start, fields: &mut Vec<(&'static str, Field)>) {
     ));
     fields.push(("durability", word(start.durability.name())));
     fields.push(("base_ns", Field::Number(start.base.as_nanos())));
-    fields.push(("raw_ns", Field::Number(start.raw_ns)));
+    fields.push(("raw_ns", Field::Number(start.raw.as_nanos())));
     fields.push(("wall_us", Field::Number(start.wall_us)));
-    fields.push(("boottime_ns", Field::Number(start.boottime_ns)));
+    fields.push(("boottime_ns", Field::Number(start.boottime.as_nanos())));
     add_pending(start.pending.as_ref(), fields);
     fields.push(("cap_ns", Field::Number(start.cap_ns)));
 }

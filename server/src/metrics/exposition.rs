@@ -19,10 +19,10 @@ use quorlock_engine::control::Durability;
 
 use crate::core::durable_counts::Counts;
 use crate::core::state::NodeState;
-use crate::core::statistics::SYNC_BOUNDS_NS;
+use crate::core::statistics::{SYNC_BOUNDS_NS, SyncCounts};
 use crate::core::wait::Wait;
 use crate::metrics::state;
-use crate::session::info::{cpu_seconds, resident_bytes};
+use crate::session::info::{CpuSeconds, cpu_seconds, resident_bytes};
 
 /// What `/metrics` answers.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -118,7 +118,7 @@ impl Page<'_> {
         self.counter("redis_net_input_bytes", count(&statistics.bytes_in));
         self.counter("redis_net_output_bytes", count(&statistics.bytes_out));
         self.counter("quorlock_error_replies", count(&statistics.errors));
-        let (user, system) = cpu_seconds();
+        let CpuSeconds { user, system } = cpu_seconds();
         self.register("redis_cpu_user_seconds", ConstCounter::new(user));
         self.register("redis_cpu_sys_seconds", ConstCounter::new(system));
     }
@@ -222,12 +222,12 @@ struct SyncTimes {
 
 impl SyncTimes {
     fn read(node: &NodeState) -> Self {
-        let (sum_ns, counts) = node.commit.syncs.read();
+        let SyncCounts { sum_ns, buckets } = node.commit.syncs.read();
         let bounds = SYNC_BOUNDS_NS.iter().map(|bound| seconds(*bound));
         Self {
             sum_seconds: seconds(sum_ns),
-            count: counts.iter().sum(),
-            buckets: bounds.chain([f64::INFINITY]).zip(counts).collect(),
+            count: buckets.iter().sum(),
+            buckets: bounds.chain([f64::INFINITY]).zip(buckets).collect(),
         }
     }
 }

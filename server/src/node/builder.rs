@@ -84,12 +84,33 @@ impl NodeBuilder {
     }
 
     /// Starts the node. It answers when this returns; whether it grants at once is for its past
-    /// to say: [`Node::serving`] waits for it.
+    /// to say: [`Node::serving`] waits for it. Everything that takes time is done on the node's
+    /// own threads. A future that is dropped stops the node as soon as it has started.
     ///
     /// # Errors
     /// When a directive is wrong, the address is taken, the directory or its log cannot be used,
     /// or the machine's clock shows a time before its zero.
     pub async fn start(self) -> Result<Node, StartError> {
+        let (ready, started) = oneshot::channel();
+        let (sender, outcome) = watch::channel(None);
+        let supervisor =
+            threads::spawn(|| self.plan(), ready, sender).map_err(StartError::Thread)?;
+        match started.await {
+            Ok(Ok((node, address))) => Ok(Node {
+                node,
+                address,
+                outcome,
+                supervisor: Some(supervisor),
+            }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Panicked),
+        }
+    }
+}
+
+impl NodeBuilder {
+    /// What the node starts from. Opens the directory, so it may wait for the disk.
+    fn plan(self) -> Result<Plan, StartError> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -108,7 +129,7 @@ impl NodeBuilder {
                 (identity::open(&directory)?, Fingerprint::of(&directory))
             }
         };
-        let plan = Plan {
+        Ok(Plan {
             config: self.config,
             clock,
             disk,
@@ -116,20 +137,7 @@ impl NodeBuilder {
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
             random: Box::new(system_random),
-        };
-        let (ready, started) = oneshot::channel();
-        let (sender, outcome) = watch::channel(None);
-        let supervisor = threads::spawn(plan, ready, sender).map_err(StartError::Thread)?;
-        match started.await {
-            Ok(Ok((node, address))) => Ok(Node {
-                node,
-                address,
-                outcome,
-                supervisor: Some(supervisor),
-            }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(StartError::Panicked),
-        }
+        })
     }
 }
 

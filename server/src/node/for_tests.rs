@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use quorlock_persistence::{Disk, LogOptions, Preparer};
+use quorlock_engine::RawTime;
+use quorlock_persistence::{Disk, LogOptions, MemoryDisk, Preparer};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
+use crate::core::clients::Addresses;
 use crate::core::compaction::PART_BYTES;
 use crate::core::log_queue::Jobs;
 use crate::core::state::NodeState;
@@ -50,8 +52,18 @@ pub(crate) fn started_with(
     (begun.node, begun.preparer, begun.jobs)
 }
 
+/// One with `appendfsync always` on a disk whose direct writes take so long and whose syncs have nothing left to do.
+pub(crate) fn with_slow_direct_writes(write: Duration) -> (Arc<NodeState>, Preparer, Jobs) {
+    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+    disk.set_direct_blocks(Some(4096));
+    let mut config = Config::default();
+    config.set("appendfsync", &["always"]).unwrap();
+    let started = started(config, Arc::new(disk.clone()), clock.clone());
+    disk.on_direct_write(Arc::new(move || clock.advance(write)));
+    started
+}
+
 /// A client's session with it.
 pub(crate) fn session(node: &NodeState) -> Session {
-    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Session::new(node.clients.add((nobody, nobody), 0, 0), node)
+    Session::new(node.clients.add(Addresses::NONE, RawTime::ZERO, 0), node)
 }

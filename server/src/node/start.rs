@@ -135,7 +135,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let replay = |position, payload: &[u8]| engine.apply(to_engine(position), payload);
     let past = Past::read(&directory, &*plan.clock, &policy, replay)?;
     let identity = match known {
-        Some(identity) => identity,
+        Some(identity) => of_cluster(identity, &plan)?,
         None => create_identity(&plan, &recovery)?,
     };
     let start = next_start(&plan, &past)?;
@@ -158,7 +158,11 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         past: &past,
         report,
     };
-    let (node, preparer, jobs) = assemble(&plan, identity, engine, log, judged, reach);
+    let Assembled {
+        node,
+        preparer,
+        jobs,
+    } = assemble(&plan, identity, engine, log, judged, reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
     node.begin(&mut maintenance)?;
     let settled = plan
@@ -219,8 +223,26 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
         ..EngineOptions::default()
     });
     let clock = Arc::clone(&plan.clock);
-    engine.set_script_clock(Box::new(move || NodeTime::from_nanos(clock.raw_ns())));
+    engine.set_script_clock(Box::new(move || clock.raw()));
     Ok(engine)
+}
+
+/// A directory that was made for one cluster serves no other; one that was made for none serves any.
+fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
+    match (&plan.config.cluster_id, &identity.cluster_id) {
+        (Some(asked), Some(made_for)) if asked != made_for => {
+            let directory = plan.disk.describe("");
+            Err(StartError::Config(format!(
+                "cluster-id is {asked}, but the node in {directory} was made for the cluster {made_for}. Nothing was \
+                 started and no lock is affected; name that cluster, or give this one a directory of its own with --dir"
+            )))
+        }
+        (Some(asked), _) => Ok(Identity {
+            cluster_id: Some(asked.clone()),
+            ..identity
+        }),
+        (None, _) => Ok(identity),
+    }
 }
 
 /// A first start makes an identity. A log without one keeps the id its segments carry.
@@ -247,7 +269,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
             .as_ref()
             .filter(|_| past.seen.is_same_boot),
         plan.clock.wall_us(),
-        plan.clock.boottime_ns(),
+        plan.clock.boottime(),
     );
     let fingerprint = plan.fingerprint.mark(&*plan.disk, incarnation);
     Ok(Start {
@@ -256,9 +278,9 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         fingerprint: fingerprint.map_err(StartError::Disk)?,
         durability: durability(&plan.config),
         base: past.base,
-        raw_ns: past.raw_ns,
+        raw: past.raw,
         wall_us: anchor.wall_us,
-        boottime_ns: anchor.boottime_ns,
+        boottime: anchor.boottime,
         pending: past.verdict.delay,
         cap_ns: saturated_nanos(plan.config.restart_delay_max),
     })
@@ -271,6 +293,15 @@ struct Judged<'a> {
     report: StartReport,
 }
 
+/// A node that runs nothing yet, and what its threads take over from it.
+struct Assembled {
+    node: Arc<NodeState>,
+    /// Makes segments, on the log thread.
+    preparer: Preparer,
+    /// What the log thread is asked for.
+    jobs: Jobs,
+}
+
 fn assemble(
     plan: &Plan,
     identity: Identity,
@@ -278,7 +309,7 @@ fn assemble(
     log: quorlock_persistence::Log,
     judged: Judged<'_>,
     reach: Reach,
-) -> (Arc<NodeState>, Preparer, Jobs) {
+) -> Assembled {
     let Judged {
         start,
         past,
@@ -313,7 +344,7 @@ fn assemble(
         port: reach.port,
         metrics_address: reach.metrics,
         workers: workers(plan.config.workers, cores()),
-        started_raw_ns: plan.clock.raw_ns(),
+        started_raw: plan.clock.raw(),
     };
     let mode = LiveMode::new(&start);
     let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
@@ -331,7 +362,11 @@ fn assemble(
         rewrites: Rewrites::default(),
         signals: Signals::default(),
     };
-    (Arc::new(node), log.preparer, jobs)
+    Assembled {
+        node: Arc::new(node),
+        preparer: log.preparer,
+        jobs,
+    }
 }
 
 fn cores() -> usize {

@@ -16,6 +16,7 @@ use crate::core::wait::Wait;
 use crate::node::for_tests;
 use crate::protocol::Output;
 use crate::session::Batch;
+use quorlock_engine::{BootTime, RawTime};
 
 fn config(directives: &[(&str, &[&str])]) -> Config {
     let mut config = Config::default();
@@ -29,13 +30,13 @@ fn config(directives: &[(&str, &[&str])]) -> Config {
 struct ReadClock(SettableClock);
 
 impl Clock for ReadClock {
-    fn raw_ns(&self) -> u64 {
+    fn raw(&self) -> RawTime {
         self.0.advance(Duration::from_micros(1));
-        self.0.raw_ns()
+        self.0.raw()
     }
 
-    fn boottime_ns(&self) -> u64 {
-        self.0.boottime_ns()
+    fn boottime(&self) -> BootTime {
+        self.0.boottime()
     }
 
     fn wall_us(&self) -> u64 {

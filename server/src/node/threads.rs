@@ -27,16 +27,17 @@ use crate::runtime::worker::Worker;
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<(Arc<NodeState>, std::net::SocketAddr), StartError>>;
 
-/// Starts a node on a thread of its own.
+/// Starts a node on a thread of its own. What it starts from is put together there too, since that
+/// may wait for the disk.
 pub(crate) fn spawn(
-    plan: Plan,
+    plan: impl FnOnce() -> Result<Plan, StartError> + Send + 'static,
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name("quorlock-node".to_owned())
         .spawn(move || {
-            let ended = match start(plan) {
+            let ended = match plan().and_then(start) {
                 Ok(started) => run(started, ready),
                 Err(error) => {
                     // A builder that was dropped has no use for the error.

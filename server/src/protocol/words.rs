@@ -33,7 +33,7 @@ pub(crate) fn split(
             match line.get(read).copied() {
                 None | Some(b' ' | b'\n' | b'\r' | b'\t') => break,
                 Some(quote @ (b'"' | b'\'')) => {
-                    (read, write) = unquote(line, quote, read + 1, write)?;
+                    Unquoted { read, write } = unquote(line, quote, read + 1, write)?;
                     break;
                 }
                 Some(byte) => {
@@ -74,25 +74,36 @@ pub(crate) fn quote(out: &mut Vec<u8>, word: &[u8]) {
     out.push(b'"');
 }
 
-/// Copies the quoted text that begins at `read` to `write`; returns where both stand after the quote.
+/// Where a line stands behind a quoted text.
+struct Unquoted {
+    /// The next byte to read.
+    read: usize,
+    /// Where the next byte of the word goes.
+    write: usize,
+}
+
+/// Copies the quoted text that begins at `read` to `write`.
 fn unquote(
     line: &mut [u8],
     quote: u8,
     mut read: usize,
     mut write: usize,
-) -> Result<(usize, usize), UnbalancedQuotes> {
+) -> Result<Unquoted, UnbalancedQuotes> {
     loop {
-        let (byte, length) = match line.get(read..) {
+        let Unescaped { byte, length } = match line.get(read..) {
             None | Some([]) => return Err(UnbalancedQuotes),
             Some([end, rest @ ..]) if *end == quote => {
                 return match rest.first() {
                     Some(after) if !is_space(*after) => Err(UnbalancedQuotes),
-                    _ => Ok((read + 1, write)),
+                    _ => Ok(Unquoted {
+                        read: read + 1,
+                        write,
+                    }),
                 };
             }
-            Some([b'\\', b'\'', ..]) if quote == b'\'' => (b'\'', 2),
+            Some([b'\\', b'\'', ..]) if quote == b'\'' => Unescaped::from(b'\'', 2),
             Some([b'\\', escaped, rest @ ..]) if quote == b'"' => escape(*escaped, rest),
-            Some([byte, ..]) => (*byte, 1),
+            Some([byte, ..]) => Unescaped::from(*byte, 1),
         };
         line[write] = byte;
         write += 1;
@@ -100,9 +111,21 @@ fn unquote(
     }
 }
 
-/// The byte that an escape inside double quotes stands for, and how many bytes it was written as.
-fn escape(escaped: u8, rest: &[u8]) -> (u8, usize) {
-    match (escaped, rest) {
+/// A byte, and how many bytes it was written as.
+struct Unescaped {
+    byte: u8,
+    length: usize,
+}
+
+impl Unescaped {
+    fn from(byte: u8, length: usize) -> Self {
+        Self { byte, length }
+    }
+}
+
+/// What an escape inside double quotes stands for.
+fn escape(escaped: u8, rest: &[u8]) -> Unescaped {
+    let (byte, length) = match (escaped, rest) {
         (b'x', [high, low, ..]) => match (hex_value(*high), hex_value(*low)) {
             (Some(high), Some(low)) => (high << 4 | low, 4),
             _ => (b'x', 2),
@@ -113,7 +136,8 @@ fn escape(escaped: u8, rest: &[u8]) -> (u8, usize) {
         (b'b', _) => (8, 2),
         (b'a', _) => (7, 2),
         (other, _) => (other, 2),
-    }
+    };
+    Unescaped { byte, length }
 }
 
 fn hex_value(digit: u8) -> Option<u8> {

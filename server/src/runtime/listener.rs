@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
 use crate::config::Bind;
+use crate::core::clients::Addresses;
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
@@ -146,9 +147,12 @@ async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
 /// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
 fn admit(stream: std::net::TcpStream, node: &NodeState, worker: usize) -> io::Result<Handover> {
     tune(&stream, node)?;
-    let addresses = (stream.peer_addr()?, stream.local_addr()?);
-    let now_raw_ns = node.clock.raw_ns();
-    let client = node.clients.add(addresses, now_raw_ns, worker);
+    let addresses = Addresses {
+        client: stream.peer_addr()?,
+        node: stream.local_addr()?,
+    };
+    let now_raw = node.clock.raw();
+    let client = node.clients.add(addresses, now_raw, worker);
     if node.config.requirepass.is_some() {
         node.clients.note_unauthenticated(&client);
     }

@@ -9,7 +9,7 @@ use quorlock_persistence::Preparer;
 use tokio::runtime::Builder;
 
 use crate::core::log_queue::{Job, Jobs};
-use crate::core::log_work::{BegunJob, LogWork};
+use crate::core::log_work::{BegunJob, LogWork, OwedCommit};
 use crate::core::state::NodeState;
 use crate::runtime::alarm::Alarm;
 
@@ -33,18 +33,22 @@ async fn run(node: Arc<NodeState>, mut jobs: Jobs, preparer: Preparer) {
     let _alarm = Alarm::new(&node, THREAD);
     let mut work = LogWork::new(Arc::clone(&node), preparer);
     loop {
-        let due_raw_ns = work.sync_due_raw_ns();
+        let due_raw = work.sync_due_raw();
         let is_due = async {
-            match due_raw_ns {
-                Some(due_raw_ns) => node.clock.pause_until(due_raw_ns).await,
+            match due_raw {
+                Some(due_raw) => node.clock.pause_until(due_raw).await,
                 None => std::future::pending().await,
             }
         };
-        if let Some(begun) = work.begin_due_commit() {
-            finish(&node, &mut work, begun);
-            continue;
-        }
-        let put_off = work.put_off_ns().map(Duration::from_nanos);
+        let put_off = match work.owed_commit() {
+            OwedCommit::Nothing => None,
+            OwedCommit::PutOff(left_ns) => Some(Duration::from_nanos(left_ns)),
+            OwedCommit::Due => {
+                let begun = work.begin_commit();
+                finish(&node, &mut work, begun);
+                continue;
+            }
+        };
         if let Some(left) = put_off {
             // A timer would wait for whole milliseconds.
             node.log_queue.next_commit.wait(left.min(OTHER_JOBS_WAIT));

@@ -34,8 +34,8 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
         match step.wake {
             Wake::Soon => tokio::task::yield_now().await,
             Wake::After(pause) => tokio::time::sleep(pause).await,
-            Wake::At { raw_ns, after_sync } => tokio::select! {
-                () = node.clock.pause_until(raw_ns) => {}
+            Wake::At { raw, after_sync } => tokio::select! {
+                () = node.clock.pause_until(raw) => {}
                 () = node.signals.activity.notified() => {}
                 () = progress, if after_sync => {}
             },
@@ -49,7 +49,7 @@ impl NodeState {
     /// # Errors
     /// When the log failed.
     pub(crate) fn next_step(&self, maintenance: &mut Maintenance) -> Result<Step, Failure> {
-        self.statistics.sample_rate(self.clock.raw_ns());
+        self.statistics.sample_rate(self.clock.raw());
         let view = View {
             clock: &*self.clock,
             settings: &self.settings,

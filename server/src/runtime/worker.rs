@@ -110,7 +110,7 @@ impl Worker {
         let coalesces =
             self.event_loop.is_committed() && self.event_loop.coalescing.is_worthwhile();
         let next_commit = &self.node.log_queue.next_commit;
-        let may_sleep = coalesces || next_commit.is_lingering(|| self.node.clock.raw_ns());
+        let may_sleep = coalesces || next_commit.is_lingering(|| self.node.clock.raw());
         if may_sleep && pause != Some(Duration::ZERO) {
             self.poll(events, Some(Duration::ZERO))?;
             if events.is_empty() {

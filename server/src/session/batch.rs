@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{KeyHash, LogLine, Moment, Reply};
+use quorlock_engine::{KeyHash, LogLine, Moment, RawTime, Reply};
 use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
@@ -38,7 +38,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) node: &'a Arc<NodeState>,
     executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
-    raw_ns: Option<u64>,
+    raw: Option<RawTime>,
     /// What the connection's earlier replies wait for, and so those of later requests.
     pub(super) owed: Wait,
     /// For the node's log, once the engine is released.
@@ -80,7 +80,7 @@ impl<'a> Batch<'a> {
         Self {
             node,
             executor: None,
-            raw_ns: None,
+            raw: None,
             owed: Wait::default(),
             lines: Vec::new(),
             keys: SmallVec::new(),
@@ -113,8 +113,8 @@ impl<'a> Batch<'a> {
     }
 
     /// The raw clock at the last moment of this iteration.
-    pub(crate) fn raw_ns(&mut self) -> u64 {
-        *self.raw_ns.get_or_insert_with(|| self.node.clock.raw_ns())
+    pub(crate) fn raw(&mut self) -> RawTime {
+        *self.raw.get_or_insert_with(|| self.node.clock.raw())
     }
 
     /// Notes the first key of a request, for [`Batch::prefetch`].
@@ -173,7 +173,7 @@ impl<'a> Batch<'a> {
         if self.executor.is_none() {
             let mut executor = self.node.lock()?;
             let now = executor.now(&*self.node.clock);
-            self.raw_ns = Some(executor.time.raw_ns);
+            self.raw = Some(executor.time.raw);
             self.executor = Some((executor, now));
         }
         let (executor, now) = self.executor.as_mut().expect("locked on the lines above");
@@ -188,8 +188,8 @@ impl Drop for Batch<'_> {
         statistics
             .commands
             .fetch_add(self.commands, Ordering::Relaxed);
-        if let Some(raw_ns) = self.raw_ns {
-            statistics.sample_rate(raw_ns);
+        if let Some(raw) = self.raw {
+            statistics.sample_rate(raw);
         }
         if self.errors > 0 {
             statistics.errors.fetch_add(self.errors, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
 //! cannot happen would only end with the timeout.
 
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, RawTime, Reply};
 use quorlock_persistence::Position;
 
 use crate::core::state::NodeState;
@@ -14,7 +14,7 @@ use crate::core::state::NodeState;
 pub(crate) struct Blocked {
     pub(crate) position: Position,
     /// Raw-clock reading at which it ends whatever has happened; `None`: there is no end.
-    pub(crate) until_raw_ns: Option<u64>,
+    pub(crate) until_raw: Option<RawTime>,
 }
 
 impl Blocked {
@@ -26,7 +26,7 @@ impl Blocked {
             if self.is_over(node) {
                 return;
             }
-            let Some(until) = self.until_raw_ns else {
+            let Some(until) = self.until_raw else {
                 progress.await;
                 continue;
             };
@@ -42,8 +42,8 @@ impl Blocked {
         self.is_synced(node)
             || node.commit.failure().is_some()
             || self
-                .until_raw_ns
-                .is_some_and(|until| node.clock.raw_ns() >= until)
+                .until_raw
+                .is_some_and(|until| node.clock.raw() >= until)
     }
 
     /// What the client is told once it is over.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quorlock_engine::{ErrorReply, Reply, parse_integer};
+use quorlock_engine::{ErrorReply, RawTime, Reply, parse_integer};
 
 use crate::core::commit::Failure;
 use crate::session::Session;
@@ -14,9 +14,9 @@ pub(crate) fn client(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let now_raw_ns = batch.node.clock.raw_ns();
+    let now_raw = batch.node.clock.raw();
     // Who asks is not idle; the iteration notes it only at its end.
-    session.client.touch(now_raw_ns);
+    session.client.touch(now_raw);
     let subcommand = arguments[1].to_ascii_lowercase();
     let reply = match (subcommand.as_slice(), &arguments[2..]) {
         (b"id", []) => {
@@ -28,8 +28,8 @@ pub(crate) fn client(
         },
         (b"setname", [name]) => set(name, |name| session.client.introduction().name = name),
         (b"setinfo", [attribute, value]) => set_information(session, attribute, value),
-        (b"info", []) => Reply::bulk(session.client.line(now_raw_ns) + "\n"),
-        (b"list", filter) => list(batch, filter, now_raw_ns),
+        (b"info", []) => Reply::bulk(session.client.line(now_raw) + "\n"),
+        (b"list", filter) => list(batch, filter, now_raw),
         (b"no-evict" | b"no-touch", [switch])
             if [b"on".as_slice(), b"off"]
                 .iter()
@@ -75,7 +75,7 @@ fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
     }
 }
 
-fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
+fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
     let clients = &batch.node.clients;
     let listed = match filter {
         [] => clients.all(),
@@ -102,7 +102,7 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw_ns: u64) -> Reply {
     let mut budget = batch.node.settings.reply_budget();
     let mut lines = String::new();
     for client in listed {
-        let line = client.line(now_raw_ns);
+        let line = client.line(now_raw);
         if let Err(error) = budget.charge_memory(line.len() + 1) {
             return Reply::Error(error.of_command());
         }

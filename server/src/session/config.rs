@@ -70,7 +70,7 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     // Under the engine's lock, so that two changes cannot mix.
     let (executor, now) = batch.executor()?;
     let before = node.settings.config().clone();
-    let (after, mut lines) = match changed(&before, words) {
+    let Changed { after, mut lines } = match changed(&before, words) {
         Ok(changed) => changed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
@@ -138,9 +138,15 @@ fn apply(
     is_recorded.then(|| executor.change_mode(now, durability(after), after.restart_delay_max))
 }
 
-/// The configuration with all pairs applied, and what to warn of. As in Redis all names are looked at
-/// before any value.
-fn changed(config: &Config, words: &[&[u8]]) -> Result<(Config, Vec<String>), ErrorReply> {
+/// What a CONFIG SET makes of a configuration.
+struct Changed {
+    after: Config,
+    /// What to warn of in the node's log.
+    lines: Vec<String>,
+}
+
+/// The configuration with all pairs applied. As in Redis all names are looked at before any value.
+fn changed(config: &Config, words: &[&[u8]]) -> Result<Changed, ErrorReply> {
     let (pairs, []) = words.as_chunks::<2>() else {
         return Err(ErrorReply::SYNTAX);
     };
@@ -178,7 +184,7 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<(Config, Vec<String>), Er
     let notices = after.notices().iter();
     let named = notices.filter(|notice| is_named(&notice.directive));
     let lines = named.map(ToString::to_string).collect();
-    Ok((after, lines))
+    Ok(Changed { after, lines })
 }
 
 fn fixed(name: &str) -> &'static str {

@@ -152,6 +152,7 @@ fn server(page: &mut Page<'_>) {
         "quorlock_cluster_id",
         node.facts.identity.cluster_id.as_deref().unwrap_or(""),
     );
+    page.field("quorlock_cluster_size", node.config.cluster_size);
     page.field("redis_mode", "standalone");
     page.field("os", std::env::consts::OS);
     page.field("arch_bits", usize::BITS);
@@ -315,7 +316,7 @@ fn stats(page: &mut Page<'_>) {
     page.title("Stats");
     page.field("total_connections_received", page.node.clients.total());
     page.count("total_commands_processed", &statistics.commands);
-    let rate = statistics.commands_per_second(page.node.clock.raw_ns());
+    let rate = statistics.commands_per_second(page.node.clock.raw());
     page.field("instantaneous_ops_per_sec", rate);
     page.count("total_net_input_bytes", &statistics.bytes_in);
     page.count("total_net_output_bytes", &statistics.bytes_out);
@@ -352,32 +353,35 @@ fn replication(page: &mut Page<'_>) {
 }
 
 fn cpu(page: &mut Page<'_>) {
-    let (user, system) = cpu_seconds();
+    let CpuSeconds { user, system } = cpu_seconds();
     page.title("CPU");
     page.field("used_cpu_sys", format_args!("{system:.2}"));
     page.field("used_cpu_user", format_args!("{user:.2}"));
 }
 
-/// User and system time of this process.
-pub(crate) fn cpu_seconds() -> (f64, f64) {
-    let (user, system) = cpu_ticks();
-    let per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
-    (user as f64 / per_second, system as f64 / per_second)
+/// How long this process has kept the processors busy.
+pub(crate) struct CpuSeconds {
+    /// In its own code.
+    pub(crate) user: f64,
+    /// In the kernel.
+    pub(crate) system: f64,
 }
 
-/// User and system time of this process, in clock ticks (proc(5), fields 14 and 15 of stat).
-fn cpu_ticks() -> (u64, u64) {
+/// Reads the clock ticks of this process (proc(5), fields 14 and 15 of stat).
+pub(crate) fn cpu_seconds() -> CpuSeconds {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the program's name in parentheses and may hold spaces.
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let mut fields = after_name.split_ascii_whitespace().skip(11);
-    let mut ticks = || {
-        fields
-            .next()
-            .and_then(|field| field.parse().ok())
-            .unwrap_or(0)
+    let per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
+    let mut seconds = || {
+        let ticks: Option<u64> = fields.next().and_then(|field| field.parse().ok());
+        ticks.unwrap_or(0) as f64 / per_second
     };
-    (ticks(), ticks())
+    CpuSeconds {
+        user: seconds(),
+        system: seconds(),
+    }
 }
 
 fn keyspace(page: &mut Page<'_>) {

@@ -19,7 +19,7 @@ mod waitaof;
 
 use std::sync::Arc;
 
-use quorlock_engine::{Caller, Protocol};
+use quorlock_engine::{Caller, Protocol, RawTime};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
@@ -34,7 +34,7 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     caller: Caller,
     is_authenticated: bool,
-    unauthenticated_since_ns: u64,
+    unauthenticated_since: RawTime,
     limits: Limits,
     limits_changed: bool,
     last_command: &'static str,
@@ -53,7 +53,7 @@ impl Session {
                 client_id: client.id,
                 ..Caller::default()
             },
-            unauthenticated_since_ns: client.connected_raw_ns(),
+            unauthenticated_since: client.connected_raw(),
             client,
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
@@ -79,8 +79,8 @@ impl Session {
     }
 
     /// When it connected, or gave up its password by RESET, if it has not authenticated.
-    pub(crate) fn unauthenticated_since_ns(&self) -> Option<u64> {
-        (!self.is_authenticated).then_some(self.unauthenticated_since_ns)
+    pub(crate) fn unauthenticated_since(&self) -> Option<RawTime> {
+        (!self.is_authenticated).then_some(self.unauthenticated_since)
     }
 
     /// Whether its requests have the limits of a client that said the password, or needs none.
@@ -117,7 +117,7 @@ impl Session {
         } else {
             // Who never had authenticated gains no time by this.
             if was_authenticated {
-                self.unauthenticated_since_ns = node.clock.raw_ns();
+                self.unauthenticated_since = node.clock.raw();
                 node.clients.note_unauthenticated(&self.client);
             }
             self.limits = Limits::UNAUTHENTICATED;

@@ -15,7 +15,10 @@ pub(crate) fn waitaof(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let node = batch.node;
-    let (wants_local, timeout_ms) = match waitaof_arguments(arguments) {
+    let WaitedFor {
+        wants_local,
+        timeout_ms,
+    } = match waitaof_arguments(arguments) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
@@ -28,9 +31,9 @@ pub(crate) fn waitaof(
     }
     let blocked = Blocked {
         position: session.position,
-        until_raw_ns: (timeout_ms > 0).then(|| {
+        until_raw: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
-            node.clock.raw_ns().saturating_add(timeout_ns)
+            node.clock.raw().plus_nanos(timeout_ns)
         }),
     };
     if !wants_local || blocked.is_synced(node) {
@@ -57,8 +60,15 @@ pub(crate) fn wait(
     }))
 }
 
-/// Whether the local sync is wanted, and the timeout in milliseconds.
-fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
+/// What a client asks to wait for.
+struct WaitedFor {
+    /// The sync of this node's log, and not only of copies that no node has.
+    wants_local: bool,
+    /// 0 stands for "without end".
+    timeout_ms: u64,
+}
+
+fn waitaof_arguments(arguments: &[&[u8]]) -> Result<WaitedFor, ErrorReply> {
     let local = parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     if !(0..=1).contains(&local) {
         return Err(LOCAL_RANGE);
@@ -67,7 +77,10 @@ fn waitaof_arguments(arguments: &[&[u8]]) -> Result<(bool, u64), ErrorReply> {
     if replicas < 0 {
         return Err(NOT_POSITIVE);
     }
-    Ok((local == 1, timeout(arguments[3])?))
+    Ok(WaitedFor {
+        wants_local: local == 1,
+        timeout_ms: timeout(arguments[3])?,
+    })
 }
 
 fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {

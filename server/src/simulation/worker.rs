@@ -1,10 +1,10 @@
 //! A worker of a simulated node: the event loop of a real one, on connections in memory.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::core::clients::Addresses;
 use crate::core::log_queue::Job;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
@@ -48,10 +48,9 @@ impl Worker {
 
     /// Serves a client, as one that the listener has handed over.
     pub(crate) fn open(&mut self, pipe: &Pipe) {
-        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let now_raw_ns = self.node.clock.raw_ns();
+        let now_raw = self.node.clock.raw();
         let clients = &self.node.clients;
-        let client = clients.add((nobody, nobody), now_raw_ns, self.number);
+        let client = clients.add(Addresses::NONE, now_raw, self.number);
         if self.node.config.requirepass.is_some() {
             clients.note_unauthenticated(&client);
         }

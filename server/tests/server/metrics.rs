@@ -68,7 +68,9 @@ fn value(text: &str, series: &str) -> f64 {
 fn it_is_off_unless_asked_for_and_on_loopback_unless_told_otherwise() {
     run(async {
         let machine = Machine::new();
-        assert_eq!(machine.start(&[]).await.metrics_address(), None);
+        let node = machine.start(&[]).await;
+        assert_eq!(node.metrics_address(), None);
+        node.stop().await.unwrap();
         let node = machine.start(METRICS).await;
         assert!(at(&node).ip().is_loopback());
         // A port that is taken stops the start before anything is written.

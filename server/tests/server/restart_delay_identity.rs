@@ -242,3 +242,33 @@ fn an_initialised_node_whose_log_is_cut_to_its_beginning_waits() {
         }
     });
 }
+
+#[test]
+fn a_directory_of_one_cluster_serves_no_other() {
+    run(async {
+        let shelf = Shelf::new();
+        let home = Home::at(shelf.path("one"));
+        let blue: Directives<'_> = &[("cluster-id", "blue"), ("cluster-size", "5")];
+        home.start(blue).await.stop().await.unwrap();
+        let error = home.try_start(&[("cluster-id", "red")]).await.unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("cluster-id is red") && error.contains("the cluster blue"),
+            "{error}"
+        );
+        // It keeps what it was made for, also where nobody says so; its size is only said.
+        let node = home.start(&[]).await;
+        let mut client = wire(&node);
+        assert_eq!(client.info("quorlock_cluster_id"), "blue");
+        assert_eq!(client.info("quorlock_cluster_size"), "0");
+        node.stop().await.unwrap();
+        // One that was made for none takes part in any.
+        let free = Home::at(shelf.path("free"));
+        free.start(&[]).await.stop().await.unwrap();
+        let node = free.start(blue).await;
+        let mut client = wire(&node);
+        assert_eq!(client.info("quorlock_cluster_id"), "blue");
+        assert_eq!(client.info("quorlock_cluster_size"), "5");
+        node.stop().await.unwrap();
+    });
+}

@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::machine::gate::{Gate, OpenAtEnd};
 use crate::machine::{Machine, run, wire};
 use quorlock_server::Node;
 use socket2::{Domain, Socket, Type};
@@ -85,5 +87,43 @@ fn a_client_that_reads_slowly_gets_its_reply_whole() {
         node.stop().await.unwrap();
         let value = format!("${VALUE_BYTES}\r\n").len() + VALUE_BYTES + 2;
         assert_eq!(reader.join().unwrap(), "*4\r\n".len() + 4 * value);
+    });
+}
+
+#[test]
+fn a_drop_on_a_runtimes_thread_leaves_the_wait_to_the_end_of_the_thread() {
+    let machine = Machine::new();
+    let gate = Gate::before_syncs_of(&machine.disk());
+    let _open = OpenAtEnd(Arc::clone(&gate));
+    let (dropped, is_dropped) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (machine, gate) = (&machine, &gate);
+        let ending = scope.spawn(move || {
+            run(async {
+                let node = machine
+                    .granting(&[("appendfsync", "everysec")], "SET a token NX PX 10000")
+                    .await;
+                gate.set_closed(true);
+                drop(node);
+                dropped.send(()).unwrap();
+            });
+        });
+        // Its last sync stands at the gate, and the task goes on.
+        let in_time = is_dropped.recv_timeout(Duration::from_secs(10));
+        gate.await_thread("quorlock");
+        let (ended, is_ended) = mpsc::channel();
+        scope.spawn(move || {
+            ending.join().unwrap();
+            ended.send(()).unwrap();
+        });
+        let too_soon = is_ended.recv_timeout(Duration::from_millis(100)).is_ok();
+        gate.set_closed(false);
+        in_time.expect("the drop does not wait");
+        assert!(!too_soon, "the thread ends before its node");
+        is_ended.recv_timeout(Duration::from_secs(10)).unwrap();
+    });
+    run(async {
+        let node = machine.start_in("everysec").await;
+        assert_eq!(node.last_stop(), "clean stop");
     });
 }

@@ -86,7 +86,7 @@ fn one(pattern: &[u8], byte: u8, steps: &mut u64) -> Option<usize> {
         [] => None,
         [b'?', ..] => Some(1),
         [b'[', class @ ..] => {
-            let (is_match, length) = class_matches(class, byte);
+            let ClassMatch { is_match, length } = class_matches(class, byte);
             *steps = steps.saturating_sub(length as u64);
             is_match.then_some(length.saturating_add(1))
         }
@@ -95,20 +95,30 @@ fn one(pattern: &[u8], byte: u8, steps: &mut u64) -> Option<usize> {
     }
 }
 
-/// Whether the byte is in the class, and how long the class is behind its `[`. A class that is
-/// not closed ends with the pattern.
-fn class_matches(class: &[u8], byte: u8) -> (bool, usize) {
+/// What a class makes of a byte.
+struct ClassMatch {
+    is_match: bool,
+    /// How long the class is behind its `[`.
+    length: usize,
+}
+
+/// Matches a byte with a class. One that is not closed ends with the pattern.
+fn class_matches(class: &[u8], byte: u8) -> ClassMatch {
     let is_negated = class.first() == Some(&b'^');
     let mut at = usize::from(is_negated);
     let mut is_in = false;
+    let ended = |is_in, length| ClassMatch {
+        is_match: is_in != is_negated,
+        length,
+    };
     loop {
         let length = match class.get(at..).unwrap_or_default() {
-            [] => return (is_in != is_negated, class.len()),
+            [] => return ended(is_in, class.len()),
             [b'\\', escaped, ..] => {
                 is_in |= *escaped == byte;
                 2
             }
-            [b']', ..] => return (is_in != is_negated, at.saturating_add(1)),
+            [b']', ..] => return ended(is_in, at.saturating_add(1)),
             [from, b'-', to, ..] => {
                 is_in |= (*from.min(to)..=*from.max(to)).contains(&byte);
                 3

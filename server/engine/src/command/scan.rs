@@ -49,7 +49,7 @@ const SCAN: Spec = Spec {
 
 fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let start = cursor(arguments[1])?;
-    let (mut filter, count) = Filter::parse(&arguments[2..])?;
+    let ScanOptions { mut filter, count } = ScanOptions::parse(&arguments[2..])?;
     context.reveal_all();
     let end = u64::from(context.keyspace.slots_end());
     // A free slot costs little, but something: a page looks at a bounded number of slots.
@@ -112,9 +112,34 @@ impl Default for Filter<'_> {
     }
 }
 
-impl<'a> Filter<'a> {
-    /// SCAN's options, and its COUNT.
-    fn parse(arguments: &[&'a [u8]]) -> Result<(Filter<'a>, u64), ErrorReply> {
+impl Filter<'_> {
+    fn admits(&mut self, context: &CommandContext<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
+        if !is_visible(context, entry) {
+            return Ok(false);
+        }
+        let value = entry.value().type_name();
+        if self.type_name.is_some_and(|name| !is_option(name, value)) {
+            return Ok(false);
+        }
+        match self.pattern {
+            None | Some(b"*") => Ok(true),
+            Some(pattern) => self
+                .budget
+                .matches(pattern, entry.key())
+                .map_err(too_expensive),
+        }
+    }
+}
+
+/// SCAN's options.
+struct ScanOptions<'a> {
+    filter: Filter<'a>,
+    /// How many keys a page looks at.
+    count: u64,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(arguments: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
         let (mut filter, mut count) = (Filter::default(), COUNT_DEFAULT);
         for pair in arguments.chunks(2) {
             let &[name, value] = pair else {
@@ -133,24 +158,7 @@ impl<'a> Filter<'a> {
                 return Err(ErrorReply::SYNTAX);
             }
         }
-        Ok((filter, count))
-    }
-
-    fn admits(&mut self, context: &CommandContext<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
-        if !is_visible(context, entry) {
-            return Ok(false);
-        }
-        let value = entry.value().type_name();
-        if self.type_name.is_some_and(|name| !is_option(name, value)) {
-            return Ok(false);
-        }
-        match self.pattern {
-            None | Some(b"*") => Ok(true),
-            Some(pattern) => self
-                .budget
-                .matches(pattern, entry.key())
-                .map_err(too_expensive),
-        }
+        Ok(ScanOptions { filter, count })
     }
 }
 

@@ -27,8 +27,15 @@ pub(crate) struct Script<F> {
     pub(crate) is_read_only: bool,
     /// Kept until SCRIPT FLUSH.
     is_loaded: bool,
-    /// Compiled by the present interpreter, and the memory that takes.
-    function: Option<(F, usize)>,
+    /// `None` where the present interpreter has not compiled it.
+    function: Option<Compiled<F>>,
+}
+
+#[derive(Debug)]
+struct Compiled<F> {
+    function: F,
+    /// The memory that it takes.
+    bytes: usize,
 }
 
 /// All scripts.
@@ -98,7 +105,7 @@ impl<F: Clone> Cache<F> {
     /// What the interpreter made of a script, which is about to be used.
     pub(crate) fn function(&mut self, slot: Slot) -> Option<F> {
         let script = self.scripts.get(slot as usize)?.as_ref()?;
-        let (function, is_loaded) = (script.function.as_ref()?.0.clone(), script.is_loaded);
+        let (function, is_loaded) = (script.function.as_ref()?.function.clone(), script.is_loaded);
         if !is_loaded {
             self.evaluated.touch(slot);
         }
@@ -113,7 +120,7 @@ impl<F: Clone> Cache<F> {
         let Some(script) = self.script_mut(slot) else {
             return 0;
         };
-        script.function = Some((function, bytes));
+        script.function = Some(Compiled { function, bytes });
         if !script.is_loaded {
             self.evaluated.touch(slot);
         }
@@ -218,7 +225,7 @@ impl<F: Clone> Cache<F> {
         let function = self
             .script_mut(slot)
             .and_then(|script| script.function.take());
-        let bytes = function.map_or(0, |(_, bytes)| bytes);
+        let bytes = function.map_or(0, |compiled| compiled.bytes);
         self.compiled_bytes = self.compiled_bytes.saturating_sub(bytes);
     }
 

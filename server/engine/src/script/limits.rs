@@ -8,10 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::Duration;
 
-use crate::time::NodeTime;
+use crate::time::RawTime;
 
 /// The clock that measures how long a script has been running.
-pub(crate) type ScriptClock = Box<dyn FnMut() -> NodeTime + Send>;
+pub(crate) type ScriptClock = Box<dyn FnMut() -> RawTime + Send>;
 
 /// What one script may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) struct Budget {
     limits: ScriptLimits,
     clock: RefCell<ScriptClock>,
     steps: Cell<u64>,
-    started: Cell<Option<NodeTime>>,
+    started: Cell<Option<RawTime>>,
     ended: Cell<Option<End>>,
 }
 
@@ -168,11 +168,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
     use super::*;
+    use crate::time::saturated_nanos;
 
     fn ticking(step: Duration) -> ScriptClock {
-        let mut now = NodeTime::ZERO;
+        let mut now = RawTime::ZERO;
         Box::new(move || {
-            now = now.saturating_add(step);
+            now = now.plus_nanos(saturated_nanos(step));
             now
         })
     }
@@ -215,7 +216,7 @@ mod tests {
             steps: 100,
             ..ScriptLimits::default()
         };
-        let budget = Budget::new(limits, Box::new(|| NodeTime::ZERO));
+        let budget = Budget::new(limits, Box::new(|| RawTime::ZERO));
         budget.begin();
         let steps = std::iter::repeat_with(|| budget.step())
             .take_while(Result::is_ok)

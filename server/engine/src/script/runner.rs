@@ -348,7 +348,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
     use super::*;
-    use crate::time::NodeTime;
+    use crate::time::RawTime;
 
     const CALL: Invocation<'static> = Invocation {
         keys: &[],
@@ -359,7 +359,7 @@ mod tests {
     /// How many compilations each request takes.
     #[test]
     fn a_script_is_compiled_when_it_is_called_and_once() {
-        let mut runner = Runner::new(ScriptLimits::default(), Box::new(|| NodeTime::ZERO), 1);
+        let mut runner = Runner::new(ScriptLimits::default(), Box::new(|| RawTime::ZERO), 1);
         let rules = Rules {
             reply_bytes_max: 1000,
             ..NO_RULES

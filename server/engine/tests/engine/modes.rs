@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use quorlock_engine::control::{Boot, Durability, Mode, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, RestartDelay, Seen, Stop};
-use quorlock_engine::{LogPosition, NodeTime};
+use quorlock_engine::{BootTime, LogPosition, NodeTime, RawTime};
 
 const MODES: [Durability; 3] = [Durability::No, Durability::Everysec, Durability::Always];
 const CAP_NS: u64 = 60_000_000_000;
@@ -63,9 +63,9 @@ fn start(durability: Durability) -> Start {
         fingerprint: 1,
         durability,
         base: NodeTime::from_nanos(0),
-        raw_ns: 0,
+        raw: RawTime::ZERO,
         wall_us: 0,
-        boottime_ns: 0,
+        boottime: BootTime::ZERO,
         pending: None,
         cap_ns: CAP_NS,
     }

@@ -194,9 +194,9 @@ fn long_values_are_undone_and_replayed_like_others() {
     let before = node.state();
     let body = "redis.call('set','k','short') redis.call('hset','h','f','1') \
                 redis.call('hdel','h','g') redis.call('del','h') while true do end";
-    let mut now = quorlock_engine::NodeTime::ZERO;
+    let mut now = quorlock_engine::RawTime::ZERO;
     node.engine.set_script_clock(Box::new(move || {
-        now = now.saturating_add(std::time::Duration::from_millis(1));
+        now = now.plus_nanos(1_000_000);
         now
     }));
     let reply = node.execute(&[b"EVAL", body.as_bytes(), b"0"]);

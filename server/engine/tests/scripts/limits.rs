@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use super::{Node, run, state_of};
-use quorlock_engine::{EngineOptions, NodeTime, ScriptLimits};
+use quorlock_engine::{EngineOptions, RawTime, ScriptLimits};
 
 /// A node whose scripts are measured by a clock that moves one millisecond with each reading.
 fn node() -> Node {
@@ -22,9 +22,9 @@ fn limited(script_limits: ScriptLimits) -> Node {
         script_limits,
         ..EngineOptions::default()
     });
-    let mut now = NodeTime::ZERO;
+    let mut now = RawTime::ZERO;
     node.engine.set_script_clock(Box::new(move || {
-        now = now.saturating_add(Duration::from_millis(1));
+        now = now.plus_nanos(1_000_000);
         now
     }));
     node
@@ -162,7 +162,7 @@ fn greedy_scripts_are_ended_by_memory() {
         "return ('x'):rep(1e7):gsub('x', ('y'):rep(100))",
     ] {
         let mut node = limited(ScriptLimits::default());
-        node.engine.set_script_clock(Box::new(|| NodeTime::ZERO));
+        node.engine.set_script_clock(Box::new(|| RawTime::ZERO));
         check_ended(node, body, limit);
     }
 }
@@ -181,7 +181,7 @@ fn a_memory_limit_that_was_reached_leaves_the_next_script_all_its_memory() {
 fn writing_too_much_ends_a_script() {
     let body = "local v = ('x'):rep(1e5) for i=1,1e6 do redis.call('set','k'..i,v) end";
     let mut node = node();
-    node.engine.set_script_clock(Box::new(|| NodeTime::ZERO));
+    node.engine.set_script_clock(Box::new(|| RawTime::ZERO));
     check_ended(node, body, "limit of 4194304 bytes written reached");
 }
 
@@ -232,7 +232,7 @@ fn no_single_step_takes_long() {
         let mut node = Node::default();
         let start = Instant::now();
         node.engine.set_script_clock(Box::new(move || {
-            NodeTime::ZERO.saturating_add(start.elapsed())
+            RawTime::from_nanos(start.elapsed().as_nanos().try_into().unwrap())
         }));
         run(&mut node, body);
         assert!(

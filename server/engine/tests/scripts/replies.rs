@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quorlock_engine::{EngineOptions, NodeTime, Reply, ReplyBudget};
+use quorlock_engine::{EngineOptions, RawTime, Reply, ReplyBudget};
 
 use super::{Node, eval, run, state_of};
 
@@ -12,7 +12,7 @@ const NONE: &str = "The script has changed nothing";
 
 fn node() -> Node {
     let mut node = Node::default();
-    node.engine.set_script_clock(Box::new(|| NodeTime::ZERO));
+    node.engine.set_script_clock(Box::new(|| RawTime::ZERO));
     node
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorlock_engine::BootTime;
 use quorlock_engine::control::{Boot, Durability};
 
 use super::*;
@@ -27,9 +28,9 @@ fn start(clock: &SettableClock) -> Start {
         fingerprint: 0,
         durability: Durability::Always,
         base: NodeTime::from_nanos(5_000),
-        raw_ns: clock.raw_ns(),
+        raw: clock.raw(),
         wall_us: clock.wall_us(),
-        boottime_ns: clock.boottime_ns(),
+        boottime: clock.boottime(),
         pending: None,
         cap_ns: 60_000_000_000,
     }
@@ -151,19 +152,26 @@ fn where_the_wall_clock_stands_is_recorded_only_while_it_follows_a_step() {
 fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boot() {
     let start = Start {
         wall_us: 1_000_000,
-        boottime_ns: 5 * SECOND_NS,
+        boottime: BootTime::from_nanos(5 * SECOND_NS),
         ..start(&SettableClock::new())
     };
     let real_us = 77;
     let at = |wall_us, boottime_ns| Anchor {
         wall_us,
-        boottime_ns,
+        boottime: BootTime::from_nanos(boottime_ns),
     };
-    let kept = anchor(Some(&start), real_us, 7 * SECOND_NS + 1_500);
+    let kept = anchor(
+        Some(&start),
+        real_us,
+        BootTime::from_nanos(7 * SECOND_NS + 1_500),
+    );
     assert_eq!(kept, at(3_000_001, 7 * SECOND_NS + 1_000));
-    assert_eq!(anchor(None, real_us, 9), at(real_us, 9));
     assert_eq!(
-        anchor(Some(&start), real_us, SECOND_NS),
+        anchor(None, real_us, BootTime::from_nanos(9)),
+        at(real_us, 9)
+    );
+    assert_eq!(
+        anchor(Some(&start), real_us, BootTime::from_nanos(SECOND_NS)),
         at(real_us, SECOND_NS),
         "boot time went back"
     );
@@ -172,7 +180,7 @@ fn a_start_goes_on_from_the_anchor_and_never_from_the_real_clock_of_the_same_boo
         ..start
     };
     assert_eq!(
-        anchor(Some(&late), real_us, 7 * SECOND_NS),
+        anchor(Some(&late), real_us, BootTime::from_nanos(7 * SECOND_NS)),
         at(real_us, 7 * SECOND_NS)
     );
 }

@@ -4,6 +4,7 @@
 //! elsewhere it is slewed towards it, by at most the drift bound. Within one boot it goes on over
 //! restarts from where the log left it.
 
+use quorlock_engine::BootTime;
 use quorlock_engine::control::{Record, Start};
 
 use crate::clock::saturated;
@@ -12,7 +13,7 @@ use crate::clock::saturated;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnchoredWall {
     now_us: u64,
-    boottime_ns: u64,
+    boottime: BootTime,
     drift_ppm: u64,
     /// Slew that is owed in millionths of a microsecond: small drift bounds give less than one
     /// microsecond per reading.
@@ -25,18 +26,15 @@ pub(super) struct AnchoredWall {
 
 impl AnchoredWall {
     /// Stands at `wall_us` at this boot time.
-    pub(super) fn new(wall_us: u64, boottime_ns: u64, drift_ppm: u64) -> Self {
+    pub(super) fn new(wall_us: u64, boottime: BootTime, drift_ppm: u64) -> Self {
         Self {
             now_us: wall_us,
-            boottime_ns,
+            boottime,
             drift_ppm,
             slew_rest: 0,
             off_by_us: 0,
             is_told: false,
-            recorded: Anchor {
-                wall_us,
-                boottime_ns,
-            },
+            recorded: Anchor { wall_us, boottime },
         }
     }
 
@@ -49,7 +47,7 @@ impl AnchoredWall {
     pub(super) fn anchor(&self) -> Anchor {
         Anchor {
             wall_us: self.now_us,
-            boottime_ns: self.boottime_ns,
+            boottime: self.boottime,
         }
     }
 
@@ -71,15 +69,13 @@ impl AnchoredWall {
 
     /// Goes on by the boot time that passed, and by at most the drift bound towards `real_us`.
     /// Where boot time went back, `node_ns` is what passed since the last reading.
-    pub(super) fn read(&mut self, boottime_ns: u64, real_us: u64, node_ns: u64) {
-        if boottime_ns < self.boottime_ns {
-            self.boottime_ns = boottime_ns.saturating_sub(node_ns);
+    pub(super) fn read(&mut self, boottime: BootTime, real_us: u64, node_ns: u64) {
+        if boottime < self.boottime {
+            self.boottime = boottime.minus_nanos(node_ns);
         }
-        let elapsed_us = boottime_ns.saturating_sub(self.boottime_ns) / 1_000;
+        let elapsed_us = boottime.nanos_since(self.boottime) / 1_000;
         // Whole microseconds only, so that no remainder is lost to rounding.
-        self.boottime_ns = self
-            .boottime_ns
-            .saturating_add(elapsed_us.saturating_mul(1_000));
+        self.boottime = self.boottime.plus_nanos(elapsed_us.saturating_mul(1_000));
         self.now_us = self.now_us.saturating_add(elapsed_us);
         let slew = u128::from(elapsed_us) * u128::from(self.drift_ppm) + self.slew_rest;
         let slew_us = saturated(slew / 1_000_000);
@@ -94,18 +90,18 @@ impl AnchoredWall {
 
     /// A record of where it stands, if the last one would have it elsewhere.
     pub(super) fn off_record(&mut self) -> Option<Record> {
-        let since_us = self.boottime_ns.saturating_sub(self.recorded.boottime_ns) / 1_000;
+        let since_us = self.boottime.nanos_since(self.recorded.boottime) / 1_000;
         let expected_us = self.recorded.wall_us.saturating_add(since_us);
         // One record for a second of slewing, and none for the noise of two readings.
         let worth_us = OFF_RECORD_US_MIN.max(self.drift_ppm);
-        let went_back = self.boottime_ns < self.recorded.boottime_ns;
+        let went_back = self.boottime < self.recorded.boottime;
         if !went_back && expected_us.abs_diff(self.now_us) < worth_us {
             return None;
         }
         self.recorded = self.anchor();
         Some(Record::Wall {
             wall_us: self.now_us,
-            boottime_ns: self.boottime_ns,
+            boottime: self.boottime,
         })
     }
 }
@@ -116,7 +112,7 @@ pub(crate) struct Anchor {
     /// Microseconds since the epoch.
     pub(crate) wall_us: u64,
     /// The boot-time clock at that moment.
-    pub(crate) boottime_ns: u64,
+    pub(crate) boottime: BootTime,
 }
 
 /// The anchor of a start: in the same boot the wall clock goes on from where the last incarnation
@@ -124,20 +120,21 @@ pub(crate) struct Anchor {
 ///
 /// The time since the record only moves it on. Slewing it as well could make up, in one step, for
 /// a real clock that was set a moment ago.
-pub(crate) fn anchor(last: Option<&Start>, real_us: u64, boottime_ns: u64) -> Anchor {
+pub(crate) fn anchor(last: Option<&Start>, real_us: u64, boottime: BootTime) -> Anchor {
     let kept = last.and_then(|start| {
-        let since_us = boottime_ns.checked_sub(start.boottime_ns)? / 1_000;
-        let boottime_ns = start
-            .boottime_ns
-            .checked_add(since_us.checked_mul(1_000)?)?;
+        if boottime < start.boottime {
+            return None;
+        }
+        let since_us = boottime.nanos_since(start.boottime) / 1_000;
+        let boottime = start.boottime.plus_nanos(since_us.saturating_mul(1_000));
         Some(Anchor {
             wall_us: start.wall_us.checked_add(since_us)?,
-            boottime_ns,
+            boottime,
         })
     });
     kept.unwrap_or(Anchor {
         wall_us: real_us,
-        boottime_ns,
+        boottime,
     })
 }
 

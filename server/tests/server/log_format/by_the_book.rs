@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorlock_engine::NodeTime;
 use quorlock_engine::control::Durability;
 use quorlock_engine::control::{Boot, Pending, Record, Start, kind};
 use quorlock_engine::restart::Stop;
+use quorlock_engine::{BootTime, NodeTime, RawTime};
 use quorlock_persistence::Recovery;
 
 use super::kept::{all, disk, folder, text};
@@ -140,9 +140,9 @@ fn causes_have_the_chapters_numbers() {
             fingerprint: 3,
             durability: Durability::No,
             base: NodeTime::from_nanos(4),
-            raw_ns: 5,
+            raw: RawTime::from_nanos(5),
             wall_us: 6,
-            boottime_ns: 7,
+            boottime: BootTime::from_nanos(7),
             pending,
             cap_ns: 8,
         };

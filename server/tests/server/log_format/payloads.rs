@@ -262,10 +262,7 @@ fn of_record(record: &Record) -> String {
             control.ttl_bound_ns
         ),
         Record::Lost(ttl_ns) => format!("lost {ttl_ns}"),
-        Record::Wall {
-            wall_us,
-            boottime_ns,
-        } => format!("wall {wall_us} at {boottime_ns}"),
+        Record::Wall { wall_us, boottime } => format!("wall {wall_us} at {}", boottime.as_nanos()),
         Record::Owed(until) => format!("owed until {}", until.as_nanos()),
     }
 }
@@ -273,9 +270,9 @@ fn of_record(record: &Record) -> String {
 fn of_start(start: &Start) -> String {
     let clocks = [
         start.base.as_nanos(),
-        start.raw_ns,
+        start.raw.as_nanos(),
         start.wall_us,
-        start.boottime_ns,
+        start.boottime.as_nanos(),
     ];
     let boot = hexadecimal(&start.boot.0);
     format!(

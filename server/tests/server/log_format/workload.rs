@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quorlock_engine::control::{Boot, Control, Durability, Mode, Pending, Record, Start, kind};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime,
+    BootTime, Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime,
+    RawTime,
 };
 use quorlock_persistence::{
     Batch, DirectoryEntry, Disk, File, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk,
@@ -159,9 +160,9 @@ fn start(incarnation: u64, pending: Option<Pending>) -> Start {
         fingerprint: 0x0123_4567_89ab_cdef,
         durability: Durability::Everysec,
         base: NodeTime::from_nanos(5_000_000_000),
-        raw_ns: 6_000_000_000,
+        raw: RawTime::from_nanos(6_000_000_000),
         wall_us: 1_700_000_000_000_000,
-        boottime_ns: 7_000_000_000,
+        boottime: BootTime::from_nanos(7_000_000_000),
         pending,
         cap_ns: 60_000_000_000,
     }

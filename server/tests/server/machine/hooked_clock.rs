@@ -1,6 +1,7 @@
 //! A clock that does something whenever a thread of the node reads it.
 
 use quorlock_engine::control::Boot;
+use quorlock_engine::{BootTime, RawTime};
 use quorlock_server::clock::{Clock, Pause, SettableClock};
 
 /// A settable clock with a hook before each reading of its raw time.
@@ -19,12 +20,12 @@ impl HookedClock {
 }
 
 impl Clock for HookedClock {
-    fn raw_ns(&self) -> u64 {
+    fn raw(&self) -> RawTime {
         (self.before_reading)(&self.settable);
-        self.settable.raw_ns()
+        self.settable.raw()
     }
-    fn boottime_ns(&self) -> u64 {
-        self.settable.boottime_ns()
+    fn boottime(&self) -> BootTime {
+        self.settable.boottime()
     }
     fn wall_us(&self) -> u64 {
         self.settable.wall_us()
@@ -32,7 +33,7 @@ impl Clock for HookedClock {
     fn boot(&self) -> Boot {
         self.settable.boot()
     }
-    fn pause_until(&self, raw_ns: u64) -> Pause<'_> {
-        self.settable.pause_until(raw_ns)
+    fn pause_until(&self, raw: RawTime) -> Pause<'_> {
+        self.settable.pause_until(raw)
     }
 }

@@ -1,6 +1,7 @@
 //! The ends of every number: TTLs, absolute times, and clocks where no clock should be.
 
 use quorlock_server::Node;
+use quorlock_server::clock::Clock;
 
 use super::machine::{End, Machine, number, run, time_us, wire};
 
@@ -120,7 +121,7 @@ fn no_time_wraps_whatever_the_clocks_show() {
             machine.clock.set_wall(wall_us);
             let node = machine.start_mode("no").await;
             assert_eq!(time_us(&mut wire(&node)), i128::from(wall_us));
-            let node_ms = quorlock_server::clock::Clock::raw_ns(&*machine.clock) / 1_000_000;
+            let node_ms = Clock::raw(&*machine.clock).as_nanos() / 1_000_000;
             try_all(&node, node_ms.into(), name);
         }
     });

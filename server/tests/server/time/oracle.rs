@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use quorlock_engine::RawTime;
+
 /// The locks that somebody may rely on.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
@@ -27,7 +29,7 @@ pub(crate) struct Grant {
     /// True time when it was granted.
     pub(crate) from: Duration,
     /// The raw clock then; `None` where it does not say when the lock ends.
-    pub(crate) raw_ns: Option<u64>,
+    pub(crate) raw: Option<RawTime>,
 }
 
 impl Grant {
@@ -57,7 +59,7 @@ impl Oracle {
     /// The raw clock is another one, or was set: when a lock ends exactly is no longer known.
     pub(crate) fn raw_clock_changed(&mut self) {
         for claim in self.claims.values_mut() {
-            claim.grant.raw_ns = None;
+            claim.grant.raw = None;
         }
     }
 
@@ -78,12 +80,12 @@ impl Oracle {
         key: u8,
         (token, pttl): (Option<u32>, i128),
         now: Duration,
-        raw_ns: u64,
+        raw: RawTime,
     ) -> Result<(), String> {
         let Some(Claim { grant, longest }) = self.claims.get(&key).copied() else {
             return Ok(());
         };
-        let context = format!("{grant:?} {token:?} {pttl} at {now:?}, raw {raw_ns}");
+        let context = format!("{grant:?} {token:?} {pttl} at {now:?}, raw {raw:?}");
         let is_there = token == Some(grant.token);
         if now < grant.until() {
             self.checked += 1;
@@ -94,11 +96,11 @@ impl Oracle {
         if is_there && pttl > i128::try_from(longest.as_millis()).unwrap() {
             return Err(format!("more time left than was given: {context}"));
         }
-        let Some(granted_ns) = grant.raw_ns else {
+        let Some(granted) = grant.raw else {
             return Ok(());
         };
         let ttl_ns = u64::try_from(grant.at_least.as_nanos()).unwrap();
-        let left_ns = (granted_ns + ttl_ns).saturating_sub(raw_ns);
+        let left_ns = granted.plus_nanos(ttl_ns).nanos_since(raw);
         let due = if left_ns == 0 {
             (None, -2)
         } else {

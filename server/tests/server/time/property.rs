@@ -188,7 +188,7 @@ impl Run {
         if until.is_some() {
             // The wall clock was read in whole milliseconds.
             grant.at_least = Duration::from_millis(ttl_ms - 1);
-            grant.raw_ns = None;
+            grant.raw = None;
         }
         self.oracle.granted(key, grant);
         Ok(())
@@ -201,7 +201,7 @@ impl Run {
             at_least: Duration::from_millis(ttl_ms),
             at_most: Duration::from_millis(ttl_ms),
             from: clock.true_time(),
-            raw_ns: (!self.is_odd).then(|| clock.raw_ns()),
+            raw: (!self.is_odd).then(|| clock.raw()),
         }
     }
 
@@ -226,7 +226,7 @@ impl Run {
     fn look(&mut self) -> Result<(), String> {
         let mut client = self.client();
         let clock = &self.machine.clock;
-        let (now, raw_ns) = (clock.true_time(), clock.raw_ns());
+        let (now, raw) = (clock.true_time(), clock.raw());
         for key in 0..KEYS {
             let pttl = client.ask(&format!("PTTL {key}"));
             if pttl.starts_with("-RESTARTDELAY") {
@@ -234,7 +234,7 @@ impl Run {
             }
             let token = client.ask(&format!("GET {key}")).parse().ok();
             let said = (token, number(&pttl));
-            self.oracle.judge(key, said, now, raw_ns)?;
+            self.oracle.judge(key, said, now, raw)?;
         }
         Ok(())
     }

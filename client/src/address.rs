@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// One node's address, with what is needed to log in.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct NodeAddress {
+pub(crate) struct NodeAddress {
     pub(crate) endpoint: Endpoint,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
@@ -26,6 +26,7 @@ pub(crate) enum Endpoint {
 /// Why a node's address cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{address}' is not a node's address: {reason}")]
+#[non_exhaustive]
 pub struct AddressError {
     /// The address as it was given, without its password.
     pub address: String,
@@ -38,7 +39,7 @@ impl NodeAddress {
     ///
     /// # Errors
     /// When the scheme is unknown or not in this release, or a part is missing or malformed.
-    pub fn parse(text: &str) -> Result<Self, AddressError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, AddressError> {
         let fail = |reason: &str| AddressError {
             address: without_password(text),
             reason: reason.to_owned(),

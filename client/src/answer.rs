@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::outcome::{Cause, NodeRelease};
 use crate::token::Token;
-use crate::votes::Identity;
+use crate::votes::{Identity, Membership};
 
 /// One node's answer to the request to take the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,7 @@ pub(crate) struct Info {
     pub(crate) identity: Option<Identity>,
     pub(crate) delay_left: Option<Duration>,
     pub(crate) is_loading: bool,
+    pub(crate) membership: Membership,
 }
 
 /// A node's description of itself, and how long the request took.

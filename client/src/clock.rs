@@ -17,6 +17,24 @@ pub use system::SystemClock;
 pub(crate) use timers::Timers;
 
 /// Where the client reads its time. The system's clocks, or a settable one in tests.
+///
+/// # Example
+/// ```
+/// use quorlock_client::{ClientInstant, Clock, SystemClock};
+///
+/// /// Counts how often it is read.
+/// #[derive(Debug, Default)]
+/// struct Counting(std::sync::atomic::AtomicU64);
+///
+/// impl Clock for Counting {
+///     fn now(&self) -> ClientInstant {
+///         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+///         SystemClock.now()
+///     }
+/// }
+/// let before = SystemClock.now();
+/// assert!(Counting::default().now().has_reached(before));
+/// ```
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present moment, read now and never cached.
     fn now(&self) -> ClientInstant;

@@ -12,19 +12,36 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::clock::{ClientInstant, Clock};
 use crate::lease::Lease;
+use crate::lease_watch::LeaseWatch;
 use crate::name::shown;
 use crate::outcome::{ExtendError, Loss, Release};
 use crate::rules::call::Call;
-use crate::runtime::handle::{Acquired, LeaseState, Pending, ReplyTo};
+use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 use crate::token::Token;
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
 /// Dropping the guard releases the lock in the background, on the client's own thread.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// let guard = redlock.lock("backup").ttl(Duration::from_secs(10)).acquire().await?;
+/// assert!(guard.is_valid() && guard.remaining() > Duration::from_secs(9));
+/// assert_eq!(guard.name(), b"backup");
+/// assert!(!guard.release().await.was_lost());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a dropped guard releases its lock"]
 pub struct Guard {
     name: Bytes,
@@ -32,14 +49,7 @@ pub struct Guard {
     nodes: Arc<[Arc<str>]>,
     /// The call that acquired the lock: dropping it releases.
     pending: Pending,
-    lost: Lost,
-}
-
-/// A way to wait for the loss of a lock, apart from its guard. Cloned freely.
-#[derive(Clone)]
-pub struct Lost {
-    lease: watch::Receiver<LeaseState>,
-    clock: Arc<dyn Clock>,
+    watch: LeaseWatch,
 }
 
 impl Guard {
@@ -50,13 +60,12 @@ impl Guard {
         acquired: Acquired,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let lease = acquired.lease;
         Self {
             name,
             token: acquired.token,
             nodes,
             pending,
-            lost: Lost { lease, clock },
+            watch: LeaseWatch::new(acquired.lease, clock),
         }
     }
 
@@ -75,32 +84,86 @@ impl Guard {
     /// The end of the present validity on the client's clock. Renewals move it on.
     #[must_use]
     pub fn valid_until(&self) -> ClientInstant {
-        self.lost.lease.borrow().valid_until
+        self.watch.valid_until()
     }
 
     /// Validity left, after drift; zero once the lock is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.lost.remaining()
+        self.watch.remaining()
     }
 
     /// Whether the lock is held now. Ask again after every pause: only the moment counts.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        !self.remaining().is_zero()
+        self.watch.is_valid()
     }
 
-    /// Waits until the lock is lost. Fires a little before the validity ends, even if all nodes
-    /// hang, so that there is time to stop the work. Any number of tasks may wait, and a wait may
-    /// be dropped and begun again.
+    /// Waits until the lock is lost. Fires a little before the validity ends (a fiftieth of the
+    /// ttl, 100 ms at most), even if all nodes hang, so that there is time to stop the work. Any
+    /// number of tasks may wait, and a wait may be dropped and begun again.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// tokio::select! {
+    ///     loss = guard.lost() => println!("stop at once: {loss}"),
+    ///     () = tokio::time::sleep(Duration::from_millis(1)) => println!("the work is done"),
+    /// }
+    /// assert_eq!(guard.loss(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> Loss {
-        self.lost.wait().await
+        self.watch.lost().await
     }
 
-    /// The same event, to be handed to other tasks.
+    /// The loss, if it has happened.
     #[must_use]
-    pub fn lost_signal(&self) -> Lost {
-        self.lost.clone()
+    pub fn loss(&self) -> Option<Loss> {
+        self.watch.loss()
+    }
+
+    /// Waits until a renewal has found no majority: the lock is still held, but not for long if
+    /// that goes on. Returns at once while that is so, and also once the lock is lost.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// tokio::select! {
+    ///     () = guard.renewal_failing() => println!("{:?} are left", guard.remaining()),
+    ///     () = tokio::time::sleep(Duration::from_millis(1)) => println!("the work is done"),
+    /// }
+    /// assert!(!guard.is_renewal_failing());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn renewal_failing(&self) {
+        self.watch.renewal_failing().await;
+    }
+
+    /// Whether the last renewal found no majority, or the lock is lost.
+    #[must_use]
+    pub fn is_renewal_failing(&self) -> bool {
+        self.watch.is_renewal_failing()
+    }
+
+    /// The same to be handed to other tasks and threads: validity, renewals and loss.
+    #[must_use]
+    pub fn watch(&self) -> LeaseWatch {
+        self.watch.clone()
     }
 
     /// Renews the lock now, without waiting for the next regular renewal. Returns until when it
@@ -108,8 +171,23 @@ impl Guard {
     ///
     /// # Errors
     /// When the lock is lost, or no majority renewed it this time.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// let valid_until = guard.extend().await?;
+    /// assert_eq!(guard.valid_until(), valid_until);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn extend(&self) -> Result<ClientInstant, ExtendError> {
-        if let Some(loss) = self.lost.now() {
+        if let Some(loss) = self.loss() {
             return Err(ExtendError::Lost(loss));
         }
         let (reply, answer) = oneshot::channel();
@@ -119,9 +197,7 @@ impl Guard {
         let result = answer.await;
         renewing.done();
         match result {
-            Ok(Err(ExtendError::Lost(loss))) => {
-                Err(ExtendError::Lost(self.lost.now().unwrap_or(loss)))
-            }
+            Ok(Err(ExtendError::Lost(loss))) => Err(ExtendError::Lost(self.loss().unwrap_or(loss))),
             Ok(result) => result,
             Err(_) => Err(ExtendError::Lost(Loss::ClientStopped)),
         }
@@ -130,12 +206,42 @@ impl Guard {
     /// Releases the lock and waits until a majority of the nodes has freed it, all nodes have
     /// answered, or their time is up. The rest is released in the background, and so is everything
     /// if the future is dropped.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// let release = guard.release().await;
+    /// if release.was_lost() {
+    ///     println!("somebody else may have worked at the same time");
+    /// }
+    /// assert!(release.released());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Release {
+        self.end(false).await
+    }
+
+    /// Releases the lock and waits until every node has answered or has had its time (up to the node
+    /// deadline; three times that where a connection has to be made first): for a program that ends, and
+    /// says what it has left behind.
+    pub async fn release_everywhere(self) -> Release {
+        self.end(true).await
+    }
+
+    async fn end(self, waits_for_all: bool) -> Release {
         let (reply, answer) = oneshot::channel();
         let call = Call::Release {
             held: Some(self.pending.operation()),
             name: self.name.clone(),
             token: self.token.clone(),
+            waits_for_all,
         };
         let releasing = self.pending.handle().call(call, ReplyTo::Release(reply));
         self.pending.done();
@@ -149,6 +255,21 @@ impl Guard {
     ///
     /// # Errors
     /// When the lock is lost before the work is done.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// let copied = guard.run(async { 42 /* the work */ }).await?;
+    /// assert_eq!(copied, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Loss> {
         let mut lost = pin!(self.lost());
         let mut work = pin!(work);
@@ -158,12 +279,12 @@ impl Guard {
             if let Poll::Ready(loss) = lost.as_mut().poll(context) {
                 return Poll::Ready(Err(loss));
             }
-            if let Some(loss) = self.lost.now() {
+            if let Some(loss) = self.loss() {
                 return Poll::Ready(Err(loss));
             }
             let done = work.as_mut().poll(context);
             // Work that ended after the deadline was not protected until its end.
-            done.map(|output| self.lost.now().map_or(Ok(output), Err))
+            done.map(|output| self.loss().map_or(Ok(output), Err))
         })
         .await
     }
@@ -176,7 +297,7 @@ impl Guard {
             .call(Call::Detach { held }, ReplyTo::Nobody)
             .done();
         self.pending.done();
-        let clock = Arc::clone(&self.lost.clock);
+        let clock = Arc::clone(self.watch.clock());
         Lease::new(self.name, self.token, ttl, valid_until, clock)
     }
 }
@@ -187,45 +308,7 @@ impl fmt::Debug for Guard {
             .debug_struct("Guard")
             .field("name", &shown(&self.name))
             .field("token", &self.token)
-            .field("lease", &*self.lost.lease.borrow())
+            .field("lease", &self.watch)
             .finish_non_exhaustive()
-    }
-}
-
-impl Lost {
-    /// Waits until the lock is lost.
-    pub async fn wait(&self) -> Loss {
-        let mut lease = self.lease.clone();
-        match lease.wait_for(|lease| lease.loss.is_some()).await {
-            Ok(lease) => lease.loss.clone().unwrap_or(Loss::Expired),
-            Err(_) => Loss::ClientStopped,
-        }
-    }
-
-    /// The loss, if it has happened.
-    #[must_use]
-    pub fn now(&self) -> Option<Loss> {
-        let lease = self.lease.borrow();
-        if lease.loss.is_none() && self.clock.now().has_reached(lease.valid_until) {
-            return Some(Loss::Expired);
-        }
-        lease.loss.clone()
-    }
-
-    fn remaining(&self) -> Duration {
-        let lease = self.lease.borrow();
-        match lease.loss {
-            Some(_) => Duration::ZERO,
-            None => self.clock.now().until(lease.valid_until),
-        }
-    }
-}
-
-impl fmt::Debug for Lost {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_tuple("Lost")
-            .field(&*self.lease.borrow())
-            .finish()
     }
 }

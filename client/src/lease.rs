@@ -10,6 +10,21 @@ use crate::token::Token;
 
 /// A lock that is held for a while under a token, without being renewed. Nothing happens when it
 /// is dropped.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// let lease = redlock.lock("backup").ttl(Duration::from_secs(60)).acquire_lease().await?;
+/// assert!(lease.remaining() > Duration::from_secs(50) && lease.is_valid());
+/// assert!(redlock.release(lease.name(), lease.token()).await.released());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lease {
     name: Bytes,

@@ -4,28 +4,43 @@
 //! released everywhere. The client knows until when the lock is certainly valid, and tells when
 //! it is lost before anybody else can have it.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
-//! use quorlock_client::{Redlock, Wait};
+//! use quorlock_client::{AcquireError, Redlock, Wait};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let redlock = Redlock::builder()
-//!     .nodes((7001..=7005).map(|port| format!("redis://127.0.0.1:{port}")))
-//!     .build()?;
-//! let guard = redlock
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let mut nodes = Vec::new();
+//! # for _ in 0..3 {
+//! #     nodes.push(quorlock_server::Node::builder().ephemeral().start().await?);
+//! # }
+//! # let addresses = nodes.iter().map(|node| node.url());
+//! let redlock = Redlock::builder().nodes(addresses).build()?; // redis://host:port, ...
+//! let lock = redlock
 //!     .lock("backup")
 //!     .ttl(Duration::from_secs(30))
-//!     .wait(Wait::For(Duration::from_secs(5)))
-//!     .acquire()
-//!     .await?;
-//! guard.run(async { /* the work; dropped if the lock is lost */ }).await?;
-//! guard.release().await;
+//!     .wait(Wait::For(Duration::from_secs(5)));
+//! match lock.acquire().await {
+//!     Ok(guard) => {
+//!         guard.run(async { /* the work; dropped if the lock is lost */ }).await?;
+//!         assert!(!guard.release().await.was_lost());
+//!     }
+//!     Err(AcquireError::Busy { .. }) => println!("somebody else does it"),
+//!     Err(error) => eprintln!("{error}"), // says what happened, and what to do
+//! }
+//! redlock.close().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The rules are in [`rules`]: state machines that take the time and an
-//! event and return actions. Everything that touches the world runs on one thread of the client.
+//! Without a runtime: [`blocking`]. All times are [`Duration`](std::time::Duration)s; nodes count
+//! in milliseconds.
+//!
+//! The rules are state machines that take the time and an event and return actions. Everything
+//! that touches the world runs on one thread of the client's own, so it does not depend on the
+//! program's runtime.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -34,9 +49,11 @@ compile_error!(
 
 mod address;
 mod answer;
+pub mod blocking;
 mod clock;
 mod guard;
 mod lease;
+mod lease_watch;
 mod lock;
 mod name;
 mod outcome;
@@ -50,23 +67,27 @@ pub mod rules;
 mod runtime;
 mod settings;
 mod shared;
+mod statistics;
 mod token;
 mod votes;
 mod wait;
 
-pub use address::{AddressError, NodeAddress};
+pub use address::AddressError;
 pub use clock::{ClientInstant, Clock, ManualClock, SystemClock};
-pub use guard::{Guard, Lost};
+pub use guard::Guard;
 pub use lease::Lease;
+pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
 pub use outcome::{
     AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeRelease, NodeReport,
     Release,
 };
 pub use probe::{NodeState, NodeStatus};
+#[cfg(feature = "simulation")]
 pub use protocol::request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
-pub use redlock::{Builder, Redlock};
-pub use settings::{Drift, RetryDelay};
+pub use redlock::{Redlock, RedlockBuilder};
+pub use settings::{Drift, RetryDelay, VotesBy};
+pub use statistics::{NodeStatistics, Statistics};
 pub use token::Token;
-pub use votes::{Identity, NODES_MAX, NodeIndex, majority};
+pub use votes::Identity;
 pub use wait::Wait;

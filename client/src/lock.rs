@@ -19,6 +19,22 @@ use crate::shared::Shared;
 use crate::wait::Wait;
 
 /// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock).
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::{AcquireError, Wait};
+/// let lock = redlock.lock("backup").ttl(Duration::from_secs(10)).wait(Wait::None);
+/// let _guard = lock.clone().acquire().await?;
+/// assert!(matches!(lock.acquire().await, Err(AcquireError::Busy { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "call acquire()"]
 pub struct LockRequest {
@@ -44,10 +60,11 @@ impl LockRequest {
         }
     }
 
-    /// The length of the lease on each node. 30 s by default. The lock is lost this long after
-    /// the last successful renewal at the latest.
+    /// The length of the lease on each node, rounded up to whole milliseconds. 30 s by default;
+    /// 365 days at most, and more than the drift takes off (3 ms as a rule). The lock is lost this
+    /// long after the last successful renewal at the latest.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = whole_milliseconds(ttl);
         self
     }
 
@@ -76,6 +93,24 @@ impl LockRequest {
     ///
     /// # Errors
     /// Typed by what happened; see [`AcquireError`].
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// # use quorlock_client::AcquireError;
+    /// match redlock.lock("backup").acquire().await {
+    ///     Ok(guard) => assert!(guard.is_valid()),
+    ///     Err(AcquireError::Busy { time_left, .. }) => println!("busy, for {time_left:?} at least"),
+    ///     Err(error) => println!("{error}"), // says what happened, and what to do
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         self.call(true).await
     }
@@ -85,6 +120,21 @@ impl LockRequest {
     ///
     /// # Errors
     /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let lease = redlock.lock("backup").ttl(Duration::from_secs(60)).acquire_lease().await?;
+    /// assert!(lease.is_valid());
+    /// println!("{}", lease.token()); // for the program that releases it
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire_lease(self) -> Result<Lease, AcquireError> {
         let ttl = self.ttl;
         Ok(self.call(false).await?.into_lease(ttl))
@@ -128,6 +178,15 @@ impl LockRequest {
     }
 }
 
+/// Nodes count in milliseconds: a part of one counts as a whole one.
+pub(crate) fn whole_milliseconds(ttl: Duration) -> Duration {
+    let above = ttl.subsec_nanos() % 1_000_000;
+    if above == 0 {
+        return ttl;
+    }
+    ttl.saturating_add(Duration::from_nanos(u64::from(1_000_000 - above)))
+}
+
 pub(crate) fn check_ttl(
     ttl: Duration,
     drift: Drift,
@@ -135,9 +194,6 @@ pub(crate) fn check_ttl(
 ) -> Result<(), Arc<str>> {
     if ttl > TTL_MAX {
         return Err(Arc::from("the ttl is at most 365 days"));
-    }
-    if !ttl.subsec_nanos().is_multiple_of(1_000_000) {
-        return Err(Arc::from("the ttl is a whole number of milliseconds"));
     }
     let validity = drift.validity(ttl);
     if validity.is_zero() || validity < min_validity {
@@ -160,6 +216,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_part_of_a_millisecond_counts_as_a_whole_one() {
+        for (micros, whole_ms) in [(0, 0), (1, 1), (1_000, 1), (5_500, 6), (999_001, 1_000)] {
+            let ttl = whole_milliseconds(Duration::from_micros(micros));
+            assert_eq!(ttl, Duration::from_millis(whole_ms), "{micros} us");
+        }
+        assert_eq!(whole_milliseconds(Duration::from_nanos(1)).as_millis(), 1);
+        assert!(whole_milliseconds(Duration::MAX) > TTL_MAX);
+    }
+
+    #[test]
     fn a_ttl_must_leave_validity() {
         let drift = Drift::default();
         let none = Duration::ZERO;
@@ -172,7 +238,6 @@ mod tests {
             (millis(500), none, true),
             (millis(500), millis(493), true),
             (millis(500), millis(494), false),
-            (Duration::from_micros(5_500), none, false),
             (TTL_MAX, none, true),
             (TTL_MAX + millis(1), none, false),
             (Duration::MAX, none, false),

@@ -9,6 +9,7 @@ use crate::votes::Identity;
 
 /// One node's state as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeStatus {
     /// The node's address, without its password.
     pub node: Arc<str>,
@@ -22,6 +23,7 @@ pub struct NodeStatus {
 
 /// Whether a node would vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeState {
     /// It votes.
     Votes,

@@ -3,30 +3,46 @@
 //! Invariant: a clone is a handle. All connections and all locks in hand live on one thread of
 //! the client's own, so they outlive a cancelled future, a dropped guard and the caller's runtime.
 
+mod builder;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::address::NodeAddress;
-use crate::clock::Clock;
 use crate::lease::Lease;
-use crate::lock::{LockRequest, check_ttl};
+use crate::lock::{LockRequest, check_ttl, whole_milliseconds};
 use crate::name::check_name;
-use crate::outcome::{BuildError, ExtendError, Loss, Release};
+use crate::outcome::{ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
 use crate::rules::call::Call;
-#[cfg(feature = "simulation")]
-use crate::rules::client::Client;
-use crate::runtime;
 use crate::runtime::handle::ReplyTo;
-use crate::settings::{Drift, RetryDelay, Settings};
 use crate::shared::Shared;
+use crate::statistics::Statistics;
 use crate::token::Token;
-use crate::votes::NODES_MAX;
+
+pub use builder::RedlockBuilder;
 
 /// A Redlock client over a fixed set of nodes.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// // One per program; clones share connections.
+/// let worker = redlock.clone();
+/// let guard = worker.lock("backup").acquire().await?;
+/// assert_eq!((redlock.nodes().len(), redlock.quorum()), (1, 1));
+/// assert!(!guard.release().await.was_lost());
+/// redlock.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Redlock {
     shared: Arc<Shared>,
@@ -34,11 +50,8 @@ pub struct Redlock {
 
 impl Redlock {
     /// Starts to build a client.
-    pub fn builder() -> Builder {
-        Builder {
-            nodes: Vec::new(),
-            settings: Settings::default(),
-        }
+    pub fn builder() -> RedlockBuilder {
+        RedlockBuilder::new()
     }
 
     /// A lock with this name, to be acquired.
@@ -53,6 +66,22 @@ impl Redlock {
     ///
     /// # Errors
     /// When no majority holds the lock for this token, or too few nodes answer.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let lease = redlock.lock("backup").ttl(Duration::from_secs(10)).acquire_lease().await?;
+    /// let token = lease.token().to_string(); // handed to another program
+    /// let longer = redlock.extend("backup", &token.into(), Duration::from_secs(60)).await?;
+    /// assert!(longer.remaining() > Duration::from_secs(50));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn extend(
         &self,
         name: impl AsRef<[u8]>,
@@ -60,6 +89,7 @@ impl Redlock {
         ttl: Duration,
     ) -> Result<Lease, ExtendError> {
         let name = Bytes::copy_from_slice(name.as_ref());
+        let ttl = whole_milliseconds(ttl);
         let invalid = |reason| ExtendError::Invalid { reason };
         check_name(&name).map_err(invalid)?;
         check_ttl(ttl, self.shared.settings.drift, Duration::ZERO).map_err(invalid)?;
@@ -81,12 +111,28 @@ impl Redlock {
     ///
     /// Waits until every node has told, or has had its time; what a node that cannot be reached
     /// is owed, it gets in the background.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let lease = redlock.lock("backup").acquire_lease().await?;
+    /// let release = redlock.release("backup", lease.token()).await;
+    /// assert!(release.is_free() && !release.was_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(&self, name: impl AsRef<[u8]>, token: &Token) -> Release {
         let (reply, answer) = oneshot::channel();
         let call = Call::Release {
             held: None,
             name: Bytes::copy_from_slice(name.as_ref()),
             token: token.clone(),
+            waits_for_all: true,
         };
         let pending = self.shared.handle.call(call, ReplyTo::Release(reply));
         let released = answer.await;
@@ -95,6 +141,22 @@ impl Redlock {
     }
 
     /// Asks every node who it is and how it does. Connects where there is no connection yet.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// for status in redlock.probe().await {
+    ///     println!("{status}"); // redis://127.0.0.1:7001: votes (180 us)
+    ///     assert!(status.votes());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn probe(&self) -> Vec<NodeStatus> {
         let (reply, answer) = oneshot::channel();
         let pending = self.shared.handle.call(Call::Probe, ReplyTo::Probe(reply));
@@ -103,8 +165,34 @@ impl Redlock {
         statuses.unwrap_or_default()
     }
 
+    /// What was counted since the client was built. No node is asked.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let _guard = redlock.lock("backup").acquire().await?;
+    /// let statistics = redlock.statistics().await;
+    /// assert_eq!((statistics.acquired, statistics.held), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn statistics(&self) -> Statistics {
+        let (reply, answer) = oneshot::channel();
+        let handle = &self.shared.handle;
+        let pending = handle.call(Call::Statistics, ReplyTo::Statistics(reply));
+        let statistics = answer.await;
+        pending.done();
+        statistics.unwrap_or_else(|_| Statistics::of(&self.shared.nodes))
+    }
+
     /// Waits until what is being released in the background has been released on all nodes that
-    /// can be reached, for one node deadline at most. For a program that is about to end.
+    /// can be reached, for one node deadline at most (1 s, if the builder was told nothing else).
+    /// Where a node cannot be reached, the lock ends with its lease.
     pub async fn settle(&self) {
         let (reply, answer) = oneshot::channel();
         let pending = self
@@ -114,6 +202,33 @@ impl Redlock {
         // A client that has stopped owes nothing.
         let _stopped = answer.await;
         pending.done();
+    }
+
+    /// Ends this handle, once what is being released in the background has been released, as for
+    /// [`settle`](Self::settle). To be called last in a program. Clones and guards go on; the
+    /// client's thread ends when the last of them is gone and nothing is owed to the nodes.
+    ///
+    /// Without it, guards that are dropped at the end of a program are released as a rule: the
+    /// drop of the last handle outside of a runtime's threads, and the end of a thread that has
+    /// dropped guards, wait for the nodes for 200 ms at most.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// drop(redlock.lock("backup").acquire().await?);
+    /// let other = redlock.clone();
+    /// redlock.close().await; // the lock is free now
+    /// assert!(other.lock("backup").wait(quorlock_client::Wait::None).acquire().await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn close(self) {
+        self.settle().await;
     }
 
     /// The nodes' addresses, without passwords, in the order they were listed.
@@ -126,128 +241,5 @@ impl Redlock {
     #[must_use]
     pub fn quorum(&self) -> usize {
         crate::votes::majority(self.shared.nodes.len())
-    }
-}
-
-/// Builds a [`Redlock`].
-#[derive(Clone, Debug)]
-#[must_use = "call build()"]
-pub struct Builder {
-    nodes: Vec<String>,
-    settings: Settings,
-}
-
-impl Builder {
-    /// Adds a node: `redis://[[user]:password@]host[:port][/database]` or `unix:///path`.
-    pub fn node(mut self, address: impl Into<String>) -> Self {
-        self.nodes.push(address.into());
-        self
-    }
-
-    /// Adds several nodes.
-    pub fn nodes<I>(mut self, addresses: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<String>,
-    {
-        self.nodes.extend(addresses.into_iter().map(Into::into));
-        self
-    }
-
-    /// How much the clocks may differ in rate. 1 % and 2 ms by default.
-    pub fn drift(mut self, drift: Drift) -> Self {
-        self.settings.drift = drift;
-        self
-    }
-
-    /// The pauses between attempts. From 10 ms up to 200 ms by default.
-    pub fn retry_delay(mut self, delay: RetryDelay) -> Self {
-        self.settings.retry_delay = delay;
-        self
-    }
-
-    /// A lock with less validity left than this is not handed out. Zero by default.
-    pub fn min_validity(mut self, validity: Duration) -> Self {
-        self.settings.min_validity = validity;
-        self
-    }
-
-    /// The longest time a lock may be held, renewals included. Unlimited by default.
-    pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
-        self.settings.max_lifetime = Some(lifetime);
-        self
-    }
-
-    /// The longest time one node is given to answer; less where measured round trips are short
-    /// or the ttl is. One second by default.
-    pub fn node_deadline(mut self, deadline: Duration) -> Self {
-        self.settings.node_deadline_max = deadline;
-        self
-    }
-
-    /// The name shown by the nodes' `CLIENT LIST`.
-    pub fn client_name(mut self, name: &str) -> Self {
-        self.settings.client_name = Arc::from(name);
-        self
-    }
-
-    /// The clock that decides about validity, for tests and simulations.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.settings.clock = clock;
-        self
-    }
-
-    /// Builds the client. No connection is made yet: a node that is down is one node's "no" when
-    /// it is asked, never an error here.
-    ///
-    /// # Errors
-    /// When no or too many nodes are named, an address cannot be read, or a setting cannot work.
-    pub fn build(self) -> Result<Redlock, BuildError> {
-        let (addresses, settings) = self.check()?;
-        let nodes = addresses
-            .iter()
-            .map(|address| Arc::from(address.to_string()))
-            .collect();
-        let handle = runtime::start(addresses, settings.clone())?;
-        Ok(Redlock {
-            shared: Arc::new(Shared {
-                handle,
-                settings,
-                nodes,
-            }),
-        })
-    }
-
-    /// The client's rules alone, for a simulation: no thread, no sockets, no clock.
-    ///
-    /// # Errors
-    /// As for [`build`](Self::build).
-    #[cfg(feature = "simulation")]
-    pub fn build_rules(self, random: Box<dyn rand::Rng>) -> Result<Client, BuildError> {
-        let (addresses, settings) = self.check()?;
-        Ok(Client::new(addresses, settings, random))
-    }
-
-    /// Reads the addresses and checks that the settings can work.
-    pub(crate) fn check(self) -> Result<(Vec<NodeAddress>, Settings), BuildError> {
-        self.settings.check()?;
-        if self.nodes.is_empty() {
-            return Err(BuildError::NoNodes);
-        }
-        if self.nodes.len() > NODES_MAX {
-            return Err(BuildError::TooManyNodes(self.nodes.len()));
-        }
-        let mut addresses: Vec<NodeAddress> = Vec::with_capacity(self.nodes.len());
-        for text in &self.nodes {
-            let address = NodeAddress::parse(text)?;
-            if addresses
-                .iter()
-                .any(|other| other.endpoint == address.endpoint)
-            {
-                return Err(BuildError::Duplicate(Arc::from(address.to_string())));
-            }
-            addresses.push(address);
-        }
-        Ok((addresses, self.settings))
     }
 }

@@ -9,6 +9,16 @@ use crate::clock::{Clock, SystemClock, saturated};
 use crate::outcome::BuildError;
 
 /// How much the clocks of client and nodes may differ in rate: a part of the ttl and a constant.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use quorlock_client::Drift;
+///
+/// let drift = Drift::default(); // 1 % and 2 ms
+/// assert_eq!(drift.of(Duration::from_secs(10)), Duration::from_millis(102));
+/// assert_eq!(drift.validity(Duration::from_secs(10)), Duration::from_millis(9_898));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Drift {
     /// Parts in a million of the ttl.
@@ -44,7 +54,17 @@ impl Default for Drift {
 
 /// The pause before a failed attempt is repeated: random within a range that doubles with every
 /// attempt, so that callers who split the votes do not meet again.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use quorlock_client::RetryDelay;
+///
+/// let delay = RetryDelay::new(Duration::from_millis(5), Duration::from_secs(1));
+/// assert!(delay.first < delay.longest);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct RetryDelay {
     /// The range of the first pause ends here.
     pub first: Duration,
@@ -53,10 +73,15 @@ pub struct RetryDelay {
 }
 
 impl RetryDelay {
+    /// Pauses from a part of `first` up to `longest`.
+    #[must_use]
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest }
+    }
+
     /// The pause after failed attempt number `attempt` (from 0), for a random number in 0..1.
     /// It ends soon after the holder's lease does, if that is known.
-    #[must_use]
-    pub fn pause(self, attempt: u32, random: f64, time_left: Option<Duration>) -> Duration {
+    pub(crate) fn pause(self, attempt: u32, random: f64, time_left: Option<Duration>) -> Duration {
         let range = self
             .first
             .saturating_mul(1 << attempt.min(20))
@@ -83,6 +108,20 @@ impl Default for RetryDelay {
     }
 }
 
+/// How a client tells that two entries of its list are two nodes with a vote each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum VotesBy {
+    /// By who each node says it is in INFO: `quorlock_node_id`, or `run_id`.
+    #[default]
+    Identity,
+    /// By the address each connection really leads to, for servers that hide or zero their `run_id` as proxies and
+    /// managed services do. Two entries that lead to one address are one vote, and so is an entry whose address
+    /// changes. **The client cannot tell whether two addresses lead to one server**: that is yours to know, and a server
+    /// that votes twice breaks mutual exclusion.
+    Address,
+}
+
 /// All settings of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -92,6 +131,8 @@ pub(crate) struct Settings {
     pub(crate) max_lifetime: Option<Duration>,
     pub(crate) node_deadline_max: Duration,
     pub(crate) client_name: Arc<str>,
+    pub(crate) votes_by: VotesBy,
+    pub(crate) cluster_id: Option<Arc<str>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -141,6 +182,8 @@ impl Default for Settings {
             max_lifetime: None,
             node_deadline_max: Duration::from_secs(1),
             client_name: Arc::from("quorlock-client"),
+            votes_by: VotesBy::Identity,
+            cluster_id: None,
             clock: Arc::new(SystemClock),
         }
     }

@@ -9,6 +9,16 @@ use bytes::Bytes;
 
 /// The value that proves who owns a lock. Keep it as secret as the lock is important: whoever
 /// knows it can extend and release the lock.
+///
+/// # Example
+/// ```
+/// use quorlock_client::Token;
+///
+/// let token = Token::from("0123456789abcdef"); // as another program has printed it
+/// assert_eq!(token.as_bytes(), b"0123456789abcdef");
+/// assert_eq!(format!("{token:?}"), "Token(0123...)"); // what is logged does not release the lock
+/// assert_ne!(Token::fresh(), Token::fresh());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(Bytes);
 
@@ -25,9 +35,7 @@ impl Token {
         Self::from_bits(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()))
     }
 
-    /// The token made of these 128 bits, for simulators that bring their own randomness.
-    #[must_use]
-    pub fn from_bits(bits: u128) -> Self {
+    fn from_bits(bits: u128) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = Vec::with_capacity(32);
         for byte in bits.to_be_bytes() {
@@ -44,15 +52,17 @@ impl Token {
     }
 
     /// The token's beginning, for texts that are read by others than its owner: enough to tell
-    /// two holders apart, too little to release the lock.
+    /// two holders apart, too little to release the lock. A quarter of the token at most, and six
+    /// characters.
     #[must_use]
     pub fn hint(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
-        let shown = text.chars().take(HINT_CHARACTERS);
+        let count = text.chars().count();
+        let shown = text.chars().take(HINT_CHARACTERS.min(count / 4));
         let mut hint: String = shown
             .map(|c| if c.is_control() { '?' } else { c })
             .collect();
-        if text.chars().nth(HINT_CHARACTERS).is_some() {
+        if count > 0 {
             hint.push_str("...");
         }
         hint
@@ -100,6 +110,21 @@ mod tests {
         let (first, second) = (Token::fresh(), Token::fresh());
         assert_ne!(first, second);
         assert_eq!(first.as_bytes().len(), 32);
+    }
+
+    #[test]
+    fn what_is_written_about_a_token_does_not_release_the_lock() {
+        for (token, hint) in [
+            ("0123456789abcdef0123456789abcdef", "012345..."),
+            ("worker-7", "wo..."),
+            ("t1", "..."),
+            ("", ""),
+            ("\x1b[2Jabcdefgh", "?[2..."),
+        ] {
+            let token = Token::from(token);
+            assert_eq!(token.hint(), hint);
+            assert_eq!(format!("{token:?}"), format!("Token({hint})"));
+        }
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Most nodes a client can have.
-pub const NODES_MAX: usize = 64;
+pub(crate) const NODES_MAX: usize = 64;
 
 /// A node's index in the list the client was built with.
-pub type NodeIndex = usize;
+pub(crate) type NodeIndex = usize;
 
 /// A set of nodes by their index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,8 +45,7 @@ impl NodeSet {
 }
 
 /// Votes needed among `nodes` nodes.
-#[must_use]
-pub const fn majority(nodes: usize) -> usize {
+pub(crate) const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
@@ -55,6 +54,7 @@ pub const fn majority(nodes: usize) -> usize {
 /// A Quorlock node keeps its id over restarts and counts its incarnations; Redis and Valkey draw
 /// a new `run_id` at every start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Identity {
     /// `quorlock_node_id`, or `run_id`.
     pub id: Arc<str>,
@@ -62,10 +62,26 @@ pub struct Identity {
     pub incarnation: u64,
 }
 
+#[cfg(feature = "simulation")]
+impl Identity {
+    /// The identity of a simulated node.
+    #[must_use]
+    pub fn new(id: Arc<str>, incarnation: u64) -> Self {
+        Self { id, incarnation }
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} (incarnation {})", self.id, self.incarnation)
     }
+}
+
+/// Which cluster a node says it belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Membership {
+    pub(crate) cluster_id: Option<Arc<str>>,
+    pub(crate) cluster_size: Option<usize>,
 }
 
 /// Votes counted over distinct identities.
@@ -129,16 +145,54 @@ pub(crate) enum Admission {
     SameAs(NodeIndex),
     /// It has shown a later incarnation before: it does not vote.
     WentBack,
+    /// Its cluster is not the one that this client is for, or that other nodes belong to.
+    OtherCluster(Arc<str>),
+    /// Its cluster has so many nodes, and the client knows another number.
+    OtherSize(usize),
 }
 
 /// What is remembered of the nodes' identities over reconnects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Register {
+    /// How many entries the client's list has; zero if that does not matter.
+    entries: usize,
+    /// The cluster that the client is for, or that the first node belongs to which names one.
+    cluster_id: Option<Arc<str>>,
     newest: HashMap<Arc<str>, u64>,
     present: HashMap<NodeIndex, Arc<str>>,
 }
 
 impl Register {
+    /// For a list of so many entries, which is that of a certain cluster or not.
+    pub(crate) fn new(entries: usize, cluster_id: Option<Arc<str>>) -> Self {
+        Self {
+            entries,
+            cluster_id,
+            ..Self::default()
+        }
+    }
+
+    /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
+    /// another set of nodes excludes nobody.
+    pub(crate) fn admit_member(&mut self, said: &Membership) -> Admission {
+        if let Some(size) = said
+            .cluster_size
+            .filter(|size| *size != self.entries && self.entries > 0)
+        {
+            return Admission::OtherSize(size);
+        }
+        let Some(theirs) = &said.cluster_id else {
+            // Redis and Valkey name none.
+            return Admission::Votes;
+        };
+        let ours = self.cluster_id.get_or_insert_with(|| Arc::clone(theirs));
+        if ours == theirs {
+            Admission::Votes
+        } else {
+            Admission::OtherCluster(Arc::clone(ours))
+        }
+    }
+
     /// Judges the identity a node has just shown on a new connection.
     pub(crate) fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
         self.present.insert(node, Arc::clone(&identity.id));
@@ -199,6 +253,38 @@ mod tests {
         assert_eq!((register.same_as(0), register.same_as(2)), (None, Some(0)));
         // Reconnecting under its own address is nothing special.
         assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
+    }
+
+    #[test]
+    fn nodes_of_another_cluster_or_of_more_or_fewer_nodes_do_not_vote() {
+        let member = |cluster: &str, cluster_size| Membership {
+            cluster_id: (!cluster.is_empty()).then(|| Arc::from(cluster)),
+            cluster_size,
+        };
+        let mut register = Register::new(3, None);
+        assert_eq!(register.admit_member(&member("", None)), Admission::Votes);
+        assert_eq!(
+            register.admit_member(&member("blue", Some(5))),
+            Admission::OtherSize(5)
+        );
+        // One that does not count says nothing about the cluster either.
+        assert_eq!(
+            register.admit_member(&member("red", Some(3))),
+            Admission::Votes
+        );
+        assert_eq!(
+            register.admit_member(&member("blue", Some(3))),
+            Admission::OtherCluster(Arc::from("red"))
+        );
+        let mut register = Register::new(3, Some(Arc::from("blue")));
+        assert_eq!(
+            register.admit_member(&member("red", None)),
+            Admission::OtherCluster(Arc::from("blue"))
+        );
+        assert_eq!(
+            register.admit_member(&member("blue", None)),
+            Admission::Votes
+        );
     }
 
     #[test]

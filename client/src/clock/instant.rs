@@ -17,6 +17,16 @@ use crate::clock::saturated_nanos;
 ///
 /// Only differences mean anything. A deadline is an instant too: it has been reached as soon as
 /// any of the clocks has reached its part, which is the same as "the largest difference".
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use quorlock_client::{Clock as _, SystemClock};
+///
+/// let deadline = SystemClock.now().after(Duration::from_secs(60));
+/// assert!(!SystemClock.now().has_reached(deadline));
+/// assert!(SystemClock.now().until(deadline) <= Duration::from_secs(60));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientInstant {
     pub(super) boot_ns: u64,

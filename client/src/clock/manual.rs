@@ -9,6 +9,20 @@ use std::time::Duration;
 use crate::clock::{ClientInstant, Clock, saturated, saturated_nanos};
 
 /// A clock that moves only when told to, each of its parts on its own.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use quorlock_client::{Clock as _, ManualClock, Redlock};
+///
+/// let clock = Arc::new(ManualClock::new());
+/// let redlock = Redlock::builder().node("redis://db1:7001").clock(clock.clone()).build()?;
+/// let before = clock.now();
+/// clock.advance(Duration::from_secs(30)); // the client's deadlines come without any wait
+/// assert_eq!(clock.now().since(before), Duration::from_secs(30));
+/// # Ok::<(), quorlock_client::BuildError>(())
+/// ```
 #[derive(Debug)]
 pub struct ManualClock {
     hands: Mutex<Hands>,

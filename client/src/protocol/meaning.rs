@@ -12,7 +12,7 @@ use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 use crate::answer::{Answer, ExtendAnswer, Info};
 use crate::outcome::{Cause, NodeRelease};
 use crate::token::Token;
-use crate::votes::Identity;
+use crate::votes::{Identity, Membership};
 
 /// What one reply to a request for the lock means, beyond a vote.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,15 +106,21 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
     };
     let drawn = || {
         Some(Identity {
-            id: Arc::from(field("run_id")?),
+            // Some proxies and managed services show zeros.
+            id: Arc::from(field("run_id").filter(|id| id.bytes().any(|digit| digit != b'0'))?),
             incarnation: 0,
         })
     };
+    let size = field("quorlock_cluster_size").and_then(|value| value.parse().ok());
     let delay_ms = field("restart_delay_remaining_ms").and_then(|value| value.parse().ok());
     Ok(Info {
         identity: counted().or_else(drawn),
         delay_left: delay_ms.filter(|left| *left > 0).map(Duration::from_millis),
         is_loading: field("loading") == Some("1"),
+        membership: Membership {
+            cluster_id: field("quorlock_cluster_id").map(Arc::from),
+            cluster_size: size.filter(|size| *size > 0),
+        },
     })
 }
 
@@ -133,6 +139,22 @@ pub(crate) fn refusal(reply: &OwnedFrame) -> Cause {
             other.kind()
         ))),
     }
+}
+
+/// The refusal of a node that will serve nothing on this connection, whatever is asked.
+pub(crate) fn login_refused(reply: &OwnedFrame) -> Option<Cause> {
+    let OwnedFrame::Error(text) = reply else {
+        return None;
+    };
+    let codes = [
+        "WRONGPASS",
+        "NOAUTH",
+        "DENIED",
+        "ERR AUTH",
+        "ERR max number of clients",
+    ];
+    let is_final = codes.iter().any(|code| text.starts_with(code));
+    is_final.then(|| Cause::LoginRefused(shown(text)))
 }
 
 /// How long a node says, or seems, to take no requests at all, if it will take them after that.
@@ -291,6 +313,14 @@ mod tests {
         );
         assert!(redis.is_loading);
         assert_eq!(read("redis_version:7\r\nrun_id:\r\n").identity, None);
+        assert_eq!(read("run_id:0000000000000000\r\n").identity, None);
+        let member = read("quorlock_cluster_id:blue\r\nquorlock_cluster_size:5\r\n").membership;
+        assert_eq!(
+            (member.cluster_id.as_deref(), member.cluster_size),
+            (Some("blue"), Some(5))
+        );
+        let alone = read("quorlock_cluster_id:\r\nquorlock_cluster_size:0\r\n").membership;
+        assert_eq!(alone, Membership::default());
         let waiting = read("restart_delay:1\r\nrestart_delay_remaining_ms:250\r\n");
         assert_eq!(waiting.delay_left, Some(Duration::from_millis(250)));
         assert!(info(&error("NOPERM no INFO for you")).is_err());

@@ -4,11 +4,15 @@
 //! done, behind its own requests on the same connections; the next attempt has a new token. What
 //! was measured chooses when to ask again, it never ends a wait.
 
+mod failure;
+
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, AttemptAction, AttemptEvent, Decision, Terms, Vote};
+use self::failure::Failure;
+use super::acquisition::{
+    Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms, Vote,
+};
 use super::call::{AcquireCall, Outcome};
 use super::context::Context;
 use super::held::Held;
@@ -19,7 +23,7 @@ use super::step::Input;
 use crate::answer::{Answer, Content};
 use crate::clock::ClientInstant;
 use crate::name::shown;
-use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
+use crate::outcome::AcquireError;
 use crate::token::Token;
 use crate::wait::Wait;
 
@@ -32,15 +36,6 @@ pub(super) struct Acquiring {
     patience: u32,
     last: Option<Failure>,
     stage: Stage,
-}
-
-/// An attempt that failed, and what it came to.
-#[derive(Debug)]
-struct Failure {
-    attempt: Acquisition,
-    decision: Decision,
-    /// When enough nodes are free again, if nobody renews.
-    free_at: Option<ClientInstant>,
 }
 
 /// What becomes of a call with an event.
@@ -66,6 +61,7 @@ enum Stage {
 #[derive(Debug)]
 struct Asking {
     attempt: Acquisition,
+    round: u32,
     subject: Rc<Subject>,
     timer: ClientInstant,
     /// Whether the wait's end left it less time than its nodes may need.
@@ -83,7 +79,7 @@ impl Acquiring {
             stage: Stage::Queued,
         };
         if is_first {
-            acquiring.ask(context);
+            acquiring.begin(context);
         }
         acquiring
     }
@@ -153,10 +149,13 @@ impl Acquiring {
     /// pause so short that only those who wait elsewhere may come before it.
     pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
         match self.stage {
-            Stage::Queued => self.ask(context),
+            Stage::Queued => self.begin(context),
             Stage::Pausing(until) => {
                 let pause = context.round_trip().mul_f64(fraction(context.random));
-                self.stage = Stage::Pausing(until.earlier(context.now.after(pause)));
+                let (name, now) = (&self.call.name, context.now);
+                let stands_back = context.refusals.stands_back_until(name, now);
+                let soon = stands_back.unwrap_or(context.now.after(pause));
+                self.stage = Stage::Pausing(until.earlier(soon));
             }
             Stage::Asking(_) | Stage::AskingTimeLeft(_) | Stage::Completing(..) => {}
         }
@@ -173,6 +172,17 @@ impl Acquiring {
         }
     }
 
+    /// The first attempt: at once, or when others who want the lock have had time to take it.
+    fn begin(&mut self, context: &mut Context<'_>) {
+        let (name, now) = (&self.call.name, context.now);
+        match context.refusals.stands_back_until(name, now) {
+            Some(until) if context.now.until(until) < self.left(context.now) => {
+                self.stage = Stage::Pausing(until);
+            }
+            _ => self.ask(context),
+        }
+    }
+
     fn ask(&mut self, context: &mut Context<'_>) {
         // The first round has all the time its nodes may need; later ones end with the wait.
         let patience_max = match self.last {
@@ -183,6 +193,9 @@ impl Acquiring {
         let is_cut = patience_max < context.patience(ttl);
         let token = Token::drawn_from(context.random);
         let subject = Subject::new(self.call.name.clone(), token, ttl);
+        if self.attempts > 0 {
+            context.counting.retry();
+        }
         self.attempts += 1;
         let terms = Terms {
             nodes: context.nodes(),
@@ -192,24 +205,39 @@ impl Acquiring {
         };
         let mut actions = Vec::with_capacity(terms.nodes + 1);
         let links = &context.links;
-        let patience = |node: usize| links[node].patience(ttl).min(patience_max);
+        let patience = |node: usize| {
+            let most = links[node].patience(ttl).min(patience_max);
+            let contended = links[node]
+                .contended_patience()
+                .map_or(most, |usual| usual.min(most));
+            Patience { most, contended }
+        };
         // The time was read before the first byte is sent: the nodes' leases begin later.
-        let attempt = Acquisition::start(terms, context.now, patience, &mut actions);
+        let first = context.refusals.first(&self.call.name, context.now);
+        let is_first = |node| first.is_none_or(|first| first.contains(node));
+        let now = context.now;
+        let attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
         let mut asking = Asking {
             timer: attempt.started(),
             attempt,
+            round: round_of(self.attempts),
             subject,
             is_cut,
         };
-        asking.act(actions, round_of(self.attempts), context);
+        asking.act(actions, context);
         self.stage = Stage::Asking(asking);
     }
 
     fn decided(&mut self, decision: Option<Decision>, context: &mut Context<'_>) -> Progress {
         match decision {
             None => Progress::GoesOn,
-            Some(Decision::Acquired { .. }) if self.call.renews => self.hold(context),
-            Some(Decision::Acquired { .. }) => self.complete(context),
+            Some(Decision::Acquired { .. }) => {
+                context.refusals.forget(&self.call.name);
+                match self.call.renews {
+                    true => self.hold(context),
+                    false => self.complete(context),
+                }
+            }
             Some(Decision::Cancelled) => Progress::Ended,
             Some(decision) => self.failed(decision, context),
         }
@@ -221,6 +249,18 @@ impl Acquiring {
             return Progress::GoesOn;
         };
         let is_busy = matches!(decision, Decision::Busy { .. });
+        let until = context.now.after(self.call.ttl);
+        let holder = match &decision {
+            Decision::Busy { holder } => holder.clone(),
+            _ => None,
+        };
+        match asking.attempt.blocking() {
+            Some(first) => {
+                let (name, now) = (&self.call.name, context.now);
+                context.refusals.note(name, first, holder, until, now);
+            }
+            None => context.refusals.forget(&self.call.name),
+        }
         let last = self.last.take();
         let has_changed_hands = match (&last, &decision) {
             (Some(last), Decision::Busy { .. }) => last.decision != decision,
@@ -373,30 +413,9 @@ impl Acquiring {
 
     fn error(&self, context: &Context<'_>) -> AcquireError {
         let name = shown(&self.call.name);
-        let needed = context.quorum();
-        let waited = context.now.since(self.began);
-        let Some(last) = &self.last else {
-            return AcquireError::Cancelled { name };
-        };
-        match &last.decision {
-            Decision::Busy { holder } => AcquireError::Busy {
-                name,
-                holder: holder.clone(),
-                time_left: self.time_left(context.now),
-                waited,
-            },
-            Decision::NoQuorum => AcquireError::NoQuorum {
-                name,
-                needed,
-                nodes: reports(&last.attempt, context),
-                waited,
-            },
-            Decision::TimedOut => AcquireError::TimedOut {
-                name,
-                nodes: reports(&last.attempt, context),
-                waited,
-            },
-            Decision::Cancelled | Decision::Acquired { .. } => AcquireError::Cancelled { name },
+        match &self.last {
+            None => AcquireError::Cancelled { name },
+            Some(last) => last.error(name, context.now.since(self.began), context),
         }
     }
 }
@@ -405,20 +424,15 @@ impl Asking {
     fn handle(&mut self, event: AttemptEvent, context: &mut Context<'_>) -> Option<Decision> {
         let mut actions = Vec::new();
         self.attempt.handle(context.now, event, &mut actions);
-        self.act(actions, 0, context)
+        self.act(actions, context)
     }
 
-    fn act(
-        &mut self,
-        actions: Vec<AttemptAction>,
-        round: u32,
-        context: &mut Context<'_>,
-    ) -> Option<Decision> {
+    fn act(&mut self, actions: Vec<AttemptAction>, context: &mut Context<'_>) -> Option<Decision> {
         let mut decision = None;
         for action in actions {
             match action {
                 AttemptAction::Send { node } => {
-                    context.ask(node, Kind::Take, &self.subject, round);
+                    context.ask(node, Kind::Take, &self.subject, self.round);
                 }
                 AttemptAction::ArmTimer(at) => self.timer = at,
                 AttemptAction::Decide(decided) => decision = Some(decided),
@@ -449,29 +463,6 @@ fn event(input: Input, attempt: u32) -> Option<AttemptEvent> {
 /// The round of an attempt's requests, apart from those of renewals, which count from one.
 fn round_of(attempt: u32) -> u32 {
     attempt | ATTEMPT_BIT
-}
-
-fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
-    let answer = |node: usize, vote: &Vote| match vote {
-        Vote::Told(Answer::Granted(_)) => match attempt.ballot().twin(node) {
-            Some(twin) if twin < node => {
-                NodeAnswer::Not(Cause::SameNode(Arc::clone(&context.labels[twin])))
-            }
-            _ => NodeAnswer::Granted,
-        },
-        Vote::Told(Answer::Busy { holder, .. }) => NodeAnswer::Busy {
-            holder: holder.clone(),
-        },
-        Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
-        Vote::Overdue => NodeAnswer::Not(Cause::Silent),
-        Vote::Awaited(_) => NodeAnswer::Not(Cause::NotWaitedFor),
-    };
-    let votes = attempt.votes().iter().enumerate();
-    let report = |(node, vote)| NodeReport {
-        node: Arc::clone(&context.labels[node]),
-        answer: answer(node, vote),
-    };
-    votes.map(report).collect()
 }
 
 /// A round is given this long even when the wait is nearly over.

@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::clock::ClientInstant;
 use crate::settings::Drift;
 use crate::token::Token;
-use crate::votes::{Ballot, NodeIndex, majority};
+use crate::votes::{Ballot, NodeIndex, NodeSet, majority};
 
 /// What an attempt is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +90,8 @@ pub(crate) enum Vote {
     Awaited(ClientInstant),
     /// Asked, and no longer waited for; a late answer still counts.
     Overdue,
+    /// Not asked yet; once it is, it is waited for so long.
+    Unasked(Duration),
     /// Answered.
     Told(Answer),
 }
@@ -100,8 +102,20 @@ pub struct Acquisition {
     terms: Terms,
     started: ClientInstant,
     votes: Vec<Vote>,
+    /// How long each node is waited for once another one has refused.
+    contended: Vec<Duration>,
+    is_contended: bool,
     ballot: Ballot,
     decision: Option<Decision>,
+}
+
+/// How long a node is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// While no node has refused.
+    pub most: Duration,
+    /// Once one has: what an attempt has taken until then is in the way of others.
+    pub contended: Duration,
 }
 
 impl Acquisition {
@@ -114,15 +128,39 @@ impl Acquisition {
         patience: impl Fn(NodeIndex) -> Duration,
         actions: &mut Vec<AttemptAction>,
     ) -> Self {
-        let votes = (0..terms.nodes)
-            .map(|node| Vote::Awaited(now.after(patience(node))))
-            .collect();
-        actions.extend((0..terms.nodes).map(|node| AttemptAction::Send { node }));
+        let patience = |node| Patience {
+            most: patience(node),
+            contended: patience(node),
+        };
+        Self::start_with(terms, now, |_| true, patience, actions)
+    }
+
+    /// The same, but some nodes are asked first, and the others, which must be fewer than a
+    /// majority, as soon as one of the first has granted.
+    #[must_use]
+    pub fn start_with(
+        terms: Terms,
+        now: ClientInstant,
+        is_first: impl Fn(NodeIndex) -> bool,
+        patience: impl Fn(NodeIndex) -> Patience,
+        actions: &mut Vec<AttemptAction>,
+    ) -> Self {
+        let vote = |node| match is_first(node) {
+            true => Vote::Awaited(now.after(patience(node).most)),
+            false => Vote::Unasked(patience(node).most),
+        };
+        let votes = (0..terms.nodes).map(vote).collect();
+        let contended = (0..terms.nodes).map(|node| patience(node).contended);
+        let contended = contended.collect();
+        let first = (0..terms.nodes).filter(|node| is_first(*node));
+        actions.extend(first.map(|node| AttemptAction::Send { node }));
         let ballot = Ballot::default();
         let attempt = Self {
             terms,
             started: now,
             votes,
+            contended,
+            is_contended: false,
             ballot,
             decision: None,
         };
@@ -154,6 +192,10 @@ impl Acquisition {
             AttemptEvent::Cancel => {}
         }
         if self.decision.is_none() {
+            if self.ballot.distinct() > 0 {
+                self.ask_all(now, actions);
+            }
+            self.hurry(now);
             match self.judge(now) {
                 Some(decision) => self.decide(decision, actions),
                 None => actions.push(AttemptAction::ArmTimer(self.next_time())),
@@ -186,6 +228,48 @@ impl Acquisition {
         self.votes.iter().all(|vote| matches!(vote, Vote::Told(_)))
     }
 
+    /// Nodes without which the next attempt cannot succeed either: those of the owner with the most nodes, with those
+    /// that have not answered if they alone are too few, or all that have not granted. None where a majority may be
+    /// had without them, as after votes that came too late.
+    ///
+    /// It asks them first. While a lock is held, every other node is wanted by its holder, who may
+    /// need it soon: an attempt that takes it only to release it again is in the way.
+    pub(crate) fn blocking(&self) -> Option<NodeSet> {
+        let holder = self.holder();
+        let is_held = |vote: &Vote| matches!(vote, Vote::Told(Answer::Busy { holder: by, .. }) if *by == holder);
+        let is_silent = |vote: &Vote| {
+            matches!(
+                vote,
+                Vote::Told(Answer::Not(_)) | Vote::Awaited(_) | Vote::Overdue
+            )
+        };
+        let is_free =
+            |vote: &Vote| matches!(vote, Vote::Told(Answer::Granted(_)) | Vote::Unasked(_));
+        self.enough(is_held)
+            .or_else(|| self.enough(|vote| is_held(vote) || is_silent(vote)))
+            .or_else(|| self.enough(|vote| !is_free(vote)))
+    }
+
+    /// These nodes, if no majority is left without them.
+    fn enough(&self, is_one: impl Fn(&Vote) -> bool) -> Option<NodeSet> {
+        let (nodes, count) = self.nodes_where(is_one);
+        (self.terms.nodes - count < majority(self.terms.nodes)).then_some(nodes)
+    }
+
+    fn nodes_where(&self, is_one: impl Fn(&Vote) -> bool) -> (NodeSet, usize) {
+        let (mut nodes, mut count) = (NodeSet::default(), 0);
+        for (node, _) in self
+            .votes
+            .iter()
+            .enumerate()
+            .filter(|(_, vote)| is_one(vote))
+        {
+            nodes.insert(node);
+            count += 1;
+        }
+        (nodes, count)
+    }
+
     /// What the attempt came to, once it is over.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
@@ -206,6 +290,31 @@ impl Acquisition {
         }
     }
 
+    /// Where a node has refused, the others are waited for no longer than usual.
+    fn hurry(&mut self, now: ClientInstant) {
+        let is_refusal = |vote: &Vote| matches!(vote, Vote::Told(Answer::Busy { .. }));
+        if self.is_contended || !self.votes.iter().any(is_refusal) {
+            return;
+        }
+        self.is_contended = true;
+        for (vote, contended) in self.votes.iter_mut().zip(&self.contended) {
+            match vote {
+                Vote::Awaited(until) => *until = until.earlier(now.after(*contended)),
+                Vote::Unasked(patience) => *patience = (*patience).min(*contended),
+                Vote::Overdue | Vote::Told(_) => {}
+            }
+        }
+    }
+
+    fn ask_all(&mut self, now: ClientInstant, actions: &mut Vec<AttemptAction>) {
+        for (node, vote) in self.votes.iter_mut().enumerate() {
+            if let Vote::Unasked(patience) = *vote {
+                *vote = Vote::Awaited(now.after(patience));
+                actions.push(AttemptAction::Send { node });
+            }
+        }
+    }
+
     fn judge(&self, now: ClientInstant) -> Option<Decision> {
         let quorum = majority(self.terms.nodes);
         let yes = self.ballot.distinct();
@@ -218,12 +327,13 @@ impl Acquisition {
         if too_late {
             return Some(Decision::TimedOut);
         }
-        let awaited = self
-            .votes
-            .iter()
-            .filter(|vote| matches!(vote, Vote::Awaited(_)))
-            .count();
-        if yes + awaited >= quorum {
+        let is_awaited = |vote: &&Vote| matches!(vote, Vote::Awaited(_));
+        let is_unasked = |vote: &&Vote| matches!(vote, Vote::Unasked(_));
+        let awaited = self.votes.iter().filter(is_awaited).count();
+        let unasked = self.votes.iter().filter(is_unasked).count();
+        // The others are asked only when one of the first grants.
+        let may_go_on = yes + awaited > 0;
+        if may_go_on && yes + awaited + unasked >= quorum {
             return None;
         }
         let mut present = self.ballot.clone();
@@ -234,7 +344,7 @@ impl Acquisition {
         }
         // Nodes that refuse because they hold the lock for somebody work; only when too few work
         // is it a matter of quorum.
-        let is_busy = present.distinct() > yes && present.distinct() + awaited >= quorum;
+        let is_busy = present.distinct() > yes && present.distinct() + awaited + unasked >= quorum;
         Some(if is_busy {
             Decision::Busy {
                 holder: self.holder(),

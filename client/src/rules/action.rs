@@ -15,8 +15,8 @@ pub enum Event<'a> {
     Call(OperationId, Call),
     /// Nobody is interested in a call any more, or a guard is gone.
     Gone(OperationId),
-    /// A connection stands.
-    Connected(ConnectionId),
+    /// A connection stands, to this address in the end.
+    Connected(ConnectionId, &'a str),
     /// Bytes arrived on a connection.
     Received(ConnectionId, &'a [u8]),
     /// A connection could not be made, or has ended.
@@ -42,6 +42,11 @@ pub enum Action {
         held: OperationId,
         /// Its new end.
         valid_until: ClientInstant,
+    },
+    /// A renewal has found no majority; the lock is held until its validity ends.
+    RenewalFailing {
+        /// The call that acquired it.
+        held: OperationId,
     },
     /// A lock is lost, or was released.
     Lost {

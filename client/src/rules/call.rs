@@ -8,6 +8,7 @@ use super::OperationId;
 use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, ExtendError, Release};
 use crate::probe::NodeStatus;
+use crate::statistics::Statistics;
 use crate::token::Token;
 use crate::wait::Wait;
 
@@ -51,6 +52,8 @@ pub enum Call {
         name: Bytes,
         /// Under which it is held.
         token: Token,
+        /// Whether all nodes are waited for, or only a majority that has freed it.
+        waits_for_all: bool,
     },
     /// Renews a lock that is held.
     Renew {
@@ -64,6 +67,8 @@ pub enum Call {
     },
     /// Asks the nodes how they do.
     Probe,
+    /// Asks for what was counted.
+    Statistics,
     /// Waits until what is owed to nodes that can be reached has been paid.
     Settle,
 }
@@ -86,6 +91,8 @@ pub enum Outcome {
     Released(Release),
     /// How the nodes do.
     Probed(Vec<NodeStatus>),
+    /// What was counted.
+    Statistics(Statistics),
     /// What could be paid has been paid, or the time for it is over.
     Settled,
 }

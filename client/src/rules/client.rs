@@ -17,12 +17,14 @@ use super::OperationId;
 use super::acquiring::Acquiring;
 use super::action::{Action, Event};
 use super::call::{AcquireCall, Call, Outcome};
-use super::context::Context;
+use super::context::{Context, round_trip};
+use super::counting::Counting;
 use super::extending::Extending;
 use super::link::request::Subject;
-use super::link::{ConnectionId, Link, LinkAction, Surroundings};
+use super::link::{ConnectionId, Link, LinkAction, Surroundings, fraction};
 use super::operation::{Next, Operation};
 use super::probing::Probing;
+use super::refusals::Refusals;
 use super::releasing::Releasing;
 use super::step::{Input, Step};
 use super::waiters::Waiters;
@@ -50,8 +52,10 @@ pub struct Client {
     operations: HashMap<OperationId, Operation>,
     timers: Timers<OperationId>,
     waiters: Waiters,
+    refusals: Refusals,
     settling: Vec<Settling>,
     known: VecDeque<super::link::NodeReply>,
+    counting: Counting,
     random: Box<dyn Rng>,
 }
 
@@ -65,19 +69,20 @@ impl Client {
         let links: Vec<Link> = addresses
             .into_iter()
             .enumerate()
-            .map(|(index, address)| {
-                let name = Arc::clone(&settings.client_name);
-                Link::new(index, address, name, settings.node_deadline_max)
-            })
+            .map(|(index, address)| Link::new(index, address, &settings))
             .collect();
+        let register = Register::new(links.len(), settings.cluster_id.clone());
+        let labels: Arc<[Arc<str>]> = links.iter().map(|link| Arc::clone(&link.label)).collect();
         Self {
-            labels: links.iter().map(|link| Arc::clone(&link.label)).collect(),
+            counting: Counting::of(&labels),
+            labels,
             settings,
             links,
-            register: Register::default(),
+            register,
             operations: HashMap::new(),
             timers: Timers::new(),
             waiters: Waiters::default(),
+            refusals: Refusals::default(),
             settling: Vec::new(),
             known: VecDeque::new(),
             random,
@@ -90,12 +95,14 @@ impl Client {
         // What has arrived is looked at before any deadline: whoever calls tells it before the time, so that a
         // client that was not scheduled for a while finds its answers first.
         let is_time = matches!(event, Event::Timer);
+        let told_before = actions.len();
+        self.counting.event(&event);
         match event {
             Event::Call(operation, call) => self.call(now, operation, call, actions),
             Event::Gone(operation) => self.gone(now, operation, actions),
-            Event::Connected(id) => {
+            Event::Connected(id, peer) => {
                 if let Some(link) = self.links.get_mut(id.node) {
-                    link.connected(id, now);
+                    link.connected(id, peer, now);
                 }
             }
             Event::Received(id, bytes) => {
@@ -107,6 +114,7 @@ impl Client {
             Event::Timer => {}
         }
         self.settle(now, is_time, actions);
+        self.counting.actions(&actions[told_before..]);
     }
 
     /// When [`Event::Timer`] is to be told.
@@ -123,11 +131,25 @@ impl Client {
         self.links.get_mut(id.node)?.output(id)
     }
 
+    /// How much is kept: calls under way, locks held, and requests to nodes.
+    #[cfg(feature = "simulation")]
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let queued: usize = self.links.iter().map(Link::size).sum();
+        self.operations.len() + self.settling.len() + queued
+    }
+
     /// Whether nothing is under way, held, or owed to a node. What was handed over is nobody's concern here.
     #[must_use]
     pub fn is_idle(&self, now: ClientInstant) -> bool {
         let is_over = |one: &Operation| matches!(one, Operation::Detached(_));
         self.operations.values().all(is_over) && !self.links.iter().any(|link| link.owes(now))
+    }
+
+    /// Whether a release is owed to a node that can be reached.
+    #[must_use]
+    pub fn can_pay(&self, now: ClientInstant) -> bool {
+        self.links.iter().any(|link| link.can_pay(now))
     }
 
     fn call(
@@ -153,6 +175,13 @@ impl Client {
                 self.settling.push(Settling { operation, until });
                 return;
             }
+            Call::Statistics => {
+                let is_held = |one: &&Operation| matches!(one, Operation::Held(_));
+                let held = self.operations.values().filter(is_held).count();
+                let statistics = self.counting.snapshot(&self.links, held);
+                actions.push(Action::Tell(operation, Outcome::Statistics(statistics)));
+                return;
+            }
             Call::Extend { name, token, ttl } => {
                 let subject = Subject::new(name, token, ttl);
                 let mut context = self.context(now, operation, actions);
@@ -160,8 +189,18 @@ impl Client {
                 self.operations
                     .insert(operation, Operation::Extending(Box::new(extending)));
             }
-            Call::Release { held, name, token } => {
-                self.release(now, operation, held, name, token, actions);
+            Call::Release {
+                held,
+                name,
+                token,
+                waits_for_all,
+            } => {
+                let subject = self.end_for_release(now, held, name, token, actions);
+                let mut context = self.context(now, operation, actions);
+                let releasing = Releasing::start(&subject, waits_for_all, &mut context);
+                self.operations
+                    .insert(operation, Operation::Releasing(Box::new(releasing)));
+                self.pass_on(now, &subject, actions);
             }
             Call::Probe => {
                 let probing = Probing::start(&mut self.context(now, operation, actions));
@@ -208,27 +247,19 @@ impl Client {
         self.follow(now, held, Next::from(step), actions);
     }
 
-    fn release(
+    /// What is to be released; a lock that is held here ends.
+    fn end_for_release(
         &mut self,
         now: ClientInstant,
-        operation: OperationId,
         held: Option<OperationId>,
         name: Bytes,
         token: Token,
         actions: &mut Vec<Action>,
-    ) {
+    ) -> Rc<Subject> {
         let nodes = self.links.len();
         let lock = held.and_then(|held| self.take_held(now, held, actions));
-        let subject = lock.unwrap_or_else(|| {
-            // Whoever took the lock may have been another program: any node may hold it.
-            Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes)
-        });
-        let waits_for_all = held.is_none();
-        let mut context = self.context(now, operation, actions);
-        let releasing = Releasing::start(&subject, waits_for_all, &mut context);
-        self.operations
-            .insert(operation, Operation::Releasing(Box::new(releasing)));
-        self.pass_on(now, &subject.name, actions);
+        // Whoever took another lock may have been another program: any node may hold it.
+        lock.unwrap_or_else(|| Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes))
     }
 
     /// Ends a lock that is held, and leaves its release to the caller.
@@ -252,7 +283,7 @@ impl Client {
                 if let Some(subject) = self.take_held(now, operation, actions) {
                     let mut context = self.context(now, operation, actions);
                     context.release_everywhere(&subject);
-                    self.pass_on(now, &subject.name, actions);
+                    self.pass_on(now, &subject, actions);
                 }
             }
             Some(Operation::Acquiring(_)) => {
@@ -261,6 +292,7 @@ impl Client {
                     return;
                 };
                 self.timers.disarm(operation);
+                self.counting.cancelled();
                 acquiring.cancel(&mut self.context(now, operation, actions));
                 self.leave_queue(now, &acquiring, operation, actions);
             }
@@ -278,7 +310,14 @@ impl Client {
     }
 
     /// The lock was released by this client: the first of those who wait for it here may ask.
-    fn pass_on(&mut self, now: ClientInstant, name: &Bytes, actions: &mut Vec<Action>) {
+    fn pass_on(&mut self, now: ClientInstant, released: &Subject, actions: &mut Vec<Action>) {
+        let name = &released.name;
+        if self.refusals.is_contended(name, &released.token, now) {
+            // As long as others who want it may take until they ask the next time.
+            let range = (self.settings.retry_delay.first).saturating_add(round_trip(&self.links));
+            let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
+            self.refusals.stand_back(name, now.after(pause));
+        }
         if let Some(first) = self.waiters.first(name) {
             self.take_turn(now, first, actions);
         }
@@ -322,6 +361,7 @@ impl Client {
                 }
             }
             if let Some(reply) = self.known.pop_front() {
+                self.counting.reply(&reply);
                 let operation = reply.operation;
                 self.input(now, operation, Input::Reply(reply), actions);
             } else if is_time && let Some(operation) = self.timers.take_due(now) {
@@ -346,7 +386,7 @@ impl Client {
         if self.settling.is_empty() {
             return;
         }
-        let can_pay = self.links.iter().any(|link| link.can_pay(now));
+        let can_pay = self.can_pay(now);
         self.settling.retain(|settling| {
             let goes_on = can_pay && !now.has_reached(settling.until);
             if !goes_on {
@@ -388,7 +428,7 @@ impl Client {
             Some(Operation::Acquiring(acquiring)) => {
                 self.leave_queue(now, &acquiring, operation, actions);
             }
-            Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject.name, actions),
+            Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject, actions),
             _ => {}
         }
         self.arm(operation);
@@ -432,9 +472,11 @@ impl Client {
             labels: &self.labels,
             links: &mut self.links,
             register: &self.register,
+            refusals: &mut self.refusals,
             random: &mut *self.random,
             actions,
             known: &mut self.known,
+            counting: &mut self.counting,
         }
     }
 }

@@ -10,8 +10,10 @@ use rand::Rng;
 use super::OperationId;
 use super::action::Action;
 use super::call::Outcome;
+use super::counting::Counting;
 use super::link::request::{Asker, Form, Kind, Request, Subject};
 use super::link::{Link, NodeReply};
+use super::refusals::Refusals;
 use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeRelease};
@@ -25,10 +27,12 @@ pub(super) struct Context<'a> {
     pub(super) labels: &'a Arc<[Arc<str>]>,
     pub(super) links: &'a mut [Link],
     pub(super) register: &'a Register,
+    pub(super) refusals: &'a mut Refusals,
     pub(super) random: &'a mut dyn Rng,
     pub(super) actions: &'a mut Vec<Action>,
     /// Answers of nodes that are not asked because what they would say is known.
     pub(super) known: &'a mut VecDeque<NodeReply>,
+    pub(super) counting: &'a mut Counting,
 }
 
 impl Context<'_> {
@@ -51,9 +55,7 @@ impl Context<'_> {
 
     /// How long a majority of the nodes takes for a round, as far as was measured.
     pub(super) fn round_trip(&self) -> Duration {
-        let mut usual: Vec<_> = self.links.iter().map(Link::round_trip).collect();
-        usual.sort_unstable();
-        usual[self.quorum() - 1]
+        round_trip(self.links)
     }
 
     /// Asks one node. Every question is answered, if need be with why it was not put.
@@ -97,6 +99,11 @@ impl Context<'_> {
         self.actions.push(Action::Renewed { held, valid_until });
     }
 
+    pub(super) fn tell_renewal_failing(&mut self) {
+        let held = self.operation;
+        self.actions.push(Action::RenewalFailing { held });
+    }
+
     pub(super) fn tell_lost(&mut self, loss: Loss) {
         let held = self.operation;
         self.actions.push(Action::Lost { held, loss });
@@ -119,6 +126,13 @@ impl Context<'_> {
             is_repeated: false,
         }
     }
+}
+
+/// How long a majority of these nodes takes for a round, as far as was measured.
+pub(super) fn round_trip(links: &[Link]) -> Duration {
+    let mut usual: Vec<_> = links.iter().map(Link::round_trip).collect();
+    usual.sort_unstable();
+    usual[majority(links.len()) - 1]
 }
 
 fn without_answer(kind: Kind, cause: Cause) -> Content {

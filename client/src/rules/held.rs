@@ -135,7 +135,10 @@ impl Held {
                         context.tell_other(asker, Outcome::Extended(Ok(valid_until)));
                     }
                 }
-                HoldingAction::NotRenewed => self.tell_not_renewed(context),
+                HoldingAction::NotRenewed => {
+                    context.tell_renewal_failing();
+                    self.tell_not_renewed(context);
+                }
                 HoldingAction::Lost(loss) => {
                     self.tell_loss(&loss, context);
                     step = Step::Ended;

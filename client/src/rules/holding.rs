@@ -5,15 +5,17 @@
 //! taken any more.
 
 mod grant;
+mod round;
 
 use std::time::Duration;
 
 use self::grant::{GrantState, without_lock};
+use self::round::{Healing, Round};
 use super::acquisition::{Acquisition, Terms, Vote};
 use crate::answer::{Answer, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeAnswer};
-use crate::votes::{Ballot, Identity, NodeIndex, NodeSet, majority};
+use crate::votes::{Ballot, Identity, NodeIndex, majority};
 
 /// What happens to a lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,17 +79,6 @@ pub enum HoldingAction {
     ReleaseEverywhere,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Round {
-    number: u32,
-    started: ClientInstant,
-    deadline: ClientInstant,
-    renewed: Ballot,
-    awaited: NodeSet,
-    answers: Vec<Option<NodeAnswer>>,
-    is_settled: bool,
-}
-
 /// A lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holding {
@@ -99,8 +90,9 @@ pub struct Holding {
     valid_until: ClientInstant,
     next_renewal: ClientInstant,
     grants: Vec<GrantState>,
-    round: Option<Round>,
-    rounds: u32,
+    /// The last round; that of the acquisition is number 0.
+    round: Round,
+    healing: Healing,
     end: Option<Loss>,
 }
 
@@ -133,8 +125,8 @@ impl Holding {
             valid_until,
             next_renewal: attempt.started().after(terms.ttl / 3),
             grants: grants.collect(),
-            round: None,
-            rounds: 0,
+            round: Round::of_attempt(attempt),
+            healing: Healing::default(),
             end: None,
         };
         holding.valid_until = holding.capped(valid_until);
@@ -159,7 +151,7 @@ impl Holding {
         }
         // The deadline comes before anything an event could bring: what arrives now is too late.
         if now.has_reached(self.lost_at()) {
-            let had_majority = self.would_settle(&event);
+            let had_majority = self.round.would_settle(&event);
             let loss = match self.ends_at {
                 Some(ends_at) if now.has_reached(self.margin_before(ends_at)) => Loss::MaxLifetime,
                 _ if had_majority => Loss::Late,
@@ -170,7 +162,7 @@ impl Holding {
         match event {
             HoldingEvent::Timer => self.expire_round(now, actions),
             HoldingEvent::Extend => {
-                if self.round.as_ref().is_none_or(|round| round.is_settled) {
+                if self.round.is_settled {
                     self.begin_round(now, patience, actions);
                 }
             }
@@ -193,9 +185,10 @@ impl Holding {
         self.settle(now, actions);
         if self.end.is_none() {
             let is_due = self.renews && now.has_reached(self.next_renewal);
-            if is_due && self.round.as_ref().is_none_or(|round| round.is_settled) {
+            if is_due && self.round.is_settled {
                 self.begin_round(now, patience, actions);
             }
+            self.heal(now, actions);
             actions.push(HoldingAction::ArmTimer(self.next_time()));
         }
     }
@@ -214,9 +207,8 @@ impl Holding {
 
     /// What each node answered in the last round of extensions.
     pub(crate) fn answers(&self) -> impl Iterator<Item = NodeAnswer> {
-        let round = self.round.as_ref();
-        (0..self.terms.nodes).map(move |node| {
-            let told = round.and_then(|round| round.answers.get(node).cloned().flatten());
+        (0..self.terms.nodes).map(|node| {
+            let told = self.round.answers.get(node).cloned().flatten();
             told.unwrap_or(NodeAnswer::Not(Cause::Silent))
         })
     }
@@ -227,25 +219,39 @@ impl Holding {
         patience: Duration,
         actions: &mut Vec<HoldingAction>,
     ) {
-        self.rounds = self.rounds.wrapping_add(1).max(1);
-        let number = self.rounds;
-        let mut awaited = NodeSet::default();
-        for node in 0..self.terms.nodes {
-            awaited.insert(node);
-            actions.push(HoldingAction::Extend {
-                node,
-                round: number,
-            });
+        self.round = self.round.next(now, patience);
+        self.healing = Healing::default();
+        let round = self.round.number;
+        let nodes = 0..self.terms.nodes;
+        actions.extend(nodes.map(|node| HoldingAction::Extend { node, round }));
+    }
+
+    /// Asks the nodes again that did not renew, before the next round does: a node that has come
+    /// back is needed as soon as the next one goes.
+    ///
+    /// An answer counts in the round it was asked for, which began earlier. A node is asked again
+    /// only when it has answered.
+    fn heal(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
+        let round = &mut self.round;
+        let is_renewed = round.is_settled && round.renewed.distinct() >= majority(self.terms.nodes);
+        if !self.renews || !is_renewed {
+            return;
         }
-        self.round = Some(Round {
-            number,
-            started: now,
-            deadline: now.after(patience),
-            renewed: Ballot::default(),
-            awaited,
-            answers: vec![None; self.terms.nodes],
-            is_settled: false,
-        });
+        let grants = &self.grants;
+        let may_heal = |node: &NodeIndex| !round.is_awaited(*node) && grants[*node].may_heal(now);
+        let missing: Vec<NodeIndex> = round.not_renewed().filter(may_heal).collect();
+        if missing.is_empty() {
+            return self.healing.pause();
+        }
+        let is_contended = missing.iter().any(|node| round.is_busy(*node));
+        if !self.healing.is_due(now, self.terms.ttl, is_contended) {
+            return;
+        }
+        for node in missing {
+            round.awaited.insert(node);
+            let round = round.number;
+            actions.push(HoldingAction::Extend { node, round });
+        }
     }
 
     fn take_extension(
@@ -289,7 +295,7 @@ impl Holding {
             }
             ExtendAnswer::Not(cause) => told = NodeAnswer::Not(cause),
         }
-        let Some(round) = self.round.as_mut().filter(|round| round.number == number) else {
+        let Some(round) = self.round.numbered(number) else {
             return;
         };
         round.answers[node] = Some(told);
@@ -332,7 +338,7 @@ impl Holding {
             }
             Answer::Not(cause) => NodeAnswer::Not(cause.clone()),
         };
-        let Some(round) = self.round.as_mut().filter(|round| round.number == number) else {
+        let Some(round) = self.round.numbered(number) else {
             return;
         };
         round.awaited.remove(node);
@@ -349,9 +355,7 @@ impl Holding {
             return self.end(Loss::BelowMajority, actions);
         }
         let validity = self.terms.drift.validity(self.terms.ttl);
-        let Some(round) = self.round.as_mut() else {
-            return;
-        };
+        let round = &mut self.round;
         if round.renewed.distinct() >= quorum {
             let until = round.started.after(validity);
             let next_renewal = round.started.after(self.terms.ttl / 3);
@@ -375,12 +379,8 @@ impl Holding {
     }
 
     fn expire_round(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
-        let overdue = self.round.as_mut();
-        let Some(round) = overdue.filter(|round| now.has_reached(round.deadline)) else {
-            return;
-        };
-        if !round.is_settled {
-            round.is_settled = true;
+        if !self.round.is_settled && now.has_reached(self.round.deadline) {
+            self.round.is_settled = true;
             self.fail_round(now, actions);
         }
     }
@@ -420,29 +420,6 @@ impl Holding {
         ballot
     }
 
-    fn would_settle(&self, event: &HoldingEvent) -> bool {
-        let Some(round) = &self.round else {
-            return false;
-        };
-        let mut renewed = round.renewed.clone();
-        match event {
-            HoldingEvent::Extended {
-                node,
-                round: number,
-                answer: ExtendAnswer::Extended(by),
-            }
-            | HoldingEvent::Taken {
-                node,
-                round: number,
-                answer: Answer::Granted(by),
-            } if *number == round.number => {
-                renewed.add(*node, by.clone());
-            }
-            _ => {}
-        }
-        renewed.distinct() >= majority(self.terms.nodes) && !round.is_settled
-    }
-
     fn capped(&self, until: ClientInstant) -> ClientInstant {
         self.ends_at.map_or(until, |ends_at| until.earlier(ends_at))
     }
@@ -464,13 +441,12 @@ impl Holding {
 
     fn next_time(&self) -> ClientInstant {
         let mut next = self.lost_at();
-        let open = self.round.as_ref().filter(|round| !round.is_settled);
-        if let Some(round) = open {
-            next = next.earlier(round.deadline);
+        if !self.round.is_settled {
+            next = next.earlier(self.round.deadline);
         } else if self.renews {
             next = next.earlier(self.next_renewal);
         }
-        next
+        self.healing.at().map_or(next, |at| next.earlier(at))
     }
 }
 

@@ -1,18 +1,20 @@
 //! How callers reach the client's thread.
 //!
 //! Invariant: a call whose future is dropped before its outcome was taken is told to the thread,
-//! which undoes what the call has begun.
+//! which undoes what the call has begun. A program that ends right behind that gives it a moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::dropped::Dropped;
 use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
 use crate::rules::OperationId;
 use crate::rules::call::Call;
+use crate::statistics::Statistics;
 use crate::token::Token;
 
 /// What the thread is told.
@@ -30,6 +32,7 @@ pub(crate) enum ReplyTo {
     Extend(oneshot::Sender<Result<ClientInstant, ExtendError>>),
     Release(oneshot::Sender<Release>),
     Probe(oneshot::Sender<Vec<NodeStatus>>),
+    Statistics(oneshot::Sender<Statistics>),
     Settle(oneshot::Sender<()>),
     Nobody,
 }
@@ -45,14 +48,24 @@ pub(crate) struct Acquired {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseState {
     pub(crate) valid_until: ClientInstant,
+    /// The last round of renewals found no majority.
+    pub(crate) is_renewal_failing: bool,
     pub(crate) loss: Option<Loss>,
 }
 
 /// A way to the client's thread, cloned cheaply. The thread ends some time after the last is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: mpsc::UnboundedSender<Command>,
-    calls: Arc<AtomicU64>,
+    way: Arc<Way>,
+}
+
+/// What all handles of a client share.
+#[derive(Debug)]
+struct Way {
+    /// Until the last handle is dropped.
+    commands: Option<mpsc::UnboundedSender<Command>>,
+    calls: AtomicU64,
+    dropped: Arc<Dropped>,
 }
 
 /// A call under way; dropping it says that nobody is interested any more.
@@ -64,19 +77,21 @@ pub(crate) struct Pending {
 }
 
 impl Handle {
-    pub(super) fn new(commands: mpsc::UnboundedSender<Command>) -> Self {
+    pub(super) fn new(commands: mpsc::UnboundedSender<Command>, dropped: Arc<Dropped>) -> Self {
         Self {
-            commands,
-            calls: Arc::default(),
+            way: Arc::new(Way {
+                commands: Some(commands),
+                calls: AtomicU64::new(0),
+                dropped,
+            }),
         }
     }
 
     /// Makes a call. If the thread has ended, the reply's sender is dropped.
     pub(crate) fn call(&self, call: Call, reply: ReplyTo) -> Pending {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let number = self.way.calls.fetch_add(1, Ordering::Relaxed);
         let operation = OperationId(number);
-        // The caller notices by the reply that never comes.
-        let _ended = self.commands.send(Command::Call(operation, call, reply));
+        self.way.send(Command::Call(operation, call, reply));
         Pending {
             handle: self.clone(),
             operation,
@@ -85,8 +100,25 @@ impl Handle {
     }
 
     fn gone(&self, operation: OperationId) {
-        // A thread that has ended has nothing to undo.
-        let _ended = self.commands.send(Command::Gone(operation));
+        self.way.dropped.add();
+        self.way.send(Command::Gone(operation));
+    }
+}
+
+impl Way {
+    fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // Where the thread has ended a caller notices by the reply that never comes, and
+            // nothing is left to be undone.
+            let _ended = commands.send(command);
+        }
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.commands = None;
+        self.dropped.wait_outside_runtime();
     }
 }
 

@@ -6,6 +6,7 @@
 //! owed any more. Nothing is decided here.
 
 mod dial;
+mod dropped;
 pub(crate) mod handle;
 mod socket;
 mod stream;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
+use self::dropped::Dropped;
 use self::handle::Handle;
 use self::thread::Thread;
 use crate::address::NodeAddress;
@@ -24,21 +26,23 @@ use crate::settings::Settings;
 
 /// Starts the thread.
 pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handle, BuildError> {
-    let failed = |error: std::io::Error| BuildError::Thread(Arc::from(error.to_string()));
+    let failed = |error: std::io::Error| BuildError::Thread(Arc::new(error));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(failed)?;
     let (commands, received) = mpsc::unbounded_channel();
+    let dropped = Arc::new(Dropped::default());
+    let released = Arc::clone(&dropped);
     let thread = std::thread::Builder::new().name("quorlock-client".to_owned());
     thread
         .spawn(move || {
             let work = async move {
-                let mut thread = Thread::new(nodes, settings, received);
+                let mut thread = Thread::new(nodes, settings, received, released);
                 std::future::poll_fn(|context| thread.poll(context)).await;
             };
             LocalSet::new().block_on(&runtime, work);
         })
         .map_err(failed)?;
-    Ok(Handle::new(commands))
+    Ok(Handle::new(commands, dropped))
 }

@@ -13,6 +13,21 @@ pub(super) enum Stream {
     Unix(UnixStream),
 }
 
+impl Stream {
+    /// The address that the connection leads to.
+    pub(super) fn peer(&self) -> String {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map(|address| address.to_string()),
+            Self::Unix(stream) => stream.peer_addr().map(|address| {
+                let path = address.as_pathname().map(std::path::Path::to_string_lossy);
+                path.unwrap_or_default().into_owned()
+            }),
+        }
+        // It ended already.
+        .unwrap_or_default()
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -13,6 +13,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::dial::{Chosen, dial};
+use super::dropped::Dropped;
 use super::handle::{Acquired, Command, LeaseState, ReplyTo};
 use super::socket::Socket;
 use super::stream::Stream;
@@ -30,6 +31,11 @@ pub(super) struct Thread {
     client: Client,
     clock: Arc<dyn Clock>,
     commands: mpsc::UnboundedReceiver<Command>,
+    dropped: Arc<Dropped>,
+    /// What was dropped and undone by the rules.
+    gone: u64,
+    /// How much of it was released, as was told.
+    released: u64,
     endpoints: Vec<Endpoint>,
     chosen: Vec<Chosen>,
     connect_deadline: Duration,
@@ -56,6 +62,7 @@ impl Thread {
         nodes: Vec<NodeAddress>,
         settings: Settings,
         commands: mpsc::UnboundedReceiver<Command>,
+        dropped: Arc<Dropped>,
     ) -> Self {
         let (dialling, dialled) = mpsc::unbounded_channel();
         let endpoints: Vec<_> = nodes.iter().map(|node| node.endpoint.clone()).collect();
@@ -64,6 +71,9 @@ impl Thread {
             connect_deadline: settings.node_deadline_max,
             client: Client::new(nodes, settings, Box::new(rand::rng())),
             commands,
+            dropped,
+            gone: 0,
+            released: 0,
             chosen: endpoints.iter().map(|_| Chosen::default()).collect(),
             endpoints,
             dialled,
@@ -86,6 +96,7 @@ impl Thread {
             self.read_all(context);
             self.act();
             let has_written = self.write_all(context);
+            self.tell_released();
             if is_closed && self.client.is_idle(self.clock.now()) {
                 return Poll::Ready(());
             }
@@ -116,6 +127,7 @@ impl Thread {
                 }
                 Command::Gone(operation) => {
                     self.replies.remove(&operation);
+                    self.gone += 1;
                     Event::Gone(operation)
                 }
             };
@@ -129,10 +141,12 @@ impl Thread {
         while let Poll::Ready(Some(Dialled { id, result })) = self.dialled.poll_recv(context) {
             let place = self.sockets.iter().position(|socket| socket.id == id);
             let Some(place) = place else { continue };
+            let peer;
             let event = match result {
                 Ok(stream) => {
+                    peer = stream.peer();
                     self.sockets[place].connected(stream);
-                    Event::Connected(id)
+                    Event::Connected(id, &peer)
                 }
                 Err(error) => {
                     self.sockets.swap_remove(place);
@@ -227,6 +241,14 @@ impl Thread {
         }
     }
 
+    /// Tells those who wait for the end of what they have dropped.
+    fn tell_released(&mut self) {
+        if self.released < self.gone && !self.client.can_pay(self.clock.now()) {
+            self.released = self.gone;
+            self.dropped.released(self.released);
+        }
+    }
+
     fn act(&mut self) {
         for action in std::mem::take(&mut self.actions) {
             match action {
@@ -243,7 +265,15 @@ impl Thread {
                 Action::Tell(operation, outcome) => self.tell(operation, outcome),
                 Action::Renewed { held, valid_until } => {
                     if let Some(lease) = self.leases.get(&held) {
-                        lease.send_modify(|state| state.valid_until = valid_until);
+                        lease.send_modify(|state| {
+                            state.valid_until = valid_until;
+                            state.is_renewal_failing = false;
+                        });
+                    }
+                }
+                Action::RenewalFailing { held } => {
+                    if let Some(lease) = self.leases.get(&held) {
+                        lease.send_modify(|state| state.is_renewal_failing = true);
                     }
                 }
                 Action::Lost { held, loss } => {
@@ -276,6 +306,7 @@ impl Thread {
             (Outcome::Acquired { token, valid_until }, ReplyTo::Acquire(reply)) => {
                 let (lease, watched) = watch::channel(LeaseState {
                     valid_until,
+                    is_renewal_failing: false,
                     loss: None,
                 });
                 self.leases.insert(operation, lease);
@@ -294,6 +325,9 @@ impl Thread {
             (Outcome::Probed(statuses), ReplyTo::Probe(reply)) => {
                 let _gone = reply.send(statuses);
             }
+            (Outcome::Statistics(statistics), ReplyTo::Statistics(reply)) => {
+                let _gone = reply.send(statistics);
+            }
             (Outcome::Settled, ReplyTo::Settle(reply)) => {
                 let _gone = reply.send(());
             }
@@ -301,6 +335,13 @@ impl Thread {
                 debug_assert!(false, "{outcome:?} is no outcome for {reply:?}");
             }
         }
+    }
+}
+
+/// Nobody waits for a thread that has ended, for whatever reason.
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.dropped.released(u64::MAX);
     }
 }
 

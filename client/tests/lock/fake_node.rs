@@ -17,6 +17,8 @@ pub(crate) enum Mood {
     Serves,
     /// It reads and answers nothing until its mood changes; then it does what was asked.
     Hangs,
+    /// It does what is asked after this time.
+    Delays(Duration),
     /// It answers every request with this error.
     Refuses(&'static str),
     /// It carries requests out and closes instead of answering.
@@ -238,6 +240,11 @@ fn answer(shared: &Shared, arguments: &[String]) -> Option<Vec<u8>> {
     }
     while state.mood == Mood::Hangs {
         state = shared.changed.wait(state).unwrap();
+    }
+    if let Mood::Delays(time) = state.mood {
+        drop(state);
+        std::thread::park_timeout(time);
+        state = shared.lock();
     }
     match state.mood.clone() {
         Mood::Refuses(error) => return Some(format!("-{error}\r\n").into_bytes()),

@@ -37,10 +37,38 @@ async fn a_suspended_machine_has_lost_its_lock() {
     clock.advance_boot(TTL);
     // At the first look, before any task has run.
     assert!(!guard.is_valid());
-    assert_eq!(guard.lost_signal().now(), Some(Loss::Expired));
+    assert_eq!(guard.loss(), Some(Loss::Expired));
     assert_eq!(guard.lost().await, Loss::Expired);
     let error = guard.extend().await.unwrap_err();
     assert_eq!(error, ExtendError::Lost(Loss::Expired));
+}
+
+#[tokio::test]
+async fn renewals_that_fail_are_told_before_the_loss_and_again_when_they_succeed() {
+    let nodes = FakeNode::five();
+    let (redlock, clock) = timeless(&nodes);
+    let guard = acquire(&redlock, "a").await;
+    assert!(!guard.is_renewal_failing());
+    for node in &nodes[..3] {
+        node.set_mood(Mood::Refuses("ERR broken"));
+    }
+    let watch = guard.watch();
+    let failing = tokio::spawn(async move { watch.renewal_failing().await });
+    assert!(!failing.is_finished());
+    clock.advance(Duration::from_millis(3_400));
+    let in_time = tokio::time::timeout(TTL, failing).await;
+    in_time.expect("it is told").unwrap();
+    assert!(guard.is_valid() && guard.is_renewal_failing());
+    assert_eq!(guard.loss(), None);
+    for node in &nodes {
+        node.set_mood(Mood::Serves);
+    }
+    guard.extend().await.unwrap();
+    assert!(!guard.is_renewal_failing());
+    // A loss is a failed renewal too, so that who waits for that alone is not left waiting.
+    clock.advance_boot(TTL);
+    guard.renewal_failing().await;
+    assert!(guard.is_renewal_failing());
 }
 
 #[tokio::test]
@@ -56,9 +84,9 @@ async fn a_node_that_was_down_is_healed_at_the_next_renewal() {
 }
 
 #[tokio::test]
-async fn a_node_that_restarted_empty_is_taken_again() {
+async fn a_node_that_restarted_empty_is_taken_again_when_what_it_forgot_has_expired() {
     let nodes = FakeNode::five();
-    let redlock = client(&nodes);
+    let (redlock, clock) = timeless(&nodes);
     let guard = acquire(&redlock, "a").await;
     eventually("all nodes hold it", || holders(&nodes, "a") == 5);
     {
@@ -67,6 +95,23 @@ async fn a_node_that_restarted_empty_is_taken_again() {
         state.info = "run_id:another-life\r\n".into();
     }
     nodes[2].cut();
+    let is_replaced = |node: &NodeStatus| {
+        let id = node.identity.as_ref().map(|identity| &*identity.id);
+        id == Some("another-life") && node.votes()
+    };
+    // Connections are made again as time passes.
+    probes(&redlock, |nodes| {
+        clock.advance(Duration::from_millis(10));
+        is_replaced(&nodes[2])
+    })
+    .await;
+    for _ in 0..3 {
+        guard.extend().await.unwrap();
+        assert_eq!(nodes[2].holder("a"), None);
+        clock.advance(Duration::from_secs(3));
+    }
+    guard.extend().await.unwrap();
+    clock.advance(Duration::from_millis(1_200));
     probes(&redlock, |nodes| nodes.iter().all(NodeStatus::votes)).await;
     guard.extend().await.unwrap();
     eventually("it is taken again", || holders(&nodes, "a") == 5);
@@ -78,13 +123,13 @@ async fn no_renewal_follows_a_release() {
     let nodes = FakeNode::five();
     let (redlock, clock) = timeless(&nodes);
     let guard = acquire(&redlock, "a").await;
-    let lost = guard.lost_signal();
+    let lost = guard.watch();
     assert!(guard.release().await.released());
-    assert_eq!(lost.wait().await, Loss::Released);
+    assert_eq!(lost.lost().await, Loss::Released);
     redlock.settle().await;
     clock.advance(Duration::from_secs(4));
     // Another lock makes the thread do its work once more.
-    acquire(&redlock, "b").await.release().await;
+    assert!(acquire(&redlock, "b").await.release().await.released());
     assert!(nodes.iter().all(|node| node.count("EVALSHA eee") == 0));
 }
 
@@ -93,10 +138,10 @@ async fn the_loss_signal_of_a_dropped_guard_says_that_it_was_released() {
     let nodes = FakeNode::five();
     let redlock = client(&nodes);
     let guard = acquire(&redlock, "a").await;
-    let lost = guard.lost_signal();
+    let lost = guard.watch();
     drop(guard);
-    assert_eq!(lost.wait().await, Loss::Released);
-    assert_eq!(lost.now(), Some(Loss::Released));
+    assert_eq!(lost.lost().await, Loss::Released);
+    assert_eq!(lost.loss(), Some(Loss::Released));
 }
 
 #[tokio::test]

@@ -6,18 +6,23 @@
 
 mod acquiring;
 mod bad_input;
+mod blocking;
 mod defects;
+mod ending;
 mod fake_node;
 mod holding;
+mod statistics;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, Builder, Guard, ManualClock, NodeStatus, Redlock, Wait};
+use quorlock_client::{
+    AcquireError, Guard, ManualClock, NodeStatus, Redlock, RedlockBuilder, Wait,
+};
 
 use self::fake_node::FakeNode;
 
-fn builder(nodes: &[FakeNode]) -> Builder {
+fn builder(nodes: &[FakeNode]) -> RedlockBuilder {
     Redlock::builder().nodes(nodes.iter().map(FakeNode::url))
 }
 
@@ -57,6 +62,12 @@ async fn probes(redlock: &Redlock, is_so: impl Fn(&[NodeStatus]) -> bool) {
     let probing = async { while !is_so(&redlock.probe().await) {} };
     let in_time = tokio::time::timeout(TTL, probing).await;
     in_time.expect("the nodes say it within ten seconds");
+}
+
+/// How often the node that was asked for the lock most often was: later attempts need not ask all.
+fn most_asked(nodes: &[FakeNode], name: &str) -> usize {
+    let asked = nodes.iter().map(|node| node.count(&format!("SET {name} ")));
+    asked.max().unwrap_or(0)
 }
 
 fn holders(nodes: &[FakeNode], name: &str) -> usize {

@@ -331,3 +331,107 @@ fn with_exactly_the_least_validity_left_it_does_not_ask_for_a_time_that_has_come
         "{actions:?}"
     );
 }
+
+/// An attempt that asks these nodes first, and waits for one that another has refused for 10 ms.
+fn begin_at(first: &[NodeIndex]) -> (Acquisition, Vec<AttemptAction>) {
+    let mut actions = Vec::new();
+    let is_first = |node| first.contains(&node);
+    let patience = |_| Patience {
+        most: PATIENCE,
+        contended: PATIENCE / 10,
+    };
+    let attempt = Acquisition::start_with(terms(), START, is_first, patience, &mut actions);
+    actions.retain(|action| !matches!(action, AttemptAction::ArmTimer(_)));
+    (attempt, actions)
+}
+
+fn sends(nodes: &[NodeIndex]) -> Vec<AttemptAction> {
+    let send = |&node| AttemptAction::Send { node };
+    nodes.iter().map(send).collect()
+}
+
+#[test]
+fn free_nodes_of_a_held_lock_are_left_alone_until_one_that_blocks_has_granted() {
+    let (mut attempt, _) = begin(terms());
+    let events = vec![granted(3), granted(4), busy(0), busy(1), busy(2)];
+    play(&mut attempt, START, events);
+    let blocking = attempt.blocking().unwrap();
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(|node| blocking.contains(node)),
+        [true, true, true, false, false]
+    );
+    let (mut next, asked) = begin_at(&[0, 1, 2]);
+    assert_eq!(asked, sends(&[0, 1, 2]));
+    // Refused again, and told so by nodes that answered: the free ones were not disturbed.
+    assert_eq!(play(&mut next, START, vec![busy(0), busy(1)]), []);
+    let holder = Some(Token::from("other"));
+    let refused = play(&mut next, START, vec![busy(2)]);
+    assert_eq!(refused, failed(Decision::Busy { holder }));
+    let free = |node| !next.blocking().unwrap().contains(node);
+    assert!(free(3) && free(4));
+    // Released: the free ones are asked with the first grant.
+    let (mut next, _) = begin_at(&[0, 1, 2]);
+    assert_eq!(play(&mut next, START, vec![granted(1)]), sends(&[3, 4]));
+    let decided = play(&mut next, START, vec![granted(3), granted(4)]);
+    assert!(matches!(
+        decided[..],
+        [AttemptAction::Decide(Decision::Acquired { .. })]
+    ));
+}
+
+#[test]
+fn no_node_blocks_a_lock_that_only_came_too_late() {
+    let (mut attempt, _) = begin(terms());
+    play(&mut attempt, START, vec![granted(0)]);
+    let late = START.after(terms().ttl);
+    let decided = play(&mut attempt, late, vec![granted(1), granted(2), down(3)]);
+    assert!(decided.contains(&AttemptAction::Decide(Decision::TimedOut)));
+    assert!(attempt.blocking().is_none());
+    // Nor does one that was asked alone and is away: the others may be free.
+    let (mut next, _) = begin_at(&[3]);
+    let refused = play(&mut next, START, vec![down(3)]);
+    assert_eq!(refused, failed(Decision::NoQuorum));
+    assert!(next.blocking().is_none());
+}
+
+#[test]
+fn a_holder_with_a_node_that_is_away_blocks_and_others_that_ask_do_not() {
+    let (mut attempt, _) = begin(terms());
+    let other = AttemptEvent::Answered {
+        node: 3,
+        answer: Answer::Busy {
+            by: identity(3),
+            holder: Some(Token::from("asks too")),
+        },
+    };
+    let events = vec![granted(4), busy(1), busy(2), other, down(0)];
+    play(&mut attempt, START, events);
+    let blocking = attempt.blocking().unwrap();
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(|node| blocking.contains(node)),
+        [true, true, true, false, false]
+    );
+}
+
+#[test]
+fn nothing_is_waited_for_where_none_of_the_first_has_granted() {
+    // One node under three names had granted alone.
+    let (mut attempt, _) = begin_at(&[0, 1]);
+    let refused = play(&mut attempt, START, vec![down(0), down(1)]);
+    assert_eq!(refused, failed(Decision::NoQuorum));
+}
+
+#[test]
+fn once_a_node_has_refused_a_silent_one_is_waited_for_no_longer_than_usual() {
+    let (mut attempt, _) = begin_at(&[0, 1, 2, 3, 4]);
+    let events = vec![granted(0), granted(1), busy(2), busy(3)];
+    assert_eq!(play(&mut attempt, START, events), []);
+    let at = START.after(PATIENCE / 10);
+    let holder = Some(Token::from("other"));
+    let given_up = play(&mut attempt, at, vec![AttemptEvent::Timer]);
+    assert_eq!(given_up, failed(Decision::Busy { holder }));
+    // Nobody has refused: all of the patience.
+    let (mut attempt, _) = begin_at(&[0, 1, 2, 3, 4]);
+    play(&mut attempt, START, vec![granted(0), granted(1)]);
+    assert_eq!(play(&mut attempt, at, vec![AttemptEvent::Timer]), []);
+}

@@ -26,6 +26,16 @@ pub(super) enum GrantState {
     },
 }
 
+impl GrantState {
+    /// Whether the node may be asked for the lock.
+    pub(super) fn may_heal(&self, now: ClientInstant) -> bool {
+        match self {
+            Self::Open | Self::Held { .. } | Self::Restarted => true,
+            Self::Withdrawn { until, .. } => now.has_reached(*until),
+        }
+    }
+}
+
 /// What a grant becomes when the node, being who it says, does not have the lock for us.
 pub(super) fn without_lock(
     grant: &GrantState,

@@ -399,3 +399,56 @@ proptest! {
         }
     }
 }
+
+fn extends(node: NodeIndex, round: u32) -> Vec<HoldingAction> {
+    vec![HoldingAction::Extend { node, round }]
+}
+
+#[test]
+fn a_node_that_was_missed_is_asked_again_long_before_the_next_renewal() {
+    let mut held = Held::on(&[0, 1, 2, 3, 4], None);
+    held.pass(THIRD);
+    (0..4).for_each(|node| drop(held.yes(node, 1)));
+    // It has not answered: what is asked already is not asked twice.
+    assert_eq!(held.pass(TTL / 6), []);
+    held.answer(4, 1, ExtendAnswer::Not(Cause::Silent));
+    let valid_until = held.holding.valid_until();
+    assert_eq!(held.pass(TTL / 12), extends(4, 1));
+    assert_eq!(held.pass(Duration::from_millis(1)), []);
+    // It is back and still has the lock: its vote counts in the round that began earlier.
+    assert_eq!(held.yes(4, 1), []);
+    assert_eq!(held.holding.valid_until(), valid_until);
+    assert_eq!(held.pass(TTL / 24), []);
+}
+
+#[test]
+fn a_node_that_others_ask_for_is_asked_again_soon_and_then_less_often() {
+    let mut held = Held::on(&[0, 1, 2, 3], None);
+    let other = || ExtendAnswer::Other(identity(4));
+    held.pass(THIRD);
+    (0..4).for_each(|node| drop(held.yes(node, 1)));
+    held.answer(4, 1, other());
+    let mut asked = Vec::new();
+    for _ in 0..99 {
+        let actions = held.pass(THIRD / 100);
+        for _ in actions {
+            asked.push(held.now);
+            held.answer(4, 1, other());
+        }
+    }
+    let pauses: Vec<_> = asked.windows(2).map(|two| two[1].since(two[0])).collect();
+    assert!(asked.len() <= 6 && pauses.is_sorted(), "{pauses:?}");
+    assert!(asked.len() >= 4, "{pauses:?}");
+}
+
+#[test]
+fn nothing_is_healed_where_the_renewal_has_failed() {
+    let mut held = Held::on(&[0, 1, 2], None);
+    held.pass(THIRD);
+    held.yes(0, 1);
+    for node in 1..5 {
+        held.answer(node, 1, ExtendAnswer::Not(Cause::Silent));
+    }
+    // The next round comes soon, and asks all of them.
+    assert_eq!(asks(&held.pass(RETRY_MAX)), 5);
+}

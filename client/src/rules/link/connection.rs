@@ -23,6 +23,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) out: Vec<u8>,
     pub(super) in_flight: VecDeque<Request>,
+    /// When its login ended.
+    pub(super) began: ClientInstant,
     node: NodeIndex,
     replies: Replies,
     unacknowledged_max: Duration,
@@ -50,6 +52,7 @@ impl Connection {
             peer,
             out: Vec::new(),
             in_flight: VecDeque::new(),
+            began: now,
             node,
             replies: Replies::with_capacity(READ_BYTES),
             unacknowledged_max: Duration::MAX,

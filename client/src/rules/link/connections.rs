@@ -17,17 +17,24 @@ use super::second::Second;
 use super::{ConnectionId, Failed, Link, LinkAction, State, Surroundings, fraction};
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
-use crate::votes::Admission;
+use crate::settings::VotesBy;
+use crate::votes::{Admission, Identity};
 
 impl Link {
     /// The connection stands: the login is written.
-    pub(crate) fn connected(&mut self, id: ConnectionId, now: ClientInstant) {
+    ///
+    /// `peer` is the address that the connection really leads to.
+    pub(crate) fn connected(&mut self, id: ConnectionId, peer: &str, now: ClientInstant) {
         let deadline = now.after(self.deadline_max);
         let (address, name) = (self.address.clone(), Arc::clone(&self.client_name));
+        let identity = (self.votes_by == VotesBy::Address).then(|| Identity {
+            id: Arc::from(format!("address {peer}")),
+            incarnation: 0,
+        });
         match self.opening(id) {
             Some(opening) => {
                 opening.connected(now, deadline);
-                opening.log_in(&address, &name);
+                opening.log_in(&address, &name, identity);
             }
             None => self.actions.push(LinkAction::Close(id)),
         }
@@ -101,7 +108,13 @@ impl Link {
             return;
         };
         let sample = opening.login_time(world.now);
+        if self.second.is(id) && !self.is_same(&peer) {
+            // The first is slow, and where the second leads is another node.
+            self.actions.push(LinkAction::Close(id));
+            return self.second.failed(world.now);
+        }
         self.admit(&mut peer, world);
+        self.entry.logged_in(&self.label, &peer.identity, world.now);
         let connection = Connection::new(world.now, self.index, id, peer.clone());
         if self.second.is(id) {
             return self.move_over(connection, world);
@@ -116,14 +129,37 @@ impl Link {
         self.write_waiting(world);
     }
 
+    /// Whether a second connection leads to the node of the first, or nobody knows whom that one leads to.
+    fn is_same(&self, peer: &Peer) -> bool {
+        match (self.identity(), &peer.identity) {
+            (Some(Ok(first)), Ok(second)) => first.id == second.id,
+            (Some(Ok(_)), Err(_)) => false,
+            _ => true,
+        }
+    }
+
     /// Lets the node vote or not, by who it says it is.
     pub(super) fn admit(&self, peer: &mut Peer, world: &mut Surroundings<'_>) {
         let Ok(identity) = &peer.identity else {
             tracing::warn!(node = %self.label, "does not tell its identity and does not vote");
             return;
         };
-        match world.register.admit(self.index, identity) {
+        let member = world.register.admit_member(&peer.membership);
+        let admission = match member {
+            Admission::Votes => world.register.admit(self.index, identity),
+            other => other,
+        };
+        match admission {
             Admission::Votes => {}
+            Admission::OtherCluster(expected) => {
+                let cluster = peer.membership.cluster_id.clone().unwrap_or_default();
+                tracing::warn!(node = %self.label, %cluster, %expected, "belongs to another cluster");
+                peer.identity = Err(Cause::OtherCluster { cluster, expected });
+            }
+            Admission::OtherSize(size) => {
+                tracing::warn!(node = %self.label, size, "its cluster has another number of nodes");
+                peer.identity = Err(Cause::OtherSize { size });
+            }
             Admission::SameAs(other) => {
                 tracing::warn!(node = %self.label, other, "is the same node as another one listed");
             }
@@ -169,6 +205,14 @@ impl Link {
                 continue;
             }
             let asker = request.asker;
+            // Whoever may not vote is not asked: what it took nobody would count, and perhaps nobody could free.
+            let votes = matches!(request.kind, Kind::Take | Kind::Extend);
+            let refused = self.identity().and_then(|identity| identity.clone().err());
+            let refused = refused.filter(|_| votes);
+            if let Some(cause) = refused.or_else(|| self.entry.obstacle(&request, now)) {
+                self.answer_failure(&request, &cause);
+                continue;
+            }
             let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
             if request.kind == Kind::Release || is_wanted {
                 request.is_repeated = true;

@@ -13,22 +13,25 @@ use crate::outcome::Cause;
 use crate::protocol::meaning;
 use crate::protocol::reply::Replies;
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
-use crate::votes::Identity;
+use crate::votes::{Identity, Membership};
 
 /// What was learned when the connection was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     /// Who the node says it is, or why it does not vote.
     pub(crate) identity: Result<Identity, Cause>,
+    pub(crate) membership: Membership,
     pub(crate) takes_get: bool,
     pub(crate) release_hash: Option<ScriptHash>,
     pub(crate) extend_hash: Option<ScriptHash>,
 }
 
 impl Peer {
-    pub(super) fn unknown() -> Self {
+    fn known(identity: Option<Identity>) -> Self {
+        let unknown = || Cause::Unidentified(Arc::from("INFO names no run_id"));
         Self {
-            identity: Err(Cause::Unidentified(Arc::from("INFO names no run_id"))),
+            identity: identity.ok_or_else(unknown),
+            membership: Membership::default(),
             takes_get: true,
             release_hash: None,
             extend_hash: None,
@@ -55,11 +58,19 @@ pub(super) struct Login {
     asked: VecDeque<Asked>,
     replies: Replies,
     peer: Peer,
+    is_counted_by_address: bool,
 }
 
 impl Login {
     /// Writes the login's requests, all at once.
-    pub(super) fn start(address: &NodeAddress, client_name: &str, out: &mut Vec<u8>) -> Self {
+    ///
+    /// With an identity, what the node says of its own does not matter.
+    pub(super) fn start(
+        address: &NodeAddress,
+        client_name: &str,
+        identity: Option<Identity>,
+        out: &mut Vec<u8>,
+    ) -> Self {
         let mut asked = VecDeque::new();
         let mut ask = |what: Asked, arguments: &[&[u8]]| {
             request::write(out, arguments);
@@ -91,7 +102,8 @@ impl Login {
         Self {
             asked,
             replies: Replies::with_capacity(READ_BYTES),
-            peer: Peer::unknown(),
+            is_counted_by_address: identity.is_some(),
+            peer: Peer::known(identity),
         }
     }
 
@@ -115,20 +127,23 @@ impl Login {
     fn learn(&mut self, what: Asked, reply: &OwnedFrame) -> Result<(), Cause> {
         let peer = &mut self.peer;
         match what {
+            // A node that serves nobody says so in reply to whatever comes first.
+            _ if let Some(cause) = meaning::login_refused(reply) => return Err(cause),
             Asked::Must if matches!(reply, OwnedFrame::Error(_)) => {
                 return Err(meaning::refusal(reply));
             }
             Asked::Info => match meaning::info(reply) {
                 Ok(info) => {
-                    if let Some(identity) = info.identity {
+                    peer.membership = info.membership;
+                    if let Some(identity) = info.identity.filter(|_| !self.is_counted_by_address) {
                         peer.identity = Ok(identity);
                     }
                 }
-                // A node with too many clients says so in reply to whatever comes first.
-                Err(cause) => {
+                Err(cause) if !self.is_counted_by_address => {
                     let text = format!("INFO is {cause}");
                     peer.identity = Err(Cause::Unidentified(Arc::from(text)));
                 }
+                Err(_) => {}
             },
             Asked::Scripts => {
                 if let OwnedFrame::Error(text) = reply

@@ -8,6 +8,9 @@
 
 mod connection;
 mod connections;
+mod entry;
+#[cfg(test)]
+mod entry_tests;
 mod login;
 mod obstacle;
 mod opening;
@@ -24,6 +27,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use self::connection::Connection;
+use self::entry::Entry;
 use self::login::{Peer, unreachable};
 use self::opening::Opening;
 use self::request::{Kind, Request};
@@ -35,6 +39,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::meaning;
 use crate::rules::OperationId;
+use crate::settings::{Settings, VotesBy};
 use crate::votes::{NodeIndex, Register};
 
 /// One connection of one node; never used again for another.
@@ -106,6 +111,7 @@ pub(crate) struct Link {
     address: NodeAddress,
     client_name: Arc<str>,
     deadline_max: Duration,
+    votes_by: VotesBy,
     state: State,
     second: Second,
     waiting: VecDeque<Request>,
@@ -116,11 +122,15 @@ pub(crate) struct Link {
     peer: Option<Peer>,
     /// The node serves no locks before this time.
     delayed: Option<Failed>,
+    /// Who this entry of the list is, and since when another.
+    entry: Entry,
     /// Why no connection could be made the last time it was tried.
     failed: Option<Failed>,
     failures: u32,
     /// A connection is wanted although nothing waits for it.
     is_wanted: bool,
+    /// The node does not vote because of its last login, which is to be repeated.
+    doubts_login: bool,
     round_trip: RoundTrip,
     connections: u32,
     actions: Vec<LinkAction>,
@@ -128,18 +138,15 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(
-        index: NodeIndex,
-        address: NodeAddress,
-        client_name: Arc<str>,
-        deadline_max: Duration,
-    ) -> Self {
+    pub(crate) fn new(index: NodeIndex, address: NodeAddress, settings: &Settings) -> Self {
         Self {
             index,
             label: Arc::from(address.to_string()),
             address,
-            client_name,
-            deadline_max,
+            client_name: Arc::clone(&settings.client_name),
+            deadline_max: settings.node_deadline_max,
+            votes_by: settings.votes_by,
+            entry: Entry::new(settings.drift),
             state: State::Idle,
             second: Second::default(),
             waiting: VecDeque::new(),
@@ -150,6 +157,7 @@ impl Link {
             failed: None,
             failures: 0,
             is_wanted: false,
+            doubts_login: false,
             round_trip: RoundTrip::default(),
             connections: 0,
             actions: Vec::new(),
@@ -171,6 +179,13 @@ impl Link {
                 .saturating_mul(3)
                 .min((ttl / 4 * 3).max(PATIENCE_MIN)),
         }
+    }
+
+    /// How long this node is waited for where another one has refused already, if that is known.
+    pub(crate) fn contended_patience(&self) -> Option<Duration> {
+        let is_ready = matches!(self.state, State::Ready(_));
+        let usual = self.round_trip.usual();
+        (is_ready && !usual.is_zero()).then(|| usual.max(CONTENDED_MIN))
     }
 
     /// What a round trip takes as a rule, zero while none was measured.
@@ -210,6 +225,10 @@ impl Link {
     /// Does what has become due.
     pub(crate) fn tick(&mut self, world: &mut Surroundings<'_>) {
         let now = world.now;
+        if std::mem::take(&mut self.doubts_login) && matches!(self.state, State::Ready(_)) {
+            self.is_wanted = true;
+            return self.give_up("it did not let the node vote and is made again", world);
+        }
         if let State::Opening(opening) = &self.state
             && now.has_reached(opening.deadline)
         {
@@ -246,7 +265,8 @@ impl Link {
 
     /// Whether something waits that nothing has been done for yet.
     pub(crate) fn is_waited_for(&self) -> bool {
-        matches!(self.state, State::Idle) && (self.is_wanted || !self.waiting.is_empty())
+        let is_idle = matches!(self.state, State::Idle);
+        self.doubts_login || is_idle && (self.is_wanted || !self.waiting.is_empty())
     }
 
     /// Whether [`tick`](Self::tick) has something to do.
@@ -299,6 +319,16 @@ impl Link {
         };
         let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
         owe(queued, now)
+    }
+
+    /// Requests that are queued, in flight, or to be sent again.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn size(&self) -> usize {
+        let in_flight = match &self.state {
+            State::Ready(connection) => connection.in_flight.len(),
+            _ => 0,
+        };
+        self.waiting.len() + self.deferred.len() + in_flight
     }
 
     /// Whether a release is still owed to this node.
@@ -441,4 +471,6 @@ pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
 const QUEUE_MAX: usize = 100_000;
 const DEFERRED_LEAST: Duration = Duration::from_millis(100);
 const DELAY_MEMORY: Duration = Duration::from_secs(1);
+/// Covers a sync of the node's log.
+const CONTENDED_MIN: Duration = Duration::from_millis(50);
 const PATIENCE_MIN: Duration = Duration::from_millis(5);

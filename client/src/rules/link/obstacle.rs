@@ -36,7 +36,12 @@ impl Link {
             return self.silence(now);
         }
         if let Some(Err(cause)) = self.identity() {
-            return Some(cause.clone());
+            let cause = cause.clone();
+            self.doubts_login |= self.is_login_old(request.subject.ttl, now);
+            return Some(cause);
+        }
+        if let Some(cause) = self.entry.obstacle(request, now) {
+            return Some(cause);
         }
         if let Some(delayed) = &self.delayed {
             if !now.has_reached(delayed.at) {
@@ -45,6 +50,17 @@ impl Link {
             self.delayed = None;
         }
         self.silence(now)
+    }
+
+    /// Whether a login that did not let the node vote was so long ago that it is worth another one: it
+    /// may have been answered while the node was loading, or by something on the way.
+    fn is_login_old(&self, ttl: Duration, now: ClientInstant) -> bool {
+        // Where leases are short, soon enough to renew one.
+        let memory = LOGIN_MEMORY.min((ttl / 6).max(LOGIN_MEMORY_MIN));
+        match &self.state {
+            State::Ready(connection) => now.since(connection.began) >= memory,
+            _ => false,
+        }
     }
 
     /// A node that could not be reached a moment ago is tried again, but nobody waits for that.
@@ -94,4 +110,7 @@ fn silence_max(ttl: Duration) -> Duration {
 
 /// A failure to connect is news for so long: longer than the longest rest and one more try.
 const FAILURE_MEMORY: Duration = Duration::from_secs(3);
+/// A node that does not vote is asked again who it is after so long, when it is needed.
+const LOGIN_MEMORY: Duration = Duration::from_secs(5);
+const LOGIN_MEMORY_MIN: Duration = Duration::from_millis(200);
 const SILENCE_LEAST: Duration = Duration::from_secs(1);

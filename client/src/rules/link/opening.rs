@@ -7,6 +7,7 @@ use super::login::{Login, Peer};
 use crate::address::NodeAddress;
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
+use crate::votes::Identity;
 
 #[derive(Debug)]
 pub(super) struct Opening {
@@ -41,9 +42,14 @@ impl Opening {
         self.deadline = deadline;
     }
 
-    pub(super) fn log_in(&mut self, address: &NodeAddress, client_name: &str) {
+    pub(super) fn log_in(
+        &mut self,
+        address: &NodeAddress,
+        client_name: &str,
+        identity: Option<Identity>,
+    ) {
         if self.connected.is_some() && self.login.is_none() {
-            self.login = Some(Login::start(address, client_name, &mut self.out));
+            self.login = Some(Login::start(address, client_name, identity, &mut self.out));
         }
     }
 

@@ -12,28 +12,39 @@ use super::*;
 use crate::token::Token;
 
 const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
-const TTL: Duration = Duration::from_secs(10);
+pub(super) const TTL: Duration = Duration::from_secs(10);
 
-struct Node {
-    link: Link,
-    now: ClientInstant,
-    register: Register,
+pub(super) struct Node {
+    pub(super) link: Link,
+    pub(super) now: ClientInstant,
+    pub(super) register: Register,
     random: StdRng,
+    /// Where its connections lead.
+    pub(super) address: String,
 }
 
 impl Node {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
+        let settings = Settings {
+            client_name: Arc::from("test"),
+            ..Settings::default()
+        };
+        Self::with_settings(&settings)
+    }
+
+    pub(super) fn with_settings(settings: &Settings) -> Self {
         let address = NodeAddress::parse("redis://127.0.0.1:7001").unwrap();
         Self {
-            link: Link::new(0, address, Arc::from("test"), Duration::from_secs(1)),
+            link: Link::new(0, address, settings),
             now: START,
             register: Register::default(),
             random: StdRng::seed_from_u64(1),
+            address: "10.0.0.1:7001".to_owned(),
         }
     }
 
     /// A link with a connection that stands.
-    fn ready() -> Self {
+    pub(super) fn ready() -> Self {
         let mut this = Self::new();
         this.link.is_wanted = true;
         let id = this.opened();
@@ -41,7 +52,7 @@ impl Node {
         this
     }
 
-    fn with<T>(&mut self, act: impl FnOnce(&mut Link, &mut Surroundings<'_>) -> T) -> T {
+    pub(super) fn with<T>(&mut self, act: impl FnOnce(&mut Link, &mut Surroundings<'_>) -> T) -> T {
         let mut world = Surroundings {
             now: self.now,
             register: &mut self.register,
@@ -52,7 +63,7 @@ impl Node {
     }
 
     /// The connection that the link asks for next.
-    fn opened(&mut self) -> ConnectionId {
+    pub(super) fn opened(&mut self) -> ConnectionId {
         self.with(Link::tick);
         let mut actions = self.link.take_actions();
         let opened = actions.find_map(|action| match action {
@@ -62,8 +73,8 @@ impl Node {
         opened.unwrap()
     }
 
-    fn log_in(&mut self, id: ConnectionId, run_id: &str) {
-        self.link.connected(id, self.now);
+    pub(super) fn log_in(&mut self, id: ConnectionId, run_id: &str) {
+        self.link.connected(id, &self.address, self.now);
         let info = format!("run_id:{run_id}\r\n");
         let replies = format!(
             "+OK\r\n+OK\r\n+OK\r\n${}\r\n{info}\r\n:1\r\n$-1\r\n$-1\r\n",
@@ -72,30 +83,30 @@ impl Node {
         self.receive(id, &replies);
     }
 
-    fn receive(&mut self, id: ConnectionId, bytes: &str) {
+    pub(super) fn receive(&mut self, id: ConnectionId, bytes: &str) {
         self.with(|link, world| link.received(id, bytes.as_bytes(), world));
     }
 
-    fn lose(&mut self) {
+    pub(super) fn lose(&mut self) {
         let id = self.id().unwrap();
         self.with(|link, world| link.closed(id, &Cause::Silent, world));
     }
 
-    fn id(&self) -> Option<ConnectionId> {
+    pub(super) fn id(&self) -> Option<ConnectionId> {
         match &self.link.state {
             State::Ready(connection) => Some(connection.id),
             _ => None,
         }
     }
 
-    fn submit(&mut self, kind: Kind) -> Result<(), Cause> {
+    pub(super) fn submit(&mut self, kind: Kind) -> Result<(), Cause> {
         self.submit_for(
             kind,
             &Subject::of_unknown_past("a".into(), "t".into(), TTL, 1),
         )
     }
 
-    fn submit_for(&mut self, kind: Kind, subject: &Rc<Subject>) -> Result<(), Cause> {
+    pub(super) fn submit_for(&mut self, kind: Kind, subject: &Rc<Subject>) -> Result<(), Cause> {
         let request = Request {
             kind,
             subject: Rc::clone(subject),
@@ -111,7 +122,7 @@ impl Node {
         self.link.submit(self.now, request)
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         // As the client does: it looks again and again.
         let until = self.now.after(time);
         while !self.now.has_reached(until) {
@@ -121,14 +132,14 @@ impl Node {
         }
     }
 
-    fn in_flight(&self) -> Vec<Kind> {
+    pub(super) fn in_flight(&self) -> Vec<Kind> {
         match &self.link.state {
             State::Ready(connection) => connection.in_flight.iter().map(|one| one.kind).collect(),
             _ => Vec::new(),
         }
     }
 
-    fn told(&mut self) -> Vec<Content> {
+    pub(super) fn told(&mut self) -> Vec<Content> {
         std::iter::from_fn(|| self.link.take_reply())
             .map(|reply| reply.content)
             .collect()
@@ -289,7 +300,7 @@ fn a_node_that_may_not_run_scripts_does_not_vote() {
     let mut node = Node::new();
     node.link.is_wanted = true;
     let id = node.opened();
-    node.link.connected(id, node.now);
+    node.link.connected(id, "here", node.now);
     node.receive(
         id,
         "+OK\r\n+OK\r\n+OK\r\n$8\r\nrun_id:a\r\n-NOPERM no permission to run 'eval'\r\n$-1\r\n$-1\r\n",
@@ -299,6 +310,27 @@ fn a_node_that_may_not_run_scripts_does_not_vote() {
         matches!(&refused, Err(Cause::Refused(text)) if text.contains("EVAL")),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_node_that_did_not_vote_because_of_its_login_is_asked_again_who_it_is() {
+    let mut node = Node::new();
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.link.connected(id, "here", node.now);
+    node.receive(id, &"-LOADING for a while\r\n".repeat(7));
+    // A sixth of the ttl.
+    for millis in [1_600, 100] {
+        assert_eq!(node.id(), Some(id));
+        node.pass(Duration::from_millis(millis));
+        assert!(node.submit(Kind::Take).is_err());
+    }
+    for seconds in [0, 1] {
+        node.pass(Duration::from_secs(seconds));
+    }
+    let again = node.opened();
+    node.log_in(again, "a");
+    node.submit(Kind::Take).unwrap();
 }
 
 #[test]

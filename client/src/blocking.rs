@@ -1,0 +1,312 @@
+//! The client without `async`: for programs that have no runtime.
+//!
+//! The same client, thread and types of results. Each call waits on the caller's own thread; none
+//! of them needs a runtime, and none may be made from a task of one, whose thread would stand
+//! still meanwhile.
+//!
+//! ```
+//! use std::time::Duration;
+//! use quorlock_client::{Redlock, Wait, blocking};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let runtime = tokio::runtime::Runtime::new()?;
+//! # let node = runtime.block_on(quorlock_server::Node::builder().ephemeral().start())?;
+//! # let addresses = [node.url()];
+//! let redlock = blocking::Redlock::from(Redlock::builder().nodes(addresses).build()?);
+//! let guard = redlock
+//!     .lock("backup")
+//!     .ttl(Duration::from_secs(30))
+//!     .wait(Wait::For(Duration::from_secs(5)))
+//!     .acquire()?;
+//! let copied = guard.run(|lease| {
+//!     let mut copied = 0;
+//!     while copied < 10 && lease.is_valid() {
+//!         copied += 1; // a step of the work
+//!     }
+//!     copied
+//! })?;
+//! assert_eq!(copied, 10);
+//! assert!(!guard.release().was_lost());
+//! redlock.close();
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use tokio::task::unconstrained;
+
+use crate::clock::ClientInstant;
+use crate::lease::Lease;
+use crate::lease_watch::LeaseWatch;
+use crate::outcome::{AcquireError, ExtendError, Loss, Release};
+use crate::probe::NodeStatus;
+use crate::statistics::Statistics;
+use crate::token::Token;
+use crate::wait::Wait;
+
+/// A Redlock client whose calls block: [`Redlock`](crate::Redlock) for programs without a runtime.
+/// Made of that with `from`.
+#[derive(Clone, Debug)]
+pub struct Redlock {
+    redlock: crate::Redlock,
+}
+
+impl From<crate::Redlock> for Redlock {
+    fn from(redlock: crate::Redlock) -> Self {
+        Self { redlock }
+    }
+}
+
+impl Redlock {
+    /// A lock with this name, to be acquired.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        LockRequest {
+            request: self.redlock.lock(name),
+        }
+    }
+
+    /// Extends a lock that is held under `token`; see [`Redlock::extend`](crate::Redlock::extend).
+    ///
+    /// # Errors
+    /// When no majority holds the lock for this token, or too few nodes answer.
+    pub fn extend(
+        &self,
+        name: impl AsRef<[u8]>,
+        token: &Token,
+        ttl: Duration,
+    ) -> Result<Lease, ExtendError> {
+        block_on(self.redlock.extend(name, token, ttl))
+    }
+
+    /// Releases a lock that is held under `token`; see
+    /// [`Redlock::release`](crate::Redlock::release).
+    pub fn release(&self, name: impl AsRef<[u8]>, token: &Token) -> Release {
+        block_on(self.redlock.release(name, token))
+    }
+
+    /// Asks every node who it is and how it does.
+    #[must_use]
+    pub fn probe(&self) -> Vec<NodeStatus> {
+        block_on(self.redlock.probe())
+    }
+
+    /// What was counted since the client was built.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        block_on(self.redlock.statistics())
+    }
+
+    /// Waits for what is being released in the background; see
+    /// [`Redlock::settle`](crate::Redlock::settle).
+    pub fn settle(&self) {
+        block_on(self.redlock.settle());
+    }
+
+    /// Ends this handle, once what is being released in the background has been released; see
+    /// [`Redlock::close`](crate::Redlock::close).
+    pub fn close(self) {
+        block_on(self.redlock.close());
+    }
+
+    /// The nodes' addresses, without passwords, in the order they were listed.
+    #[must_use]
+    pub fn nodes(&self) -> &[Arc<str>] {
+        self.redlock.nodes()
+    }
+
+    /// How many nodes must agree.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.redlock.quorum()
+    }
+}
+
+/// A lock that can be acquired. Made by [`Redlock::lock`].
+#[derive(Clone, Debug)]
+#[must_use = "call acquire()"]
+pub struct LockRequest {
+    request: crate::LockRequest,
+}
+
+impl LockRequest {
+    /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl).
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self {
+            request: self.request.ttl(ttl),
+        }
+    }
+
+    /// How long to try. 10 s by default.
+    pub fn wait(self, wait: Wait) -> Self {
+        Self {
+            request: self.request.wait(wait),
+        }
+    }
+
+    /// The least validity with which the lock is handed out.
+    pub fn min_validity(self, validity: Duration) -> Self {
+        Self {
+            request: self.request.min_validity(validity),
+        }
+    }
+
+    /// The longest time the lock is held, renewals included.
+    pub fn max_lifetime(self, lifetime: Duration) -> Self {
+        Self {
+            request: self.request.max_lifetime(lifetime),
+        }
+    }
+
+    /// Acquires the lock and keeps renewing it while the guard lives.
+    ///
+    /// # Errors
+    /// Typed by what happened; see [`AcquireError`].
+    pub fn acquire(self) -> Result<Guard, AcquireError> {
+        let guard = block_on(self.request.acquire())?;
+        Ok(Guard { guard })
+    }
+
+    /// Acquires the lock for one ttl, without renewing it and without a guard.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire).
+    pub fn acquire_lease(self) -> Result<Lease, AcquireError> {
+        block_on(self.request.acquire_lease())
+    }
+}
+
+/// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
+///
+/// The client's own thread renews it, whatever this one does. Dropping the guard releases the lock
+/// in the background; see [`Redlock::close`](crate::Redlock::close) for the end of a program.
+#[must_use = "a dropped guard releases its lock"]
+pub struct Guard {
+    guard: crate::Guard,
+}
+
+impl Guard {
+    /// The lock's name.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        self.guard.name()
+    }
+
+    /// The token under which the nodes hold the lock.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        self.guard.token()
+    }
+
+    /// The end of the present validity on the client's clock. Renewals move it on.
+    #[must_use]
+    pub fn valid_until(&self) -> ClientInstant {
+        self.guard.valid_until()
+    }
+
+    /// Validity left, after drift; zero once the lock is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.guard.remaining()
+    }
+
+    /// Whether the lock is held now. Ask again after every pause: only the moment counts.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.guard.is_valid()
+    }
+
+    /// Waits until the lock is lost; see [`Guard::lost`](crate::Guard::lost).
+    pub fn lost(&self) -> Loss {
+        block_on(self.guard.lost())
+    }
+
+    /// The loss, if it has happened.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.guard.loss()
+    }
+
+    /// Whether the last renewal found no majority, or the lock is lost.
+    #[must_use]
+    pub fn is_renewal_failing(&self) -> bool {
+        self.guard.is_renewal_failing()
+    }
+
+    /// The same to be handed to other threads: validity, renewals and loss.
+    #[must_use]
+    pub fn watch(&self) -> LeaseWatch {
+        self.guard.watch()
+    }
+
+    /// Renews the lock now, without waiting for the next regular renewal. Returns until when it
+    /// is valid.
+    ///
+    /// # Errors
+    /// When the lock is lost, or no majority renewed it this time.
+    pub fn extend(&self) -> Result<ClientInstant, ExtendError> {
+        block_on(self.guard.extend())
+    }
+
+    /// Releases the lock; see [`Guard::release`](crate::Guard::release).
+    pub fn release(self) -> Release {
+        block_on(self.guard.release())
+    }
+
+    /// Releases the lock and waits for every node; see
+    /// [`Guard::release_everywhere`](crate::Guard::release_everywhere).
+    pub fn release_everywhere(self) -> Release {
+        block_on(self.guard.release_everywhere())
+    }
+
+    /// Runs `work` on this thread while the lock is held. Work that blocks cannot be stopped from
+    /// outside: it looks at the lease it is given, and ends when that is no longer valid. The
+    /// guard stays with the caller, to be released.
+    ///
+    /// # Errors
+    /// When the lock is lost before the work is done, whatever the work has returned. Work that
+    /// would begin after the loss is not begun.
+    pub fn run<T>(&self, work: impl FnOnce(&LeaseWatch) -> T) -> Result<T, Loss> {
+        let lease = self.guard.watch();
+        if let Some(loss) = lease.loss() {
+            return Err(loss);
+        }
+        let done = work(&lease);
+        lease.loss().map_or(Ok(done), Err)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.guard.fmt(formatter)
+    }
+}
+
+/// Waits on this thread for a future that only another thread moves on.
+fn block_on<F: Future>(future: F) -> F::Output {
+    // A caller on a runtime's thread must not use up the budget of its task: nobody would refill
+    // it while this waits.
+    let mut future = pin!(unconstrained(future));
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

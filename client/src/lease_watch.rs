@@ -1,0 +1,123 @@
+//! What becomes of a lock that is held, to be followed apart from its guard.
+//!
+//! Invariant: no validity is told beyond its end, whatever the client's thread is doing: the
+//! deadline is checked against the clock here as well.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock::{ClientInstant, Clock};
+use crate::outcome::Loss;
+use crate::runtime::handle::LeaseState;
+
+/// Follows a lock that is held: until when it is valid, whether it is being renewed, and whether
+/// it is lost. Handed out by [`Guard::watch`](crate::Guard::watch), cloned freely, for any number
+/// of tasks. It keeps nothing alive: the lock ends with its guard.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::Loss;
+/// let guard = redlock.lock("backup").acquire().await?;
+/// let watch = guard.watch();
+/// let task = tokio::spawn(async move { watch.lost().await });
+/// assert!(guard.release().await.released());
+/// assert_eq!(task.await?, Loss::Released);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LeaseWatch {
+    state: watch::Receiver<LeaseState>,
+    clock: Arc<dyn Clock>,
+}
+
+impl LeaseWatch {
+    pub(crate) fn new(state: watch::Receiver<LeaseState>, clock: Arc<dyn Clock>) -> Self {
+        Self { state, clock }
+    }
+
+    /// Waits until the lock is lost or released. Fires a little before the validity ends (a
+    /// fiftieth of the ttl, 100 ms at most), even if all nodes hang, so that there is time to stop
+    /// the work. May be dropped and called again.
+    pub async fn lost(&self) -> Loss {
+        let mut state = self.state.clone();
+        match state.wait_for(|state| state.loss.is_some()).await {
+            Ok(state) => state.loss.clone().unwrap_or(Loss::Expired),
+            Err(_) => Loss::ClientStopped,
+        }
+    }
+
+    /// The loss, if it has happened.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        let state = self.state.borrow();
+        if state.loss.is_none() && self.clock.now().has_reached(state.valid_until) {
+            return Some(Loss::Expired);
+        }
+        state.loss.clone()
+    }
+
+    /// Waits until a renewal has found no majority: the lock is still held, and will be lost at
+    /// [`valid_until`](Self::valid_until) if that goes on. Returns at once while that is so, and
+    /// also once the lock is lost. May be dropped and called again.
+    ///
+    /// The client tries again by itself; [`is_renewal_failing`](Self::is_renewal_failing) tells
+    /// whether it has succeeded since.
+    pub async fn renewal_failing(&self) {
+        let mut state = self.state.clone();
+        // A client that has stopped renews nothing either.
+        let _stopped = state
+            .wait_for(|state| state.is_renewal_failing || state.loss.is_some())
+            .await;
+    }
+
+    /// Whether the last renewal found no majority, or the lock is lost.
+    #[must_use]
+    pub fn is_renewal_failing(&self) -> bool {
+        self.state.borrow().is_renewal_failing || self.loss().is_some()
+    }
+
+    /// The end of the present validity on the client's clock. Renewals move it on.
+    #[must_use]
+    pub fn valid_until(&self) -> ClientInstant {
+        self.state.borrow().valid_until
+    }
+
+    /// Validity left, after drift; zero once the lock is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let state = self.state.borrow();
+        match state.loss {
+            Some(_) => Duration::ZERO,
+            None => self.clock.now().until(state.valid_until),
+        }
+    }
+
+    /// Whether the lock is held now. Ask again after every pause: only the moment counts.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+}
+
+impl fmt::Debug for LeaseWatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("LeaseWatch")
+            .field(&*self.state.borrow())
+            .finish()
+    }
+}

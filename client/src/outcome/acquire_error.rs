@@ -1,0 +1,161 @@
+//! Why a lock was not acquired.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cause::{NodeReport, write_nodes};
+use super::duration::show_duration;
+use crate::token::Token;
+
+/// Why a lock was not acquired. In every case it is not held, and what was taken on single nodes
+/// is being released in the background.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::AcquireError;
+/// let error = redlock.lock("").acquire().await.unwrap_err();
+/// let retries = match &error {
+///     AcquireError::Busy { .. } | AcquireError::TimedOut { .. } => true,
+///     AcquireError::NoQuorum { nodes, .. } => {
+///         nodes.iter().for_each(|report| println!("{report}"));
+///         true
+///     }
+///     _ => false, // the call itself cannot work
+/// };
+/// assert!(!retries, "{error}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Somebody else holds the lock.
+    #[non_exhaustive]
+    Busy {
+        /// The lock's name.
+        name: Arc<str>,
+        /// The token of the holder, where a node tells it.
+        holder: Option<Token>,
+        /// Time until enough nodes are free again if nobody renews.
+        time_left: Option<Duration>,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Too few nodes answered to decide.
+    #[non_exhaustive]
+    NoQuorum {
+        /// The lock's name.
+        name: Arc<str>,
+        /// Votes needed.
+        needed: usize,
+        /// Each node's answer in the last round.
+        nodes: Vec<NodeReport>,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// A majority came too late: too little validity was left, or the wait was over.
+    #[non_exhaustive]
+    TimedOut {
+        /// The lock's name.
+        name: Arc<str>,
+        /// Each node's answer in the last round; empty if the votes came in time, but the caller
+        /// took the lock only when its validity was over.
+        nodes: Vec<NodeReport>,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The attempt was cancelled, by the caller or because the client is shutting down.
+    Cancelled {
+        /// The lock's name.
+        name: Arc<str>,
+    },
+    /// The name, ttl or another argument cannot work. Nothing was sent.
+    Invalid {
+        /// What is wrong and what is possible.
+        reason: Arc<str>,
+    },
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy {
+                name,
+                holder,
+                time_left,
+                waited,
+            } => {
+                write!(formatter, "'{name}' is held by ")?;
+                match holder {
+                    Some(holder) => write!(formatter, "another owner (token {})", holder.hint())?,
+                    None => formatter.write_str("another owner")?,
+                }
+                if let Some(left) = time_left {
+                    write!(
+                        formatter,
+                        " for another {} unless renewed",
+                        show_duration(*left)
+                    )?;
+                }
+                write!(
+                    formatter,
+                    "; not acquired{}. Wait longer or try again later",
+                    after(*waited)
+                )
+            }
+            Self::NoQuorum {
+                name,
+                needed,
+                nodes,
+                waited,
+            } => {
+                write!(
+                    formatter,
+                    "no quorum for '{name}': fewer than {needed} of {} nodes can vote; not \
+                     acquired{}. Check the nodes",
+                    nodes.len(),
+                    after(*waited)
+                )?;
+                write_nodes(formatter, nodes)
+            }
+            Self::TimedOut {
+                name,
+                nodes,
+                waited,
+            } => {
+                write!(
+                    formatter,
+                    "the votes for '{name}' did not come in time; not acquired{}. Use a longer \
+                     ttl or wait, or check the nodes' response times",
+                    after(*waited)
+                )?;
+                write_nodes(formatter, nodes)
+            }
+            Self::Cancelled { name } => write!(
+                formatter,
+                "acquiring '{name}' was cancelled; it is not held, and what was taken on single \
+                 nodes is being released"
+            ),
+            Self::Invalid { reason } => {
+                write!(formatter, "{reason}; nothing was sent. Correct the call")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AcquireError {}
+
+fn after(waited: Duration) -> String {
+    if waited < Duration::from_millis(1) {
+        String::new()
+    } else {
+        format!(" after {}", show_duration(waited))
+    }
+}

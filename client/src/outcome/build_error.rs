@@ -1,0 +1,32 @@
+//! Why a client could not be built.
+
+use std::io;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::address::AddressError;
+
+/// Why a client could not be built.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No node was named.
+    #[error("no node was named: a Redlock needs at least one, and five to survive two failures")]
+    NoNodes,
+    /// More nodes than votes can be kept for.
+    #[error("{0} nodes were named, at most {max} are possible", max = crate::votes::NODES_MAX)]
+    TooManyNodes(usize),
+    /// The same address twice: the node would seem to vote twice.
+    #[error("{0} is listed twice: list each node once")]
+    Duplicate(Arc<str>),
+    /// An address cannot be read.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// A setting is out of its range.
+    #[error("{0}")]
+    Setting(&'static str),
+    /// The client's own thread could not be started.
+    #[error("the client's thread could not be started: {0}")]
+    Thread(#[source] Arc<io::Error>),
+}

@@ -1,0 +1,171 @@
+//! What one node answered, or why it did not.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::duration::show_duration;
+use crate::token::Token;
+
+/// Why one node did not vote for us.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No connection could be made, or it broke. The text says how.
+    Unreachable(Arc<str>),
+    /// The node did not answer in the time it was given.
+    Silent,
+    /// The node restarted and serves no locks until what it may have forgotten has expired.
+    Delayed {
+        /// What is left of the delay.
+        left: Duration,
+        /// The node's own words.
+        text: Arc<str>,
+    },
+    /// The node refused with this error.
+    Refused(Arc<str>),
+    /// The node is the same as the one listed under this address: it votes once.
+    SameNode(Arc<str>),
+    /// The node shows an older past than the one it has shown before: a restored or cloned copy.
+    WentBack,
+    /// Another node answers under this address than before, and grants no lock until one that the node before it
+    /// granted, for as long, has expired.
+    Replaced {
+        /// What is left until then.
+        left: Duration,
+    },
+    /// The node belongs to another cluster than the client is for, or than other nodes of the list.
+    OtherCluster {
+        /// The node's cluster.
+        cluster: Arc<str>,
+        /// The cluster whose votes count.
+        expected: Arc<str>,
+    },
+    /// The node's cluster has another number of nodes than the client knows: a majority of the one is none of the other.
+    OtherSize {
+        /// How many nodes its cluster has.
+        size: usize,
+    },
+    /// The node refused the login, with these words.
+    LoginRefused(Arc<str>),
+    /// The node does not say who it is, so its vote could be counted twice.
+    Unidentified(Arc<str>),
+    /// The lock is not, or no longer, under our token there.
+    NotOurs,
+    /// The operation was decided before this node answered.
+    NotWaitedFor,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(text) => write!(formatter, "unreachable: {text}"),
+            Self::Silent => formatter.write_str("connected, but silent"),
+            Self::Delayed { left, .. } => {
+                write!(
+                    formatter,
+                    "in its restart delay for another {}",
+                    show_duration(*left)
+                )
+            }
+            Self::Refused(text) => write!(formatter, "refused: {text}"),
+            Self::SameNode(other) => write!(formatter, "the same node as {other}: votes once"),
+            Self::WentBack => formatter.write_str(
+                "its incarnation went backwards (a restored or cloned directory?): does not vote",
+            ),
+            Self::Replaced { left } => write!(
+                formatter,
+                "another node than before answers under this address: it votes in {}, when what the one before it \
+                 granted has expired",
+                show_duration(*left)
+            ),
+            Self::OtherCluster { cluster, expected } => write!(
+                formatter,
+                "it belongs to the cluster {cluster} and not to {expected}: does not vote"
+            ),
+            Self::OtherSize { size } => write!(
+                formatter,
+                "its cluster has {size} nodes, another number than are listed: does not vote; list all of them"
+            ),
+            Self::LoginRefused(text) => {
+                write!(formatter, "refused the login: {text}{}", login_remedy(text))
+            }
+            Self::Unidentified(text) => {
+                write!(
+                    formatter,
+                    "does not tell its identity, so it does not vote: {text}"
+                )
+            }
+            Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
+            Self::NotWaitedFor => {
+                formatter.write_str("had not answered when the others had decided")
+            }
+        }
+    }
+}
+
+/// What to do about a login that was refused with these words.
+fn login_remedy(text: &str) -> &'static str {
+    if text.starts_with("WRONGPASS") || text.starts_with("ERR AUTH") {
+        " (the user or password in the node's address is not the node's)"
+    } else if text.starts_with("NOAUTH") {
+        " (the node's address needs its password: redis://:password@host:port)"
+    } else if text.starts_with("DENIED") {
+        " (the node has no password and serves its own machine only)"
+    } else if text.contains("max number of clients") {
+        " (the node has as many clients as its maxclients allows)"
+    } else {
+        ""
+    }
+}
+
+/// One node's answer in a round.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeAnswer {
+    /// It voted for us.
+    Granted,
+    /// Another token holds the lock there.
+    Busy {
+        /// The holder's token, where the node tells it.
+        holder: Option<Token>,
+    },
+    /// It did not vote.
+    Not(Cause),
+}
+
+impl fmt::Display for NodeAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => formatter.write_str("granted"),
+            Self::Busy {
+                holder: Some(holder),
+            } => write!(formatter, "busy, held by {}", holder.hint()),
+            Self::Busy { holder: None } => formatter.write_str("busy"),
+            Self::Not(cause) => cause.fmt(formatter),
+        }
+    }
+}
+
+/// A node's address and what it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The node's address, without its password.
+    pub node: Arc<str>,
+    /// Its answer.
+    pub answer: NodeAnswer,
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.node, self.answer)
+    }
+}
+
+/// Each node on a line of its own.
+pub(super) fn write_nodes(formatter: &mut fmt::Formatter<'_>, nodes: &[NodeReport]) -> fmt::Result {
+    nodes
+        .iter()
+        .try_for_each(|report| write!(formatter, "\n  {report}"))
+}

@@ -1,0 +1,30 @@
+//! Durations as people read them.
+
+use std::time::Duration;
+
+/// A duration for people, cut to what they read: `350 ms`, `7.2 s`, `30 s`.
+pub(super) fn show_duration(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    match (ms / 1_000, ms % 1_000 / 100) {
+        (0, _) => format!("{ms} ms"),
+        (seconds, 0) => format!("{seconds} s"),
+        (seconds, tenths) => format!("{seconds}.{tenths} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_cut_to_what_people_read() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (7_299, "7.2 s"),
+            (30_099, "30 s"),
+        ] {
+            assert_eq!(show_duration(Duration::from_millis(ms)), text);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Why a lock that was held is lost, or was not extended.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::cause::{NodeReport, write_nodes};
+
+/// Why an extension did not succeed.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::{ExtendError, Loss, Token};
+/// let token = Token::fresh(); // under which nobody holds it
+/// let error = redlock.extend("backup", &token, Duration::from_secs(10)).await.unwrap_err();
+/// assert_eq!(error, ExtendError::Lost(Loss::BelowMajority));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The lock is lost for good.
+    Lost(Loss),
+    /// No majority has extended it this time. For a guard the old validity still holds.
+    #[non_exhaustive]
+    NoQuorum {
+        /// Votes needed.
+        needed: usize,
+        /// Each node's answer.
+        nodes: Vec<NodeReport>,
+    },
+    /// An argument cannot work. Nothing was sent.
+    Invalid {
+        /// What is wrong and what is possible.
+        reason: Arc<str>,
+    },
+}
+
+/// Why a lock that was held is lost. Final: it is never regained by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The lease ends, and no majority has renewed it.
+    Expired,
+    /// Fewer than a majority of the nodes hold the lock for us, for instance because it was
+    /// deleted or taken there.
+    BelowMajority,
+    /// A renewal succeeded only after the old validity had ended.
+    Late,
+    /// The longest time the lock may be held is over.
+    MaxLifetime,
+    /// The guard was released.
+    Released,
+    /// The client's own thread has ended, nobody renews the lock.
+    ClientStopped,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Expired => "the lease ends and no majority of the nodes has renewed it",
+            Self::BelowMajority => "fewer than a majority of the nodes hold it under this token",
+            Self::Late => "the renewal came only after the lease had ended",
+            Self::MaxLifetime => "the longest time it may be held is over",
+            Self::Released => "it was released",
+            Self::ClientStopped => "the client has stopped, nobody renews it",
+        })
+    }
+}
+
+impl std::error::Error for Loss {}
+
+impl fmt::Display for ExtendError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(loss) => write!(
+                formatter,
+                "not extended, the lock is lost: {loss}. Stop the work it protects"
+            ),
+            Self::NoQuorum { needed, nodes } => {
+                write!(
+                    formatter,
+                    "not extended: fewer than {needed} of {} nodes renewed the lock. It ends when \
+                     its lease ends; stop the work before that, or extend again",
+                    nodes.len()
+                )?;
+                write_nodes(formatter, nodes)
+            }
+            Self::Invalid { reason } => {
+                write!(formatter, "{reason}; nothing was sent. Correct the call")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ExtendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Lost(loss) => Some(loss),
+            _ => None,
+        }
+    }
+}

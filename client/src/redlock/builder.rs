@@ -1,0 +1,182 @@
+//! What a client is built from.
+//!
+//! Invariant: all settings and addresses are checked before a thread is started.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Redlock;
+use crate::address::NodeAddress;
+use crate::clock::Clock;
+use crate::outcome::BuildError;
+#[cfg(feature = "simulation")]
+use crate::rules::client::Client;
+use crate::runtime;
+use crate::settings::{Drift, RetryDelay, Settings, VotesBy};
+use crate::shared::Shared;
+use crate::votes::NODES_MAX;
+
+/// Builds a [`Redlock`].
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use quorlock_client::Redlock;
+///
+/// let redlock = Redlock::builder()
+///     .nodes(["redis://:secret@db1:7001", "redis://db2:7001", "unix:///run/node.sock"])
+///     .client_name("billing")
+///     .max_lifetime(Duration::from_secs(3600))
+///     .build()?; // connects to nobody yet
+/// assert_eq!(&*redlock.nodes()[0], "redis://db1:7001"); // without the password
+/// # Ok::<(), quorlock_client::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "call build()"]
+pub struct RedlockBuilder {
+    nodes: Vec<String>,
+    settings: Settings,
+}
+
+impl RedlockBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            settings: Settings::default(),
+        }
+    }
+
+    /// Adds a node: `redis://[[user]:password@]host[:port][/database]` or `unix:///path`.
+    pub fn node(mut self, address: impl Into<String>) -> Self {
+        self.nodes.push(address.into());
+        self
+    }
+
+    /// Adds several nodes.
+    pub fn nodes<I>(mut self, addresses: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.nodes.extend(addresses.into_iter().map(Into::into));
+        self
+    }
+
+    /// How much the clocks may differ in rate. 1 % and 2 ms by default.
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.settings.drift = drift;
+        self
+    }
+
+    /// The pauses between attempts. From 10 ms up to 200 ms by default.
+    pub fn retry_delay(mut self, delay: RetryDelay) -> Self {
+        self.settings.retry_delay = delay;
+        self
+    }
+
+    /// A lock with less validity left than this is not handed out. Zero by default.
+    pub fn min_validity(mut self, validity: Duration) -> Self {
+        self.settings.min_validity = validity;
+        self
+    }
+
+    /// The longest time a lock may be held, renewals included. Unlimited by default.
+    pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.max_lifetime = Some(lifetime);
+        self
+    }
+
+    /// The longest time one node is given to answer; less where measured round trips are short
+    /// or the ttl is. One second by default.
+    pub fn node_deadline(mut self, deadline: Duration) -> Self {
+        self.settings.node_deadline_max = deadline;
+        self
+    }
+
+    /// The name shown by the nodes' `CLIENT LIST`.
+    pub fn client_name(mut self, name: &str) -> Self {
+        self.settings.client_name = Arc::from(name);
+        self
+    }
+
+    /// How two entries are told to be two nodes. By who the nodes say they are, by default.
+    pub fn votes_by(mut self, votes_by: VotesBy) -> Self {
+        self.settings.votes_by = votes_by;
+        self
+    }
+
+    /// The cluster that the client is for: a Quorlock node that names another (`cluster-id`) does not vote. By default
+    /// the first one that a node names is the one. A node that says how many nodes its cluster has (`cluster-size`)
+    /// votes only for clients that list as many.
+    pub fn cluster_id(mut self, cluster_id: &str) -> Self {
+        self.settings.cluster_id = Some(Arc::from(cluster_id));
+        self
+    }
+
+    /// The clock that decides about validity, for tests and simulations.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// Builds the client. No connection is made yet: a node that is down is one node's "no" when
+    /// it is asked, never an error here.
+    ///
+    /// # Errors
+    /// When no or too many nodes are named, an address cannot be read, or a setting cannot work.
+    ///
+    /// # Example
+    /// ```
+    /// use quorlock_client::{BuildError, Redlock};
+    ///
+    /// assert!(matches!(Redlock::builder().build(), Err(BuildError::NoNodes)));
+    /// ```
+    pub fn build(self) -> Result<Redlock, BuildError> {
+        let (addresses, settings) = self.check()?;
+        let nodes = addresses
+            .iter()
+            .map(|address| Arc::from(address.to_string()))
+            .collect();
+        let handle = runtime::start(addresses, settings.clone())?;
+        Ok(Redlock {
+            shared: Arc::new(Shared {
+                handle,
+                settings,
+                nodes,
+            }),
+        })
+    }
+
+    /// The client's rules alone, for a simulation: no thread, no sockets, no clock.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    #[cfg(feature = "simulation")]
+    pub fn build_rules(self, random: Box<dyn rand::Rng>) -> Result<Client, BuildError> {
+        let (addresses, settings) = self.check()?;
+        Ok(Client::new(addresses, settings, random))
+    }
+
+    /// Reads the addresses and checks that the settings can work.
+    pub(crate) fn check(self) -> Result<(Vec<NodeAddress>, Settings), BuildError> {
+        self.settings.check()?;
+        if self.nodes.is_empty() {
+            return Err(BuildError::NoNodes);
+        }
+        if self.nodes.len() > NODES_MAX {
+            return Err(BuildError::TooManyNodes(self.nodes.len()));
+        }
+        let mut addresses: Vec<NodeAddress> = Vec::with_capacity(self.nodes.len());
+        for text in &self.nodes {
+            let address = NodeAddress::parse(text)?;
+            if addresses
+                .iter()
+                .any(|other| other.endpoint == address.endpoint)
+            {
+                return Err(BuildError::Duplicate(Arc::from(address.to_string())));
+            }
+            addresses.push(address);
+        }
+        Ok((addresses, self.settings))
+    }
+}

@@ -1,0 +1,73 @@
+//! An attempt that failed, and what its caller is told if it was the last.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::clock::ClientInstant;
+use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
+use crate::rules::acquisition::{Acquisition, Decision, Vote};
+use crate::rules::context::Context;
+
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) attempt: Acquisition,
+    pub(super) decision: Decision,
+    /// When enough nodes are free again, if nobody renews.
+    pub(super) free_at: Option<ClientInstant>,
+}
+
+impl Failure {
+    /// What is said of it after a wait of this length.
+    pub(super) fn error(
+        &self,
+        name: Arc<str>,
+        waited: Duration,
+        context: &Context<'_>,
+    ) -> AcquireError {
+        let nodes = || reports(&self.attempt, context);
+        match &self.decision {
+            Decision::Busy { holder } => AcquireError::Busy {
+                name,
+                holder: holder.clone(),
+                time_left: self.free_at.map(|at| context.now.until(at)),
+                waited,
+            },
+            Decision::NoQuorum => AcquireError::NoQuorum {
+                name,
+                needed: context.quorum(),
+                nodes: nodes(),
+                waited,
+            },
+            Decision::TimedOut => AcquireError::TimedOut {
+                name,
+                nodes: nodes(),
+                waited,
+            },
+            Decision::Cancelled | Decision::Acquired { .. } => AcquireError::Cancelled { name },
+        }
+    }
+}
+
+fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
+    let answer = |node: usize, vote: &Vote| match vote {
+        Vote::Told(Answer::Granted(_)) => match attempt.ballot().twin(node) {
+            Some(twin) if twin < node => {
+                NodeAnswer::Not(Cause::SameNode(Arc::clone(&context.labels[twin])))
+            }
+            _ => NodeAnswer::Granted,
+        },
+        Vote::Told(Answer::Busy { holder, .. }) => NodeAnswer::Busy {
+            holder: holder.clone(),
+        },
+        Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
+        Vote::Overdue => NodeAnswer::Not(Cause::Silent),
+        Vote::Awaited(_) | Vote::Unasked(_) => NodeAnswer::Not(Cause::NotWaitedFor),
+    };
+    let votes = attempt.votes().iter().enumerate();
+    let report = |(node, vote)| NodeReport {
+        node: Arc::clone(&context.labels[node]),
+        answer: answer(node, vote),
+    };
+    votes.map(report).collect()
+}

@@ -1,0 +1,182 @@
+//! Who answers under an entry of the list, and whether that is a vote.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use super::tests::{Node, TTL};
+use super::*;
+use crate::settings::Drift;
+
+#[test]
+fn another_node_under_the_address_does_not_vote_until_the_leases_of_the_one_before_have_expired() {
+    let mut node = Node::ready();
+    node.submit(Kind::Take).unwrap();
+    let id = node.id().unwrap();
+    node.pass(Duration::from_millis(100));
+    node.receive(id, "+OK\r\n");
+    node.told();
+    node.lose();
+    node.pass(Duration::from_secs(2));
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.log_in(id, "b");
+    let left = match node.submit(Kind::Take) {
+        Err(Cause::Replaced { left }) => left,
+        other => panic!("{other:?}"),
+    };
+    // Whoever took it last on the node before, took it before that was replaced.
+    assert_eq!(left, TTL + Drift::default().of(TTL));
+    // What it holds for us already nobody else has there, and what it holds it has to free.
+    node.submit(Kind::Extend).unwrap();
+    node.submit(Kind::Release).unwrap();
+    node.receive(id, ":1\r\n:1\r\n");
+    node.pass(left - Duration::from_millis(100));
+    assert!(matches!(
+        node.submit(Kind::Take),
+        Err(Cause::Replaced { .. })
+    ));
+    node.lose();
+    node.pass(Duration::from_secs(4));
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.log_in(id, "b");
+    assert_eq!(node.submit(Kind::Take), Ok(()));
+}
+
+#[test]
+fn what_waited_for_the_connection_is_not_taken_from_another_node_than_before() {
+    let mut node = Node::ready();
+    node.submit(Kind::Take).unwrap();
+    node.lose();
+    node.told();
+    node.pass(Duration::from_secs(4));
+    node.submit(Kind::Take).unwrap();
+    let id = node.opened();
+    node.log_in(id, "b");
+    assert_eq!(node.in_flight(), []);
+    let told = node.told();
+    assert!(
+        matches!(
+            &told[..],
+            [Content::Taken(Answer::Not(Cause::Replaced { .. }))]
+        ),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn the_same_node_after_its_restart_votes_as_it_says_itself() {
+    let mut node = Node::ready();
+    node.submit(Kind::Take).unwrap();
+    node.lose();
+    node.told();
+    node.pass(Duration::from_secs(4));
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.log_in(id, "a");
+    assert_eq!(node.submit(Kind::Take), Ok(()));
+}
+
+#[test]
+fn a_node_that_refuses_the_login_is_told_as_what_it_is() {
+    for (first, remedy) in [
+        (
+            "-WRONGPASS invalid username-password pair\r\n",
+            "the user or password",
+        ),
+        ("-NOAUTH Authentication required.\r\n", "needs its password"),
+        (
+            "-DENIED Redis is running in protected mode\r\n",
+            "its own machine only",
+        ),
+        ("-ERR max number of clients reached\r\n", "maxclients"),
+    ] {
+        let mut node = Node::new();
+        node.submit(Kind::Take).unwrap();
+        let id = node.opened();
+        node.link.connected(id, "here", node.now);
+        node.receive(id, first);
+        let told = node.told();
+        let [Content::Taken(Answer::Not(cause @ Cause::LoginRefused(_)))] = &told[..] else {
+            panic!("{told:?}")
+        };
+        let text = cause.to_string();
+        assert!(
+            text.contains(remedy) && text.contains(first[1..].trim_end()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn without_identities_votes_are_counted_by_the_address_that_connections_lead_to() {
+    let settings = Settings {
+        votes_by: VotesBy::Address,
+        ..Settings::default()
+    };
+    let mut node = Node::with_settings(&settings);
+    node.submit(Kind::Take).unwrap();
+    let id = node.opened();
+    node.log_in(id, "0000");
+    assert_eq!(node.in_flight(), [Kind::Take]);
+    let identity = node.link.identity().unwrap().clone().unwrap();
+    assert_eq!(&*identity.id, "address 10.0.0.1:7001");
+    // Whatever the server says of itself at the next login, the entry still leads to the same.
+    node.lose();
+    node.pass(Duration::from_secs(4));
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.log_in(id, "another");
+    assert_eq!(node.submit(Kind::Take), Ok(()));
+    // And to another server once the address is another.
+    node.lose();
+    node.pass(Duration::from_secs(4));
+    node.link.is_wanted = true;
+    node.address = "10.0.0.2:7001".to_owned();
+    let id = node.opened();
+    node.log_in(id, "another");
+    let told = node.submit(Kind::Take);
+    assert!(matches!(told, Err(Cause::Replaced { .. })), "{told:?}");
+}
+
+#[test]
+fn zeros_are_no_identity() {
+    let mut node = Node::new();
+    node.submit(Kind::Take).unwrap();
+    let id = node.opened();
+    node.log_in(id, "0000");
+    assert_eq!(node.in_flight(), []);
+    let told = node.submit(Kind::Take);
+    assert!(matches!(told, Err(Cause::Unidentified(_))), "{told:?}");
+}
+
+#[test]
+fn a_node_of_a_cluster_of_another_size_does_not_vote() {
+    let mut node = Node::new();
+    node.register = Register::new(3, None);
+    node.submit(Kind::Take).unwrap();
+    let id = node.opened();
+    node.log_in(id, "a\r\nquorlock_cluster_size:5");
+    // Not even what waited for the connection.
+    assert_eq!(node.in_flight(), []);
+    let told = node.submit(Kind::Extend);
+    assert_eq!(told, Err(Cause::OtherSize { size: 5 }));
+}
+
+#[test]
+fn a_second_connection_that_leads_to_another_node_changes_nothing() {
+    let mut node = Node::ready();
+    node.submit(Kind::Take).unwrap();
+    let first = node.id();
+    // Silent for longer than its round trips: a second connection is made.
+    node.now = node.now.after(Duration::from_millis(100));
+    let second = std::iter::repeat_with(|| {
+        node.pass(Duration::from_millis(50));
+        node.link.take_actions().find_map(|action| match action {
+            LinkAction::Open(id) => Some(id),
+            _ => None,
+        })
+    });
+    let second = second.take(40).flatten().next().unwrap();
+    node.log_in(second, "b");
+    assert_eq!(node.id(), first);
+    assert_eq!(&*node.link.identity().unwrap().clone().unwrap().id, "a");
+}

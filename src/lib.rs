@@ -16,7 +16,7 @@
 //! let redlock = Redlock::builder().nodes(nodes.iter().map(Node::url)).build()?;
 //! let guard = redlock.lock("backup").acquire().await?;
 //! assert!(guard.is_valid());
-//! guard.release().await;
+//! assert!(!guard.release().await.was_lost());
 //! # Ok(())
 //! # }
 //! ```

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
-use quorlock_client::{Redlock, Release, Token, Wait};
+use quorlock_client::{Redlock, Release, Token, VotesBy, Wait};
 
 use crate::duration;
 use crate::exit_code::Failure;
@@ -21,14 +21,26 @@ pub(crate) struct NodeOptions {
     /// read a command line.
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub(crate) nodes: Vec<String>,
+    /// Count votes by address, for servers that hide or zero their run_id (proxies, managed services)
+    ///
+    /// It is then yours to know that no two of these addresses lead to one server: one that votes twice lets two
+    /// clients hold a lock at once.
+    #[arg(long)]
+    pub(crate) votes_by_address: bool,
 }
 
 impl NodeOptions {
     /// A client for these nodes.
     pub(crate) fn client(&self) -> Result<Redlock, Failure> {
         let nodes = nodes::resolve(&self.nodes)?;
+        let votes_by = if self.votes_by_address {
+            VotesBy::Address
+        } else {
+            VotesBy::Identity
+        };
         Redlock::builder()
             .nodes(nodes)
+            .votes_by(votes_by)
             .build()
             .map_err(Failure::usage)
     }

@@ -101,7 +101,7 @@ fn failure(release: &Release, name: &str) -> Option<Failure> {
 }
 
 /// The nodes that have not answered, each on a line of its own.
-fn unanswered(release: &Release) -> String {
+pub(crate) fn unanswered(release: &Release) -> String {
     let nodes = release.nodes.iter();
     let lines = nodes.filter_map(|(node, told)| match told {
         NodeRelease::Not(cause) => Some(format!("\n  {node}: {cause}")),

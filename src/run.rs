@@ -19,12 +19,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use quorlock_client::{Clock, Guard, Loss, Redlock, Release, SystemClock};
+use quorlock_client::{Clock, Guard, Loss, Release, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
-use crate::lock_options::{NodeOptions, WaitOptions, settle_released};
+use crate::lock_options::{NodeOptions, WaitOptions};
 use crate::output::{Format, remark};
+use crate::release::unanswered;
 use crate::signals::Signals;
 use crate::{lock_variables, runtime, waiting};
 use descendants::Process;
@@ -90,9 +91,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         };
         match program {
             Some(program) => {
-                hold_and_release(&arguments, rules, &program, guard, &redlock, &mut signals).await
+                hold_and_release(&arguments, rules, &program, guard, &mut signals).await
             }
-            None => hold_open(&arguments, guard, &redlock, &mut signals, format).await,
+            None => hold_open(&arguments, guard, &mut signals, format).await,
         }
     })
 }
@@ -101,7 +102,6 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
 async fn hold_open(
     arguments: &Arguments,
     guard: Guard,
-    redlock: &Redlock,
     signals: &mut Signals,
     format: Format,
 ) -> Result<ExitCode, Failure> {
@@ -115,12 +115,11 @@ async fn hold_open(
     let loss = match printed {
         Ok(()) => tokio::select! {
             loss = guard.lost() => Some(loss),
-            _ended = signals.next() => guard.lost_signal().now(),
+            _ended = signals.next() => guard.loss(),
         },
         Err(_) => None,
     };
-    let release = guard.release().await;
-    settle_released(redlock, &release).await;
+    let release = guard.release_everywhere().await;
     let shown = arguments.name.display();
     if let Err(error) = printed {
         return Err(Failure::failed(format!(
@@ -142,7 +141,6 @@ async fn hold_and_release(
     rules: StopRules,
     program: &Program,
     guard: Guard,
-    redlock: &Redlock,
     signals: &mut Signals,
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
@@ -160,8 +158,7 @@ async fn hold_and_release(
         Ok(job) => hold.until_end(job, wants_terminal).await,
         Err(error) => Err(error),
     };
-    let release = guard.release().await;
-    settle_released(redlock, &release).await;
+    let release = guard.release_everywhere().await;
     match outcome {
         Err(error) => Err(Failure::failed(format!(
             "cannot run {}: {error}",
@@ -223,13 +220,16 @@ fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure
         ))
         .remedy("somebody else may have worked at the same time: check what the command did"));
     }
-    if !release.is_free() {
-        let (count, ttl) = (
-            release.nodes.len(),
-            quorlock_server::show_duration(arguments.ttl),
-        );
+    let missing = unanswered(release);
+    if !missing.is_empty() {
+        let is_free = if release.is_free() {
+            "free"
+        } else {
+            "not free yet"
+        };
         remark(format_args!(
-            "too few of {count} nodes answered to release '{shown}'; it ends within {ttl}"
+            "'{shown}' is {is_free}; where it was not released it ends within {}:{missing}",
+            quorlock_server::show_duration(arguments.ttl)
         ));
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! A signal drops the attempt; the client then releases what it took on single nodes. Who holds the
 //! lock, and why there is no quorum, is said on standard error: the second at once, the first once
 //! the wait is long enough to be noticed, and both again now and then. The wait goes on meanwhile,
-//! because holders release and nodes come back. One that a majority refuses for its password ends,
+//! because holders release and nodes come back. One that a majority refuses at its login ends,
 //! because nothing will change that.
 //!
 //! The client tells these things when an attempt ends, so a long wait is a row of shorter ones.
@@ -65,9 +65,9 @@ async fn attempts<T, A: Future<Output = Result<T, AcquireError>>>(
         let left = match wait {
             Wait::None => Duration::ZERO,
             Wait::For(time) => time.saturating_sub(waited),
-            Wait::Forever => Duration::MAX,
+            _ => Duration::MAX,
         };
-        if let Some(failure) = refused_password(name, redlock.quorum(), &error) {
+        if let Some(failure) = refused_login(name, redlock.quorum(), &error) {
             return Err(failure);
         }
         if left.is_zero() || !may_change(&error) {
@@ -120,11 +120,9 @@ fn situation(name: &OsStr, error: &AcquireError, waited: Duration) -> String {
         AcquireError::Busy {
             holder, time_left, ..
         } => {
-            let holder = holder.as_ref().map_or_else(String::new, |token| {
-                let text = token.to_string();
-                let start: String = text.chars().take(HINT_CHARACTERS).collect();
-                format!(" (token {}...)", start.escape_debug())
-            });
+            let holder = holder
+                .as_ref()
+                .map_or_else(String::new, |token| format!(" (token {})", token.hint()));
             let left = time_left.map_or_else(String::new, |left| {
                 format!(" for another {} unless it is renewed", show_duration(left))
             });
@@ -149,10 +147,9 @@ fn situation(name: &OsStr, error: &AcquireError, waited: Duration) -> String {
 
 fn without_vote(nodes: &[NodeReport]) -> impl Iterator<Item = (&NodeReport, &Cause)> {
     nodes.iter().filter_map(|report| match &report.answer {
-        NodeAnswer::Not(Cause::NotWaitedFor) | NodeAnswer::Granted | NodeAnswer::Busy { .. } => {
-            None
-        }
+        NodeAnswer::Not(Cause::NotWaitedFor) => None,
         NodeAnswer::Not(cause) => Some((report, cause)),
+        _ => None,
     })
 }
 
@@ -162,16 +159,17 @@ fn causes(nodes: &[NodeReport]) -> String {
         .collect()
 }
 
-/// The failure that no wait can cure: so many nodes refuse the password that the others are no
+/// The failure that no wait can cure: so many nodes refuse the login that the others are no
 /// majority.
-fn refused_password(name: &OsStr, needed: usize, error: &AcquireError) -> Option<Failure> {
+fn refused_login(name: &OsStr, needed: usize, error: &AcquireError) -> Option<Failure> {
     let AcquireError::NoQuorum { nodes, .. } = error else {
         return None;
     };
     let refusals = without_vote(nodes)
-        .filter(|(_, cause)| {
-            let text = cause.to_string();
-            text.contains("NOAUTH") || text.contains("WRONGPASS")
+        // Clients come and go; passwords and protected mode stay.
+        .filter(|(_, cause)| match cause {
+            Cause::LoginRefused(text) => !text.contains("max number of clients"),
+            _ => false,
         })
         .count();
     let (shown, count) = (name.display(), nodes.len());
@@ -179,7 +177,7 @@ fn refused_password(name: &OsStr, needed: usize, error: &AcquireError) -> Option
         Failure::new(
             NO_QUORUM,
             format!(
-                "no quorum for '{shown}': {refusals} of {count} nodes refuse the password, and \
+                "no quorum for '{shown}': {refusals} of {count} nodes refuse the login, and \
                  {needed} must vote; not acquired{}",
                 causes(nodes)
             ),
@@ -219,4 +217,3 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const OFTEN: Duration = Duration::from_secs(5);
 const OFTEN_UNTIL: Duration = Duration::from_secs(60);
 const SELDOM: Duration = Duration::from_secs(30);
-const HINT_CHARACTERS: usize = 6;

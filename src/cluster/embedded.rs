@@ -16,6 +16,9 @@ pub(super) struct Mode {
     pub(super) in_process: bool,
     pub(super) ephemeral: bool,
     pub(super) appendfsync: String,
+    pub(super) size: usize,
+    /// What the nodes on disk call their cluster.
+    pub(super) cluster_id: String,
 }
 
 /// Creates a node in a directory, once in its life, and gives its id.
@@ -40,11 +43,12 @@ impl EmbeddedNode {
     ) -> io::Result<Self> {
         let mut builder = Node::builder();
         if mode.ephemeral {
-            let appendfsync = [mode.appendfsync.as_str()];
+            let size = mode.size.to_string();
             builder = builder
                 .ephemeral()
                 .disk(memory)
-                .directive("appendfsync", &appendfsync);
+                .directive("appendfsync", &[mode.appendfsync.as_str()])
+                .directive("cluster-size", &[size.as_str()]);
         } else {
             builder = builder.dir(home.node_directory(entry.number));
             for (name, value) in directives(mode) {
@@ -76,11 +80,13 @@ impl EmbeddedNode {
 }
 
 /// The directives that every node of a local cluster gets, besides its port and directory.
-pub(super) fn directives(mode: &Mode) -> [(&'static str, String); 4] {
+pub(super) fn directives(mode: &Mode) -> [(&'static str, String); 6] {
     [
         ("bind", "127.0.0.1".to_owned()),
         ("appendonly", "yes".to_owned()),
         ("appendfsync", mode.appendfsync.clone()),
         ("first-start", "wait".to_owned()),
+        ("cluster-size", mode.size.to_string()),
+        ("cluster-id", mode.cluster_id.clone()),
     ]
 }

@@ -48,6 +48,12 @@ impl Entry {
 }
 
 impl Manifest {
+    /// What tells this cluster from all others: its first node's id.
+    pub(super) fn cluster_id(&self) -> String {
+        let first = self.nodes.first();
+        first.map(|node| node.id.clone()).unwrap_or_default()
+    }
+
     pub(super) fn new(name: String, appendfsync: String, ports: impl Iterator<Item = u16>) -> Self {
         let nodes = (1..)
             .zip(ports)

@@ -54,6 +54,8 @@ async fn bring_up(home: &Home, arguments: &Arguments, format: Format) -> Result<
         in_process: arguments.in_process,
         ephemeral: arguments.ephemeral,
         appendfsync: manifest.appendfsync.clone(),
+        size: manifest.nodes.len(),
+        cluster_id: manifest.cluster_id(),
     };
     let reporter = if arguments.detached {
         Reporter::to_file(home, format).map_err(|error| home.failure("cannot write to", &error))?

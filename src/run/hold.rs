@@ -98,6 +98,7 @@ impl Hold<'_> {
         let (guard, rules, ends_at) = (self.guard, self.rules, self.ends_at);
         let ignores = rules.on_lost == OnLost::Ignore;
         let mut ignored = None;
+        let mut is_warned = false;
         loop {
             tokio::select! {
                 biased;
@@ -109,9 +110,13 @@ impl Hold<'_> {
                     ignored = Some(loss);
                 }
                 loss = lease_runs_out(guard, rules, ends_at), if !ignores => return Ok(Some(loss)),
+                () = guard.renewal_failing(), if !is_warned && ignored.is_none() => {
+                    is_warned = true;
+                    warn(guard, rules);
+                }
                 change = job.change() => match change? {
                     // After a suspend the clock may know of the loss before the client has told it.
-                    JobChange::Ended => return Ok(ignored.or_else(|| guard.lost_signal().now())),
+                    JobChange::Ended => return Ok(ignored.or_else(|| guard.loss())),
                     JobChange::Stopped(signal) => {
                         after_stop(job, self.terminal, signal, || ignores || guard.is_valid());
                     }
@@ -178,7 +183,7 @@ impl Hold<'_> {
             let kill_at = kill_at(&Loss::Released, now, deadline, self.rules);
             let stopped = stop::end_all(&mut job, self.rules.request(), kill_at).await;
             escaped = stopped.escaped;
-            if let Some(loss) = self.guard.lost_signal().now() {
+            if let Some(loss) = self.guard.loss() {
                 let in_time = !SystemClock.now().has_reached(deadline);
                 let fate = Fate::Killed { in_time };
                 job.reap()?;
@@ -204,6 +209,30 @@ impl Hold<'_> {
     }
 }
 
+/// Says that the lock will be lost, unless the nodes come back.
+fn warn(guard: &Guard, rules: StopRules) {
+    let left = guard.remaining();
+    if left.is_zero() {
+        return;
+    }
+    let asked_in = left.saturating_sub(rules.grace + rules.margin);
+    let follows = match rules.on_lost {
+        OnLost::Ignore => "the command goes on without it".to_owned(),
+        _ => format!("the command will be ended in {}", shown(asked_in)),
+    };
+    remark(format_args!(
+        "no majority of the nodes renews the lock, which is held for another {}; if that goes on, \
+         {follows}",
+        shown(left)
+    ));
+}
+
+/// Cut to tenths of a second.
+fn shown(time: Duration) -> String {
+    let tenths = time.as_millis() / 100;
+    format!("{}.{} s", tenths / 10, tenths % 10)
+}
+
 /// Waits until so little is left of the lease that the command must be asked to end now.
 async fn lease_runs_out(guard: &Guard, rules: StopRules, ends_at: Option<ClientInstant>) -> Loss {
     let needed = rules.grace + rules.margin;
@@ -221,7 +250,7 @@ async fn lease_runs_out(guard: &Guard, rules: StopRules, ends_at: Option<ClientI
     } else {
         Loss::Expired
     };
-    guard.lost_signal().now().unwrap_or(last)
+    guard.loss().unwrap_or(last)
 }
 
 /// When the command is killed. Where the lease just ends, nobody else can hold the lock before;

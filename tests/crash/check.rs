@@ -108,7 +108,7 @@ pub(crate) fn reopen(
     if let (Some(kept), None) = (kept, how.gone_back) {
         past.check_ttls(kept)?;
     }
-    if how.time_goes_on && world.ahead_ns != Some(how.clock.raw().wrapping_sub(past.now_ns)) {
+    if how.time_goes_on && world.ahead_ns != Some(how.clock.raw_ns().wrapping_sub(past.now_ns)) {
         return Err(Violation::new(
             "time while the node was down did not count",
             "",

@@ -88,7 +88,7 @@ impl Observer for Watcher {
             session: self.session,
             words: arguments.iter().map(|word| word.to_vec()).collect(),
             reply: reply.to_vec(),
-            raw_ns: clock.raw(),
+            raw_ns: clock.raw_ns(),
             true_ns: clock.true_ns(),
         };
         self.events.happened().push(Event::Executed(executed));

@@ -169,7 +169,7 @@ fn verdict(outcome: &Outcome) -> bool {
 }
 
 fn seconds() -> u64 {
-    SystemClock.raw_ns() / 1_000_000_000
+    SystemClock.raw().as_nanos() / 1_000_000_000
 }
 
 /// How often a long run writes its ledger.

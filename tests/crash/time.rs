@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use quorlock_engine::control::Boot;
+use quorlock_engine::{BootTime, RawTime};
 use quorlock_server::clock::Clock;
 
 /// One machine's clocks.
@@ -85,7 +86,7 @@ impl WorldClock {
         u64::try_from(true_ns).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn raw(&self) -> u64 {
+    pub(crate) fn raw_ns(&self) -> u64 {
         self.read().raw_ns
     }
 
@@ -106,12 +107,12 @@ impl WorldClock {
 }
 
 impl Clock for WorldClock {
-    fn raw_ns(&self) -> u64 {
-        self.read().raw_ns
+    fn raw(&self) -> RawTime {
+        RawTime::from_nanos(self.raw_ns())
     }
 
-    fn boottime_ns(&self) -> u64 {
-        self.read().raw_ns
+    fn boottime(&self) -> BootTime {
+        BootTime::from_nanos(self.raw_ns())
     }
 
     fn wall_us(&self) -> u64 {

@@ -369,7 +369,7 @@ impl World {
         self.caps.insert(run, self.started_cap_ns);
         let is_logged = self.mode != Mode::Volatile;
         self.oracle.restarted(kept, lost, now, &stored, is_logged);
-        self.ahead_ns = Some(self.clock.raw().wrapping_sub(now.node_ns));
+        self.ahead_ns = Some(self.clock.raw_ns().wrapping_sub(now.node_ns));
         self.gone_back = None;
         self.written = 0;
         self.synced = 0;
@@ -417,7 +417,7 @@ impl World {
 
     fn moment(&self) -> Moment {
         Moment {
-            node_ns: self.clock.raw().wrapping_sub(self.ahead_ns.unwrap_or(0)),
+            node_ns: self.clock.raw_ns().wrapping_sub(self.ahead_ns.unwrap_or(0)),
             true_ns: self.clock.true_ns(),
         }
     }

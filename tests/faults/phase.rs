@@ -298,7 +298,8 @@ impl Stage {
                 // The name may be there although making it durable failed.
                 node.end(Duration::from_millis(30));
             }
-            Phase::Compact | Phase::Rewrite if is_log_thread(thread) => {
+            // Whichever thread fails: a worker may, after the last write of the traffic was acknowledged.
+            Phase::Compact | Phase::Rewrite => {
                 // Everything older than the checkpoint is removed, oldest first.
                 let is_gone = |(path, _): &(PathBuf, u64)| !path.exists();
                 becomes_so(PHASE_MAX, || {

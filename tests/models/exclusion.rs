@@ -21,6 +21,7 @@ use std::sync::Arc;
 use quorlock_client::Identity;
 use quorlock_client::rules::acquisition::AttemptEvent;
 use quorlock_client::rules::holding::HoldingEvent;
+use quorlock_engine::RawTime;
 use stateright::{Model, Property};
 
 use crate::check::{Explain, Refuted};
@@ -77,10 +78,11 @@ impl Exclusion {
     }
 
     /// A node's raw clock. It goes on while the node is down, and elsewhere in another boot.
-    pub(crate) fn raw_ns(&self, world: &World, node: u8) -> u64 {
+    pub(crate) fn raw(&self, world: &World, node: u8) -> RawTime {
         let index = usize::from(node);
-        let passed = self.scope.node_paces[index] * u64::from(world.tick);
-        EPOCH_NS + BOOT_NS * u64::from(world.nodes[index].boot) + passed
+        let passed_ns = self.scope.node_paces[index] * u64::from(world.tick);
+        let boot_ns = BOOT_NS * u64::from(world.nodes[index].boot);
+        RawTime::from_nanos(EPOCH_NS + boot_ns + passed_ns)
     }
 
     fn asker(&self, client: u8) -> &Asker {
@@ -93,10 +95,7 @@ impl Exclusion {
         } else {
             usize::from(self.asker(client).addresses[usize::from(address)])
         };
-        Identity {
-            id: Arc::clone(&self.names[index]),
-            incarnation: u64::from(incarnation),
-        }
+        Identity::new(Arc::clone(&self.names[index]), u64::from(incarnation))
     }
 
     /// Lets a client do something, and puts on its way what it sends.
@@ -144,7 +143,7 @@ impl Exclusion {
         }
         let asker = self.asker(message.client);
         let node = asker.addresses[usize::from(message.address)];
-        let raw_ns = self.raw_ns(world, node);
+        let raw = self.raw(world, node);
         let is_renewal = message.wish == Wish::Extend || message.round > 0;
         let ttl_ns = if is_renewal {
             asker.extension_ns
@@ -161,12 +160,12 @@ impl Exclusion {
         };
         let target = &mut world.nodes[usize::from(node)];
         let request = (message.wish, token, ttl_ns);
-        let (told, waits) = target.execute(&self.rules(), raw_ns, request);
+        let (told, waits) = target.execute(&self.rules(), raw, request);
         let incarnation = u8::try_from(target.incarnation()).unwrap_or(u8::MAX);
         // When the log of a node that never fails is synced is of no interest.
         let is_safe = !self.scope.failing.contains(&node);
         if is_safe {
-            target.sync(&self.rules(), raw_ns);
+            target.sync(&self.rules(), raw);
         }
         let client = &world.clients[usize::from(message.client)];
         let is_awaited = message.wish != Wish::Release
@@ -228,11 +227,11 @@ impl Exclusion {
     fn happen_to_node(&self, world: &mut World, action: &Action) {
         let rules = self.rules();
         let Some(node) = action.node() else { return };
-        let raw_ns = self.raw_ns(world, node);
+        let raw = self.raw(world, node);
         let subject = &mut world.nodes[usize::from(node)];
         let budget = &mut world.budget;
         match *action {
-            Action::Sync(_) => subject.sync(&rules, raw_ns),
+            Action::Sync(_) => subject.sync(&rules, raw),
             Action::Kill(_) => {
                 budget.kills -= 1;
                 subject.kill();
@@ -251,20 +250,20 @@ impl Exclusion {
             }
             Action::Stop(_) => {
                 budget.stops -= 1;
-                subject.stop(&rules, raw_ns);
+                subject.stop(&rules, raw);
             }
             Action::Start(_, configured) => {
                 let configuration = self.scope.configurations[usize::from(configured)];
-                subject.start(&rules, raw_ns, configuration);
+                subject.start(&rules, raw, configuration);
             }
-            Action::EndDelay(_) => subject.end_delay(&rules, raw_ns),
+            Action::EndDelay(_) => subject.end_delay(&rules, raw),
             Action::Change(_, to) => {
                 budget.changes -= 1;
-                subject.change(raw_ns, to);
+                subject.change(raw, to);
             }
             Action::Checkpoint(_) => {
                 budget.checkpoints -= 1;
-                subject.open_checkpoint(&rules, raw_ns);
+                subject.open_checkpoint(&rules, raw);
             }
             _ => {}
         }
@@ -306,8 +305,15 @@ impl Model for Exclusion {
 
     fn init_states(&self) -> Vec<World> {
         let first = self.scope.configurations[0];
-        let promised_ns = self.scope.promised_ns;
-        let fresh = |_| Node::fresh(&self.rules(), EPOCH_NS, first, promised_ns);
+        let first_bound_ns = self.scope.first_bound_ns;
+        let fresh = |_| {
+            Node::fresh(
+                &self.rules(),
+                RawTime::from_nanos(EPOCH_NS),
+                first,
+                first_bound_ns,
+            )
+        };
         let askers = self.scope.askers.iter().zip(0..);
         vec![World {
             tick: 0,

@@ -1,5 +1,8 @@
 //! `quorlock cluster`: from up to clean.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -204,9 +207,18 @@ fn nodes_inside_the_supervisor_work_the_same() {
     assert_eq!(ids.len(), 3, "each has its own");
     let token = shell.succeed(&["acquire", "a", "--ttl", "50s"]);
     assert_eq!(shell.quorlock(&["cluster", "pause", "1"]).code, Some(1));
-    // A majority may have been quicker than this node, which must have something to forget.
+    // A client that lists one node of three has no majority, and is told so before it takes anything.
     let one = ready["nodes"][0]["url"].as_str().unwrap();
-    shell.succeed(&["acquire", "b", "--ttl", "50s", "--nodes", one]);
+    let refused = shell.quorlock(&["acquire", "b", "--no-wait", "--nodes", one]);
+    assert_eq!(refused.code, Some(69), "{}", refused.stderr);
+    let why = "its cluster has 3 nodes, another number than are listed";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    // A majority may have been quicker than this node, which must have something to forget.
+    let mut stream = TcpStream::connect(one.trim_start_matches("redis://")).unwrap();
+    stream.write_all(b"SET b token NX PX 50000\r\n").unwrap();
+    let mut reply = [0; 5];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n");
     shell.succeed(&["cluster", "kill", "1"]);
     assert_eq!(shell.states(), ["down", "serving", "serving"]);
     let restarted = shell.succeed(&["cluster", "restart", "1"]);

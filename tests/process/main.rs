@@ -7,6 +7,7 @@
 
 mod arguments;
 mod cluster;
+mod examples;
 mod log;
 mod log_bad_input;
 mod log_check;

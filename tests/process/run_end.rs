@@ -151,6 +151,7 @@ fn the_grace_begins_while_renewals_fail() {
     send(shell.supervisor(), Signal::CONT);
     assert_eq!(ended.code, Some(70), "{}", ended.stderr);
     for part in [
+        "no majority of the nodes renews the lock, which is held for another",
         "no majority of the nodes has renewed it",
         "before the lease was over",
     ] {
@@ -225,5 +226,20 @@ fn flags_about_the_end_of_the_lock_are_checked() {
         let ended = shell.quorlock(&words);
         assert_eq!(ended.code, Some(64), "{options:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(said), "{options:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_node_that_was_not_reached_at_the_end_is_named() {
+    let shell = cluster();
+    let program = quorlock_tests::binary::quorlock();
+    let kills = format!("{} cluster kill 3", program.display());
+    let ended = shell.quorlock(&["run", "a", "--ttl", "7s", "--", "sh", "-c", &kills]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for part in [
+        "'a' is free; where it was not released it ends within 7 s:\n",
+        "unreachable",
+    ] {
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
     }
 }

@@ -11,8 +11,16 @@ pub(super) struct Caller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    Asking { operation: OperationId, name: u64 },
-    Holding { held: OperationId, name: u64 },
+    Asking {
+        operation: OperationId,
+        name: u64,
+        asked_ns: u64,
+        waits: bool,
+    },
+    Holding {
+        held: OperationId,
+        name: u64,
+    },
 }
 
 /// A hold that its caller was told of and has not been told the end of.

@@ -41,11 +41,14 @@ impl World {
                             held: Some(held),
                             name: lock_name(name),
                             token,
+                            waits_for_all: false,
                         };
                         self.call(client, call);
                     }
                     None => self.client(client, Event::Gone(held)),
                 }
+                let index = usize::try_from(name).unwrap_or(usize::MAX);
+                self.freed_ns[index] = Some(self.now_ns);
                 self.callers[number].state = State::Idle;
                 let pause_ns = self.random.below(SECOND_NS);
                 self.network
@@ -69,10 +72,18 @@ impl World {
         });
         // Its number is known before the call: the answer may come at once.
         let operation = OperationId(self.calls[client] + 1);
-        self.callers[number].state = State::Asking { operation, name };
+        self.callers[number].state = State::Asking {
+            operation,
+            name,
+            asked_ns: self.now_ns,
+            waits: wait != Wait::None,
+        };
         self.call(client, call);
         if self.random.chance(1, 8) && !self.is_over {
-            let patience_ns = self.random.below(SECOND_NS);
+            // Also when the answer is on its way.
+            let ways_ns = self.plan.latency_us * 8_000;
+            let most_ns = self.random.pick(&[SECOND_NS, ways_ns, WAIT_NS]);
+            let patience_ns = self.random.below(most_ns);
             let is_asking = matches!(self.callers[number].state, State::Asking { .. });
             if is_asking {
                 self.network
@@ -81,10 +92,8 @@ impl World {
         }
     }
 
-    /// All is well for a while now: every name can be taken. Returns what was acquired before.
-    pub(super) fn last_calls(&mut self) -> u64 {
-        let before = self.report.acquired;
-        self.callers.clear();
+    /// All is well for a while now: every name can be taken.
+    pub(super) fn last_calls(&mut self) {
         for name in 0..self.plan.names {
             let client = 0;
             self.callers.push(Caller {
@@ -93,10 +102,9 @@ impl World {
             });
             self.ask(self.callers.len() - 1, client, name);
         }
-        before
     }
 }
 
-fn lock_name(name: u64) -> Bytes {
+pub(super) fn lock_name(name: u64) -> Bytes {
     Bytes::from(format!("lock-{name}"))
 }

@@ -1,68 +1,182 @@
-//! What goes wrong at a node, and how it ends.
+//! What goes wrong at a node, on the way to it, or with a client's machine, and how it ends.
 
+use std::time::Duration;
+
+use super::middle_box::Meddling;
 use super::network::{Healing, What, Wire};
 use super::plan::Faults;
 use super::world::{SECOND_NS, World};
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// A node is stopped.
+    Pause,
+    /// Connections swallow everything, and new ones work.
+    Silence,
+    /// A node's process is killed and started again.
+    Kill,
+    /// A node's machine loses power: what was not synced is lost in part, and it comes back with another boot.
+    PowerLoss,
+    /// All connections of a node are closed.
+    Closed,
+    /// A node has forgotten its connections and says so when something arrives on them.
+    HalfOpen,
+    /// Nothing reaches a node; what it says arrives.
+    ToNode,
+    /// Nothing that a node says arrives; what is said to it does.
+    ToClient,
+    /// Connections are closed, and new ones refused.
+    Refused,
+    /// Everything takes up to half a second longer.
+    Slow,
+    /// Answers arrive a few bytes at a time.
+    Trickle,
+    /// Errors in place of answers; requests are not carried out.
+    Errors,
+    /// Errors in place of answers; requests are carried out.
+    Lies,
+    /// Bytes that are no answers.
+    Garbage,
+    /// Syncs take long.
+    SlowSync,
+    /// No space is left.
+    FullDisk,
+    /// The machine of a client sleeps.
+    Suspend,
+    /// A node's wall clock is set, forwards or backwards.
+    WallClock,
+}
 
 impl World {
     pub(super) fn fault(&mut self, node: usize) {
         if self.is_over {
             return;
         }
-        self.report.faults += 1;
-        let ttl_ns = self.plan.ttl_ms * 1_000_000;
-        let kind = match self.plan.faults {
-            Faults::All => self
-                .random
-                .pick(&[Faults::Pauses, Faults::Silence, Faults::Crashes]),
-            kind => kind,
-        };
+        let kind = self.random.pick(self.plan.faults.kinds());
+        *self.report.faults.entry(kind).or_default() += 1;
         self.note(|| format!("{kind:?} at node {node}"));
-        let lasts_ns = match kind {
-            Faults::Pauses => {
-                let lasts_ns = ttl_ns / 4 + self.random.below(ttl_ns * 2);
-                self.servers[node].is_paused = true;
-                self.network
-                    .at(self.now_ns + lasts_ns, What::Heal(node, Healing::Resume));
-                lasts_ns
-            }
-            Faults::Crashes => {
-                let lasts_ns = self.random.below(3 * SECOND_NS);
-                self.kill(node);
-                self.network
-                    .at(self.now_ns + lasts_ns, What::Heal(node, Healing::Start));
-                lasts_ns
-            }
-            _ => {
-                // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
-                // to last for as long as it takes to notice.
-                let is_everywhere = self.plan.ttl_ms >= 2_000;
-                for (wire, connection) in &mut self.network.connections {
-                    connection.is_swallowed |= is_everywhere || wire.id.0 == node;
-                }
-                ttl_ns
-            }
-        };
+        let lasts_ns = self.begin(kind, node);
+        let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let pause_ns = match self.plan.faults {
             Faults::All => self.random.below(ttl_ns),
             // One at a time: the next one begins when this node has had the time to be taken again.
+            Faults::Network | Faults::Answers => lasts_ns + ttl_ns + RECONNECT_NS,
             _ => lasts_ns + ttl_ns,
         };
         let next = usize::try_from(self.random.below(self.plan.nodes as u64)).unwrap_or(0);
         self.network.at(self.now_ns + pause_ns, What::Fault(next));
     }
 
-    pub(super) fn kill(&mut self, node: usize) {
+    /// Begins, and says how long it lasts.
+    fn begin(&mut self, kind: Fault, node: usize) -> u64 {
+        let ttl_ns = self.plan.ttl_ms * 1_000_000;
+        let lasts_ns = match kind {
+            Fault::Kill | Fault::PowerLoss => self.random.below(3 * SECOND_NS),
+            Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
+            _ => ttl_ns / 4 + self.random.below(ttl_ns * 2),
+        };
+        let until_ns = self.now_ns + lasts_ns;
+        let mut healing = Some(Healing::Path);
+        let path = &mut self.paths[node];
+        match kind {
+            Fault::Pause => {
+                self.servers[node].is_paused = true;
+                healing = Some(Healing::Resume);
+            }
+            Fault::Kill | Fault::PowerLoss => {
+                self.down(node, kind == Fault::PowerLoss);
+                healing = Some(Healing::Start);
+            }
+            Fault::Silence => {
+                // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
+                // to last for as long as it takes to notice.
+                let is_everywhere = self.plan.ttl_ms >= 2_000;
+                for (wire, connection) in &mut self.network.connections {
+                    connection.is_swallowed |= is_everywhere || wire.id.0 == node;
+                }
+                healing = None;
+            }
+            Fault::Closed => {
+                self.disconnect(node, true);
+                healing = None;
+            }
+            Fault::HalfOpen => {
+                self.disconnect(node, false);
+                healing = None;
+            }
+            Fault::ToNode => path.to_node_until_ns = until_ns,
+            Fault::ToClient => path.to_client_until_ns = until_ns,
+            Fault::Refused => {
+                path.refuses = true;
+                self.disconnect(node, true);
+            }
+            Fault::Slow => self.network.extra_ns[node] = self.random.below(SECOND_NS / 2),
+            Fault::Trickle => path.trickles = true,
+            Fault::Errors => path.meddling = Some(Meddling::Refuses),
+            Fault::Lies => path.meddling = Some(Meddling::Lies),
+            Fault::Garbage => path.meddling = Some(Meddling::Garbles),
+            Fault::SlowSync => {
+                let sync_ns = self.random.below(2 * SECOND_NS);
+                self.servers[node].sync_ns = sync_ns;
+            }
+            Fault::FullDisk => self.servers[node].set_full(true),
+            Fault::Suspend => {
+                let client = node % self.plan.clients;
+                self.suspend(client, until_ns);
+                healing = None;
+            }
+            Fault::WallClock => {
+                let hours = i64::try_from(self.random.below(200)).unwrap_or(0) - 100;
+                self.servers[node].step_wall(hours * 3_600_000_000);
+                healing = None;
+            }
+        }
+        if let Some(healing) = healing {
+            self.network.at(until_ns, What::Heal(node, healing));
+        }
+        lasts_ns
+    }
+
+    /// A node's process is gone, or its machine.
+    pub(super) fn down(&mut self, node: usize, is_power_loss: bool) {
         self.servers[node].is_paused = false;
-        self.servers[node].kill();
-        let wires: Vec<Wire> = self.network.connections.keys().copied().collect();
-        for wire in wires.into_iter().filter(|wire| wire.id.0 == node) {
+        if is_power_loss {
+            let uptime = Duration::from_millis(1_000 + self.random.below(100_000));
+            self.servers[node].lose_power(&mut self.random, uptime);
+        } else {
+            self.servers[node].kill();
+        }
+        for wire in self.wires_of(node) {
             // A machine that goes down says nothing; a process that ends does.
-            if self.random.chance(3, 4) {
+            if !is_power_loss && self.random.chance(3, 4) {
                 self.network
                     .send_to_client(self.now_ns, wire, What::EndAtClient(wire));
             }
         }
+    }
+
+    /// The node's ends of its connections are gone, and the clients' ends are told of it or not.
+    fn disconnect(&mut self, node: usize, is_told: bool) {
+        for wire in self.wires_of(node) {
+            let peer = self.network.connections.get_mut(&wire);
+            let peer = peer.and_then(|connection| connection.peer.take());
+            let server = &self.servers[node];
+            if let (Some(node), Some((peer, life))) = (&server.node, peer)
+                && life == server.life
+            {
+                node.reset(peer);
+            }
+            if is_told {
+                self.network
+                    .send_to_client(self.now_ns, wire, What::EndAtClient(wire));
+            }
+        }
+    }
+
+    fn wires_of(&self, node: usize) -> Vec<Wire> {
+        let wires = self.network.connections.keys().copied();
+        wires.filter(|wire| wire.id.0 == node).collect()
     }
 
     pub(super) fn heal(&mut self, node: usize, healing: Healing) {
@@ -70,8 +184,34 @@ impl World {
         self.servers[node].tell_time(self.now_ns);
         match healing {
             Healing::Resume => self.servers[node].is_paused = false,
-            Healing::Start => self.servers[node].start(),
+            Healing::Start => {
+                if !self.servers[node].start() {
+                    let at_ns = self.now_ns + SECOND_NS;
+                    self.network.at(at_ns, What::Heal(node, Healing::Start));
+                }
+            }
+            Healing::Synced => self.servers[node].finish_sync(),
+            Healing::Path => {
+                let path = &mut self.paths[node];
+                (path.refuses, path.trickles, path.meddling) = (false, false, None);
+                self.network.extra_ns[node] = 0;
+                self.servers[node].sync_ns = 0;
+                self.servers[node].set_full(false);
+            }
         }
         self.work(node);
     }
 }
+
+/// What is wrong on the way to a node at present.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Path {
+    pub(super) to_node_until_ns: u64,
+    pub(super) to_client_until_ns: u64,
+    pub(super) refuses: bool,
+    pub(super) trickles: bool,
+    pub(super) meddling: Option<Meddling>,
+}
+
+/// The longest until a client dials again, with its deadlines.
+const RECONNECT_NS: u64 = 5 * SECOND_NS;

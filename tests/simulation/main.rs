@@ -4,10 +4,18 @@
 
 #![allow(clippy::print_stdout, reason = "this is a command")]
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 use clap::Parser;
 use quorlock_tests::simulation::{Plan, run};
+
+use self::ledger::Ledger;
+
+mod ledger;
 
 /// Simulates whole clusters: nodes, clients, callers, network, faults.
 #[derive(Debug, Parser)]
@@ -22,37 +30,94 @@ struct Arguments {
     /// Run this seed alone, and print what happens in it if it fails.
     #[arg(long)]
     seed: Option<u64>,
+    /// Stop at the first seed that fails.
+    #[arg(long)]
+    first_failure: bool,
+    /// Go on where this file says that an earlier call ended, and add to it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["first", "seed"])]
+    resume: Option<PathBuf>,
+    /// Threads that run seeds.
+    #[arg(long, default_value_t = 2)]
+    threads: u64,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let (first, seeds) = match arguments.seed {
-        Some(seed) => (seed, 1),
-        None => (arguments.first, arguments.seeds),
-    };
-    let (mut passed, mut failed, mut simulated_ms, mut acquired) = (0_u64, 0_u64, 0, 0);
-    for seed in first..first.saturating_add(seeds) {
-        match run(&Plan::of(seed), arguments.seed.is_some()) {
-            Ok(report) => {
-                passed += 1;
-                simulated_ms += report.simulated_ms;
-                acquired += report.acquired;
-                if arguments.seed.is_some() {
-                    println!("{report:?}");
-                }
-            }
-            Err(violation) => {
-                failed += 1;
-                println!("seed {seed}: {violation}");
-            }
+    match check(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
         }
     }
-    let hours = simulated_ms / 3_600_000;
-    println!("{hours} hours simulated, {acquired} acquisitions");
-    println!("{passed} passed, {failed} failed, 0 skipped");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+}
+
+fn check(arguments: &Arguments) -> Result<bool, String> {
+    let mut ledger = match &arguments.resume {
+        Some(path) => Ledger::read(path)?,
+        None => Ledger::default(),
+    };
+    let (first, seeds) = match (arguments.seed, &arguments.resume) {
+        (Some(seed), _) => (seed, 1),
+        (None, Some(_)) => (ledger.next_seed, arguments.seeds),
+        (None, None) => (arguments.first, arguments.seeds),
+    };
+    let is_shown = arguments.seed.is_some();
+    let end = first.saturating_add(seeds);
+    let next = AtomicU64::new(first);
+    std::thread::scope(|scope| {
+        let (done, outcomes) = mpsc::channel();
+        for _ in 0..arguments.threads.clamp(1, seeds.max(1)) {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let is_wanted = seed < end;
+                    if !is_wanted || done.send((seed, run(&Plan::of(seed), is_shown))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(done);
+        // In order, however they end.
+        let mut waiting = BTreeMap::new();
+        for (seed, outcome) in outcomes {
+            waiting.insert(seed, outcome);
+            let mut at = first + ledger_count(&ledger, first);
+            while let Some(outcome) = waiting.remove(&at) {
+                match &outcome {
+                    Ok(report) if is_shown => println!("{report:?}"),
+                    Ok(_) => {}
+                    Err(violation) => println!("FAILED seed {at}: {violation}"),
+                }
+                ledger.add(at, &outcome);
+                at += 1;
+                save(&ledger, arguments.resume.as_deref(), at.is_multiple_of(100))?;
+            }
+            if arguments.first_failure && !ledger.failed.is_empty() {
+                next.store(end, Ordering::Relaxed);
+            }
+        }
+        Ok::<(), String>(())
+    })?;
+    save(&ledger, arguments.resume.as_deref(), true)?;
+    println!("{}", ledger.lines());
+    println!(
+        "{} passed, {} failed, 0 skipped",
+        ledger.passed,
+        ledger.failed.len()
+    );
+    Ok(ledger.failed.is_empty())
+}
+
+/// How many seeds of this call are in the ledger.
+fn ledger_count(ledger: &Ledger, first: u64) -> u64 {
+    ledger.next_seed.saturating_sub(first)
+}
+
+fn save(ledger: &Ledger, path: Option<&Path>, is_time: bool) -> Result<(), String> {
+    path.filter(|_| is_time)
+        .map_or(Ok(()), |path| ledger.write(path))
 }

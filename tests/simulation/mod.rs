@@ -6,11 +6,16 @@
 
 mod caller;
 mod calls;
+mod checks;
+mod exchange;
 mod faults;
+mod machine;
+mod middle_box;
 mod network;
 mod plan;
 mod server;
 mod world;
 
+pub use faults::Fault;
 pub use plan::{Faults, Plan};
 pub use world::{Report, run};

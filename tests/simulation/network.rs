@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use quorlock_client::rules::ConnectionId;
 use quorlock_server::simulation::Client as Peer;
 
+use super::checks::Phase;
 use crate::crash::random::Random;
 
 /// A client's connection: of which client, and which of its connections.
@@ -36,6 +37,8 @@ pub(super) struct Connection {
     /// The node's end, in this life of the node.
     pub(super) peer: Option<(Peer, u32)>,
     pub(super) is_swallowed: bool,
+    /// How long its bytes may go unacknowledged before the client gives it up.
+    pub(super) unacknowledged_ns: u64,
     /// Nothing overtakes on a connection: when the last bytes arrive in each direction.
     to_node_ns: u64,
     to_client_ns: u64,
@@ -53,12 +56,16 @@ pub(super) enum What {
     EndAtNode(Wire),
     /// The node's end has closed, or there is none.
     EndAtClient(Wire),
+    /// The client's kernel gives up a connection whose bytes were not acknowledged.
+    Unacknowledged(Wire),
     Tick(usize),
     /// A client's timer; only the last one that was set counts.
     Timer(usize, u64),
     Caller(usize),
     Fault(usize),
     Heal(usize, Healing),
+    /// A step of the end.
+    Phase(Phase),
 }
 
 /// How what went wrong at a node ends.
@@ -66,6 +73,10 @@ pub(super) enum What {
 pub(super) enum Healing {
     Resume,
     Start,
+    /// A sync that took long is done.
+    Synced,
+    /// The way to the node, or its disk, is well again.
+    Path,
 }
 
 #[derive(Debug)]
@@ -76,6 +87,8 @@ pub(super) struct Network {
     pub(super) connections: BTreeMap<Wire, Connection>,
     /// The usual way from each client to each node, in nanoseconds.
     ways_ns: Vec<Vec<u64>>,
+    /// How much longer everything takes to and from each node at present.
+    pub(super) extra_ns: Vec<u64>,
     random: Random,
 }
 
@@ -92,6 +105,7 @@ impl Network {
             count: 0,
             connections: BTreeMap::new(),
             ways_ns,
+            extra_ns: vec![0; nodes],
             random,
         }
     }
@@ -113,6 +127,7 @@ impl Network {
         let connection = Connection {
             peer: None,
             is_swallowed: false,
+            unacknowledged_ns: u64::MAX,
             to_node_ns: now_ns,
             to_client_ns: now_ns,
         };
@@ -144,6 +159,6 @@ impl Network {
     /// A way with its jitter: up to a half more.
     fn way(&mut self, wire: Wire) -> u64 {
         let usual_ns = self.ways_ns[wire.client][wire.id.0];
-        usual_ns + self.random.below(usual_ns / 2 + 1)
+        usual_ns + self.random.below(usual_ns / 2 + 1) + self.extra_ns[wire.id.0]
     }
 }

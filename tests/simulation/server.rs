@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::crash::random::Random;
+use quorlock_engine::{Stored, StoredValue};
 use quorlock_persistence::{LogOptions, MemoryDisk};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::config::Config;
@@ -18,10 +20,14 @@ pub(super) struct Server {
     /// Counts its lives: connections of an earlier one are dead.
     pub(super) life: u32,
     pub(super) is_paused: bool,
+    /// How long a sync takes, where it takes long.
+    pub(super) sync_ns: u64,
+    is_full: bool,
+    pub(super) is_sync_planned: bool,
 }
 
 impl Server {
-    pub(super) fn new(seed: u64, fsync: &str) -> Server {
+    pub(super) fn new(seed: u64, fsync: &str, rate_ppm: i32) -> Server {
         let mut config = Config::default();
         for (name, value) in [
             ("appendonly", "yes"),
@@ -44,31 +50,40 @@ impl Server {
             seed,
             is_remote: false,
         };
-        let disk = MemoryDisk::new();
+        let disk = MemoryDisk::with_power_loss();
         init(Arc::new(disk.clone()), &setup).expect("an empty disk takes a node");
+        let clock = SettableClock::new();
+        clock.detune_raw(rate_ppm);
         let mut server = Server {
             disk,
-            clock: Arc::new(SettableClock::new()),
+            clock: Arc::new(clock),
             told_ns: 0,
             setup,
             node: None,
             life: 0,
             is_paused: false,
+            sync_ns: 0,
+            is_full: false,
+            is_sync_planned: false,
         };
         server.start();
         server
     }
 
-    pub(super) fn start(&mut self) {
+    /// Starts the node if it does not run. Returns whether it runs: a full disk takes none.
+    pub(super) fn start(&mut self) -> bool {
         if self.node.is_some() {
-            return;
+            return true;
         }
         self.life += 1;
         self.setup.seed = self.setup.seed.wrapping_add(1);
         let disk = Arc::new(self.disk.clone());
         let clock = Arc::clone(&self.clock);
-        let node = Node::start(disk, clock, &self.setup).expect("a node starts on its own disk");
-        self.node = Some(node);
+        match Node::start(disk, clock, &self.setup) {
+            Ok(node) => self.node = Some(node),
+            Err(error) => assert!(self.is_full, "a node starts on its own disk: {error}"),
+        }
+        self.node.is_some()
     }
 
     /// The process is killed; the page cache stays.
@@ -85,16 +100,42 @@ impl Server {
         self.told_ns = now_ns;
     }
 
-    /// Everything the node's threads would do by now.
-    pub(super) fn work(&mut self) {
+    /// The machine loses power: of what was not synced some is left.
+    pub(super) fn lose_power(&mut self, random: &mut Random, uptime: Duration) {
+        self.life += 1;
+        self.node = None;
+        let names_survive = random.chance(1, 2);
+        let disk = &self.disk;
+        self.disk = disk.after_power_loss(names_survive, |_, _| random.chance(1, 2));
+        self.clock.reboot(uptime);
+    }
+
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+        self.disk.set_capacity(is_full.then_some(0));
+    }
+
+    pub(super) fn step_wall(&mut self, by_us: i64) {
+        self.clock.step_wall(by_us);
+    }
+
+    /// Everything the node's threads would do by now. Returns whether the node goes on: one whose log failed ends.
+    pub(super) fn work(&mut self) -> bool {
         let Some(node) = self.node.as_mut().filter(|_| !self.is_paused) else {
-            return;
+            return true;
         };
+        let is_slow = self.sync_ns > 0;
         for _ in 0..ROUNDS {
             for worker in 0..node.workers() {
                 while node.iterate(worker) {}
             }
-            node.work_on_log().expect("a disk in memory does not fail");
+            let done = match is_slow || node.is_syncing() {
+                true => node.begin_log_work(),
+                false => node.work_on_log(),
+            };
+            if done.is_err() {
+                return false;
+            }
             if node.is_all_written() {
                 break;
             }
@@ -102,19 +143,51 @@ impl Server {
         for worker in 0..node.workers() {
             while node.iterate(worker) {}
         }
+        !node.is_stopping()
     }
 
-    /// What comes with time: ticks, syncs of the second, the end of a restart delay.
+    /// Whether it runs a sync that takes long.
+    pub(super) fn is_syncing(&self) -> bool {
+        self.node.as_ref().is_some_and(Node::is_syncing)
+    }
+
+    pub(super) fn finish_sync(&mut self) {
+        self.is_sync_planned = false;
+        // A failure shows in the work that follows.
+        if let Some(node) = &mut self.node {
+            let _ = node.finish_sync();
+        }
+    }
+
+    /// What comes with time: ticks, syncs of the second, the end of a restart delay. A failure ends the node.
     pub(super) fn tick(&mut self) {
         let Some(node) = self.node.as_mut().filter(|_| !self.is_paused) else {
             return;
         };
         if node.is_serving() {
-            node.maintain().expect("a disk in memory does not fail");
-            node.sync().expect("a disk in memory does not fail");
+            let _ = node.maintain();
+            if !node.is_syncing() {
+                let _ = node.sync();
+            }
         } else {
-            node.serve_if_due().expect("a disk in memory does not fail");
+            let _ = node.serve_if_due();
         }
+    }
+
+    /// The keys that have not expired, and what they hold.
+    pub(super) fn keys(&self) -> Vec<(Vec<u8>, StoredValue)> {
+        let Some(node) = &self.node else {
+            return Vec::new();
+        };
+        let (Ok(now), Ok(stored)) = (node.now(), node.stored()) else {
+            return Vec::new();
+        };
+        let lives = |one: &Stored| {
+            one.deadline
+                .is_none_or(|deadline| deadline.left_ms(now) > 0)
+        };
+        let living = stored.into_iter().filter(lives);
+        living.map(|one| (one.key, one.value)).collect()
     }
 }
 

@@ -1,14 +1,19 @@
 //! The cluster, its clients and their callers, moment by moment.
 
+use std::collections::BTreeMap;
+
 use quorlock_client::rules::OperationId;
 use quorlock_client::rules::action::{Action, Event};
 use quorlock_client::rules::call::{Call, Outcome};
 use quorlock_client::rules::client::Client;
-use quorlock_client::{Cause, ClientInstant, Loss, Redlock};
+use quorlock_client::{Loss, Redlock};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use super::caller::{Caller, Hold, State};
+use super::checks::Phase;
+use super::faults::{Fault, Path};
+use super::machine::Machine;
 use super::network::{Network, What, Wire};
 use super::plan::{Faults, Plan};
 use super::server::Server;
@@ -25,10 +30,16 @@ pub struct Report {
     pub renewed: u64,
     /// Locks that were lost.
     pub lost: u64,
-    /// What went wrong.
-    pub faults: u64,
+    /// What went wrong, and how often.
+    pub faults: BTreeMap<Fault, u64>,
     /// Connections that clients made.
     pub connects: u64,
+    /// How often clients wrote to nodes.
+    pub requests: u64,
+    /// What happened, all in all.
+    pub events: u64,
+    /// How long locks were free while callers waited, where nothing went wrong.
+    pub turns_ms: Vec<u64>,
     /// Simulated time.
     pub simulated_ms: u64,
 }
@@ -44,11 +55,16 @@ pub(super) struct World {
     pub(super) callers: Vec<Caller>,
     pub(super) holds: Vec<Hold>,
     pub(super) network: Network,
+    pub(super) paths: Vec<Path>,
+    pub(super) machines: Vec<Machine>,
     pub(super) random: Random,
     pub(super) report: Report,
     pub(super) violation: Option<String>,
     pub(super) trace: Option<Vec<String>>,
     pub(super) is_over: bool,
+    pub(super) is_finished: bool,
+    /// Of each name: when its last holder gave it back.
+    pub(super) freed_ns: Vec<Option<u64>>,
 }
 
 /// Runs a plan. With `traces` the error says all that happened.
@@ -59,18 +75,12 @@ pub fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
     let mut world = World::new(plan, traces);
     world.prepare();
     let healed_ns = plan.length_s * SECOND_NS;
-    // Restart delays, leases, and whoever still waits.
-    let end_ns = healed_ns + 31 * SECOND_NS + 3 * plan.ttl_ms * 1_000_000 + WAIT_NS;
-    let mut last = None;
+    let end_ns = world.last_ns();
+    world.network.at(end_ns, What::Phase(Phase::Take));
     while let Some((at_ns, what)) = world.network.next() {
         world.now_ns = at_ns;
         world.is_over = at_ns >= healed_ns;
-        if at_ns > end_ns && last.is_none() {
-            last = Some(world.last_calls());
-        }
-        if at_ns > end_ns + WAIT_NS + SECOND_NS {
-            break;
-        }
+        world.report.events += 1;
         world.happen(what);
         if let Some(violation) = world.violation.take() {
             let trace = world.trace.take().unwrap_or_default().join("\n");
@@ -79,16 +89,11 @@ pub fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
                 at_ns / 1_000_000
             ));
         }
+        if world.is_finished {
+            break;
+        }
     }
     world.report.simulated_ms = world.now_ns / 1_000_000;
-    let before = last.ok_or("the run ended too early")?;
-    let got = world.report.acquired - before;
-    if got < plan.names {
-        let names = plan.names;
-        return Err(format!(
-            "{plan:?}\nonly {got} of {names} names can be taken once all is well"
-        ));
-    }
     Ok(world.report)
 }
 
@@ -105,9 +110,17 @@ impl World {
         };
         World {
             servers: (0..plan.nodes)
-                .map(|node| Server::new(Random::of(&[seed, 4, node as u64]).next(), plan.fsync))
+                .map(|node| {
+                    let mut random = Random::of(&[seed, 4, node as u64]);
+                    let node_seed = random.next();
+                    Server::new(node_seed, plan.fsync, rate_ppm(&mut random))
+                })
                 .collect(),
             clients: (0..plan.clients).map(client).collect(),
+            paths: vec![Path::default(); plan.nodes],
+            machines: (0..plan.clients)
+                .map(|client| Machine::new(rate_ppm(&mut Random::of(&[seed, 6, client as u64]))))
+                .collect(),
             timers: vec![0; plan.clients],
             calls: vec![0; plan.clients],
             callers: (0..plan.clients * plan.callers)
@@ -125,6 +138,8 @@ impl World {
             now_ns: 0,
             plan: plan.clone(),
             is_over: false,
+            is_finished: false,
+            freed_ns: vec![None; usize::try_from(plan.names).unwrap_or(0)],
         }
     }
 
@@ -141,8 +156,10 @@ impl World {
         }
     }
 
-    fn now(&self) -> ClientInstant {
-        ClientInstant::from_nanos(EPOCH_NS + self.now_ns, EPOCH_NS + self.now_ns)
+    /// When the end begins: restart delays, leases, and whoever still waits are over.
+    fn last_ns(&self) -> u64 {
+        let lasts_ns = self.plan.length_s * SECOND_NS + 31 * SECOND_NS;
+        lasts_ns + 3 * self.plan.ttl_ms * 1_000_000 + WAIT_NS
     }
 
     pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
@@ -153,11 +170,15 @@ impl World {
     }
 
     fn happen(&mut self, what: What) {
+        if let Some(until_ns) = self.is_delayed(&what).or_else(|| self.is_asleep(&what)) {
+            return self.network.at(until_ns, what);
+        }
         match what {
             What::Connect(wire) => self.connect(wire),
             What::Connected(wire) => {
                 if self.network.connections.contains_key(&wire) {
-                    self.client(wire.client, Event::Connected(wire.id()));
+                    let peer = format!("node {}", wire.id.0);
+                    self.client(wire.client, Event::Connected(wire.id(), &peer));
                 }
             }
             What::ToNode(wire, bytes) => self.arrive_at_node(wire, &bytes),
@@ -168,18 +189,8 @@ impl World {
                 }
             }
             What::EndAtNode(wire) => self.end_at_node(wire),
-            What::EndAtClient(wire) => {
-                let is_open = self
-                    .network
-                    .connections
-                    .get(&wire)
-                    .map(|one| !one.is_swallowed);
-                if is_open == Some(true) {
-                    self.network.connections.remove(&wire);
-                    let cause = Cause::Unreachable("the connection was reset".into());
-                    self.client(wire.client, Event::Closed(wire.id(), cause));
-                }
-            }
+            What::EndAtClient(wire) => self.end_at_client(wire, "the connection was reset"),
+            What::Unacknowledged(wire) => self.end_at_client(wire, "nothing was acknowledged"),
             What::Tick(node) => {
                 self.servers[node].tell_time(self.now_ns);
                 self.servers[node].tick();
@@ -194,91 +205,13 @@ impl World {
             What::Caller(caller) => self.caller(caller),
             What::Fault(node) => self.fault(node),
             What::Heal(node, healing) => self.heal(node, healing),
-        }
-    }
-
-    fn connect(&mut self, wire: Wire) {
-        let server = &mut self.servers[wire.id.0];
-        let Some(connection) = self.network.connections.get_mut(&wire) else {
-            return;
-        };
-        match &mut server.node {
-            // The kernel answers for a process that is stopped.
-            Some(node) => {
-                connection.peer = Some((node.connect(usize::MAX, None), server.life));
-                self.network
-                    .send_to_client(self.now_ns, wire, What::Connected(wire));
-            }
-            None => self
-                .network
-                .send_to_client(self.now_ns, wire, What::EndAtClient(wire)),
-        }
-    }
-
-    fn arrive_at_node(&mut self, wire: Wire, bytes: &[u8]) {
-        let Some(connection) = self.network.connections.get(&wire) else {
-            return;
-        };
-        if connection.is_swallowed {
-            return;
-        }
-        let server = &self.servers[wire.id.0];
-        match (&server.node, connection.peer) {
-            (Some(node), Some((peer, life))) if life == server.life => {
-                node.send(peer, bytes);
-                self.work(wire.id.0);
-            }
-            _ => self
-                .network
-                .send_to_client(self.now_ns, wire, What::EndAtClient(wire)),
-        }
-    }
-
-    fn end_at_node(&mut self, wire: Wire) {
-        let Some(connection) = self.network.connections.remove(&wire) else {
-            return;
-        };
-        let server = &self.servers[wire.id.0];
-        if let (Some(node), Some((peer, life))) = (&server.node, connection.peer)
-            && life == server.life
-            && !connection.is_swallowed
-        {
-            node.reset(peer);
-            self.work(wire.id.0);
-        }
-    }
-
-    /// A node does what it has to, and what it says goes on its way.
-    pub(super) fn work(&mut self, number: usize) {
-        let server = &mut self.servers[number];
-        server.tell_time(self.now_ns);
-        server.work();
-        let Some(node) = server.node.as_ref().filter(|_| !server.is_paused) else {
-            return;
-        };
-        let mut said = Vec::new();
-        for (wire, connection) in &self.network.connections {
-            if let Some((peer, life)) = connection.peer
-                && wire.id.0 == number
-                && life == server.life
-            {
-                let bytes = node.take_received(peer);
-                if !bytes.is_empty() {
-                    said.push((*wire, What::ToClient(*wire, bytes)));
-                }
-                if node.is_closed(peer) {
-                    said.push((*wire, What::EndAtClient(*wire)));
-                }
-            }
-        }
-        for (wire, what) in said {
-            self.network.send_to_client(self.now_ns, wire, what);
+            What::Phase(phase) => self.phase(phase),
         }
     }
 
     /// Something happens to a client, and it acts.
     pub(super) fn client(&mut self, number: usize, event: Event<'_>) {
-        let now = self.now();
+        let now = self.machines[number].now(self.now_ns);
         let mut actions = Vec::new();
         self.clients[number].handle(now, event, &mut actions);
         for action in actions {
@@ -292,11 +225,18 @@ impl World {
                     self.network
                         .send_to_node(self.now_ns, wire, What::EndAtNode(wire));
                 }
-                Action::LimitUnacknowledged(..) => {}
+                Action::LimitUnacknowledged(id, limit) => {
+                    let connection = self.network.connections.get_mut(&Wire::of(number, id));
+                    if let Some(connection) = connection {
+                        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+                        connection.unacknowledged_ns = limit_ns;
+                    }
+                }
+                Action::RenewalFailing { .. } => {}
                 Action::Tell(operation, outcome) => self.told(number, operation, outcome),
                 Action::Renewed { held, valid_until } => {
                     self.report.renewed += 1;
-                    let until_ns = self.at_ns(valid_until);
+                    let until_ns = self.machines[number].true_time(self.now_ns, valid_until);
                     let is_it = |hold: &&mut Hold| hold.client == number && hold.held == held;
                     if let Some(hold) = self.holds.iter_mut().find(is_it) {
                         hold.until_ns = until_ns;
@@ -311,21 +251,18 @@ impl World {
                 && !output.is_empty()
             {
                 let bytes = std::mem::take(output);
+                self.report.requests += 1;
                 self.network
                     .send_to_node(self.now_ns, wire, What::ToNode(wire, bytes));
             }
         }
         self.timers[number] += 1;
         if let Some(at) = self.clients[number].next_time() {
-            let at_ns = self.at_ns(at).max(self.now_ns + 1);
+            let at_ns = self.machines[number].true_time(self.now_ns, at);
+            let at_ns = at_ns.max(self.now_ns + 1);
             self.network
                 .at(at_ns, What::Timer(number, self.timers[number]));
         }
-    }
-
-    pub(super) fn at_ns(&self, at: ClientInstant) -> u64 {
-        let left = u64::try_from(self.now().until(at).as_nanos()).unwrap_or(u64::MAX);
-        self.now_ns.saturating_add(left)
     }
 
     fn told(&mut self, client: usize, operation: OperationId, outcome: Outcome) {
@@ -338,11 +275,12 @@ impl World {
         let caller = self.callers.iter().position(asks);
         match (outcome, caller) {
             (Outcome::Acquired { token, valid_until }, Some(caller)) => {
-                let State::Asking { name, .. } = self.callers[caller].state else {
+                let State::Asking { name, asked_ns, .. } = self.callers[caller].state else {
                     return;
                 };
                 self.report.acquired += 1;
-                let until_ns = self.at_ns(valid_until);
+                self.check_turn(name, asked_ns);
+                let until_ns = self.machines[client].true_time(self.now_ns, valid_until);
                 self.note(|| format!("client {client} holds {name} as {operation:?}"));
                 let (now_ns, held) = (self.now_ns, operation);
                 let other = self
@@ -370,12 +308,23 @@ impl World {
                     0 => self.random.below(ttl_ns * 40),
                     _ => self.random.below(ttl_ns / 4),
                 };
+                if self.is_over && now_ns > self.last_ns() {
+                    return;
+                }
                 let rest_ns = (self.plan.length_s * SECOND_NS).saturating_sub(now_ns);
                 let hold_ns = hold_ns.min(rest_ns + ttl_ns);
                 self.network.at(now_ns + hold_ns, What::Caller(caller));
             }
             (Outcome::NotAcquired(error), Some(caller)) => {
                 self.report.refused += 1;
+                if let State::Asking {
+                    asked_ns,
+                    waits: true,
+                    ..
+                } = self.callers[caller].state
+                {
+                    self.check_wait(asked_ns, &error.to_string());
+                }
                 self.note(|| format!("client {client}, {operation:?}: {error}"));
                 self.callers[caller].state = State::Idle;
                 let pause_ns = self.random.below(SECOND_NS);
@@ -410,8 +359,11 @@ impl World {
     }
 }
 
+/// A clock's rate: those of a client and a node differ by less than what is allowed for.
+fn rate_ppm(random: &mut Random) -> i32 {
+    i32::try_from(random.below(8_001)).unwrap_or(0) - 4_000
+}
+
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 const TICK_NS: u64 = 50_000_000;
 pub(super) const WAIT_NS: u64 = 20 * SECOND_NS;
-/// Clocks do not begin at their zero.
-const EPOCH_NS: u64 = 1 << 40;

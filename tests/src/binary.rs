@@ -14,20 +14,26 @@ use std::sync::OnceLock;
 /// If the program cannot be built: no test of it can then say anything.
 pub fn quorlock() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(build)
+    PROGRAM.get_or_init(|| build(&["--bin", "quorlock"]).join("quorlock"))
 }
 
-fn build() -> PathBuf {
+/// The path of an example.
+///
+/// # Panics
+///
+/// If the examples cannot be built.
+pub fn example(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| build(&["--examples"]).join("examples"));
+    folder.join(name)
+}
+
+/// Builds parts of the package, and gives the folder where programs are put.
+fn build(what: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args([
-        "build",
-        "--quiet",
-        "--package",
-        "quorlock",
-        "--bin",
-        "quorlock",
-    ]);
+    command.args(["build", "--quiet", "--package", "quorlock"]);
+    command.args(what);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
@@ -42,10 +48,10 @@ fn build() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     let folder = test.parent().expect("a program lies in a folder");
     // target/<profile>/deps/<test>, but target/<profile>/<program>.
-    let profile = if folder.ends_with("deps") {
+    if folder.ends_with("deps") {
         folder.parent().expect("a test lies in a target folder")
     } else {
         folder
-    };
-    profile.join("quorlock")
+    }
+    .to_owned()
 }

@@ -6,10 +6,12 @@
 use crate::scan;
 use crate::tree::Source;
 
-/// A package of the workspace, its folder, and the packages it may know.
+/// A package of the workspace, its folder, the packages it may know, and those that the examples in
+/// its documentation may use besides.
 struct Package {
     folder: &'static str,
     may_know: &'static [&'static str],
+    examples_may_know: &'static [&'static str],
 }
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
@@ -18,22 +20,27 @@ const PACKAGES: [Package; 5] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
+        examples_may_know: &[],
     },
     Package {
         folder: "persistence/",
         may_know: &["persistence"],
+        examples_may_know: &[],
     },
     Package {
         folder: "client/",
         may_know: &["client"],
+        examples_may_know: &["server"],
     },
     Package {
         folder: "server/",
         may_know: &["server", "engine", "persistence"],
+        examples_may_know: &[],
     },
     Package {
         folder: "src/",
         may_know: &["server", "client"],
+        examples_may_know: &[],
     },
 ];
 
@@ -60,7 +67,7 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
         return Vec::new();
     };
     let code = if is_manifest {
-        dependencies(&source.text)
+        dependencies(&source.text, |_| true)
     } else {
         scan::code_only(&source.text)
     };
@@ -72,7 +79,12 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
         } else {
             format!("quorlock_{name}")
         };
-        if code.contains(&written) {
+        let is_found = if is_manifest && package.examples_may_know.contains(name) {
+            dependencies(&source.text, |table| !table.contains("dev-")).contains(&written)
+        } else {
+            code.contains(&written)
+        };
+        if is_found {
             problems.push(format!(
                 "{}: {} must not know {written}",
                 source.path, package.folder
@@ -103,13 +115,15 @@ fn package_of(path: &str) -> Option<&'static Package> {
         .find(|package| path.starts_with(package.folder))
 }
 
-/// The dependency tables of a manifest. The workspace's list of versions is not an arrow.
-fn dependencies(manifest: &str) -> String {
+/// The dependency tables of a manifest that are wanted. The workspace's list of versions is not an
+/// arrow.
+fn dependencies(manifest: &str, is_wanted: impl Fn(&str) -> bool) -> String {
     let mut kept = String::new();
     let mut is_dependency_table = false;
     for line in manifest.lines() {
         if line.starts_with('[') {
-            is_dependency_table = line.contains("dependencies") && !line.starts_with("[workspace");
+            is_dependency_table =
+                line.contains("dependencies") && !line.starts_with("[workspace") && is_wanted(line);
         }
         if is_dependency_table {
             kept.push_str(line.split('#').next().unwrap_or(line));
@@ -165,7 +179,12 @@ mod tests {
 
     #[test]
     fn a_manifest_against_the_arrows_is_reported() {
-        let dependency = "[dev-dependencies]\nquorlock-server.workspace = true\n";
+        let dependency = "[dev-dependencies]\nquorlock-client.workspace = true\n";
+        assert_eq!(found("server/Cargo.toml", dependency), 1);
+        // The examples in the client's documentation need nodes, the client itself does not.
+        let examples = "[dev-dependencies]\nquorlock-server.workspace = true\n";
+        assert_eq!(found("client/Cargo.toml", examples), 0);
+        let dependency = "[dependencies]\nquorlock-server.workspace = true\n";
         assert_eq!(found("client/Cargo.toml", dependency), 1);
         let versions = "[workspace.dependencies]\nquorlock-engine = { path = \"e\" }\n";
         assert_eq!(found("Cargo.toml", versions), 0);

@@ -282,7 +282,7 @@ mod tests {
             path: path.into(),
             text: text.into(),
         };
-        let reads = "let now = SystemClock.raw_ns();";
+        let reads = "let now = SystemClock.raw();";
         assert_eq!(clock_seam(&at("server/src/core/commit.rs", reads)).len(), 1);
         for path in [
             "server/src/clock/system.rs",

@@ -127,7 +127,7 @@ fn nodes(model: &Exclusion, world: &World, actions: &mut Vec<Action>) {
             actions.push(Action::Sync(number));
         }
         if node.phase == Phase::Waiting {
-            let now = node.now(model.raw_ns(world, number));
+            let now = node.now(model.raw(world, number));
             if node.waits_until().is_none_or(|until| until <= now) {
                 actions.push(Action::EndDelay(number));
             }

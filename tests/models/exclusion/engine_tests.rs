@@ -4,7 +4,7 @@
 use quorlock_client::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 use quorlock_engine::control::Durability;
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, Reply,
+    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, RawTime, Reply,
 };
 
 use super::image::Token;
@@ -50,7 +50,7 @@ fn the_comparison_sees_every_key_that_is_not() {
 /// The first sequence of requests whose replies differ.
 fn first_difference(mutant: Mutant) -> Option<String> {
     let mut engine = Engine::new(EngineOptions::default());
-    let mut raw_ns = 1_000_000_000;
+    let mut raw = RawTime::from_nanos(1_000_000_000);
     for number in 0..REQUESTS.len().pow(LENGTH) {
         let mut rest = number;
         let sequence: Vec<Request> = (0..LENGTH)
@@ -61,7 +61,7 @@ fn first_difference(mutant: Mutant) -> Option<String> {
             })
             .collect();
         let name = number.to_string();
-        if let Some(problem) = compare(&mut engine, &mut raw_ns, mutant, &name, &sequence) {
+        if let Some(problem) = compare(&mut engine, &mut raw, mutant, &name, &sequence) {
             return Some(problem);
         }
     }
@@ -70,7 +70,7 @@ fn first_difference(mutant: Mutant) -> Option<String> {
 
 fn compare(
     engine: &mut Engine,
-    raw_ns: &mut u64,
+    raw: &mut RawTime,
     mutant: Mutant,
     name: &str,
     sequence: &[Request],
@@ -84,15 +84,15 @@ fn compare(
         mode: Durability::Everysec,
         cap_ns: 60_000_000_000,
     };
-    let mut node = Node::fresh(&rules, *raw_ns, configuration, 0);
+    let mut node = Node::fresh(&rules, *raw, configuration, 0);
     for request in sequence {
         let Request::Ask(wish, client, ttl_ns) = *request else {
-            *raw_ns += TICK_NS;
+            *raw = raw.plus_nanos(TICK_NS);
             continue;
         };
         let token = Token { client, attempt: 0 };
-        let (told, _) = node.execute(&rules, *raw_ns, (wish, token, ttl_ns));
-        let now = node.now(*raw_ns);
+        let (told, _) = node.execute(&rules, *raw, (wish, token, ttl_ns));
+        let now = node.now(*raw);
         let reply = ask(engine, now, name, (wish, client, ttl_ns));
         if reply != told {
             return Some(format!("{sequence:?}: {told:?} is {reply:?} in the engine"));

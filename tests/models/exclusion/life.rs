@@ -7,7 +7,7 @@
 use quorlock_engine::control::{Boot, Pending, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, Rebased, Seen, TtlBound, node_time};
-use quorlock_engine::{LogPosition, NodeTime, incarnation};
+use quorlock_engine::{BootTime, LogPosition, NodeTime, RawTime, incarnation};
 
 use super::image::{Entry, Frame, Key};
 use super::mutant::Mutant;
@@ -16,7 +16,7 @@ use super::scope::{Configuration, TICK_NS};
 
 impl Node {
     /// Starts the node: reads its log, judges the past, puts START on record.
-    pub(crate) fn start(&mut self, rules: &Rules, raw_ns: u64, configuration: Configuration) {
+    pub(crate) fn start(&mut self, rules: &Rules, raw: RawTime, configuration: Configuration) {
         // What was read is synced before anything else is written.
         self.synced = self.tail.len();
         if !rules.keeps_log {
@@ -28,16 +28,16 @@ impl Node {
         let Rebased {
             is_same_boot,
             base,
-            raw_ns: base_raw_ns,
+            raw: base_raw,
         } = match history.start {
             Some(start) if rules.mutant == Mutant::DeadlinesNotRebased => Rebased {
                 is_same_boot: start.boot == boot,
                 base: start.base,
-                raw_ns: start.raw_ns,
+                raw: start.raw,
             },
-            _ => history.rebase(boot, raw_ns, raw_ns),
+            _ => history.rebase(boot, raw, BootTime::from_nanos(raw.as_nanos())),
         };
-        let now = node_time(base, base_raw_ns, raw_ns).unwrap_or(base);
+        let now = node_time(base, base_raw, raw).unwrap_or(base);
         let seen = Seen {
             now,
             is_same_boot,
@@ -62,20 +62,20 @@ impl Node {
             fingerprint: 0,
             durability: configuration.mode,
             base,
-            raw_ns: base_raw_ns,
+            raw: base_raw,
             wall_us: 0,
-            boottime_ns: 0,
+            boottime: BootTime::ZERO,
             pending: delay,
             cap_ns: configuration.cap_ns,
         };
         self.cached = now;
-        self.put_on_record(rules, raw_ns, start, image.key);
+        self.put_on_record(rules, raw, start, image.key);
     }
 
-    fn put_on_record(&mut self, rules: &Rules, raw_ns: u64, start: Start, key: Option<Key>) {
+    fn put_on_record(&mut self, rules: &Rules, raw: RawTime, start: Start, key: Option<Key>) {
         self.start = Some(start);
         self.mode = Some(LiveMode::new(&start));
-        let now = self.now(raw_ns);
+        let now = self.now(raw);
         let on_record = Start {
             pending: start
                 .pending
@@ -86,19 +86,19 @@ impl Node {
             self.append(now, Entry::Record(record));
         }
         self.key = key;
-        self.promise = TtlBound::default();
+        self.ttl_bound = TtlBound::default();
         self.phase = Phase::Starting;
         if start.pending.is_none() {
             self.append_serving(rules, now);
         } else if rules.mutant == Mutant::DelayForgottenByCrash {
             self.phase = Phase::Waiting;
-            self.sync(rules, raw_ns);
+            self.sync(rules, raw);
         }
     }
 
     /// The delay is over: SERVING goes on record, and once it is durable the node grants.
-    pub(crate) fn end_delay(&mut self, rules: &Rules, raw_ns: u64) {
-        self.append_serving(rules, self.now(raw_ns));
+    pub(crate) fn end_delay(&mut self, rules: &Rules, raw: RawTime) {
+        self.append_serving(rules, self.now(raw));
         self.phase = Phase::Starting;
         self.has_waited = true;
     }
@@ -120,8 +120,8 @@ impl Node {
     }
 
     /// The orderly stop: everything synced, SHUTDOWN last.
-    pub(crate) fn stop(&mut self, rules: &Rules, raw_ns: u64) {
-        let now = self.now(raw_ns);
+    pub(crate) fn stop(&mut self, rules: &Rules, raw: RawTime) {
+        let now = self.now(raw);
         let waiting = self.start.and_then(|start| start.pending).filter(|_| {
             self.phase == Phase::Waiting && rules.mutant != Mutant::CleanStopErasesDelay
         });
@@ -131,7 +131,7 @@ impl Node {
             let shutdown = incarnation::at_stop(waiting, mode.durability(), latest, now);
             self.append(now, Entry::Record(shutdown));
         }
-        self.sync(rules, raw_ns);
+        self.sync(rules, raw);
         self.go_down();
     }
 
@@ -172,8 +172,8 @@ impl Node {
         self.phase = Phase::Down;
         self.mode = None;
         self.key = None;
-        self.promise = TtlBound::default();
-        self.promise_is_open = false;
+        self.ttl_bound = TtlBound::default();
+        self.bound_is_open = false;
     }
 
     /// The disk loses durable frames, and the operator repairs the log: it is cut there, and LOST
@@ -182,7 +182,7 @@ impl Node {
         self.has_lost_grant = true;
         let whole = self.image_now(rules.mutant).history;
         self.tail.truncate(kept);
-        if rules.mutant != Mutant::RepairKeepsPromise {
+        if rules.mutant != Mutant::RepairKeepsBound {
             let longest_ns = whole.cap_ns.max(whole.ttl_bound_ns);
             self.append(whole.newest, Entry::Record(Record::Lost(longest_ns)));
         }
@@ -191,24 +191,27 @@ impl Node {
     }
 
     /// `CONFIG SET appendfsync` or `restart-delay-max`.
-    pub(crate) fn change(&mut self, raw_ns: u64, to: Configuration) {
+    pub(crate) fn change(&mut self, raw: RawTime, to: Configuration) {
         let next = self.written() + 1;
         let Some(mode) = &mut self.mode else { return };
         let record = mode.change(to.mode, to.cap_ns, LogPosition::from_raw(next));
-        self.append(self.now(raw_ns), Entry::Record(Record::Mode(record)));
+        self.append(self.now(raw), Entry::Record(Record::Mode(record)));
     }
 
-    /// A checkpoint opens: the promise sinks to what was granted lately.
-    pub(crate) fn open_checkpoint(&mut self, rules: &Rules, raw_ns: u64) {
+    /// A checkpoint opens: the TTL bound is lowered to what was granted lately.
+    pub(crate) fn open_checkpoint(&mut self, rules: &Rules, raw: RawTime) {
         let (Some(start), Some(mode)) = (self.start, self.mode) else {
             return;
         };
-        let promise_ns = match mode.is_logged() {
-            true => self.promise.lower().unwrap_or(self.promise.on_record_ns),
-            false => self.promise.on_record_ns,
+        let bound_ns = match mode.is_logged() {
+            true => self
+                .ttl_bound
+                .lower()
+                .unwrap_or(self.ttl_bound.on_record_ns),
+            false => self.ttl_bound.on_record_ns,
         };
-        let now = self.now(raw_ns);
-        let control = mode.control(&start, self.phase == Phase::Serving, promise_ns);
+        let now = self.now(raw);
+        let control = mode.control(&start, self.phase == Phase::Serving, bound_ns);
         let opening = incarnation::at_checkpoint(control, self.unlogged_until, now);
         self.append(now, Entry::Record(opening.record));
         if let Some(owed) = opening.owed {
@@ -218,10 +221,10 @@ impl Node {
             // Its checkpoint drops the keys of earlier runs.
             self.append(now, Entry::Group(None));
         }
-        if rules.mutant == Mutant::PromiseLoweredAhead {
-            self.image.history.ttl_bound_ns = promise_ns;
+        if rules.mutant == Mutant::BoundLoweredAhead {
+            self.image.history.ttl_bound_ns = bound_ns;
         }
-        self.append(self.now(raw_ns), Entry::End);
+        self.append(self.now(raw), Entry::End);
     }
 
     fn watch_delay(&mut self, is_same_boot: bool, now: NodeTime, delay: Option<Pending>) {
@@ -236,7 +239,7 @@ impl Node {
 fn mislead(history: &mut History, mutant: Mutant, is_same_boot: bool, today: Configuration) {
     match mutant {
         Mutant::ModeFromConfiguration => history.weakest = today.mode,
-        Mutant::CapLimitsPromise => history.ttl_bound_ns = history.ttl_bound_ns.min(today.cap_ns),
+        Mutant::CapLimitsBound => history.ttl_bound_ns = history.ttl_bound_ns.min(today.cap_ns),
         Mutant::DelayOfOtherBootPassed if !is_same_boot => history.pending = None,
         _ => {}
     }
@@ -247,12 +250,12 @@ fn misjudge(
     delay: Option<Pending>,
     mutant: Mutant,
     now: NodeTime,
-    promise_ns: u64,
+    bound_ns: u64,
 ) -> Option<Pending> {
     let pending = delay?;
     let length_ns = match mutant {
         Mutant::NoDelay => return None,
-        Mutant::DelayOneTickShort => promise_ns.saturating_sub(TICK_NS),
+        Mutant::DelayOneTickShort => bound_ns.saturating_sub(TICK_NS),
         Mutant::DelayBeginsAnew => pending.length_ns,
         _ => return delay,
     };

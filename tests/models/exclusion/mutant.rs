@@ -1,6 +1,6 @@
 //! The ways in which the protocol could have been built wrong, one at a time.
 //!
-//! Invariant: a mutant changes one rule, at the place where the rule is kept, and nothing else. A
+//! Invariant: a mutant changes one rule, where that rule is kept, and nothing else. A
 //! model that does not catch all of them proves nothing about the rules it passes.
 
 /// What is wrong with the protocol that is checked.
@@ -13,10 +13,10 @@ pub(crate) enum Mutant {
     CleanStopErasesDelay,
     NoLogStopWithoutDelay,
     ModeFromConfiguration,
-    PromiseLoweredAhead,
-    PromiseNotDurable,
-    CapLimitsPromise,
-    RepairKeepsPromise,
+    BoundLoweredAhead,
+    BoundNotDurable,
+    CapLimitsBound,
+    RepairKeepsBound,
     RecoveredCappedByToday,
     DiskTrusted,
     UncoveredNotSynced,
@@ -49,10 +49,10 @@ impl Mutant {
             Self::CleanStopErasesDelay => "a clean stop inside the delay erases it",
             Self::NoLogStopWithoutDelay => "a clean stop without a log leaves no delay",
             Self::ModeFromConfiguration => "the mode is today's configuration, not the log's",
-            Self::PromiseLoweredAhead => "P is lowered before what precedes it is durable",
-            Self::PromiseNotDurable => "a grant is revealed before its PROMISE is durable",
-            Self::CapLimitsPromise => "the cap of today's configuration limits a recovered P",
-            Self::RepairKeepsPromise => "a repaired log keeps its P",
+            Self::BoundLoweredAhead => "P is lowered before what precedes it is durable",
+            Self::BoundNotDurable => "a grant is revealed before its PROMISE is durable",
+            Self::CapLimitsBound => "the cap of today's configuration limits a recovered P",
+            Self::RepairKeepsBound => "a repaired log keeps its P",
             Self::RecoveredCappedByToday => {
                 "what a run without a log has recovered is owed up to today's cap only"
             }

@@ -1,6 +1,6 @@
 //! A node of the model: one key, its log, and what a crash leaves of it.
 //!
-//! The rules that decide are the production ones: [`History`] (fold and judge), [`Promise`],
+//! The rules that decide are the production ones: [`History`] (fold and judge), [`TtlBound`],
 //! [`LiveMode`], the records. What the shell around them does (which records it appends, what a reply waits for) is
 //! mirrored here from `server/src/node/`, and that is where the mutants are. The key's commands are
 //! held to the production engine by a test.
@@ -8,7 +8,7 @@
 use quorlock_engine::control::{Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{Policy, TtlBound, node_time};
-use quorlock_engine::{LogPosition, NodeTime};
+use quorlock_engine::{LogPosition, NodeTime, RawTime};
 
 use super::image::{Entry, Frame, Image, Key, Token};
 use super::mutant::Mutant;
@@ -72,9 +72,9 @@ pub(crate) struct Node {
     pub(super) mode: Option<LiveMode>,
     /// Frames before the tail, where they are counted.
     pub(super) folded: u64,
-    pub(super) promise: TtlBound,
-    /// The last raise of the promise is not durable yet.
-    pub(super) promise_is_open: bool,
+    pub(super) ttl_bound: TtlBound,
+    /// The last raise of the TTL bound is not durable yet.
+    pub(super) bound_is_open: bool,
     pub(crate) key: Option<Key>,
     /// Until when a key is owed that was recovered and is not logged.
     pub(super) unlogged_until: NodeTime,
@@ -92,9 +92,9 @@ impl Node {
     /// P is what earlier locks have made it.
     pub(crate) fn fresh(
         rules: &Rules,
-        raw_ns: u64,
+        raw: RawTime,
         configuration: Configuration,
-        promised_ns: u64,
+        first_bound_ns: u64,
     ) -> Node {
         let mut node = Node {
             phase: Phase::Down,
@@ -105,8 +105,8 @@ impl Node {
             start: None,
             mode: None,
             folded: 0,
-            promise: TtlBound::default(),
-            promise_is_open: false,
+            ttl_bound: TtlBound::default(),
+            bound_is_open: false,
             key: None,
             unlogged_until: NodeTime::ZERO,
             cached: NodeTime::ZERO,
@@ -116,19 +116,19 @@ impl Node {
             has_waited: false,
         };
         node.append(NodeTime::ZERO, Entry::Record(Record::Init));
-        node.start(rules, raw_ns, configuration);
-        if let Some(promise_ns) = node.promise.raise(promised_ns) {
-            node.append(node.now(raw_ns), Entry::Record(Record::Promise(promise_ns)));
+        node.start(rules, raw, configuration);
+        if let Some(bound_ns) = node.ttl_bound.raise(first_bound_ns) {
+            node.append(node.now(raw), Entry::Record(Record::Promise(bound_ns)));
         }
-        node.sync(rules, raw_ns);
+        node.sync(rules, raw);
         node.fold(rules);
         node
     }
 
     /// Node time at this reading of the raw clock.
-    pub(crate) fn now(&self, raw_ns: u64) -> NodeTime {
+    pub(crate) fn now(&self, raw: RawTime) -> NodeTime {
         self.start
-            .and_then(|start| node_time(start.base, start.raw_ns, raw_ns))
+            .and_then(|start| node_time(start.base, start.raw, raw))
             .unwrap_or(NodeTime::ZERO)
     }
 
@@ -169,7 +169,7 @@ impl Node {
     pub(crate) fn execute(
         &mut self,
         rules: &Rules,
-        raw_ns: u64,
+        raw: RawTime,
         (wish, token, ttl_ns): (Wish, Token, u64),
     ) -> (Told, bool) {
         if self.phase != Phase::Serving {
@@ -180,7 +180,7 @@ impl Node {
         if wish != Wish::Release && self.mode.is_some_and(is_beyond) {
             return (Told::Refused, false);
         }
-        let mut now = self.now(raw_ns);
+        let mut now = self.now(raw);
         if rules.mutant == Mutant::NowCached {
             now = std::mem::replace(&mut self.cached, now);
         }
@@ -225,7 +225,7 @@ impl Node {
         }
     }
 
-    /// As `Core::log_group` does: the promise first, then the group; what the reply waits for.
+    /// As `Core::log_group` does: the TTL bound first, then the group; what the reply waits for.
     fn put(&mut self, rules: &Rules, now: NodeTime, key: Option<Key>, ttl: Option<u64>) -> bool {
         self.key = key;
         let Some(mode) = self.mode else { return false };
@@ -238,11 +238,11 @@ impl Node {
                 waits = rules.mutant != Mutant::UncoveredNotSynced;
                 0
             };
-            if let Some(promise_ns) = self.promise.raise(covered_ns) {
-                self.append(now, Entry::Record(Record::Promise(promise_ns)));
-                self.promise_is_open = true;
+            if let Some(bound_ns) = self.ttl_bound.raise(covered_ns) {
+                self.append(now, Entry::Record(Record::Promise(bound_ns)));
+                self.bound_is_open = true;
             }
-            waits |= self.promise_is_open && rules.mutant != Mutant::PromiseNotDurable;
+            waits |= self.bound_is_open && rules.mutant != Mutant::BoundNotDurable;
         }
         if mode.is_logged() {
             self.append(now, Entry::Group(key));
@@ -255,7 +255,7 @@ impl Node {
         let is_group = |frame: &Frame| matches!(frame.entry, Entry::Group(_));
         let group = self.tail.iter().rposition(is_group);
         let position = group.map_or(self.folded, |index| self.folded + index as u64 + 1);
-        self.promise_is_open || self.waits_for_mode(rules, position)
+        self.bound_is_open || self.waits_for_mode(rules, position)
     }
 
     /// Whether the mode lets a reply leave that reveals effects up to this position.
@@ -273,9 +273,9 @@ impl Node {
     }
 
     /// Everything written becomes durable; the node goes on to what waited for it.
-    pub(crate) fn sync(&mut self, rules: &Rules, raw_ns: u64) {
+    pub(crate) fn sync(&mut self, rules: &Rules, raw: RawTime) {
         self.synced = self.tail.len();
-        self.promise_is_open = false;
+        self.bound_is_open = false;
         if !rules.keeps_log {
             self.fold(rules);
         }
@@ -289,19 +289,19 @@ impl Node {
         }
         if self.phase == Phase::Serving {
             self.owed_until = None;
-            self.complete_mode(raw_ns);
+            self.complete_mode(raw);
         }
     }
 
     /// Once what a weaker mode has revealed is synced, the log is told that the stronger one counts.
-    pub(super) fn complete_mode(&mut self, raw_ns: u64) {
+    pub(super) fn complete_mode(&mut self, raw: RawTime) {
         let synced = self.folded + self.synced as u64;
         let complete = self
             .mode
             .as_mut()
             .and_then(|mode| mode.complete(LogPosition::from_raw(synced)));
         if let Some(record) = complete {
-            self.append(self.now(raw_ns), Entry::Record(Record::Mode(record)));
+            self.append(self.now(raw), Entry::Record(Record::Mode(record)));
         }
     }
 

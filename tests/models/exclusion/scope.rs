@@ -85,7 +85,7 @@ pub(crate) struct Scope {
     pub(crate) trusts_fsync: bool,
     /// P as earlier locks have left it, in nanoseconds. A lock that raises P is durable with it,
     /// so only one that does not can be lost.
-    pub(crate) promised_ns: u64,
+    pub(crate) first_bound_ns: u64,
     /// The nodes that may fail or stop.
     pub(crate) failing: Vec<u8>,
     pub(crate) budget: Budget,

@@ -45,19 +45,19 @@ pub(crate) fn mutants() -> Vec<(Mutant, Scope)> {
     vec![
         (Mutant::DelayOneTickShort, amnesia(small)),
         (Mutant::NoDelay, amnesia(small)),
-        (Mutant::PromiseNotDurable, first_grant(small)),
+        (Mutant::BoundNotDurable, first_grant(small)),
         (Mutant::CleanStopErasesDelay, clean_stop(small)),
         (Mutant::ShutdownSticks, no_log(small)),
         (Mutant::DeadlinesNotRebased, clean_stop(small)),
         (Mutant::NoLogStopWithoutDelay, no_log(small)),
         (Mutant::ModeFromConfiguration, modes(small)),
         (Mutant::WeakerModeNotDurable, modes(small)),
-        (Mutant::PromiseLoweredAhead, checkpoint(small)),
-        (Mutant::CapLimitsPromise, caps(small)),
+        (Mutant::BoundLoweredAhead, checkpoint(small)),
+        (Mutant::CapLimitsBound, caps(small)),
         (Mutant::RecoveredCappedByToday, log_dropped(small)),
         (Mutant::DiskTrusted, lying_disk(small)),
         (Mutant::UncoveredNotSynced, beyond_cap(small)),
-        (Mutant::RepairKeepsPromise, repair(small)),
+        (Mutant::RepairKeepsBound, repair(small)),
         (Mutant::DelayForgottenByCrash, crash_loop(small)),
         (Mutant::DelayOfOtherBootPassed, crash_loop(small)),
         (Mutant::DelayBeginsAnew, crash_loop(small)),
@@ -209,7 +209,7 @@ fn first_grant(size: Size) -> Scope {
     let mut scope = amnesia(size);
     scope.name = "first grant";
     scope.about = "power losses around the grant that raises P";
-    scope.promised_ns = 0;
+    scope.first_bound_ns = 0;
     scope.budget.kills = 0;
     scope.askers[0].extensions = u8::from(size == Size::Full);
     scope
@@ -256,7 +256,7 @@ fn lost_extension(size: Size) -> Scope {
     scope.askers[0].extension_ns = 4 * TICK_NS;
     scope.askers[0].extensions = 1;
     scope.askers[1].ttl_ns = TICK_NS;
-    scope.promised_ns = TICK_NS;
+    scope.first_bound_ns = TICK_NS;
     scope.sights = vec![Sight::Granted, Sight::Extended, Sight::LostGrant];
     scope.ticks = if size == Size::Full { 4 } else { 2 };
     scope
@@ -328,7 +328,7 @@ fn log_dropped(size: Size) -> Scope {
         asker.ttl_ns = 3 * TICK_NS;
         asker.extension_ns = 3 * TICK_NS;
     }
-    scope.promised_ns = 3 * TICK_NS;
+    scope.first_bound_ns = 3 * TICK_NS;
     scope.budget = Budget {
         stops: 1,
         kills: 1,
@@ -349,7 +349,7 @@ fn lying_disk(size: Size) -> Scope {
     scope.name = "lying disk";
     scope.about = "a machine goes down, and its disk has lost what it acknowledged in that run";
     scope.trusts_fsync = false;
-    scope.promised_ns = 0;
+    scope.first_bound_ns = 0;
     scope.budget = Budget {
         lies: 1,
         ..Budget::default()
@@ -375,7 +375,7 @@ fn caps(size: Size) -> Scope {
         asker.ttl_ns = 3 * TICK_NS;
         asker.extension_ns = 3 * TICK_NS;
     }
-    scope.promised_ns = 3 * TICK_NS;
+    scope.first_bound_ns = 3 * TICK_NS;
     scope.live = vec![scope.configurations[1]];
     scope.budget.changes = u8::from(size == Size::Full);
     scope.sights = vec![Sight::Granted, Sight::LostGrant];
@@ -388,7 +388,7 @@ fn beyond_cap(size: Size) -> Scope {
     scope.name = "beyond the cap";
     scope.about = "a TTL that no delay covers is synced itself";
     scope.configurations[0].cap_ns = TICK_NS;
-    scope.promised_ns = 0;
+    scope.first_bound_ns = 0;
     scope.sights = vec![Sight::Granted, Sight::LostGrant];
     scope.ticks = if size == Size::Full { 3 } else { 2 };
     scope
@@ -399,7 +399,7 @@ fn repair(size: Size) -> Scope {
     scope.name = "repair";
     scope.about = "durable records are lost to the disk, and the log is repaired";
     scope.configurations[0].cap_ns = 2 * TICK_NS;
-    scope.promised_ns = 0;
+    scope.first_bound_ns = 0;
     scope.budget = Budget {
         kills: 1,
         repairs: 1,
@@ -415,7 +415,7 @@ fn meeting(name: &'static str, about: &'static str) -> Scope {
     let mut scope = plain(name, about);
     scope.askers[0].unheard = Some(2);
     scope.askers[1].unheard = Some(0);
-    scope.promised_ns = 2 * TICK_NS;
+    scope.first_bound_ns = 2 * TICK_NS;
     scope
 }
 
@@ -431,7 +431,7 @@ fn plain(name: &'static str, about: &'static str) -> Scope {
         live: Vec::new(),
         // What the model's disks acknowledge they keep, but where a scope is about liars.
         trusts_fsync: true,
-        promised_ns: 0,
+        first_bound_ns: 0,
         failing: vec![1],
         budget: Budget::default(),
         has_late_requests: false,

@@ -1,0 +1,94 @@
+//! A box between a node and its clients that answers in the node's place: errors, or bytes that are no answer.
+//!
+//! Invariant: every request still has one answer, unless the bytes are garbage, which ends the connection.
+
+use crate::crash::random::Random;
+
+/// What a box does to the answers of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meddling {
+    /// Requests do not reach the node.
+    Refuses,
+    /// The node carries requests out, and its answers are replaced.
+    Lies,
+    /// What the node answers is replaced by bytes that mean nothing.
+    Garbles,
+}
+
+/// So many errors.
+pub(super) fn errors(count: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        bytes.push(b'-');
+        bytes.extend_from_slice(random.pick(ERRORS).as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Bytes that are no answer.
+pub(super) fn garbage(random: &mut Random) -> Vec<u8> {
+    let garbage: &[&[u8]] = &[
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"$-7\r\n",
+        b"*99999999999\r\n",
+        b":12x\r\n",
+        b"\0\0\0\0",
+    ];
+    random.pick(garbage).to_vec()
+}
+
+/// How many whole values these bytes hold, if nothing is left of them.
+pub(super) fn count(mut bytes: &[u8]) -> Option<usize> {
+    let mut values = 0;
+    while !bytes.is_empty() {
+        bytes = skip(bytes)?;
+        values += 1;
+    }
+    Some(values)
+}
+
+fn skip(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.windows(2).position(|two| two == b"\r\n")?;
+    let (line, rest) = (&bytes[..end], &bytes[end + 2..]);
+    let number = || std::str::from_utf8(&line[1..]).ok()?.parse::<i64>().ok();
+    match line.first()? {
+        b'+' | b'-' | b':' => Some(rest),
+        b'$' => match usize::try_from(number()?) {
+            Ok(length) => rest.get(length + 2..),
+            Err(_) => Some(rest),
+        },
+        b'*' => (0..number()?.max(0)).try_fold(rest, |rest, _| skip(rest)),
+        _ => None,
+    }
+}
+
+const ERRORS: &[&str] = &[
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "MISCONF Errors writing to the AOF file: No space left on device",
+    "LOADING Redis is loading the dataset in memory",
+    "NOAUTH Authentication required.",
+    "NOPERM this user has no permissions to run this command",
+    "DENIED Redis is running in protected mode",
+    "READONLY You can't write against a read only replica.",
+    "RESTARTDELAY 300 ab this node is in its restart delay",
+    "NOSCRIPT No matching script. Please use EVAL.",
+    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "ERR max number of clients reached",
+    "ERR syntax error",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn whole_values_are_counted() {
+        assert_eq!(count(b""), Some(0));
+        assert_eq!(count(b"+OK\r\n$-1\r\n$3\r\na\r\n\r\n:-1\r\n"), Some(4));
+        assert_eq!(count(b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n-ERR x\r\n"), Some(2));
+        assert_eq!(count(b"$3\r\nab"), None);
+        assert_eq!(count(b"*2\r\n:1\r\n"), None);
+    }
+}

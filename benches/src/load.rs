@@ -72,9 +72,9 @@ pub(crate) fn run(
             let command = ["SET", "lock:__rand_int__", token, "NX", "PX", "55000"];
             benchmark(1_000_000_000, &command)
         }
-        Traffic::Replay => Err(Failure::new(
-            "the log to replay is written by a load of its own",
-        )),
+        Traffic::Replay | Traffic::Redlock { .. } => {
+            Err(Failure::new("this load is a program of its own"))
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod failure;
 mod load;
 mod measure;
 mod options;
+mod redlock;
 mod replay;
 mod report;
 mod round_trip;
@@ -27,6 +28,7 @@ use environment::Environment;
 use failure::{Doing, Failure};
 use options::{Delayed, Options};
 use sync_delay::SyncDelay;
+use workload::Traffic;
 
 #[allow(clippy::print_stdout, reason = "the table is what the harness is for")]
 fn main() -> ExitCode {
@@ -74,7 +76,12 @@ fn run(options: &Options) -> Result<String, Failure> {
         if !options.wants(&workload) {
             continue;
         }
-        let row = measure::row(options, &workload, &ours, cores, scratch.path())?;
+        let row = match workload.traffic {
+            Traffic::Redlock { broken } => {
+                redlock::row(options, &workload, broken, cores, scratch.path())?
+            }
+            _ => measure::row(options, &workload, &ours, cores, scratch.path())?,
+        };
         println!("{}", row.line());
         rows.push(row);
     }

@@ -15,7 +15,7 @@ use crate::statistics::Summary;
 use crate::sync_delay::SyncDelay;
 use crate::workload::{Opponent, Traffic, Workload};
 
-const QUICK_DIVISOR: u64 = 20;
+pub(crate) const QUICK_DIVISOR: u64 = 20;
 const WARM_UP_DIVISOR: u64 = 20 * QUICK_DIVISOR;
 
 /// Measures one row, or says why it cannot be measured here.
@@ -41,7 +41,9 @@ pub(crate) fn row(
     let sides = [
         setup(ours, workload.log),
         match workload.opponent {
-            Opponent::Peer => setup(&options.peer, workload.log),
+            Opponent::Peer | Opponent::Rslock | Opponent::AllWell => {
+                setup(&options.peer, workload.log)
+            }
             Opponent::Ours(log) => setup(ours, log),
         },
     ];

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::failure::{Doing, Failure};
 use crate::statistics::Summary;
-use crate::workload::{Figure, Log, Opponent, Traffic, Workload};
+use crate::workload::{Broken, Figure, Log, Opponent, Traffic, Workload};
 
 /// One server's figures in one workload, round by round.
 #[derive(Clone, Default, Serialize)]
@@ -37,7 +37,9 @@ impl Figures {
     /// What the row is about, with the unit to show and the factor to show it with.
     fn main(&self, figure: Figure) -> (&[f64], &'static str, f64) {
         match figure {
-            Figure::Throughput | Figure::MedianLatency => (&self.operations_per_second, "", 1e-3),
+            Figure::Throughput | Figure::MedianLatency | Figure::HighLatency => {
+                (&self.operations_per_second, "", 1e-3)
+            }
             Figure::BytesPerLock => (&self.bytes_per_lock, " bytes", 1.0),
             Figure::StartTime => (&self.start_ms, " ms", 1.0),
         }
@@ -80,10 +82,12 @@ impl Row {
         let main = |side: &'_ Figures| side.main(workload.figure).0.to_vec();
         let main_ratio = of(&main(&ours), &main(&peer));
         let latency_ratio = of(&ours.median_latency_us, &peer.median_latency_us);
+        let p99_ratio = of(&ours.p99_latency_us, &peer.p99_latency_us);
         let cpu_ratio = of(&ours.cpu_us_per_operation, &peer.cpu_us_per_operation);
         let is_target_met = match workload.figure {
             Figure::Throughput => is_met(main_ratio, workload.target, |a, b| a >= b),
             Figure::MedianLatency => is_met(latency_ratio, workload.target, |a, b| a <= b),
+            Figure::HighLatency => is_met(p99_ratio, workload.target, |a, b| a <= b),
             Figure::BytesPerLock | Figure::StartTime => {
                 is_met(main_ratio, workload.target, |a, b| a <= b)
             }
@@ -95,7 +99,7 @@ impl Row {
             is_cpu_target_met: is_met(cpu_ratio, workload.cpu_target, |a, b| a <= b),
             main_ratio,
             latency_ratio,
-            p99_ratio: of(&ours.p99_latency_us, &peer.p99_latency_us),
+            p99_ratio,
             cpu_ratio,
             ours,
             peer,
@@ -122,6 +126,7 @@ impl Row {
         let target = self.target.map(|target| match self.figure {
             Figure::Throughput => format!("throughput >= {target}"),
             Figure::MedianLatency => format!("p50 <= {target}"),
+            Figure::HighLatency => format!("p99 <= {target}"),
             Figure::BytesPerLock => format!("bytes a lock <= {target}"),
             Figure::StartTime => format!("time <= {target}"),
         });
@@ -195,6 +200,9 @@ pub(crate) fn write(
 }
 
 fn describe(workload: &Workload) -> String {
+    if let Traffic::Redlock { broken } = workload.traffic {
+        return describe_redlock(workload, broken);
+    }
     let traffic = match workload.traffic {
         Traffic::Acquire => "SET NX PX".to_owned(),
         Traffic::Refused => "SET NX PX on 10 keys, refused".to_owned(),
@@ -205,13 +213,14 @@ fn describe(workload: &Workload) -> String {
             format!("GET beside SET NX PX by {writers} connections on other keys")
         }
         Traffic::Fill => "resident memory a lock".to_owned(),
+        Traffic::Redlock { .. } => "Redlock".to_owned(),
         Traffic::Replay => {
             let millions = workload.operations / 1_000_000;
             format!("from exec to PONG, {millions} million SET NX PX and DEL in the log")
         }
     };
     let log = match workload.opponent {
-        Opponent::Peer => log_name(workload.log).to_owned(),
+        Opponent::Peer | Opponent::Rslock | Opponent::AllWell => log_name(workload.log).to_owned(),
         Opponent::Ours(log) => {
             let (ours, other) = (log_name(workload.log), log_name(log));
             format!("our own {ours} (as ours) and {other} (as peer)")
@@ -228,6 +237,19 @@ fn describe(workload: &Workload) -> String {
         "{traffic}, {log}{delay}, {} connection{plural}, depth {}",
         workload.connections, workload.depth
     )
+}
+
+fn describe_redlock(workload: &Workload, broken: Broken) -> String {
+    let callers = match workload.connections {
+        1 => "1 caller".to_owned(),
+        callers => format!("{callers} callers"),
+    };
+    let nodes = match broken {
+        Broken::Nothing => "five redis-servers, rslock as peer",
+        Broken::Dead => "two of five redis-servers killed, all five well as peer",
+        Broken::Hung => "two of five redis-servers stopped, all five well as peer",
+    };
+    format!("our client: acquire and release, {callers}, {nodes}; CPU is the client's")
 }
 
 fn log_name(log: Log) -> &'static str {

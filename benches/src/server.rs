@@ -94,6 +94,18 @@ impl Server {
         kibibytes.map(|size| size * 1024).ok_or_else(none)
     }
 
+    /// Ends the process at once.
+    pub(crate) fn kill(&mut self) -> Result<(), Failure> {
+        self.process.kill().doing("killing a server")?;
+        self.process.wait().doing("killing a server")?;
+        Ok(())
+    }
+
+    /// Stops the process where it is: its connections stand, and nothing is answered.
+    pub(crate) fn hang(&self) -> Result<(), Failure> {
+        kill_process(Pid::from_child(&self.process), Signal::STOP).doing("stopping a server")
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

@@ -24,6 +24,18 @@ pub(crate) enum Traffic {
     Fill,
     /// Locks of which four fifths are deleted; measured is the next start.
     Replay,
+    /// A Redlock client acquires and releases on five of the peer's servers.
+    Redlock { broken: Broken },
+}
+
+/// What is wrong with two of five nodes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    Nothing,
+    /// Their processes are killed.
+    Dead,
+    /// Their processes are stopped: connections stand, and nothing is answered.
+    Hung,
 }
 
 /// How the servers write their logs.
@@ -40,6 +52,10 @@ pub(crate) enum Opponent {
     Peer,
     /// Ours itself, with another way of writing its log.
     Ours(Log),
+    /// Another Redlock library.
+    Rslock,
+    /// Our own Redlock client while all nodes are well.
+    AllWell,
 }
 
 /// Which figure the target is about.
@@ -47,6 +63,7 @@ pub(crate) enum Opponent {
 pub(crate) enum Figure {
     Throughput,
     MedianLatency,
+    HighLatency,
     BytesPerLock,
     StartTime,
 }
@@ -152,6 +169,7 @@ pub(crate) fn all() -> Vec<Workload> {
         slowly_synced(),
         latency_and_reads(),
         resources(),
+        redlock(),
     ]
     .concat()
 }
@@ -261,6 +279,34 @@ fn resources() -> Vec<Workload> {
             .target_of(StartTime, 0.2)
             .long(),
     ]
+}
+
+/// The client: as many connections as callers, each with a name of its own.
+fn redlock() -> Vec<Workload> {
+    use Broken::{Dead, Hung, Nothing};
+    let row = |name, broken, callers| {
+        Workload::new(name, Traffic::Redlock { broken }, Log::None, (callers, 1))
+    };
+    let broken = |name, broken, callers| {
+        let mut row = row(name, broken, callers).target_of(Figure::HighLatency, 1.2);
+        row.opponent = Opponent::AllWell;
+        row
+    };
+    let mut rows = vec![
+        row("P14", Nothing, 1)
+            .operations(20_000)
+            .target_of(Figure::MedianLatency, 0.8),
+        row("P15", Nothing, 64).operations(100_000).target(2.0),
+    ];
+    rows.iter_mut()
+        .for_each(|row| row.opponent = Opponent::Rslock);
+    rows.extend([
+        broken("P16 dead", Dead, 1).operations(20_000),
+        broken("P16 hung", Hung, 1).operations(20_000),
+        broken("P16 dead 64", Dead, 64).operations(100_000),
+        broken("P16 hung 64", Hung, 64).operations(100_000),
+    ]);
+    rows
 }
 
 #[cfg(test)]

@@ -1,0 +1,162 @@
+//! The rows about the Redlock client: acquire and release on five of the peer's servers.
+//!
+//! The load is a program of its own outside the workspace, since the library that ours is compared with brings its own
+//! versions of everything.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::cores::{self, Cores};
+use crate::failure::{Doing, Failure};
+use crate::measure::QUICK_DIVISOR;
+use crate::options::Options;
+use crate::report::{Figures, Row};
+use crate::server::{Server, Setup};
+use crate::workload::{Broken, Opponent, Workload};
+
+/// What the load prints.
+#[derive(Deserialize)]
+struct Seen {
+    cycles_per_second: f64,
+    median_us: f64,
+    p99_us: f64,
+    cpu_us_per_cycle: f64,
+    failed: u64,
+}
+
+/// One side of a row.
+#[derive(Clone, Copy)]
+struct Side {
+    library: &'static str,
+    broken: Broken,
+}
+
+/// Measures one row: both sides in turn, each time five fresh servers.
+pub(crate) fn row(
+    options: &Options,
+    workload: &Workload,
+    broken: Broken,
+    cores: Cores,
+    scratch: &Path,
+) -> Result<Row, Failure> {
+    let load = build()?;
+    let setup = Setup {
+        program: options.peer.clone(),
+        log: workload.log,
+        sync_delay: None,
+        cores,
+        scratch: scratch.to_owned(),
+    };
+    let (ours, peer) = match workload.opponent {
+        Opponent::AllWell => ("quorlock", "quorlock"),
+        _ => ("quorlock", "rslock"),
+    };
+    let sides = [
+        Side {
+            library: ours,
+            broken,
+        },
+        Side {
+            library: peer,
+            broken: Broken::Nothing,
+        },
+    ];
+    let cycles = workload.scaled(if options.quick { QUICK_DIVISOR } else { 1 });
+    let mut figures = [Figures::default(), Figures::default()];
+    for round in 0..options.rounds {
+        for turn in 0..2 {
+            let side = (round + turn) % 2;
+            let seen = measure_once(&load, &setup, sides[side], workload.connections, cycles)?;
+            figures[side]
+                .operations_per_second
+                .push(seen.cycles_per_second);
+            figures[side].median_latency_us.push(seen.median_us);
+            figures[side].p99_latency_us.push(seen.p99_us);
+            figures[side]
+                .cpu_us_per_operation
+                .push(seen.cpu_us_per_cycle);
+        }
+    }
+    let [ours, peer] = figures;
+    Ok(Row::new(workload, ours, peer))
+}
+
+fn measure_once(
+    load: &Path,
+    setup: &Setup,
+    side: Side,
+    callers: u32,
+    cycles: u64,
+) -> Result<Seen, Failure> {
+    let mut servers = Vec::new();
+    for _ in 0..NODES {
+        servers.push(Server::start(setup)?);
+    }
+    let nodes = servers
+        .iter()
+        .map(|server| format!("redis://127.0.0.1:{}", server.port()));
+    let nodes = nodes.collect::<Vec<_>>().join(",");
+    cores::pin(setup.cores.load)?;
+    let doing = "running the load of a Redlock client";
+    let mut process = Command::new(load)
+        .args([
+            side.library,
+            &nodes,
+            &callers.to_string(),
+            &cycles.to_string(),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .doing(doing)?;
+    let mut output = BufReader::new(process.stdout.take().ok_or_else(|| Failure::new(doing))?);
+    let mut line = String::new();
+    output.read_line(&mut line).doing(doing)?;
+    // The client knows the nodes when they break; what it takes to notice belongs to the figures.
+    for server in &mut servers[..BROKEN_NODES] {
+        match side.broken {
+            Broken::Nothing => {}
+            Broken::Dead => server.kill()?,
+            Broken::Hung => server.hang()?,
+        }
+    }
+    if let Some(mut input) = process.stdin.take() {
+        input.write_all(b"go\n").doing(doing)?;
+    }
+    let mut text = String::new();
+    output.read_to_string(&mut text).doing(doing)?;
+    process.wait().doing(doing)?;
+    let seen: Seen = serde_json::from_str(text.trim()).doing(doing)?;
+    if seen.failed > 0 {
+        let (library, failed) = (side.library, seen.failed);
+        return Err(Failure::new(format!(
+            "{library} did not acquire {failed} free locks"
+        )));
+    }
+    Ok(seen)
+}
+
+/// Builds the load beside the harness.
+fn build() -> Result<PathBuf, Failure> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("redlock/Cargo.toml");
+    let harness = std::env::current_exe().doing("looking for the built program")?;
+    let target = harness.with_file_name("redlock-load");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&target)
+        .status()
+        .doing("starting cargo")?;
+    if !status.success() {
+        return Err(Failure::new("the load of the Redlock rows does not build"));
+    }
+    Ok(target.join("release/quorlock-redlock-load"))
+}
+
+const NODES: usize = 5;
+const BROKEN_NODES: usize = 2;

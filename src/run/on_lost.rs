@@ -146,9 +146,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// is for repeated renewals.
 const GRACE_PART: u32 = 6;
 const GRACE_MAX_PART: u32 = 3;
-/// Long enough to find and kill every descendant on a busy machine.
-const MARGIN_MAX: Duration = Duration::from_millis(100);
-const MARGIN_PART: u32 = 20;
+/// Long enough to find and kill every descendant, and for the kernel to take down a large one, on a
+/// busy machine.
+const MARGIN_MAX: Duration = Duration::from_millis(500);
+const MARGIN_PART: u32 = 10;
 
 #[cfg(test)]
 mod tests {

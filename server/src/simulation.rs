@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::core::commit::Failure;
 use crate::core::log_queue::{Job, Jobs};
-use crate::core::log_work::{BegunJob, LogWork};
+use crate::core::log_work::{BegunJob, LogWork, OwedCommit};
 use crate::core::maintenance::{Maintenance, Wake, Work};
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
@@ -286,12 +286,14 @@ impl Node {
         if self.syncing.is_some() {
             return Ok(());
         }
-        let begun = self.log_work.begin_due_commit().or_else(|| {
-            let job = self.jobs.as_mut()?.try_recv()?;
-            Some(self.log_work.begin(job))
-        });
-        let Some(mut begun) = begun else {
-            return Ok(());
+        let mut begun = match self.log_work.owed_commit() {
+            OwedCommit::Due => self.log_work.begin_commit(),
+            OwedCommit::PutOff(_) | OwedCommit::Nothing => {
+                let Some(job) = self.jobs.as_mut().and_then(Jobs::try_recv) else {
+                    return Ok(());
+                };
+                self.log_work.begin(job)
+            }
         };
         if !begun.is_sync() {
             return self.log_work.finish(&mut begun);
@@ -325,12 +327,12 @@ impl Node {
             let mut begun = self.log_work.begin(job);
             self.log_work.finish(&mut begun)?;
         }
-        match self.log_work.put_off_ns() {
-            Some(_) => {
+        match self.log_work.owed_commit() {
+            OwedCommit::Nothing => Ok(()),
+            OwedCommit::PutOff(_) | OwedCommit::Due => {
                 let mut begun = self.log_work.begin_commit();
                 self.log_work.finish(&mut begun)
             }
-            None => Ok(()),
         }
     }
 

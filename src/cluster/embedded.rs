@@ -17,13 +17,13 @@ pub(super) struct Mode {
     pub(super) ephemeral: bool,
     pub(super) appendfsync: String,
     pub(super) size: usize,
-    /// What the nodes on disk call their cluster.
+    /// What the nodes call their cluster.
     pub(super) cluster_id: String,
 }
 
 /// Creates a node in a directory, once in its life, and gives its id.
-pub(super) fn create_identity(directory: &Path) -> Result<String, Failure> {
-    let id = quorlock_server::init(directory, None).map_err(Failure::failed)?;
+pub(super) fn create_identity(directory: &Path, cluster_id: &str) -> Result<String, Failure> {
+    let id = quorlock_server::init(directory, Some(cluster_id)).map_err(Failure::failed)?;
     Ok(id.to_string())
 }
 
@@ -48,7 +48,8 @@ impl EmbeddedNode {
                 .ephemeral()
                 .disk(memory)
                 .directive("appendfsync", &[mode.appendfsync.as_str()])
-                .directive("cluster-size", &[size.as_str()]);
+                .directive("cluster-size", &[size.as_str()])
+                .directive("cluster-id", &[mode.cluster_id.as_str()]);
         } else {
             builder = builder.dir(home.node_directory(entry.number));
             for (name, value) in directives(mode) {

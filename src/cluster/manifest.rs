@@ -20,6 +20,9 @@ use crate::exit_code::Failure;
 pub(super) struct Manifest {
     pub(super) version: u32,
     pub(super) name: String,
+    /// What tells this cluster from all others. Empty in one made by an earlier version.
+    #[serde(default)]
+    cluster_id: String,
     /// False until every node has its identity.
     pub(super) complete: bool,
     pub(super) appendfsync: String,
@@ -48,10 +51,12 @@ impl Entry {
 }
 
 impl Manifest {
-    /// What tells this cluster from all others: its first node's id.
-    pub(super) fn cluster_id(&self) -> String {
-        let first = self.nodes.first();
-        first.map(|node| node.id.clone()).unwrap_or_default()
+    /// What every node of the cluster calls it. Where an earlier version has made it, its first node's id.
+    pub(super) fn cluster_id(&self) -> &str {
+        match self.nodes.first() {
+            Some(first) if self.cluster_id.is_empty() => &first.id,
+            _ => &self.cluster_id,
+        }
     }
 
     pub(super) fn new(name: String, appendfsync: String, ports: impl Iterator<Item = u16>) -> Self {
@@ -66,6 +71,7 @@ impl Manifest {
         Self {
             version: VERSION,
             name,
+            cluster_id: format!("{:032x}", rand::random::<u128>()),
             complete: false,
             appendfsync,
             nodes,
@@ -157,13 +163,25 @@ mod tests {
     fn is_read_as_it_was_written() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path()).unwrap();
-        three().write(&home).unwrap();
-        assert_eq!(Manifest::read(&home).unwrap(), three());
+        let manifest = three();
+        manifest.write(&home).unwrap();
+        assert_eq!(Manifest::read(&home).unwrap(), manifest);
         assert_eq!(
             fs::read_dir(directory.path()).unwrap().count(),
             1,
             "no draft stays behind"
         );
+    }
+
+    #[test]
+    fn every_cluster_has_an_id_of_its_own() {
+        assert_ne!(three().cluster_id(), three().cluster_id());
+        let text = serde_json::to_string(&three()).unwrap();
+        let (before, after) = text.split_once("\"cluster_id\":").unwrap();
+        let after = after.split_once(',').unwrap().1;
+        let mut earlier = Manifest::parse(&format!("{before}{after}")).unwrap();
+        earlier.nodes[0].id = "first".to_owned();
+        assert_eq!(earlier.cluster_id(), "first");
     }
 
     #[test]

@@ -58,8 +58,9 @@ fn create(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
         }
     } else {
         manifest.write(home)?;
+        let cluster_id = manifest.cluster_id().to_owned();
         for node in &mut manifest.nodes {
-            node.id = create_identity(&home.node_directory(node.number))?;
+            node.id = create_identity(&home.node_directory(node.number), &cluster_id)?;
         }
     }
     manifest.complete = true;

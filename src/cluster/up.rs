@@ -55,7 +55,7 @@ async fn bring_up(home: &Home, arguments: &Arguments, format: Format) -> Result<
         ephemeral: arguments.ephemeral,
         appendfsync: manifest.appendfsync.clone(),
         size: manifest.nodes.len(),
-        cluster_id: manifest.cluster_id(),
+        cluster_id: manifest.cluster_id().to_owned(),
     };
     let reporter = if arguments.detached {
         Reporter::to_file(home, format).map_err(|error| home.failure("cannot write to", &error))?

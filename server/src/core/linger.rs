@@ -3,9 +3,10 @@
 //!
 //! When a sync ends, its clients are answered and come back within microseconds. If the next sync has begun by
 //! then, they wait for two: clients fall into two halves, each of which waits for the other's sync. So the next
-//! one begins when those just answered are back. After a quarter of a sync it begins all the same unless a third are:
-//! clients that ask at times of their own do not come back so soon, and are not waited for again for a while. Else it
-//! waits on for as long as somebody comes back every eighth of a sync, and for one sync at the most (ADR 10).
+//! one begins when those just answered are back. The first of them is waited for half a sync at the most, since all replies
+//! are sent before one more request is read. A quarter of a sync after the first the next sync begins all the same unless a
+//! third are back: clients that ask at times of their own do not come back so soon, and are not waited for again for a while.
+//! Else it waits on for as long as somebody comes back every eighth of a sync, and for one sync at the most (ADR 10).
 //! PostgreSQL's `commit_delay` (with `commit_siblings`) is the same idea with a fixed time.
 
 use quorlock_engine::RawTime;
@@ -20,15 +21,22 @@ pub(crate) struct Linger {
     back_off: BackOff,
 }
 
+/// Raw-clock readings at which the first and the last of some replies were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AskedRaw {
+    pub(crate) first: RawTime,
+    pub(crate) last: RawTime,
+}
+
 #[derive(Debug)]
 struct Wait {
     /// How many writers the last sync answered.
     answered: usize,
     /// How many waited for the next one before those.
     ahead: usize,
-    /// How many are back, and when the last of them came.
+    /// How many are back, and when the first and the last of them came.
     returned: usize,
-    returned_raw: RawTime,
+    returned_raw: Option<AskedRaw>,
     ended_raw: RawTime,
     sync_ns: u64,
 }
@@ -40,12 +48,16 @@ impl Wait {
 
     /// When the next sync begins unless somebody comes back before.
     fn until_raw(&self) -> RawTime {
-        let quarter = self.ended_raw.plus_nanos(self.sync_ns / 4);
-        if !self.is_worthwhile() {
-            return quarter;
-        }
-        let silence = self.returned_raw.plus_nanos(self.sync_ns / 8);
-        quarter.max(silence).min(self.latest_raw())
+        let Some(returned) = self.returned_raw else {
+            return self.ended_raw.plus_nanos(self.sync_ns / 2);
+        };
+        let quarter = returned.first.plus_nanos(self.sync_ns / 4);
+        let until = if self.is_worthwhile() {
+            quarter.max(returned.last.plus_nanos(self.sync_ns / 8))
+        } else {
+            quarter
+        };
+        until.min(self.latest_raw())
     }
 
     fn latest_raw(&self) -> RawTime {
@@ -70,24 +82,24 @@ impl Linger {
             answered,
             ahead,
             returned: 0,
-            returned_raw: ended_raw,
+            returned_raw: None,
             ended_raw,
             sync_ns,
         });
     }
 
-    /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now, the last of them
-    /// since `asked_raw`; `None` where it is to begin. Then it is not put off again before [`Linger::begin`].
+    /// For how many nanoseconds the next sync is put off, with so many writers waiting for it now, those that
+    /// came since the last one ended at `asked`; `None` where it is to begin. Then it is not put off again before [`Linger::begin`].
     pub(crate) fn left_ns(
         &mut self,
         waiting: usize,
-        asked_raw: RawTime,
+        asked: Option<AskedRaw>,
         now_raw: RawTime,
     ) -> Option<u64> {
         let wait = self.wait.as_mut()?;
         let returned = waiting.saturating_sub(wait.ahead);
         if returned > wait.returned {
-            (wait.returned, wait.returned_raw) = (returned, asked_raw);
+            (wait.returned, wait.returned_raw) = (returned, asked);
         }
         let left_ns = wait.until_raw().nanos_since(now_raw);
         if returned < wait.answered && left_ns > 0 {
@@ -107,10 +119,15 @@ impl Linger {
         self.wait.as_ref().map(Wait::latest_raw)
     }
 
-    /// How many writers wait for the next sync once all who were answered are back; `None` where nobody waits for them.
+    /// How many writers wait for the next sync when it is time to look again: once the first of those who were answered
+    /// is back, and once all are; `None` where nobody waits for them.
     pub(crate) fn expected_replies(&self) -> Option<usize> {
         let wait = self.wait.as_ref()?;
-        Some(wait.ahead.saturating_add(wait.answered))
+        let returned = match wait.returned_raw {
+            None => 1,
+            Some(_) => wait.answered,
+        };
+        Some(wait.ahead.saturating_add(returned))
     }
 
     /// The next sync is not put off.
@@ -136,10 +153,12 @@ mod tests {
         linger.begin(answered, ahead, RawTime::ZERO, SYNC_NS);
     }
 
-    /// So long after it, the last of those who wait has just come.
+    /// So long after it, the last of those who wait has just come. Nobody came unseen before.
     fn left_ns(linger: &mut Linger, waiting: usize, after_ns: u64) -> Option<u64> {
         let now = RawTime::from_nanos(after_ns);
-        linger.left_ns(waiting, now, now)
+        let seen = linger.wait.as_ref().and_then(|wait| wait.returned_raw);
+        let first = seen.map_or(now, |returned| returned.first);
+        linger.left_ns(waiting, Some(AskedRaw { first, last: now }), now)
     }
 
     #[test]
@@ -151,26 +170,37 @@ mod tests {
         );
         begin(&mut linger, 10, 3);
         assert_eq!(linger.latest_raw(), Some(RawTime::from_nanos(SYNC_NS)));
-        assert_eq!(linger.expected_replies(), Some(13));
-        assert_eq!(left_ns(&mut linger, 3, 0), Some(1_000_000));
+        assert_eq!(linger.expected_replies(), Some(4), "the first");
+        assert_eq!(left_ns(&mut linger, 3, 0), Some(2_000_000));
         assert_eq!(
             left_ns(&mut linger, 12, 400_000),
-            Some(600_000),
+            Some(1_000_000),
             "one is missing"
         );
+        assert_eq!(linger.expected_replies(), Some(13));
         assert_eq!(left_ns(&mut linger, 13, 500_000), None, "all are back");
         assert_eq!(left_ns(&mut linger, 1, 500_000), None, "once per sync");
     }
 
     #[test]
-    fn after_a_quarter_it_waits_only_where_a_third_are_back() {
+    fn the_first_is_waited_for_half_a_sync() {
         let mut linger = Linger::default();
         begin(&mut linger, 9, 3);
-        assert_eq!(left_ns(&mut linger, 5, 999_999), Some(1));
-        assert_eq!(left_ns(&mut linger, 5, 1_000_000), None, "two of nine");
+        assert_eq!(left_ns(&mut linger, 3, 1_999_999), Some(1));
+        assert_eq!(left_ns(&mut linger, 3, 2_000_000), None, "none of nine");
+    }
+
+    #[test]
+    fn a_quarter_after_the_first_it_waits_only_where_a_third_are_back() {
+        let mut linger = Linger::default();
         begin(&mut linger, 9, 3);
+        assert_eq!(left_ns(&mut linger, 4, 700_000), Some(1_000_000));
+        assert_eq!(left_ns(&mut linger, 5, 1_699_999), Some(1));
+        assert_eq!(left_ns(&mut linger, 5, 1_700_000), None, "two of nine");
+        begin(&mut linger, 9, 3);
+        assert_eq!(left_ns(&mut linger, 4, 700_000), Some(1_000_000));
         assert_eq!(
-            left_ns(&mut linger, 6, 999_999),
+            left_ns(&mut linger, 6, 1_699_999),
             Some(500_000),
             "three of nine"
         );
@@ -180,6 +210,7 @@ mod tests {
     fn it_waits_while_somebody_comes_back_every_eighth_and_for_one_sync_at_the_most() {
         let mut linger = Linger::default();
         begin(&mut linger, 30, 0);
+        assert_eq!(left_ns(&mut linger, 1, 0), Some(1_000_000));
         assert_eq!(left_ns(&mut linger, 10, 900_000), Some(500_000));
         assert_eq!(left_ns(&mut linger, 10, 1_399_999), Some(1));
         assert_eq!(left_ns(&mut linger, 11, 1_399_999), Some(500_000));
@@ -189,6 +220,7 @@ mod tests {
             "nobody for an eighth"
         );
         begin(&mut linger, 30, 0);
+        assert_eq!(left_ns(&mut linger, 9, 0), Some(1_000_000));
         for (returned, eighth) in (10..17).zip(1..) {
             assert!(left_ns(&mut linger, returned, eighth * 499_999).is_some());
         }
@@ -200,7 +232,7 @@ mod tests {
     fn a_lone_writer_is_not_put_off_and_two_are() {
         let mut linger = Linger::default();
         begin(&mut linger, 2, 0);
-        assert_eq!(left_ns(&mut linger, 1, 0), Some(1_000_000));
+        assert!(left_ns(&mut linger, 1, 0).is_some());
         begin(&mut linger, 1, 0);
         assert_eq!(left_ns(&mut linger, 1, 0), None);
         begin(&mut linger, 1, 7);

@@ -69,6 +69,7 @@ impl BegunJob {
 }
 
 /// A commit that was asked for and has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwedCommit {
     Nothing,
     /// It is put off for so many nanoseconds.
@@ -99,8 +100,9 @@ impl LogWork {
         match job {
             Job::Commit => {
                 self.owes_commit = true;
-                let begun = self.begin_due_commit();
-                return begun.unwrap_or_else(|| BegunJob::new(Ok(Left::Nothing)));
+                if self.owed_commit() == OwedCommit::Due {
+                    return self.begin_commit();
+                }
             }
             Job::SyncSoon => {
                 let now_raw = self.node.clock.raw();
@@ -125,25 +127,12 @@ impl LogWork {
         if !self.owes_commit {
             return OwedCommit::Nothing;
         }
-        match self.put_off_ns() {
+        let now_raw = self.node.clock.raw();
+        let next_commit = &self.node.log_queue.next_commit;
+        match next_commit.put_off_ns(&mut self.linger, now_raw) {
             Some(left_ns) => OwedCommit::PutOff(left_ns),
             None => OwedCommit::Due,
         }
-    }
-
-    /// Begins a commit that was put off, if it is due.
-    pub(crate) fn begin_due_commit(&mut self) -> Option<BegunJob> {
-        (self.owes_commit && self.put_off_ns().is_none()).then(|| self.begin_commit())
-    }
-
-    /// For how many nanoseconds the commit that was asked for is put off; `None` where it is due, or none was.
-    pub(crate) fn put_off_ns(&mut self) -> Option<u64> {
-        if !self.owes_commit {
-            return None;
-        }
-        let now_raw = self.node.clock.raw();
-        let next_commit = &self.node.log_queue.next_commit;
-        next_commit.put_off_ns(&mut self.linger, now_raw)
     }
 
     /// Begins the sync that [`Job::SyncSoon`] asked for; the next write asks again.
@@ -206,7 +195,7 @@ impl LogWork {
         let ended = node.log_writer.run_sync(syncing)?;
         // Who asks before the sync is published is not among those whom it answers.
         let next_commit = &node.log_queue.next_commit;
-        let ahead = next_commit.replies();
+        let ahead = next_commit.begin_returns();
         let answered = replies.saturating_sub(next_commit.take_gone());
         node.log_writer.publish(ended)?;
         if answered > 0 && node.commit.takes_long() {
@@ -365,8 +354,7 @@ mod tests {
         assert!(!begun.is_sync());
         ask(&node, 1);
         drop(work.begin(Job::Commit));
-        assert_eq!(work.put_off_ns(), None);
-        assert!(!work.owes_commit, "it has begun");
+        assert_eq!(work.owed_commit(), OwedCommit::Nothing, "it has begun");
     }
 
     /// Asks for a commit for so many replies.
@@ -388,9 +376,12 @@ mod tests {
         work.finish(&mut begun).unwrap();
         ask(&node, 1);
         drop(work.begin(Job::Commit));
-        assert!(work.put_off_ns().is_some(), "one of two is missing");
+        assert!(
+            matches!(work.owed_commit(), OwedCommit::PutOff(_)),
+            "one of two is missing"
+        );
         ask(&node, 1);
-        assert!(work.begin_due_commit().is_some());
+        assert_eq!(work.owed_commit(), OwedCommit::Due);
     }
 
     /// What was answered was counted by a worker that was told, and was nothing where its replies had left before.
@@ -403,8 +394,9 @@ mod tests {
         let mut begun = work.begin(Job::Commit);
         work.finish(&mut begun).unwrap();
         drop(work.begin(Job::Commit));
-        assert_eq!(work.put_off_ns(), Some(1_000_000), "one is missing");
+        let one_is_missing = OwedCommit::PutOff(1_000_000);
+        assert_eq!(work.owed_commit(), one_is_missing);
         ask(&node, 1);
-        assert!(work.begin_due_commit().is_some());
+        assert_eq!(work.owed_commit(), OwedCommit::Due);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorlock_engine::RawTime;
 
-use crate::core::linger::Linger;
+use crate::core::linger::{AskedRaw, Linger};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -38,7 +38,7 @@ impl CommitRequest {
 #[derive(Default)]
 pub(crate) struct NextCommit {
     requests: Mutex<Requests>,
-    /// Notified when a commit that is put off is due.
+    /// Notified when it is time to look again at a commit that is put off.
     due: Condvar,
     /// Raw-clock reading until which clients that the last commit has answered are expected back, while this one has not
     /// begun; else 0.
@@ -62,9 +62,9 @@ pub(crate) struct Requests {
     /// Who is told; each worker once.
     told: Vec<Told>,
     is_urgent: bool,
-    /// When the last of the replies was made.
-    asked_raw: RawTime,
-    /// It is put off until so many replies wait for it.
+    /// When the replies were made that came since the last commit ended.
+    asked: Option<AskedRaw>,
+    /// It is put off, and looked at again when so many replies wait for it.
     expected_replies: Option<usize>,
     /// It is the log thread's already.
     has_job: bool,
@@ -111,7 +111,13 @@ impl NextCommit {
     fn add(&self, request: CommitRequest, requests: &mut Requests) -> bool {
         if request.replies > 0 {
             requests.replies += request.replies;
-            requests.asked_raw = requests.asked_raw.max(request.asked_raw);
+            let reading = request.asked_raw;
+            let asked = requests.asked.get_or_insert(AskedRaw {
+                first: reading,
+                last: reading,
+            });
+            asked.first = asked.first.min(reading);
+            asked.last = asked.last.max(reading);
         }
         requests.is_urgent |= request.is_urgent;
         if requests.expected_replies.is_some() && requests.is_due() {
@@ -126,9 +132,11 @@ impl NextCommit {
         std::mem::take(&mut *self.lock())
     }
 
-    /// How many replies wait for it.
-    pub(crate) fn replies(&self) -> usize {
-        self.lock().replies
+    /// The last commit ends, and clients are answered. How many replies wait for this one by now.
+    pub(crate) fn begin_returns(&self) -> usize {
+        let mut requests = self.lock();
+        requests.asked = None;
+        requests.replies
     }
 
     /// A client has gone whose reply waited for a commit: nobody expects it back.
@@ -147,12 +155,12 @@ impl NextCommit {
         if requests.is_urgent {
             linger.end();
         }
-        let left_ns = linger.left_ns(requests.replies, requests.asked_raw, now_raw);
+        let left_ns = linger.left_ns(requests.replies, requests.asked, now_raw);
         requests.expected_replies = linger.expected_replies();
         left_ns
     }
 
-    /// Waits until it is due before the time is up, but not for longer than this.
+    /// Waits until it is time to look again, but not for longer than this.
     pub(crate) fn wait(&self, at_most: Duration) {
         let requests = self.lock();
         if !requests.is_due() {

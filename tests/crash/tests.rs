@@ -239,16 +239,32 @@ fn the_next_long_sync_waits_for_those_whom_the_last_one_has_answered() {
 }
 
 #[test]
-fn it_waits_a_quarter_of_a_sync_for_those_who_do_not_come_and_not_with_what_is_urgent() {
+fn it_waits_for_the_first_half_a_sync_and_a_quarter_more_for_the_others() {
     let clock = Arc::new(SettableClock::new());
     let (mut node, _, second) = two_halves(&clock);
-    clock.advance(Duration::from_micros(999));
+    clock.advance(Duration::from_micros(1_999));
     assert!(!begins_to_sync(&mut node));
     clock.advance(Duration::from_micros(1));
-    assert!(begins_to_sync(&mut node));
+    assert!(begins_to_sync(&mut node), "nobody has come");
     node.finish_sync().expect("a disk without faults");
     assert_eq!(answered(&mut node, &second), 10);
 
+    let (mut node, first, second) = two_halves(&clock);
+    clock.advance(Duration::from_micros(1_500));
+    ask_all(&mut node, &first[..1]);
+    assert!(!begins_to_sync(&mut node));
+    clock.advance(Duration::from_micros(999));
+    assert!(!begins_to_sync(&mut node), "one has come");
+    clock.advance(Duration::from_micros(1));
+    assert!(begins_to_sync(&mut node));
+    node.finish_sync().expect("a disk without faults");
+    assert_eq!(answered(&mut node, &first[..1]), 1);
+    assert_eq!(answered(&mut node, &second), 10);
+}
+
+#[test]
+fn it_waits_for_nobody_with_what_is_urgent() {
+    let clock = Arc::new(SettableClock::new());
     // A record that everybody depends on, and WAITAOF.
     let urgent: [&[&[&[u8]]]; 4] = [
         &[&[b"CONFIG", b"SET", b"appendfsync", b"everysec"]],

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client::{Lease, Redlock};
+use quorlock_client::{Lease, LockRequest, Redlock};
 use serde_json::json;
 
 use crate::duration::{self, whole_ms};
@@ -46,11 +46,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
         let mut signals = Signals::that_interrupt()?;
-        let lock = redlock.lock(arguments.name.as_bytes()).ttl(arguments.ttl);
-        let attempt = |wait| lock.clone().wait(wait).acquire_lease();
-        let wait = arguments.wait.wait();
+        let lock = redlock
+            .lock(arguments.name.as_bytes())
+            .ttl(arguments.ttl)
+            .wait(arguments.wait.wait());
+        let acquire = LockRequest::acquire_lease;
         let lease =
-            waiting::acquire(&arguments.name, wait, &redlock, &mut signals, attempt).await?;
+            waiting::acquire(&arguments.name, lock, &redlock, &mut signals, acquire).await?;
         print(arguments, &redlock, &lease, format).await?;
         if lease.remaining().is_zero() {
             let shown = quorlock_server::show_duration(arguments.ttl);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use quorlock_client::{Clock, Guard, Loss, Release, SystemClock};
+use quorlock_client::{Clock, Guard, LockRequest, Loss, Release, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
@@ -72,14 +72,16 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
         let mut signals = Signals::that_interrupt()?;
-        let mut lock = redlock.lock(arguments.name.as_bytes()).ttl(arguments.ttl);
+        let mut lock = redlock
+            .lock(arguments.name.as_bytes())
+            .ttl(arguments.ttl)
+            .wait(arguments.wait.wait());
         if let Some(max_hold) = arguments.loss.max_hold {
             lock = lock.max_lifetime(max_hold);
         }
-        let attempt = |wait| lock.clone().wait(wait).acquire();
-        let wait = arguments.wait.wait();
+        let acquire = LockRequest::acquire;
         let acquired =
-            waiting::acquire(&arguments.name, wait, &redlock, &mut signals, attempt).await;
+            waiting::acquire(&arguments.name, lock, &redlock, &mut signals, acquire).await;
         let guard = match acquired {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
                 return Ok(ExitCode::SUCCESS);

@@ -1,19 +1,19 @@
 //! Waiting for a lock in a way that people can follow and interrupt.
 //!
-//! A signal drops the attempt; the client then releases what it took on single nodes. Who holds the
-//! lock, and why there is no quorum, is said on standard error: the second at once, the first once
-//! the wait is long enough to be noticed, and both again now and then. The wait goes on meanwhile,
-//! because holders release and nodes come back. One that a majority refuses at its login ends,
-//! because nothing will change that.
-//!
-//! The client tells these things when an attempt ends, so a long wait is a row of shorter ones.
+//! One call to the client waits the whole time, so it keeps its place; what it waits for is said on
+//! standard error: at once that there is no quorum, who holds the lock once the wait is long enough
+//! to be noticed, and both again now and then. The wait goes on meanwhile, because holders release
+//! and nodes come back. One that a majority refuses at its login ends, because nothing will change
+//! that. A signal drops the call; the client then releases what it took on single nodes.
 
 use std::ffi::OsStr;
-use std::future::Future;
+use std::future::{Future, pending};
+use std::mem::discriminant;
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeReport, Redlock, Wait};
+use quorlock_client::{AcquireError, Cause, LockRequest, NodeAnswer, NodeReport, Redlock, Waiting};
 use quorlock_server::show_duration;
+use tokio::sync::watch;
 
 use crate::clock;
 use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, SIGNAL_BASE, USAGE};
@@ -21,17 +21,21 @@ use crate::lock_options::settle;
 use crate::output::remark;
 use crate::signals::Signals;
 
-/// Acquires a lock by repeated attempts, unless somebody interrupts the wait. After a failure the
-/// client has had a moment to release what it took on single nodes.
+/// Acquires a lock, unless somebody interrupts the wait. After a failure the client has had a
+/// moment to release what it took on single nodes.
 pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
     name: &OsStr,
-    wait: Wait,
+    lock: LockRequest,
     redlock: &Redlock,
     signals: &mut Signals,
-    attempt: impl Fn(Wait) -> A,
+    acquire: impl FnOnce(LockRequest) -> A,
 ) -> Result<T, Failure> {
+    let (tell, told) = watch::channel(None);
+    let lock = lock.on_wait(move |waiting| drop(tell.send_replace(Some(waiting.clone()))));
     let acquired = tokio::select! {
-        acquired = attempts(name, wait, redlock, attempt) => acquired,
+        biased;
+        acquired = acquire(lock) => acquired.map_err(|error| failure(name, error)),
+        failure = follow(name, told) => Err(failure),
         signal = signals.next() => {
             let number = u8::try_from(signal.as_raw()).expect("signals end at 64");
             let shown = name.display();
@@ -47,88 +51,64 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
     acquired
 }
 
-async fn attempts<T, A: Future<Output = Result<T, AcquireError>>>(
-    name: &OsStr,
-    wait: Wait,
-    redlock: &Redlock,
-    attempt: impl Fn(Wait) -> A,
-) -> Result<T, Failure> {
+/// Says what the call waits for. Ends only when the wait cannot come to anything.
+async fn follow(name: &OsStr, mut told: watch::Receiver<Option<Waiting>>) -> Failure {
     let began = clock::now();
-    let mut last_told = None;
-    let mut next = Wait::None;
-    loop {
-        let error = match attempt(next).await {
-            Ok(acquired) => return Ok(acquired),
-            Err(error) => error,
+    let mut words = Words { last: None };
+    while told.changed().await.is_ok() {
+        let Some(waiting) = told.borrow_and_update().clone() else {
+            continue;
         };
+        if let Waiting::NoQuorum { needed, nodes, .. } = &waiting
+            && let Some(failure) = refused_login(name, *needed, nodes)
+        {
+            return failure;
+        }
         let waited = clock::now().saturating_sub(began);
-        let left = match wait {
-            Wait::None => Duration::ZERO,
-            Wait::For(time) => time.saturating_sub(waited),
-            _ => Duration::MAX,
-        };
-        if let Some(failure) = refused_login(name, redlock.quorum(), &error) {
-            return Err(failure);
+        let is_busy = matches!(waiting, Waiting::Busy { .. });
+        if words.are_due(discriminant(&waiting), is_busy, waited) {
+            remark(situation(name, &waiting, waited));
         }
-        if left.is_zero() || !may_change(&error) {
-            return Err(failure(with_time(error, waited)));
-        }
-        let pause = tell(name, &error, waited, &mut last_told);
-        next = Wait::For(pause.min(left));
     }
+    // The call has ended, and its outcome is looked at next.
+    pending().await
 }
 
-/// Whether another attempt may come to something else.
-fn may_change(error: &AcquireError) -> bool {
-    matches!(
-        error,
-        AcquireError::Busy { .. } | AcquireError::NoQuorum { .. } | AcquireError::TimedOut { .. }
-    )
+/// What was said last, and after what time of waiting.
+#[derive(Debug)]
+struct Words<Kind> {
+    last: Option<(Kind, Duration)>,
 }
 
-/// What a wait was last said to be about, and when.
-type LastTold = Option<(std::mem::Discriminant<AcquireError>, Duration)>;
-
-/// Says what the wait is for, if it is time to. Gives the time until it is the next time.
-fn tell(name: &OsStr, error: &AcquireError, waited: Duration, last: &mut LastTold) -> Duration {
-    let is_busy = matches!(error, AcquireError::Busy { .. });
-    if is_busy && waited < NOTICE_AFTER {
-        return NOTICE_AFTER.saturating_sub(waited).max(PAUSE_MIN);
-    }
-    let every = if waited < OFTEN_UNTIL { OFTEN } else { SELDOM };
-    let kind = std::mem::discriminant(error);
-    let is_news = last.is_none_or(|(told, at)| {
+impl<Kind: PartialEq> Words<Kind> {
+    /// Whether it is time to say this; then it counts as said.
+    fn are_due(&mut self, kind: Kind, is_busy: bool, waited: Duration) -> bool {
         // What nodes do is worth a line when it begins; then it is repeated seldom.
-        let again = if is_busy { every } else { SELDOM };
-        told != kind || waited.saturating_sub(at) + PAUSE_MIN >= again
-    });
-    if is_news {
-        *last = Some((kind, waited));
-        remark(situation(name, error, waited));
+        let is_often = is_busy && waited < OFTEN_UNTIL;
+        let every = if is_often { OFTEN } else { SELDOM };
+        let is_news = self
+            .last
+            .as_ref()
+            .is_none_or(|(said, at)| *said != kind || waited.saturating_sub(*at) >= every);
+        let is_too_early = is_busy && waited < NOTICE_AFTER;
+        let are_due = is_news && !is_too_early;
+        if are_due {
+            self.last = Some((kind, waited));
+        }
+        are_due
     }
-    every
 }
 
-fn situation(name: &OsStr, error: &AcquireError, waited: Duration) -> String {
+fn situation(name: &OsStr, waiting: &Waiting, waited: Duration) -> String {
     let shown = name.display();
     let since = if waited < NOTICE_AFTER {
         String::new()
     } else {
-        format!(" (for {} so far)", show_duration(whole_seconds(waited)))
+        let whole = Duration::from_secs(waited.as_secs());
+        format!(" (for {} so far)", show_duration(whole))
     };
-    match error {
-        AcquireError::Busy {
-            holder, time_left, ..
-        } => {
-            let holder = holder
-                .as_ref()
-                .map_or_else(String::new, |token| format!(" (token {})", token.hint()));
-            let left = time_left.map_or_else(String::new, |left| {
-                format!(" for another {} unless it is renewed", show_duration(left))
-            });
-            format!("waiting for '{shown}'{since}: held by another owner{holder}{left}")
-        }
-        AcquireError::NoQuorum { needed, nodes, .. } => {
+    match waiting {
+        Waiting::NoQuorum { needed, nodes, .. } => {
             let missing = without_vote(nodes).count();
             format!(
                 "waiting for '{shown}'{since}: no quorum, {missing} of {} nodes cannot vote and \
@@ -137,11 +117,7 @@ fn situation(name: &OsStr, error: &AcquireError, waited: Duration) -> String {
                 causes(nodes)
             )
         }
-        AcquireError::TimedOut { nodes, .. } => format!(
-            "waiting for '{shown}'{since}: the votes did not come in time{}",
-            causes(nodes)
-        ),
-        other => other.to_string(),
+        other => format!("waiting for '{shown}'{since}: {other}"),
     }
 }
 
@@ -161,10 +137,7 @@ fn causes(nodes: &[NodeReport]) -> String {
 
 /// The failure that no wait can cure: so many nodes refuse the login that the others are no
 /// majority.
-fn refused_login(name: &OsStr, needed: usize, error: &AcquireError) -> Option<Failure> {
-    let AcquireError::NoQuorum { nodes, .. } = error else {
-        return None;
-    };
+fn refused_login(name: &OsStr, needed: usize, nodes: &[NodeReport]) -> Option<Failure> {
     let refusals = without_vote(nodes)
         // Clients come and go; passwords and protected mode stay.
         .filter(|(_, cause)| match cause {
@@ -186,19 +159,13 @@ fn refused_login(name: &OsStr, needed: usize, error: &AcquireError) -> Option<Fa
     })
 }
 
-/// The same error with the time of the whole wait.
-fn with_time(mut error: AcquireError, time: Duration) -> AcquireError {
-    if let AcquireError::Busy { waited, .. }
-    | AcquireError::NoQuorum { waited, .. }
-    | AcquireError::TimedOut { waited, .. } = &mut error
-    {
-        *waited = time;
-    }
-    error
-}
-
 /// What a failed acquisition means for the exit code.
-fn failure(error: AcquireError) -> Failure {
+fn failure(name: &OsStr, error: AcquireError) -> Failure {
+    if let AcquireError::NoQuorum { needed, nodes, .. } = &error
+        && let Some(failure) = refused_login(name, *needed, nodes)
+    {
+        return failure;
+    }
     let code = match error {
         AcquireError::Busy { .. } => BUSY,
         AcquireError::NoQuorum { .. } | AcquireError::TimedOut { .. } => NO_QUORUM,
@@ -208,12 +175,37 @@ fn failure(error: AcquireError) -> Failure {
     Failure::new(code, error)
 }
 
-fn whole_seconds(time: Duration) -> Duration {
-    Duration::from_secs(time.as_secs())
-}
-
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
-const PAUSE_MIN: Duration = Duration::from_millis(100);
 const OFTEN: Duration = Duration::from_secs(5);
 const OFTEN_UNTIL: Duration = Duration::from_secs(60);
 const SELDOM: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_named_after_a_second_and_then_every_few() {
+        let mut words = Words { last: None };
+        let said: Vec<u64> = (0..130)
+            .filter(|second| words.are_due("busy", true, Duration::from_secs(*second)))
+            .collect();
+        let often = (0..12).map(|count| 1 + 5 * count);
+        assert_eq!(said, often.chain([86, 116]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_missing_quorum_is_told_at_once_and_then_seldom() {
+        let mut words = Words { last: None };
+        let mut said = Vec::new();
+        for second in 0..70 {
+            if words.are_due("no quorum", false, Duration::from_secs(second)) {
+                said.push(second);
+            }
+        }
+        assert_eq!(said, [0, 30, 60]);
+        // What has changed is told at once.
+        assert!(words.are_due("busy", true, Duration::from_secs(70)));
+        assert!(words.are_due("no quorum", false, Duration::from_secs(70)));
+    }
+}

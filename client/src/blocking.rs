@@ -49,7 +49,7 @@ use crate::outcome::{AcquireError, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
 use crate::token::Token;
-use crate::wait::Wait;
+use crate::wait::{Wait, Waiting};
 
 /// A Redlock client whose calls block: [`Redlock`](crate::Redlock) for programs without a runtime.
 /// Made of that with `from`.
@@ -161,6 +161,14 @@ impl LockRequest {
     pub fn max_lifetime(self, lifetime: Duration) -> Self {
         Self {
             request: self.request.max_lifetime(lifetime),
+        }
+    }
+
+    /// What to call while the lock is waited for, on the thread that waits; see
+    /// [`LockRequest::on_wait`](crate::LockRequest::on_wait).
+    pub fn on_wait(self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        Self {
+            request: self.request.on_wait(tell),
         }
     }
 

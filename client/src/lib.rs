@@ -90,4 +90,4 @@ pub use settings::{Drift, RetryDelay, VotesBy};
 pub use statistics::{NodeStatistics, Statistics};
 pub use token::Token;
 pub use votes::Identity;
-pub use wait::Wait;
+pub use wait::{Wait, Waiting};

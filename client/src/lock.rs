@@ -2,11 +2,12 @@
 //!
 //! Invariant: arguments are checked here, before anything is sent.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::guard::Guard;
 use crate::lease::Lease;
@@ -16,7 +17,7 @@ use crate::rules::call::{AcquireCall, Call};
 use crate::runtime::handle::ReplyTo;
 use crate::settings::{Drift, LIFETIME, outlives};
 use crate::shared::Shared;
-use crate::wait::Wait;
+use crate::wait::{Wait, Waiting};
 
 /// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock).
 ///
@@ -44,7 +45,12 @@ pub struct LockRequest {
     wait: Wait,
     min_validity: Duration,
     max_lifetime: Option<Duration>,
+    on_wait: Option<OnWait>,
 }
+
+/// What is called while the lock is waited for.
+#[derive(Clone)]
+struct OnWait(Arc<dyn Fn(&Waiting) + Send + Sync>);
 
 impl LockRequest {
     pub(crate) fn new(shared: Arc<Shared>, name: Bytes) -> Self {
@@ -57,6 +63,7 @@ impl LockRequest {
             wait: WAIT_DEFAULT,
             min_validity,
             max_lifetime,
+            on_wait: None,
         }
     }
 
@@ -83,6 +90,39 @@ impl LockRequest {
     /// The longest time the lock is held, renewals included.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.max_lifetime = Some(lifetime);
+        self
+    }
+
+    /// What to call while the lock is waited for: with what the call waits for behind others of
+    /// this client, and again after each of its attempts that failed, until the lock is acquired
+    /// or the wait is over. The task that awaits the call makes it, between two of its own polls
+    /// and never on the client's thread; where it is late, only the newest is told.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// # use quorlock_client::{Wait, Waiting};
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// let (told, mut news) = tokio::sync::mpsc::unbounded_channel();
+    /// let second = redlock.lock("backup").wait(Wait::Forever).on_wait(move |waiting| {
+    ///     eprintln!("waiting for 'backup': {waiting}"); // held by another owner (token 1f...
+    ///     let _ended = told.send(waiting.clone());
+    /// });
+    /// tokio::select! {
+    ///     second = second.acquire() => drop(second?),
+    ///     waiting = news.recv() => assert!(matches!(waiting, Some(Waiting::Busy { .. }))),
+    /// }
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_wait(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.on_wait = Some(OnWait(Arc::new(tell)));
         self
     }
 
@@ -158,11 +198,16 @@ impl LockRequest {
         });
         let clock = &self.shared.settings.clock;
         let began = clock.now();
-        let pending = self.shared.handle.call(call, ReplyTo::Acquire(reply));
+        let (news, mut told) = self.on_wait.as_ref().map(|_| watch::channel(None)).unzip();
+        let pending = self.shared.handle.call(call, ReplyTo::Acquire(reply, news));
         let cancelled = || AcquireError::Cancelled {
             name: shown(&self.name),
         };
-        let acquired = answer.await.unwrap_or_else(|_| Err(cancelled()))?;
+        let answered = match (&self.on_wait, &mut told) {
+            (Some(on_wait), Some(told)) => on_wait.follow(answer, told).await,
+            _ => answer.await,
+        };
+        let acquired = answered.unwrap_or_else(|_| Err(cancelled()))?;
         let nodes = Arc::clone(&self.shared.nodes);
         let guard = Guard::new(self.name, nodes, pending, acquired, Arc::clone(clock));
         // The caller may be polled long after the votes came, or the machine may have slept.
@@ -175,6 +220,32 @@ impl LockRequest {
             });
         }
         Ok(guard)
+    }
+}
+
+impl OnWait {
+    /// Tells the news until the outcome is there.
+    async fn follow<T>(
+        &self,
+        mut outcome: oneshot::Receiver<T>,
+        news: &mut watch::Receiver<Option<Waiting>>,
+    ) -> Result<T, oneshot::error::RecvError> {
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut outcome => return outcome,
+                Ok(()) = news.changed() => {
+                    let waiting = news.borrow_and_update().clone();
+                    waiting.iter().for_each(&*self.0);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for OnWait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OnWait")
     }
 }
 

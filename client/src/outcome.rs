@@ -12,6 +12,8 @@ mod release;
 
 pub use acquire_error::AcquireError;
 pub use build_error::BuildError;
+pub(crate) use cause::write_nodes;
 pub use cause::{Cause, NodeAnswer, NodeReport};
+pub(crate) use duration::show_duration;
 pub use loss::{ExtendError, Loss};
 pub use release::{NodeRelease, Release};

@@ -1,6 +1,10 @@
-//! How long a caller waits for a lock.
+//! How long a caller waits for a lock, and what it is told meanwhile.
 
+use std::fmt;
 use std::time::Duration;
+
+use crate::outcome::{NodeReport, show_duration, write_nodes};
+use crate::token::Token;
 
 /// How long to try when the lock is held by somebody else or too few nodes answer.
 ///
@@ -21,4 +25,72 @@ pub enum Wait {
     For(Duration),
     /// Attempts until the lock is acquired or the future is dropped.
     Forever,
+}
+
+/// Why a call still waits for its lock. Told to [`LockRequest::on_wait`](crate::LockRequest::on_wait)
+/// when the call has begun to wait, and after each of its attempts that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// Other calls of this client wait for the same lock and came first. Told once, when this call
+    /// takes its place behind them: only the first of them asks the nodes.
+    #[non_exhaustive]
+    Queued {
+        /// How many came first.
+        ahead: usize,
+    },
+    /// Somebody else holds the lock.
+    #[non_exhaustive]
+    Busy {
+        /// The token of the holder, where a node tells it.
+        holder: Option<Token>,
+        /// Time until enough nodes are free again if nobody renews.
+        time_left: Option<Duration>,
+    },
+    /// Too few nodes answered to decide.
+    #[non_exhaustive]
+    NoQuorum {
+        /// Votes needed.
+        needed: usize,
+        /// Each node's answer in the last round.
+        nodes: Vec<NodeReport>,
+    },
+    /// A majority came too late: too little validity was left.
+    #[non_exhaustive]
+    TimedOut {
+        /// Each node's answer in the last round.
+        nodes: Vec<NodeReport>,
+    },
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queued { ahead } => {
+                write!(formatter, "{ahead} other calls of this client came first")
+            }
+            Self::Busy { holder, time_left } => {
+                formatter.write_str("held by another owner")?;
+                if let Some(holder) = holder {
+                    write!(formatter, " (token {})", holder.hint())?;
+                }
+                time_left.map_or(Ok(()), |left| {
+                    let left = show_duration(left);
+                    write!(formatter, " for another {left} unless it is renewed")
+                })
+            }
+            Self::NoQuorum { needed, nodes } => {
+                let count = nodes.len();
+                write!(
+                    formatter,
+                    "no quorum, fewer than {needed} of {count} nodes can vote"
+                )?;
+                write_nodes(formatter, nodes)
+            }
+            Self::TimedOut { nodes } => {
+                formatter.write_str("the votes did not come in time")?;
+                write_nodes(formatter, nodes)
+            }
+        }
+    }
 }

@@ -232,7 +232,7 @@ impl World {
                         connection.unacknowledged_ns = limit_ns;
                     }
                 }
-                Action::RenewalFailing { .. } => {}
+                Action::RenewalFailing { .. } | Action::Waiting(..) => {}
                 Action::Tell(operation, outcome) => self.told(number, operation, outcome),
                 Action::Renewed { held, valid_until } => {
                     self.report.renewed += 1;

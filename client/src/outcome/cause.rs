@@ -164,7 +164,7 @@ impl fmt::Display for NodeReport {
 }
 
 /// Each node on a line of its own.
-pub(super) fn write_nodes(formatter: &mut fmt::Formatter<'_>, nodes: &[NodeReport]) -> fmt::Result {
+pub(crate) fn write_nodes(formatter: &mut fmt::Formatter<'_>, nodes: &[NodeReport]) -> fmt::Result {
     nodes
         .iter()
         .try_for_each(|report| write!(formatter, "\n  {report}"))

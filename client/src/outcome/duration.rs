@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A duration for people, cut to what they read: `350 ms`, `7.2 s`, `30 s`.
-pub(super) fn show_duration(duration: Duration) -> String {
+pub(crate) fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     match (ms / 1_000, ms % 1_000 / 100) {
         (0, _) => format!("{ms} ms"),

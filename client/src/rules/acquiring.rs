@@ -25,7 +25,7 @@ use crate::clock::ClientInstant;
 use crate::name::shown;
 use crate::outcome::AcquireError;
 use crate::token::Token;
-use crate::wait::Wait;
+use crate::wait::{Wait, Waiting};
 
 #[derive(Debug)]
 pub(super) struct Acquiring {
@@ -69,7 +69,7 @@ struct Asking {
 }
 
 impl Acquiring {
-    pub(super) fn start(call: AcquireCall, is_first: bool, context: &mut Context<'_>) -> Self {
+    pub(super) fn start(call: AcquireCall, ahead: usize, context: &mut Context<'_>) -> Self {
         let mut acquiring = Self {
             call,
             began: context.now,
@@ -78,8 +78,10 @@ impl Acquiring {
             last: None,
             stage: Stage::Queued,
         };
-        if is_first {
+        if ahead == 0 {
             acquiring.begin(context);
+        } else {
+            context.tell_waiting(Waiting::Queued { ahead });
         }
         acquiring
     }
@@ -341,6 +343,9 @@ impl Acquiring {
             pause.min(last_start)
         };
         self.stage = Stage::Pausing(context.now.after(pause));
+        if let Some(waiting) = self.last.as_ref().and_then(|last| last.waiting(context)) {
+            context.tell_waiting(waiting);
+        }
         Progress::GoesOn
     }
 

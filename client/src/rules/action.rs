@@ -7,6 +7,7 @@ use super::call::{Call, Outcome};
 use super::link::ConnectionId;
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss};
+use crate::wait::Waiting;
 
 /// What happens to a client.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub enum Action {
     LimitUnacknowledged(ConnectionId, Duration),
     /// A call has its outcome.
     Tell(OperationId, Outcome),
+    /// A call goes on waiting for its lock, for this reason.
+    Waiting(OperationId, Waiting),
     /// A lock's validity has moved on.
     Renewed {
         /// The call that acquired it.

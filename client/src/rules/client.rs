@@ -218,9 +218,11 @@ impl Client {
         call: AcquireCall,
         actions: &mut Vec<Action>,
     ) {
-        let is_first = call.wait == Wait::None || self.waiters.join(&call.name, operation);
-        let acquiring =
-            Acquiring::start(call, is_first, &mut self.context(now, operation, actions));
+        let ahead = match call.wait {
+            Wait::None => 0,
+            _ => self.waiters.join(&call.name, operation),
+        };
+        let acquiring = Acquiring::start(call, ahead, &mut self.context(now, operation, actions));
         self.operations
             .insert(operation, Operation::Acquiring(Box::new(acquiring)));
         self.arm(operation);

@@ -19,6 +19,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeRelease};
 use crate::settings::Settings;
 use crate::votes::{NodeIndex, Register, majority};
+use crate::wait::Waiting;
 
 pub(super) struct Context<'a> {
     pub(super) now: ClientInstant,
@@ -92,6 +93,10 @@ impl Context<'_> {
 
     pub(super) fn tell_other(&mut self, operation: OperationId, outcome: Outcome) {
         self.actions.push(Action::Tell(operation, outcome));
+    }
+
+    pub(super) fn tell_waiting(&mut self, waiting: Waiting) {
+        self.actions.push(Action::Waiting(self.operation, waiting));
     }
 
     pub(super) fn tell_renewed(&mut self, valid_until: ClientInstant) {

@@ -15,11 +15,11 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Takes a place in the queue. Says whether it is the first.
-    pub(super) fn join(&mut self, name: &Bytes, operation: OperationId) -> bool {
+    /// Takes a place in the queue. Says how many came first.
+    pub(super) fn join(&mut self, name: &Bytes, operation: OperationId) -> usize {
         let queue = self.queues.entry(name.clone()).or_default();
         queue.push_back(operation);
-        queue.len() == 1
+        queue.len() - 1
     }
 
     /// Gives a place up. Names the call whose turn it now is, if that has changed.
@@ -49,10 +49,10 @@ mod tests {
         let mut waiters = Waiters::default();
         let name = Bytes::from_static(b"a");
         let [first, second, third] = [1, 2, 3].map(OperationId);
-        assert!(waiters.join(&name, first));
-        assert!(!waiters.join(&name, second));
-        assert!(!waiters.join(&name, third));
-        assert!(waiters.join(&Bytes::from_static(b"b"), third));
+        assert_eq!(waiters.join(&name, first), 0);
+        assert_eq!(waiters.join(&name, second), 1);
+        assert_eq!(waiters.join(&name, third), 2);
+        assert_eq!(waiters.join(&Bytes::from_static(b"b"), third), 0);
         assert_eq!(waiters.leave(&name, second), None);
         assert_eq!(waiters.leave(&name, first), Some(third));
         assert_eq!(waiters.first(&name), Some(third));

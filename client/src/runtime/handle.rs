@@ -16,6 +16,7 @@ use crate::rules::OperationId;
 use crate::rules::call::Call;
 use crate::statistics::Statistics;
 use crate::token::Token;
+use crate::wait::Waiting;
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -28,7 +29,11 @@ pub(crate) enum Command {
 /// Where a call's outcome goes.
 #[derive(Debug)]
 pub(crate) enum ReplyTo {
-    Acquire(oneshot::Sender<Result<Acquired, AcquireError>>),
+    /// The outcome, and meanwhile what the call waits for, if the caller wants to know.
+    Acquire(
+        oneshot::Sender<Result<Acquired, AcquireError>>,
+        Option<watch::Sender<Option<Waiting>>>,
+    ),
     Extend(oneshot::Sender<Result<ClientInstant, ExtendError>>),
     Release(oneshot::Sender<Release>),
     Probe(oneshot::Sender<Vec<NodeStatus>>),

@@ -263,6 +263,11 @@ impl Thread {
                     }
                 }
                 Action::Tell(operation, outcome) => self.tell(operation, outcome),
+                Action::Waiting(operation, waiting) => {
+                    if let Some(ReplyTo::Acquire(_, Some(news))) = self.replies.get(&operation) {
+                        news.send_replace(Some(waiting));
+                    }
+                }
                 Action::Renewed { held, valid_until } => {
                     if let Some(lease) = self.leases.get(&held) {
                         lease.send_modify(|state| {
@@ -303,7 +308,7 @@ impl Thread {
             return;
         };
         match (outcome, reply) {
-            (Outcome::Acquired { token, valid_until }, ReplyTo::Acquire(reply)) => {
+            (Outcome::Acquired { token, valid_until }, ReplyTo::Acquire(reply, _)) => {
                 let (lease, watched) = watch::channel(LeaseState {
                     valid_until,
                     is_renewal_failing: false,
@@ -313,7 +318,7 @@ impl Thread {
                 let lease = watched;
                 let _gone = reply.send(Ok(Acquired { token, lease }));
             }
-            (Outcome::NotAcquired(error), ReplyTo::Acquire(reply)) => {
+            (Outcome::NotAcquired(error), ReplyTo::Acquire(reply, _)) => {
                 let _gone = reply.send(Err(error));
             }
             (Outcome::Extended(result), ReplyTo::Extend(reply)) => {

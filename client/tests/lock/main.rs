@@ -12,6 +12,7 @@ mod ending;
 mod fake_node;
 mod holding;
 mod statistics;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;

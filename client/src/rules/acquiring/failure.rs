@@ -8,6 +8,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
 use crate::rules::acquisition::{Acquisition, Decision, Vote};
 use crate::rules::context::Context;
+use crate::wait::Waiting;
 
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -45,6 +46,23 @@ impl Failure {
                 waited,
             },
             Decision::Cancelled | Decision::Acquired { .. } => AcquireError::Cancelled { name },
+        }
+    }
+
+    /// What is said of it to a caller that goes on waiting.
+    pub(super) fn waiting(&self, context: &Context<'_>) -> Option<Waiting> {
+        let nodes = || reports(&self.attempt, context);
+        match &self.decision {
+            Decision::Busy { holder } => Some(Waiting::Busy {
+                holder: holder.clone(),
+                time_left: self.free_at.map(|at| context.now.until(at)),
+            }),
+            Decision::NoQuorum => Some(Waiting::NoQuorum {
+                needed: context.quorum(),
+                nodes: nodes(),
+            }),
+            Decision::TimedOut => Some(Waiting::TimedOut { nodes: nodes() }),
+            Decision::Cancelled | Decision::Acquired { .. } => None,
         }
     }
 }

@@ -154,6 +154,12 @@ impl Guard {
         self.watch.renewal_failing().await;
     }
 
+    /// Waits until no renewal is failing any more: one has found a majority. Returns at once where
+    /// the last one did, and also once the lock is lost.
+    pub async fn renewal_recovered(&self) {
+        self.watch.renewal_recovered().await;
+    }
+
     /// Whether the last renewal found no majority, or the lock is lost.
     #[must_use]
     pub fn is_renewal_failing(&self) -> bool {

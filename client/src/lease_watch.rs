@@ -70,13 +70,23 @@ impl LeaseWatch {
     /// [`valid_until`](Self::valid_until) if that goes on. Returns at once while that is so, and
     /// also once the lock is lost. May be dropped and called again.
     ///
-    /// The client tries again by itself; [`is_renewal_failing`](Self::is_renewal_failing) tells
-    /// whether it has succeeded since.
+    /// The client tries again by itself; [`renewal_recovered`](Self::renewal_recovered) waits until
+    /// it has succeeded.
     pub async fn renewal_failing(&self) {
         let mut state = self.state.clone();
         // A client that has stopped renews nothing either.
         let _stopped = state
             .wait_for(|state| state.is_renewal_failing || state.loss.is_some())
+            .await;
+    }
+
+    /// Waits until no renewal is failing any more: one has found a majority. Returns at once where
+    /// the last one did, and also once the lock is lost. May be dropped and called again.
+    pub async fn renewal_recovered(&self) {
+        let mut state = self.state.clone();
+        // A client that has stopped renews nothing any more: the lock is lost.
+        let _stopped = state
+            .wait_for(|state| !state.is_renewal_failing || state.loss.is_some())
             .await;
     }
 

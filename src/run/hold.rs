@@ -114,6 +114,12 @@ impl Hold<'_> {
                     is_warned = true;
                     warn(guard, rules);
                 }
+                () = guard.renewal_recovered(), if is_warned && ignored.is_none() => {
+                    is_warned = false;
+                    if guard.is_valid() {
+                        remark("a majority of the nodes renews the lock again");
+                    }
+                }
                 change = job.change() => match change? {
                     // After a suspend the clock may know of the loss before the client has told it.
                     JobChange::Ended => return Ok(ignored.or_else(|| guard.loss())),

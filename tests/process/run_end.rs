@@ -163,6 +163,31 @@ fn the_grace_begins_while_renewals_fail() {
 }
 
 #[test]
+fn failing_renewals_are_told_every_time_they_begin() {
+    let mut shell = cluster();
+    let script = "echo started; while ! [ -e go ]; do sleep 0.01; done";
+    let running = Running::start(&shell, &["--ttl", "12s"], script);
+    running.has_printed("started");
+    let count = |part: &str| {
+        let errors = fs::read_to_string(&running.errors).unwrap();
+        errors.matches(part).count()
+    };
+    for times in 1..=2 {
+        send(shell.supervisor(), Signal::STOP);
+        eventually("it is told that renewals fail", || {
+            count("no majority of the nodes renews the lock, which is held for") == times
+        });
+        send(shell.supervisor(), Signal::CONT);
+        eventually("it is told that they do no more", || {
+            count("a majority of the nodes renews the lock again") == times
+        });
+    }
+    fs::write(shell.file("go"), "").unwrap();
+    let (ended, _) = running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
 fn the_command_gets_on_loss_what_was_asked_for() {
     let shell = cluster();
     let script = "trap 'echo term; exit' TERM; trap 'echo int; exit' INT; echo started; \

@@ -60,11 +60,17 @@ async fn renewals_that_fail_are_told_before_the_loss_and_again_when_they_succeed
     in_time.expect("it is told").unwrap();
     assert!(guard.is_valid() && guard.is_renewal_failing());
     assert_eq!(guard.loss(), None);
+    let watch = guard.watch();
+    let recovered = tokio::spawn(async move { watch.renewal_recovered().await });
+    tokio::task::yield_now().await;
+    assert!(!recovered.is_finished());
     for node in &nodes {
         node.set_mood(Mood::Serves);
     }
     guard.extend().await.unwrap();
     assert!(!guard.is_renewal_failing());
+    let in_time = tokio::time::timeout(TTL, recovered).await;
+    in_time.expect("it is told").unwrap();
     // A loss is a failed renewal too, so that who waits for that alone is not left waiting.
     clock.advance_boot(TTL);
     guard.renewal_failing().await;

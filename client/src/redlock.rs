@@ -209,8 +209,10 @@ impl Redlock {
     /// client's thread ends when the last of them is gone and nothing is owed to the nodes.
     ///
     /// Without it, guards that are dropped at the end of a program are released as a rule: the
-    /// drop of the last handle outside of a runtime's threads, and the end of a thread that has
-    /// dropped guards, wait for the nodes for 200 ms at most.
+    /// drop of the last handle outside of a tokio runtime's threads, and the end of a thread that
+    /// has dropped guards, wait for the nodes to release those, for 200 ms at most. Threads of
+    /// other runtimes are not recognised: there the drop of the last handle may block one for as
+    /// long.
     ///
     /// # Example
     /// ```

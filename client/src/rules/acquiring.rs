@@ -163,14 +163,18 @@ impl Acquiring {
         }
     }
 
-    /// The caller is gone.
-    pub(super) fn cancel(&mut self, context: &mut Context<'_>) {
+    /// The caller is gone. Gives what is to be released on all nodes, if anything was asked for.
+    pub(super) fn cancel(&mut self, now: ClientInstant) -> Option<Rc<Subject>> {
         match &mut self.stage {
             Stage::Asking(asking) => {
-                let _decided = asking.handle(AttemptEvent::Cancel, context);
+                let mut actions = Vec::new();
+                let attempt = &mut asking.attempt;
+                attempt.handle(now, AttemptEvent::Cancel, &mut actions);
+                let releases = actions.contains(&AttemptAction::ReleaseEverywhere);
+                releases.then(|| Rc::clone(&asking.subject))
             }
-            Stage::Completing(asking, _) => context.release_everywhere(&asking.subject),
-            Stage::Queued | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => {}
+            Stage::Completing(asking, _) => Some(Rc::clone(&asking.subject)),
+            Stage::Queued | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => None,
         }
     }
 

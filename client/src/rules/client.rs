@@ -5,12 +5,11 @@
 //! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
 //! ends, if the client is called in time.
 
-use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
+mod ending;
 
-use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
 use rand::Rng;
 
 use super::OperationId;
@@ -25,14 +24,12 @@ use super::link::{ConnectionId, Link, LinkAction, Surroundings, fraction};
 use super::operation::{Next, Operation};
 use super::probing::Probing;
 use super::refusals::Refusals;
-use super::releasing::Releasing;
 use super::step::{Input, Step};
 use super::waiters::Waiters;
 use crate::address::NodeAddress;
 use crate::clock::{ClientInstant, Timers};
 use crate::outcome::{ExtendError, Loss};
 use crate::settings::Settings;
-use crate::token::Token;
 use crate::votes::Register;
 use crate::wait::Wait;
 
@@ -196,11 +193,8 @@ impl Client {
                 waits_for_all,
             } => {
                 let subject = self.end_for_release(now, held, name, token, actions);
-                let mut context = self.context(now, operation, actions);
-                let releasing = Releasing::start(&subject, waits_for_all, &mut context);
-                self.operations
-                    .insert(operation, Operation::Releasing(Box::new(releasing)));
-                self.pass_on(now, &subject, actions);
+                self.release(now, operation, &subject, waits_for_all, actions);
+                return self.pass_on(now, &subject, actions);
             }
             Call::Probe => {
                 let probing = Probing::start(&mut self.context(now, operation, actions));
@@ -247,68 +241,6 @@ impl Client {
         };
         self.operations.insert(held, operation);
         self.follow(now, held, Next::from(step), actions);
-    }
-
-    /// What is to be released; a lock that is held here ends.
-    fn end_for_release(
-        &mut self,
-        now: ClientInstant,
-        held: Option<OperationId>,
-        name: Bytes,
-        token: Token,
-        actions: &mut Vec<Action>,
-    ) -> Rc<Subject> {
-        let nodes = self.links.len();
-        let lock = held.and_then(|held| self.take_held(now, held, actions));
-        // Whoever took another lock may have been another program: any node may hold it.
-        lock.unwrap_or_else(|| Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes))
-    }
-
-    /// Ends a lock that is held, and leaves its release to the caller.
-    fn take_held(
-        &mut self,
-        now: ClientInstant,
-        held: OperationId,
-        actions: &mut Vec<Action>,
-    ) -> Option<Rc<Subject>> {
-        let Some(Operation::Held(mut lock)) = self.operations.remove(&held) else {
-            return None;
-        };
-        self.timers.disarm(held);
-        lock.end(&mut self.context(now, held, actions));
-        Some(lock.subject)
-    }
-
-    fn gone(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
-        match self.operations.get(&operation) {
-            Some(Operation::Held(_)) => {
-                if let Some(subject) = self.take_held(now, operation, actions) {
-                    let mut context = self.context(now, operation, actions);
-                    context.release_everywhere(&subject);
-                    self.pass_on(now, &subject, actions);
-                }
-            }
-            Some(Operation::Acquiring(_)) => {
-                let Some(Operation::Acquiring(mut acquiring)) = self.operations.remove(&operation)
-                else {
-                    return;
-                };
-                self.timers.disarm(operation);
-                self.counting.cancelled();
-                acquiring.cancel(&mut self.context(now, operation, actions));
-                self.leave_queue(now, &acquiring, operation, actions);
-            }
-            Some(Operation::Extending(_) | Operation::Releasing(_) | Operation::Probing(_)) => {
-                // What was sent has its effect; nobody is told.
-                self.operations.remove(&operation);
-                self.timers.disarm(operation);
-            }
-            // A lock that was handed over stays until its lease is over.
-            Some(Operation::Detached(_)) | None => {
-                self.settling
-                    .retain(|settling| settling.operation != operation);
-            }
-        }
     }
 
     /// The lock was released by this client: the first of those who wait for it here may ask.
@@ -492,7 +424,3 @@ impl std::fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
-
-/// A release by token knows no ttl: on a node that is away it is tried again for this long and
-/// the slack of a release.
-const UNKNOWN_LEASE: Duration = Duration::from_secs(5);

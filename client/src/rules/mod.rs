@@ -35,3 +35,18 @@ pub use link::ConnectionId;
 /// One call of a handle; a lock that is held keeps the number of the call that acquired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationId(pub u64);
+
+impl OperationId {
+    /// The operation that undoes what this call has begun.
+    pub(crate) fn undoing(self) -> Self {
+        Self(self.0 | UNDOING)
+    }
+
+    /// The call that is undone by this operation.
+    pub(crate) fn undone(self) -> Self {
+        Self(self.0 & !UNDOING)
+    }
+}
+
+/// Calls are counted from zero and never become so many.
+const UNDOING: u64 = 1 << 63;

@@ -105,7 +105,7 @@ impl Handle {
     }
 
     fn gone(&self, operation: OperationId) {
-        self.way.dropped.add();
+        self.way.dropped.add(operation);
         self.way.send(Command::Gone(operation));
     }
 }

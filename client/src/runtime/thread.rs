@@ -32,10 +32,6 @@ pub(super) struct Thread {
     clock: Arc<dyn Clock>,
     commands: mpsc::UnboundedReceiver<Command>,
     dropped: Arc<Dropped>,
-    /// What was dropped and undone by the rules.
-    gone: u64,
-    /// How much of it was released, as was told.
-    released: u64,
     endpoints: Vec<Endpoint>,
     chosen: Vec<Chosen>,
     connect_deadline: Duration,
@@ -72,8 +68,6 @@ impl Thread {
             client: Client::new(nodes, settings, Box::new(rand::rng())),
             commands,
             dropped,
-            gone: 0,
-            released: 0,
             chosen: endpoints.iter().map(|_| Chosen::default()).collect(),
             endpoints,
             dialled,
@@ -96,7 +90,6 @@ impl Thread {
             self.read_all(context);
             self.act();
             let has_written = self.write_all(context);
-            self.tell_released();
             if is_closed && self.client.is_idle(self.clock.now()) {
                 return Poll::Ready(());
             }
@@ -127,7 +120,6 @@ impl Thread {
                 }
                 Command::Gone(operation) => {
                     self.replies.remove(&operation);
-                    self.gone += 1;
                     Event::Gone(operation)
                 }
             };
@@ -241,14 +233,6 @@ impl Thread {
         }
     }
 
-    /// Tells those who wait for the end of what they have dropped.
-    fn tell_released(&mut self) {
-        if self.released < self.gone && !self.client.can_pay(self.clock.now()) {
-            self.released = self.gone;
-            self.dropped.released(self.released);
-        }
-    }
-
     fn act(&mut self) {
         for action in std::mem::take(&mut self.actions) {
             match action {
@@ -305,6 +289,9 @@ impl Thread {
     /// Tells a caller; one that has stopped waiting needs no answer.
     fn tell(&mut self, operation: OperationId, outcome: Outcome) {
         let Some(reply) = self.replies.remove(&operation) else {
+            if matches!(outcome, Outcome::Released(_) | Outcome::Settled) {
+                self.dropped.undone(operation.undone());
+            }
             return;
         };
         match (outcome, reply) {
@@ -346,7 +333,7 @@ impl Thread {
 /// Nobody waits for a thread that has ended, for whatever reason.
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.dropped.released(u64::MAX);
+        self.dropped.all_undone();
     }
 }
 

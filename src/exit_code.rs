@@ -38,6 +38,8 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     /// What to do about it; empty where nothing sensible can be said.
     pub(crate) remedy: String,
+    /// The word for programs, where it is not that of the code.
+    kind: Option<&'static str>,
 }
 
 impl Failure {
@@ -47,6 +49,7 @@ impl Failure {
             exit: code,
             what: what.to_string(),
             remedy: String::new(),
+            kind: None,
         }
     }
 
@@ -70,8 +73,17 @@ impl Failure {
         self
     }
 
-    /// The stable word for this code, for programs that read `--json`.
+    /// Calls it this instead, for programs that read `--json`.
+    pub(crate) fn called(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// The stable word for it, for programs that read `--json`.
     pub(crate) fn kind(&self) -> &'static str {
+        if let Some(kind) = self.kind {
+            return kind;
+        }
         match self.code {
             USAGE => "usage",
             NO_INPUT => "no-input",

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client::{ExtendError, Loss};
+use quorlock_client::{ExtendError, Lease, Loss};
+use quorlock_server::show_duration;
 use serde_json::json;
 
 use crate::duration::{self, whole_ms};
@@ -37,20 +38,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         let name = arguments.name.as_bytes();
         match redlock.extend(name, &token, arguments.ttl).await {
             Ok(lease) => {
-                let left = lease.remaining();
-                let shown = arguments.name.display();
-                let value = json!({
-                    "name": arguments.name.to_string_lossy(),
-                    "validity_ms": whole_ms(left),
-                });
-                format.result(
-                    format_args!(
-                        "'{shown}' is held for at least another {} (an extension never shortens a \
-                         lock)",
-                        quorlock_server::show_duration(left)
-                    ),
-                    &value,
-                );
+                format.result(said(arguments, &lease), &value(arguments, &lease));
                 Ok(ExitCode::SUCCESS)
             }
             Err(error) => {
@@ -59,6 +47,30 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             }
         }
     })
+}
+
+fn value(arguments: &Arguments, lease: &Lease) -> serde_json::Value {
+    json!({
+        "name": arguments.name.to_string_lossy(),
+        "validity_ms": whole_ms(lease.remaining()),
+        "kept_ms": lease.kept().map(whole_ms),
+    })
+}
+
+fn said(arguments: &Arguments, lease: &Lease) -> String {
+    let (name, ttl) = (arguments.name.display(), arguments.ttl);
+    match lease.kept().filter(|kept| *kept > ttl) {
+        Some(kept) => format!(
+            "'{name}' is not shortened: the nodes keep it for another {}, longer than the {} asked \
+             for",
+            show_duration(kept),
+            show_duration(ttl)
+        ),
+        None => format!(
+            "'{name}' is held for at least another {}",
+            show_duration(lease.remaining())
+        ),
+    }
 }
 
 fn failure(error: &ExtendError, name: &str) -> Failure {
@@ -70,7 +82,8 @@ fn failure(error: &ExtendError, name: &str) -> Failure {
                  released, or never taken with it; not extended"
             ),
         )
-        .remedy("stop the work it protects");
+        .remedy("stop the work it protects")
+        .called("not-held");
     }
     let code = match error {
         ExtendError::NoQuorum { .. } => NO_QUORUM,

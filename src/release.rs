@@ -71,7 +71,8 @@ fn failure(release: &Release, name: &str) -> Option<Failure> {
             .remedy(
                 "if the work it protected had not ended before the lock was lost, \
                  somebody else may have worked at the same time",
-            ),
+            )
+            .called("not-held"),
         );
     }
     let missing = unanswered(release);

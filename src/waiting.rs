@@ -123,7 +123,7 @@ fn situation(name: &OsStr, waiting: &Waiting, waited: Duration) -> String {
 
 fn without_vote(nodes: &[NodeReport]) -> impl Iterator<Item = (&NodeReport, &Cause)> {
     nodes.iter().filter_map(|report| match &report.answer {
-        NodeAnswer::Not(Cause::NotWaitedFor) => None,
+        NodeAnswer::Not(Cause::NotWaitedFor | Cause::NotConnected) => None,
         NodeAnswer::Not(cause) => Some((report, cause)),
         _ => None,
     })

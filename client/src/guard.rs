@@ -204,7 +204,7 @@ impl Guard {
         renewing.done();
         match result {
             Ok(Err(ExtendError::Lost(loss))) => Err(ExtendError::Lost(self.loss().unwrap_or(loss))),
-            Ok(result) => result,
+            Ok(result) => result.map(|extended| extended.valid_until),
             Err(_) => Err(ExtendError::Lost(Loss::ClientStopped)),
         }
     }

@@ -31,6 +31,7 @@ pub struct Lease {
     token: Token,
     ttl: Duration,
     valid_until: ClientInstant,
+    kept_until: Option<ClientInstant>,
     clock: Arc<dyn Clock>,
 }
 
@@ -47,8 +48,14 @@ impl Lease {
             token,
             ttl,
             valid_until,
+            kept_until: None,
             clock,
         }
+    }
+
+    /// The same, and until when the nodes have told that they keep the lock.
+    pub(crate) fn kept_until(self, kept_until: Option<ClientInstant>) -> Self {
+        Self { kept_until, ..self }
     }
 
     /// The lock's name.
@@ -79,6 +86,31 @@ impl Lease {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.clock.now().until(self.valid_until)
+    }
+
+    /// How long a majority of the nodes goes on holding the lock, as they told when it was extended;
+    /// nothing for a lease that was just acquired. Longer than [`ttl`](Self::ttl) where the
+    /// extension has found a lock that lasts longer, which it does not shorten. For people: what is
+    /// certain is [`remaining`](Self::remaining).
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let lease = redlock.lock("backup").ttl(Duration::from_secs(600)).acquire_lease().await?;
+    /// let extended = redlock.extend("backup", lease.token(), Duration::from_secs(1)).await?;
+    /// assert!(extended.remaining() <= Duration::from_secs(1));
+    /// assert!(extended.kept() > Some(Duration::from_secs(500)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn kept(&self) -> Option<Duration> {
+        self.kept_until.map(|until| self.clock.now().until(until))
     }
 
     /// Whether any validity is left.

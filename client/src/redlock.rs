@@ -62,7 +62,8 @@ impl Redlock {
         )
     }
 
-    /// Extends a lock that is held under `token` to at least `ttl` from now, on a majority.
+    /// Extends a lock that is held under `token` to at least `ttl` from now, on a majority. One
+    /// that lasts longer already is not shortened: [`Lease::kept`] tells how long the nodes keep it.
     ///
     /// # Errors
     /// When no majority holds the lock for this token, or too few nodes answer.
@@ -101,10 +102,11 @@ impl Redlock {
         };
         let pending = self.shared.handle.call(call, ReplyTo::Extend(reply));
         let stopped = |_| ExtendError::Lost(Loss::ClientStopped);
-        let valid_until = answer.await.map_err(stopped)??;
+        let extended = answer.await.map_err(stopped)??;
         pending.done();
         let clock = Arc::clone(&self.shared.settings.clock);
-        Ok(Lease::new(name, token.clone(), ttl, valid_until, clock))
+        let lease = Lease::new(name, token.clone(), ttl, extended.valid_until, clock);
+        Ok(lease.kept_until(extended.kept_until))
     }
 
     /// Releases a lock that is held under `token`, on all nodes. Harmless where it is not held.

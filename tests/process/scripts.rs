@@ -154,9 +154,23 @@ fn a_foreign_token_is_not_called_ours() {
             ended.stderr
         );
         assert!(!ended.stderr.contains("for us"), "{}", ended.stderr);
+        let json = shell.quorlock(&[&words[..], &["--json"]].concat());
+        assert_eq!(json.json()["error"]["kind"], "not-held");
     }
     let said = shell.succeed(&["extend", "a", token.trim(), "--ttl", "1s"]);
-    assert!(said.contains("never shortens"), "{said}");
+    for part in [
+        "is not shortened",
+        "keep it for another 59 min",
+        "the 1 s asked for",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said = shell.succeed(&["extend", "a", token.trim(), "--ttl", "2h"]);
+    assert!(said.contains("held for at least another 11"), "{said}");
+    let json = shell.succeed(&["extend", "a", token.trim(), "--ttl", "1s", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["kept_ms"].as_u64() > Some(7_000_000), "{json}");
+    assert!(json["validity_ms"].as_u64() <= Some(1_000), "{json}");
     assert!(!is_free(&shell, "a"));
     shell.succeed(&["unlock", "a", token.trim()]);
 }

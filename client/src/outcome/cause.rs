@@ -52,8 +52,10 @@ pub enum Cause {
     Unidentified(Arc<str>),
     /// The lock is not, or no longer, under our token there.
     NotOurs,
-    /// The operation was decided before this node answered.
+    /// The operation was decided before this node answered. It is connected, and nothing is known against it.
     NotWaitedFor,
+    /// The operation was decided while the first connection to this node was being made.
+    NotConnected,
 }
 
 impl fmt::Display for Cause {
@@ -97,8 +99,10 @@ impl fmt::Display for Cause {
                 )
             }
             Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
-            Self::NotWaitedFor => {
-                formatter.write_str("had not answered when the others had decided")
+            Self::NotWaitedFor => formatter
+                .write_str("connected, and had not answered yet when the others had decided"),
+            Self::NotConnected => {
+                formatter.write_str("was still being connected to when the others had decided")
             }
         }
     }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-/// A duration for people, cut to what they read: `350 ms`, `7.2 s`, `30 s`.
+/// A duration for people, cut to what they read: `350 ms`, `7.2 s`, `30 s`, `4 min 5 s`.
 pub(crate) fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     match (ms / 1_000, ms % 1_000 / 100) {
         (0, _) => format!("{ms} ms"),
-        (seconds, 0) => format!("{seconds} s"),
-        (seconds, tenths) => format!("{seconds}.{tenths} s"),
+        (seconds @ 1..120, 0) => format!("{seconds} s"),
+        (seconds @ 1..120, tenths) => format!("{seconds}.{tenths} s"),
+        (seconds, _) if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        (seconds, _) => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 
@@ -23,6 +25,9 @@ mod tests {
             (999, "999 ms"),
             (7_299, "7.2 s"),
             (30_099, "30 s"),
+            (119_999, "119.9 s"),
+            (120_999, "2 min"),
+            (3_599_900, "59 min 59 s"),
         ] {
             assert_eq!(show_duration(Duration::from_millis(ms)), text);
         }

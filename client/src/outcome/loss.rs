@@ -79,6 +79,10 @@ impl std::error::Error for Loss {}
 impl fmt::Display for ExtendError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Lost(Loss::BelowMajority) => formatter.write_str(
+                "not extended: fewer than a majority of the nodes hold the lock under this token; \
+                 it was lost or released, or never taken with it. Stop the work it protects",
+            ),
             Self::Lost(loss) => write!(
                 formatter,
                 "not extended, the lock is lost: {loss}. Stop the work it protects"

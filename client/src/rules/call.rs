@@ -73,6 +73,15 @@ pub enum Call {
     Settle,
 }
 
+/// What an extension came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// The end of the validity.
+    pub valid_until: ClientInstant,
+    /// Until when a majority keeps the lock for the token, where the nodes were asked and told.
+    pub kept_until: Option<ClientInstant>,
+}
+
 /// What a caller is told in the end.
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -85,8 +94,8 @@ pub enum Outcome {
     },
     /// The lock is not held.
     NotAcquired(AcquireError),
-    /// The lock was extended until then, or was not.
-    Extended(Result<ClientInstant, ExtendError>),
+    /// The lock was extended, or was not.
+    Extended(Result<Extended, ExtendError>),
     /// What each node did with a release.
     Released(Release),
     /// How the nodes do.

@@ -5,8 +5,9 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::call::Outcome;
+use super::call::{Extended, Outcome};
 use super::context::Context;
 use super::link::request::{Kind, Subject};
 use super::round::Round;
@@ -20,6 +21,8 @@ use crate::votes::{Ballot, majority};
 pub(super) struct Extending {
     subject: Rc<Subject>,
     round: Round<NodeAnswer>,
+    /// How long the nodes keep the lock, asked right behind the extension.
+    left: Round<Option<Duration>>,
     ballot: Ballot,
     /// Nodes that do not have the lock and are asked to take it once a majority has it.
     gone: Vec<usize>,
@@ -30,14 +33,18 @@ impl Extending {
     pub(super) fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
         let deadline = context.now.after(context.patience(subject.ttl));
         let mut round = Round::start(context.nodes(), deadline);
+        let mut left = Round::start(context.nodes(), deadline);
         for node in 0..context.nodes() {
             round.ask(node);
             context.ask(node, Kind::Extend, &subject, 0);
+            left.ask(node);
+            context.ask(node, Kind::TimeLeft, &subject, 0);
         }
         let validity = context.settings.drift.validity(subject.ttl);
         Self {
             subject,
             round,
+            left,
             ballot: Ballot::default(),
             gone: Vec::new(),
             valid_until: context.now.after(validity),
@@ -52,11 +59,17 @@ impl Extending {
         if let Input::Reply(reply) = input {
             let node = reply.node;
             let answer = match reply.content {
-                Content::Extended(answer) => self.extended(node, answer),
-                Content::Taken(answer) => taken(answer),
-                _ => return Step::GoesOn,
+                Content::Extended(answer) => Some(self.extended(node, answer)),
+                Content::Taken(answer) => Some(taken(answer)),
+                Content::TimeLeft(told) => {
+                    self.left.answered(node, told);
+                    None
+                }
+                _ => None,
             };
-            self.round.answered(node, answer);
+            if let Some(answer) = answer {
+                self.round.answered(node, answer);
+            }
         }
         let has_majority = self.ballot.distinct() >= context.quorum();
         if has_majority && !context.now.has_reached(self.valid_until) {
@@ -67,7 +80,8 @@ impl Extending {
         }
         let refused = self.refused();
         let is_lost = refused > context.nodes() - context.quorum();
-        if !is_lost && !self.round.is_over(context.now) {
+        let is_over = self.round.is_over(context.now) && self.left.is_over(context.now);
+        if !is_lost && !is_over {
             return Step::GoesOn;
         }
         let result = if !has_majority {
@@ -75,7 +89,10 @@ impl Extending {
         } else if context.now.has_reached(self.valid_until) {
             Err(ExtendError::Lost(Loss::Late))
         } else {
-            Ok(self.valid_until)
+            Ok(Extended {
+                valid_until: self.valid_until,
+                kept_until: Some(context.now.after(self.kept_for(context.quorum()))),
+            })
         };
         context.tell(Outcome::Extended(result));
         Step::Ended
@@ -94,6 +111,17 @@ impl Extending {
             ExtendAnswer::Other(_) => NodeAnswer::Busy { holder: None },
             ExtendAnswer::Not(cause) => NodeAnswer::Not(cause),
         }
+    }
+
+    /// How long a majority keeps the lock at least, as those nodes have told that have extended it.
+    fn kept_for(&self, quorum: usize) -> Duration {
+        let answers = self.round.answers().iter().zip(self.left.answers());
+        let mut lefts: Vec<Duration> = answers
+            .filter(|(answer, _)| matches!(answer, Some(NodeAnswer::Granted)))
+            .map(|(_, left)| left.flatten().unwrap_or(self.subject.ttl))
+            .collect();
+        lefts.sort_unstable_by(|one, other| other.cmp(one));
+        lefts.get(quorum - 1).copied().unwrap_or(self.subject.ttl)
     }
 
     fn refused(&self) -> usize {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::OperationId;
 use super::acquisition::Acquisition;
-use super::call::{AcquireCall, Outcome};
+use super::call::{AcquireCall, Extended, Outcome};
 use super::context::Context;
 use super::holding::{Holding, HoldingAction, HoldingEvent};
 use super::link::request::{Kind, Subject};
@@ -131,8 +131,12 @@ impl Held {
                 HoldingAction::ArmTimer(at) => self.timer = at,
                 HoldingAction::Renewed { valid_until } => {
                     context.tell_renewed(valid_until);
+                    let extended = Extended {
+                        valid_until,
+                        kept_until: None,
+                    };
                     for asker in self.extenders.drain(..) {
-                        context.tell_other(asker, Outcome::Extended(Ok(valid_until)));
+                        context.tell_other(asker, Outcome::Extended(Ok(extended)));
                     }
                 }
                 HoldingAction::NotRenewed => {

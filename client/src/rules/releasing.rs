@@ -55,14 +55,14 @@ impl Releasing {
         if !is_enough && !self.round.is_over(context.now) {
             return Step::GoesOn;
         }
-        let not_yet = if is_enough {
-            Cause::NotWaitedFor
-        } else {
-            Cause::Silent
-        };
         let told = |(node, answer): (usize, &Option<NodeRelease>)| {
-            let unreached = || context.links[node].unreached();
-            let not_told = || NodeRelease::Not(unreached().unwrap_or_else(|| not_yet.clone()));
+            let link = &context.links[node];
+            let not_told = || {
+                NodeRelease::Not(match is_enough {
+                    true => link.last_known(context.now),
+                    false => link.unreached().unwrap_or(Cause::Silent),
+                })
+            };
             (
                 Arc::clone(&context.labels[node]),
                 answer.clone().unwrap_or_else(not_told),

@@ -13,7 +13,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
 use crate::rules::OperationId;
-use crate::rules::call::Call;
+use crate::rules::call::{Call, Extended};
 use crate::statistics::Statistics;
 use crate::token::Token;
 use crate::wait::Waiting;
@@ -34,7 +34,7 @@ pub(crate) enum ReplyTo {
         oneshot::Sender<Result<Acquired, AcquireError>>,
         Option<watch::Sender<Option<Waiting>>>,
     ),
-    Extend(oneshot::Sender<Result<ClientInstant, ExtendError>>),
+    Extend(oneshot::Sender<Result<Extended, ExtendError>>),
     Release(oneshot::Sender<Release>),
     Probe(oneshot::Sender<Vec<NodeStatus>>),
     Statistics(oneshot::Sender<Statistics>),

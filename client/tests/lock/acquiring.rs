@@ -432,3 +432,23 @@ async fn whoever_released_a_lock_that_others_want_lets_them_ask_first() {
     clock.advance(Duration::from_secs(1));
     assert!(waiting.await.unwrap().is_valid());
 }
+
+#[tokio::test]
+async fn an_extension_that_does_not_shorten_tells_how_long_the_nodes_keep_the_lock() {
+    let nodes = FakeNode::five();
+    for (node, left_ms) in nodes.iter().zip([60_000, 1_000, 40_000, 50_000, 2_000]) {
+        node.hold("a", "token", left_ms);
+    }
+    nodes[4].set_mood(Mood::Refuses("ERR broken"));
+    let (redlock, clock) = timeless(&nodes);
+    let token = Token::from("token");
+    let lease = redlock.extend("a", &token, TTL).await.unwrap();
+    assert_eq!(lease.remaining(), Duration::from_millis(9_898));
+    // Two keep it for longer still, but they are no majority.
+    assert_eq!(lease.kept(), Some(Duration::from_secs(40)));
+    clock.advance(Duration::from_secs(15));
+    assert!(!lease.is_valid());
+    assert_eq!(lease.kept(), Some(Duration::from_secs(25)));
+    let lease = redlock.lock("b").ttl(TTL).acquire_lease().await.unwrap();
+    assert_eq!(lease.kept(), None);
+}

@@ -80,7 +80,9 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
         },
         Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
         Vote::Overdue => NodeAnswer::Not(Cause::Silent),
-        Vote::Awaited(_) | Vote::Unasked(_) => NodeAnswer::Not(Cause::NotWaitedFor),
+        Vote::Awaited(_) | Vote::Unasked(_) => {
+            NodeAnswer::Not(context.links[node].last_known(context.now))
+        }
     };
     let votes = attempt.votes().iter().enumerate();
     let report = |(node, vote)| NodeReport {

@@ -17,6 +17,23 @@ impl Link {
         }
     }
 
+    /// What is known of the node where its answer is not waited for.
+    pub(crate) fn last_known(&self, now: ClientInstant) -> Cause {
+        let failed = || self.failed.as_ref().map(|failed| failed.cause.clone());
+        match &self.state {
+            State::Resting(_, cause) => return cause.clone(),
+            State::Idle | State::Opening(_) => return failed().unwrap_or(Cause::NotConnected),
+            State::Ready(_) => {}
+        }
+        if let Some(Err(cause)) = self.identity() {
+            return cause.clone();
+        }
+        match &self.delayed {
+            Some(delayed) if !now.has_reached(delayed.at) => delayed.cause.clone(),
+            _ => self.silence(now).unwrap_or(Cause::NotWaitedFor),
+        }
+    }
+
     /// Who the node said it is, or why it does not vote; nothing before its first login.
     pub(crate) fn identity(&self) -> Option<&Result<Identity, Cause>> {
         self.peer.as_ref().map(|peer| &peer.identity)

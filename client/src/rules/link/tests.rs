@@ -342,3 +342,35 @@ fn a_node_that_is_not_connected_is_given_three_round_trips() {
     assert!(node.link.patience(millis(2_000)) > millis(1_200));
     assert_eq!(node.link.patience(TTL), millis(3_000));
 }
+
+#[test]
+fn what_is_known_of_a_node_that_was_not_waited_for() {
+    let mut node = Node::new();
+    node.submit(Kind::Take).unwrap();
+    let id = node.opened();
+    assert_eq!(node.link.last_known(node.now), Cause::NotConnected);
+    node.log_in(id, "a");
+    assert_eq!(node.link.last_known(node.now), Cause::NotWaitedFor);
+    // It sits on the request.
+    node.pass(Duration::from_secs(1));
+    assert_eq!(node.link.last_known(node.now), Cause::Silent);
+    node.receive(
+        id,
+        "-RESTARTDELAY 5000 ab this node is in its restart delay\r\n",
+    );
+    let known = node.link.last_known(node.now);
+    assert!(matches!(known, Cause::Delayed { .. }), "{known}");
+    let refused = Cause::Unreachable(Arc::from("connection refused"));
+    for _ in 0..2 {
+        // Lost, and then refused; either is known while it rests.
+        let id = node.id().unwrap_or_else(|| node.opened());
+        node.with(|link, world| link.closed(id, &refused, world));
+        assert_eq!(node.link.last_known(node.now), refused);
+        drop(node.link.take_actions());
+        node.now = node.now.after(Duration::from_secs(4));
+        node.link.is_wanted = true;
+    }
+    // It is tried again, and nothing else is known yet.
+    node.opened();
+    assert_eq!(node.link.last_known(node.now), refused);
+}

@@ -24,6 +24,16 @@ pub(crate) enum Endpoint {
 }
 
 /// Why a node's address cannot be used.
+///
+/// # Example
+/// ```
+/// use quorlock_client::{BuildError, Redlock};
+///
+/// let Err(BuildError::Address(error)) = Redlock::builder().node("db1:7001").build() else {
+///     panic!("the scheme is missing")
+/// };
+/// assert_eq!(error.reason, "write redis://host:port or unix:///path");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{address}' is not a node's address: {reason}")]
 #[non_exhaustive]

@@ -8,6 +8,21 @@ use crate::outcome::Cause;
 use crate::votes::Identity;
 
 /// One node's state as a client sees it.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// let status = &redlock.probe().await[0];
+/// assert_eq!(&status.node, &redlock.nodes()[0]);
+/// assert!(status.votes() && status.identity.is_some() && status.round_trip.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStatus {
@@ -22,6 +37,25 @@ pub struct NodeStatus {
 }
 
 /// Whether a node would vote.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::NodeState;
+/// for status in redlock.probe().await {
+///     if let NodeState::DoesNotVote(cause) = &status.state {
+///         println!("{}: {cause}", status.node);
+///     }
+///     assert_eq!(status.state, NodeState::Votes);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {

@@ -109,6 +109,19 @@ impl Default for RetryDelay {
 }
 
 /// How a client tells that two entries of its list are two nodes with a vote each.
+///
+/// # Example
+/// ```
+/// use quorlock_client::{Redlock, VotesBy};
+///
+/// // Three servers of a managed service, whose proxies hide who they are.
+/// let redlock = Redlock::builder()
+///     .nodes(["redis://eu1:6379", "redis://eu2:6379", "redis://eu3:6379"])
+///     .votes_by(VotesBy::Address)
+///     .build()?;
+/// assert_eq!(redlock.quorum(), 2);
+/// # Ok::<(), quorlock_client::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VotesBy {

@@ -8,6 +8,21 @@ use std::time::Duration;
 ///
 /// Every call to acquire ends up in exactly one of `acquired`, `busy`, `no_quorum`, `timed_out` and
 /// `cancelled`. Calls with arguments that cannot work are not counted.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// drop(redlock.lock("backup").acquire().await?);
+/// let counted = redlock.statistics().await;
+/// assert_eq!((counted.acquired, counted.busy, counted.lost), (1, 0, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -36,6 +51,23 @@ pub struct Statistics {
 }
 
 /// What a client has counted of one node.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// redlock.probe().await;
+/// for node in redlock.statistics().await.nodes {
+///     println!("{}: {} of {} connections were made", node.node, node.connections, node.connects);
+///     assert_eq!((node.connections, node.failures), (1, 0));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStatistics {

@@ -53,6 +53,21 @@ pub(crate) const fn majority(nodes: usize) -> usize {
 ///
 /// A Quorlock node keeps its id over restarts and counts its incarnations; Redis and Valkey draw
 /// a new `run_id` at every start.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// let identity = redlock.probe().await[0].identity.clone().expect("the node is up");
+/// println!("{identity}"); // 1f0c... (incarnation 3)
+/// assert!(!identity.id.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Identity {

@@ -8,6 +8,14 @@ use thiserror::Error;
 use crate::address::AddressError;
 
 /// Why a client could not be built.
+///
+/// # Example
+/// ```
+/// use quorlock_client::{BuildError, Redlock};
+///
+/// let twice = Redlock::builder().nodes(["redis://db1:7001", "redis://db1:7001"]).build();
+/// assert!(matches!(twice, Err(BuildError::Duplicate(_))));
+/// ```
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {

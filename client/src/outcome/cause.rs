@@ -8,6 +8,21 @@ use super::duration::show_duration;
 use crate::token::Token;
 
 /// Why one node did not vote for us.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use quorlock_client::{AcquireError, Cause, NodeAnswer, Redlock, Wait};
+///
+/// let nobody = Redlock::builder().node("redis://127.0.0.1:1").build()?;
+/// let error = nobody.lock("backup").wait(Wait::None).acquire().await.unwrap_err();
+/// let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+/// let refused = |answer: &NodeAnswer| matches!(answer, NodeAnswer::Not(Cause::LoginRefused(_)));
+/// assert!(!nodes.iter().any(|report| refused(&report.answer)), "the passwords are right");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
@@ -57,6 +72,8 @@ pub enum Cause {
     /// The operation was decided while the first connection to this node was being made.
     NotConnected,
 }
+
+impl std::error::Error for Cause {}
 
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,6 +141,20 @@ fn login_remedy(text: &str) -> &'static str {
 }
 
 /// One node's answer in a round.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use quorlock_client::{AcquireError, Cause, NodeAnswer, Redlock, Wait};
+///
+/// let nobody = Redlock::builder().node("redis://127.0.0.1:1").build()?;
+/// let error = nobody.lock("backup").wait(Wait::None).acquire().await.unwrap_err();
+/// let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+/// assert!(matches!(nodes[0].answer, NodeAnswer::Not(Cause::Unreachable(_))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeAnswer {
@@ -151,7 +182,22 @@ impl fmt::Display for NodeAnswer {
     }
 }
 
-/// A node's address and what it answered.
+/// A node's address and what it answered. Shown as a line of a log.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use quorlock_client::{AcquireError, Redlock, Wait};
+///
+/// let nobody = Redlock::builder().node("redis://127.0.0.1:1").build()?;
+/// let error = nobody.lock("backup").wait(Wait::None).acquire().await.unwrap_err();
+/// let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+/// let line = nodes[0].to_string(); // redis://127.0.0.1:1: unreachable: Connection refused...
+/// assert!(line.starts_with("redis://127.0.0.1:1: unreachable: "));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {

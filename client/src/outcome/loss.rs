@@ -43,6 +43,26 @@ pub enum ExtendError {
 }
 
 /// Why a lock that was held is lost. Final: it is never regained by itself.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::Loss;
+/// let guard = redlock.lock("backup").acquire().await?;
+/// match guard.loss() {
+///     None => println!("still held"),
+///     Some(Loss::Released) => unreachable!("by whoever has the guard"),
+///     Some(loss) => println!("stop at once: {loss}"),
+/// }
+/// # assert_eq!(guard.loss(), None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {

@@ -7,6 +7,21 @@ use super::cause::Cause;
 use crate::votes::majority;
 
 /// What one node did with a release.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use quorlock_client::Redlock;
+/// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+/// # let redlock = Redlock::builder().node(node.url()).build()?;
+/// # use quorlock_client::{NodeRelease, Token};
+/// let release = redlock.release("backup", &Token::fresh()).await; // nobody's token
+/// assert_eq!(release.nodes[0].1, NodeRelease::NotHeld);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeRelease {

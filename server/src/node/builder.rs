@@ -122,9 +122,9 @@ impl NodeBuilder {
             Some(disk) => (disk, Fingerprint::named(0)),
             None => {
                 let directory = self.config.dir.clone();
-                std::fs::create_dir_all(&directory).map_err(|error| StartError::Directory {
+                std::fs::create_dir_all(&directory).map_err(|source| StartError::Directory {
                     directory: directory.clone(),
-                    reason: error.to_string(),
+                    source,
                 })?;
                 (identity::open(&directory)?, Fingerprint::of(&directory))
             }

@@ -24,32 +24,32 @@ pub enum StartError {
     ClockBeforeZero(&'static str),
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {reason}. Nothing was started and no lock is affected; stop \
+        "cannot listen on {address}: {source}. Nothing was started and no lock is affected; stop \
          what uses the port, or choose another with --port"
     )]
     Bind {
         /// The address asked for.
         address: SocketAddr,
         /// What the system said.
-        reason: String,
+        source: io::Error,
     },
     /// The address of the metrics cannot be listened on.
     #[error(
-        "cannot listen on {address} for metrics: {reason}. Nothing was started and no lock is \
+        "cannot listen on {address} for metrics: {source}. Nothing was started and no lock is \
          affected; stop what uses the port, or choose another with --metrics-port"
     )]
     BindMetrics {
         /// The address asked for.
         address: SocketAddr,
         /// What the system said.
-        reason: String,
+        source: io::Error,
     },
     /// No address at all could be listened on.
     #[error("none of the addresses of `bind` exist on this machine; name at least one that does")]
     NoAddress,
     /// The data directory cannot be made or entered.
     #[error(
-        "cannot use {} as data directory: {reason}. Make it a directory this user may write, or \
+        "cannot use {} as data directory: {source}. Make it a directory this user may write, or \
          name another with --dir",
         directory.display()
     )]
@@ -57,22 +57,22 @@ pub enum StartError {
         /// The directory asked for.
         directory: PathBuf,
         /// What the system said.
-        reason: String,
+        source: io::Error,
     },
     /// The data directory is in use or cannot be opened.
-    #[error("{0}")]
+    #[error(transparent)]
     Open(OpenError),
     /// The log cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Log(RecoveryError),
     /// The data directory failed.
     #[error("the data directory failed while the node started: {0}; no lock was granted")]
-    Disk(io::Error),
+    Disk(#[source] io::Error),
     /// The log cannot be written.
-    #[error("{0}")]
+    #[error(transparent)]
     Write(WriteError),
     /// The log cannot be synced.
-    #[error("{0}")]
+    #[error(transparent)]
     Sync(SyncError),
     /// A frame of the log does not decode.
     #[error(
@@ -83,6 +83,7 @@ pub enum StartError {
         /// The frame's position.
         position: Position,
         /// What is wrong with it.
+        #[source]
         error: FrameError,
     },
     /// `node.id` is not an identity.
@@ -125,7 +126,7 @@ pub enum StartError {
     Randomness,
     /// A thread could not be made.
     #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
+    Thread(#[source] io::Error),
     /// The starting thread panicked.
     #[error(
         "the node's thread ended while it started; nothing was granted. This is a defect: please \
@@ -133,7 +134,7 @@ pub enum StartError {
     )]
     Panicked,
     /// The node failed while it started.
-    #[error("{0}")]
+    #[error(transparent)]
     Failed(#[from] Failure),
 }
 
@@ -146,6 +147,40 @@ impl From<PastError> for StartError {
             PastError::NotUnderstood {
                 position, error, ..
             } => Self::NotUnderstood { position, error },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn what_the_system_said_is_the_source() {
+        let said = || io::Error::from(io::ErrorKind::AddrInUse);
+        let address = SocketAddr::from(([127, 0, 0, 1], 7001));
+        for error in [
+            StartError::Bind {
+                address,
+                source: said(),
+            },
+            StartError::BindMetrics {
+                address,
+                source: said(),
+            },
+            StartError::Directory {
+                directory: PathBuf::from("data"),
+                source: said(),
+            },
+            StartError::Disk(said()),
+            StartError::Thread(said()),
+        ] {
+            let source = error.source().and_then(|source| source.downcast_ref());
+            let kind = source.map(io::Error::kind);
+            assert_eq!(kind, Some(io::ErrorKind::AddrInUse), "{error}");
+            assert!(error.to_string().contains("in use"), "{error}");
         }
     }
 }

@@ -20,9 +20,9 @@ use crate::past::{Identity, NodeId};
 /// # Errors
 /// When the directory holds a node or anything else already, is in use, or cannot be written.
 pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartError> {
-    let failed = |error: io::Error| StartError::Directory {
+    let failed = |source: io::Error| StartError::Directory {
         directory: directory.to_owned(),
-        reason: error.to_string(),
+        source,
     };
     std::fs::create_dir_all(directory).map_err(failed)?;
     let names = names(directory).map_err(failed)?;

@@ -103,7 +103,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = clients_max(plan.config.maxclients);
     let listeners = bind(&plan.config)?;
     let metrics = metrics::bind(&plan.config)
-        .map_err(|BindError { address, reason }| StartError::BindMetrics { address, reason })?;
+        .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
     Ok(Started {
         begun,
@@ -197,7 +197,7 @@ fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
 
 fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
     let listeners = listener::bind_all(&config.bind, config.port, config.tcp_backlog)
-        .map_err(|BindError { address, reason }| StartError::Bind { address, reason })?;
+        .map_err(|BindError { address, source }| StartError::Bind { address, source })?;
     if listeners.is_empty() {
         Err(StartError::NoAddress)
     } else {

@@ -43,7 +43,7 @@ fn bind(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> 
 pub(crate) struct BindError {
     pub(crate) address: SocketAddr,
     /// What the system said.
-    pub(crate) reason: String,
+    pub(crate) source: io::Error,
 }
 
 /// Binds all addresses to one port; where it is 0 the first one finds a free one and the others take
@@ -68,7 +68,7 @@ pub(crate) fn bind_all(
             Err(error) => {
                 return Err(BindError {
                     address: wanted,
-                    reason: error.to_string(),
+                    source: error,
                 });
             }
         }

@@ -1,8 +1,10 @@
 //! Sets of nodes, who a node is, and when an incarnation may vote.
 //!
 //! Invariant: a majority is counted over distinct identities, so a node that is reachable under
-//! two addresses has one vote. Nothing here does I/O.
+//! two addresses has one vote, and over nodes of one cluster, whichever connects first. Nothing
+//! here does I/O.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -75,6 +77,8 @@ pub struct Identity {
     pub id: Arc<str>,
     /// `quorlock_incarnation`, or 0.
     pub incarnation: u64,
+    /// `quorlock_cluster_id`: the cluster that the node belongs to, if it names one.
+    pub cluster: Option<Arc<str>>,
 }
 
 #[cfg(feature = "simulation")]
@@ -82,7 +86,12 @@ impl Identity {
     /// The identity of a simulated node.
     #[must_use]
     pub fn new(id: Arc<str>, incarnation: u64) -> Self {
-        Self { id, incarnation }
+        let cluster = None;
+        Self {
+            id,
+            incarnation,
+            cluster,
+        }
     }
 }
 
@@ -125,18 +134,42 @@ impl Ballot {
             .map(|(_, identity)| identity)
     }
 
-    /// How many different nodes voted.
+    /// How many different nodes of one cluster voted: of the one with the most votes, where nodes
+    /// name several. A node that names none counts with any.
     pub(crate) fn distinct(&self) -> usize {
+        self.of_cluster(self.cluster())
+    }
+
+    /// The cluster of which the most nodes voted, if any named one; of the node listed first, where
+    /// as many voted of several.
+    pub(crate) fn cluster(&self) -> Option<&Arc<str>> {
+        let named = || {
+            let votes = self.votes.iter();
+            votes.filter_map(|(node, identity)| Some((node, identity.cluster.as_ref()?)))
+        };
+        let (_, first) = named().next()?;
+        if named().all(|(_, other)| other == first) {
+            return Some(first);
+        }
+        let most = named().max_by_key(|(node, one)| (self.of_cluster(Some(*one)), Reverse(*node)));
+        most.map(|(_, cluster)| cluster)
+    }
+
+    /// How many different nodes voted that may be of this cluster; without one, of any.
+    fn of_cluster(&self, cluster: Option<&Arc<str>>) -> usize {
+        let is_of = |identity: &Identity| {
+            let named = identity.cluster.as_ref();
+            cluster.is_none() || named.is_none() || named == cluster
+        };
         let votes = &self.votes;
-        let is_first = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
-            !votes[..at]
-                .iter()
-                .any(|(_, earlier)| earlier.id == identity.id)
+        let counts = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
+            let is_known = |(_, earlier): &(NodeIndex, Identity)| earlier.id == identity.id;
+            is_of(identity) && !votes[..at].iter().any(is_known)
         };
         votes
             .iter()
             .enumerate()
-            .filter(|vote| is_first(*vote))
+            .filter(|vote| counts(*vote))
             .count()
     }
 
@@ -171,8 +204,10 @@ pub(crate) enum Admission {
 pub(crate) struct Register {
     /// How many entries the client's list has; zero if that does not matter.
     entries: usize,
-    /// The cluster that the client is for, or that the first node belongs to which names one.
+    /// The cluster that the client is for, if it was told.
     cluster_id: Option<Arc<str>>,
+    /// The cluster that each entry has named, if one.
+    named: HashMap<NodeIndex, Arc<str>>,
     newest: HashMap<Arc<str>, u64>,
     present: HashMap<NodeIndex, Arc<str>>,
 }
@@ -189,7 +224,7 @@ impl Register {
 
     /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
     /// another set of nodes excludes nobody.
-    pub(crate) fn admit_member(&mut self, said: &Membership) -> Admission {
+    pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
         if let Some(size) = said
             .cluster_size
             .filter(|size| *size != self.entries && self.entries > 0)
@@ -198,14 +233,26 @@ impl Register {
         }
         let Some(theirs) = &said.cluster_id else {
             // Redis and Valkey name none.
+            self.named.remove(&node);
             return Admission::Votes;
         };
-        let ours = self.cluster_id.get_or_insert_with(|| Arc::clone(theirs));
-        if ours == theirs {
-            Admission::Votes
-        } else {
-            Admission::OtherCluster(Arc::clone(ours))
+        self.named.insert(node, Arc::clone(theirs));
+        match &self.cluster_id {
+            Some(ours) if ours != theirs => Admission::OtherCluster(Arc::clone(ours)),
+            _ => Admission::Votes,
         }
+    }
+
+    /// The cluster that this node names and the one that counts, where those are two: the one that
+    /// the client was told, or that a majority of the entries names.
+    pub(crate) fn outsider(&self, node: NodeIndex) -> Option<(Arc<str>, Arc<str>)> {
+        let theirs = self.named.get(&node)?;
+        let ours = self.cluster_id.as_ref().or_else(|| {
+            let count = |id: &Arc<str>| self.named.values().filter(|other| *other == id).count();
+            let mut named = self.named.values();
+            named.find(|id| count(id) >= majority(self.entries))
+        })?;
+        (ours != theirs).then(|| (Arc::clone(theirs), Arc::clone(ours)))
     }
 
     /// Judges the identity a node has just shown on a new connection.
@@ -253,6 +300,7 @@ mod tests {
         Identity {
             id: Arc::from(id),
             incarnation,
+            cluster: None,
         }
     }
 
@@ -270,36 +318,81 @@ mod tests {
         assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
     }
 
-    #[test]
-    fn nodes_of_another_cluster_or_of_more_or_fewer_nodes_do_not_vote() {
-        let member = |cluster: &str, cluster_size| Membership {
+    fn member(cluster: &str, cluster_size: Option<usize>) -> Membership {
+        Membership {
             cluster_id: (!cluster.is_empty()).then(|| Arc::from(cluster)),
             cluster_size,
-        };
+        }
+    }
+
+    #[test]
+    fn nodes_of_another_cluster_or_of_more_or_fewer_nodes_do_not_vote() {
+        let blue = || Arc::from("blue");
         let mut register = Register::new(3, None);
-        assert_eq!(register.admit_member(&member("", None)), Admission::Votes);
         assert_eq!(
-            register.admit_member(&member("blue", Some(5))),
+            register.admit_member(0, &member("", None)),
+            Admission::Votes
+        );
+        assert_eq!(
+            register.admit_member(1, &member("blue", Some(5))),
             Admission::OtherSize(5)
         );
-        // One that does not count says nothing about the cluster either.
-        assert_eq!(
-            register.admit_member(&member("red", Some(3))),
-            Admission::Votes
-        );
-        assert_eq!(
-            register.admit_member(&member("blue", Some(3))),
-            Admission::OtherCluster(Arc::from("red"))
-        );
-        let mut register = Register::new(3, Some(Arc::from("blue")));
-        assert_eq!(
-            register.admit_member(&member("red", None)),
-            Admission::OtherCluster(Arc::from("blue"))
-        );
-        assert_eq!(
-            register.admit_member(&member("blue", None)),
-            Admission::Votes
-        );
+        let mut register = Register::new(3, Some(blue()));
+        let red = register.admit_member(0, &member("red", None));
+        assert_eq!(red, Admission::OtherCluster(blue()));
+        assert_eq!(register.outsider(0), Some((Arc::from("red"), blue())));
+        let first = register.admit_member(1, &member("blue", None));
+        assert_eq!(first, Admission::Votes);
+        assert_eq!(register.outsider(1), None);
+    }
+
+    #[test]
+    fn the_cluster_that_a_majority_names_counts_whoever_connects_first() {
+        let mut register = Register::new(5, None);
+        for (node, cluster) in ["red", "blue", "blue"].into_iter().enumerate() {
+            let admitted = register.admit_member(node, &member(cluster, None));
+            assert_eq!(admitted, Admission::Votes);
+            assert_eq!(
+                register.outsider(node),
+                None,
+                "nobody knows yet who is wrong"
+            );
+        }
+        register.admit_member(3, &member("", None));
+        register.admit_member(4, &member("blue", None));
+        let outsider = (Arc::from("red"), Arc::from("blue"));
+        assert_eq!(register.outsider(0), Some(outsider));
+        for node in 1..5 {
+            assert_eq!(register.outsider(node), None);
+        }
+        // The entry leads to a node of the cluster now.
+        register.admit_member(0, &member("blue", None));
+        assert_eq!(register.outsider(0), None);
+    }
+
+    #[test]
+    fn votes_of_different_clusters_are_not_counted_together() {
+        for (clusters, votes) in [
+            ("rbb", 2),
+            ("rrbb", 2),
+            ("rbb-", 3),
+            ("r-", 2),
+            ("--", 2),
+            ("bbb", 3),
+            ("rbg", 1),
+        ] {
+            let mut ballot = Ballot::default();
+            for (node, cluster) in clusters.chars().enumerate() {
+                let vote = Identity {
+                    cluster: (cluster != '-').then(|| Arc::from(cluster.to_string())),
+                    ..identity(&format!("n{node}"), 1)
+                };
+                ballot.add(node, vote.clone());
+                // The same node under another name.
+                ballot.add(node + 10, vote);
+            }
+            assert_eq!(ballot.distinct(), votes, "{clusters}");
+        }
     }
 
     #[test]

@@ -96,12 +96,14 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
             .next()
             .filter(|value| !value.is_empty() && value.len() <= ID_BYTES_MAX)
     };
+    let cluster = || field("quorlock_cluster_id").map(Arc::from);
     let counted = || {
         let id = field("quorlock_node_id")?;
         let incarnation = field("quorlock_incarnation")?.parse().ok()?;
         Some(Identity {
             id: Arc::from(id),
             incarnation,
+            cluster: cluster(),
         })
     };
     let drawn = || {
@@ -109,6 +111,7 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
             // Some proxies and managed services show zeros.
             id: Arc::from(field("run_id").filter(|id| id.bytes().any(|digit| digit != b'0'))?),
             incarnation: 0,
+            cluster: cluster(),
         })
     };
     let size = field("quorlock_cluster_size").and_then(|value| value.parse().ok());
@@ -118,7 +121,7 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
         delay_left: delay_ms.filter(|left| *left > 0).map(Duration::from_millis),
         is_loading: field("loading") == Some("1"),
         membership: Membership {
-            cluster_id: field("quorlock_cluster_id").map(Arc::from),
+            cluster_id: cluster(),
             cluster_size: size.filter(|size| *size > 0),
         },
     })
@@ -200,6 +203,7 @@ mod tests {
         Identity {
             id: Arc::from("n1"),
             incarnation: 3,
+            cluster: None,
         }
     }
 
@@ -308,7 +312,8 @@ mod tests {
             redis.identity,
             Some(Identity {
                 id: Arc::from("abc"),
-                incarnation: 0
+                incarnation: 0,
+                cluster: None,
             })
         );
         assert!(redis.is_loading);

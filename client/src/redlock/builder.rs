@@ -106,8 +106,9 @@ impl RedlockBuilder {
     }
 
     /// The cluster that the client is for: a Quorlock node that names another (`cluster-id`) does not vote. By default
-    /// the first one that a node names is the one. A node that says how many nodes its cluster has (`cluster-size`)
-    /// votes only for clients that list as many.
+    /// votes of nodes that name different clusters are not counted together, and once a majority of the listed nodes
+    /// has named one, the others do not vote. A node that says how many nodes its cluster has (`cluster-size`) votes
+    /// only for clients that list as many.
     pub fn cluster_id(mut self, cluster_id: &str) -> Self {
         self.settings.cluster_id = Some(Arc::from(cluster_id));
         self

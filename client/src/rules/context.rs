@@ -66,7 +66,13 @@ impl Context<'_> {
             round,
         };
         let request = self.request(kind, subject, Some(asker));
-        if let Err(cause) = self.links[node].submit(self.now, request) {
+        // A node of another cluster may not vote; what it holds is extended and released there.
+        let outsider = self.register.outsider(node);
+        let submitted = match outsider.filter(|_| kind == Kind::Take) {
+            Some((cluster, expected)) => Err(Cause::OtherCluster { cluster, expected }),
+            None => self.links[node].submit(self.now, request),
+        };
+        if let Err(cause) = submitted {
             self.known.push_back(NodeReply {
                 node,
                 operation: self.operation,

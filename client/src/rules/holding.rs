@@ -412,7 +412,12 @@ impl Holding {
                 // It may still be in its restart delay, which protects us; taking it again tells.
                 GrantState::Restarted if with_restarted => {
                     let id = std::sync::Arc::from(format!("restarted node {node}"));
-                    ballot.add(node, Identity { id, incarnation: 0 });
+                    let identity = Identity {
+                        id,
+                        incarnation: 0,
+                        cluster: None,
+                    };
+                    ballot.add(node, identity);
                 }
                 _ => {}
             }

@@ -11,6 +11,7 @@ mod defects;
 mod ending;
 mod fake_node;
 mod holding;
+mod membership;
 mod statistics;
 mod waiting;
 

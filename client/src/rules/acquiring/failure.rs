@@ -69,11 +69,19 @@ impl Failure {
 
 fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
     let answer = |node: usize, vote: &Vote| match vote {
-        Vote::Told(Answer::Granted(_)) => match attempt.ballot().twin(node) {
+        Vote::Told(Answer::Granted(by)) => match attempt.ballot().twin(node) {
             Some(twin) if twin < node => {
                 NodeAnswer::Not(Cause::SameNode(Arc::clone(&context.labels[twin])))
             }
-            _ => NodeAnswer::Granted,
+            _ => match (&by.cluster, attempt.ballot().cluster()) {
+                (Some(cluster), Some(expected)) if cluster != expected => {
+                    NodeAnswer::Not(Cause::OtherCluster {
+                        cluster: Arc::clone(cluster),
+                        expected: Arc::clone(expected),
+                    })
+                }
+                _ => NodeAnswer::Granted,
+            },
         },
         Vote::Told(Answer::Busy { holder, .. }) => NodeAnswer::Busy {
             holder: holder.clone(),

@@ -26,6 +26,7 @@ fn identity(node: NodeIndex) -> Identity {
     Identity {
         id: Arc::from(format!("n{node}")),
         incarnation: 1,
+        cluster: None,
     }
 }
 

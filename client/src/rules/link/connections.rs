@@ -30,6 +30,7 @@ impl Link {
         let identity = (self.votes_by == VotesBy::Address).then(|| Identity {
             id: Arc::from(format!("address {peer}")),
             incarnation: 0,
+            cluster: None,
         });
         match self.opening(id) {
             Some(opening) => {
@@ -140,11 +141,12 @@ impl Link {
 
     /// Lets the node vote or not, by who it says it is.
     pub(super) fn admit(&self, peer: &mut Peer, world: &mut Surroundings<'_>) {
-        let Ok(identity) = &peer.identity else {
+        let Ok(identity) = &mut peer.identity else {
             tracing::warn!(node = %self.label, "does not tell its identity and does not vote");
             return;
         };
-        let member = world.register.admit_member(&peer.membership);
+        identity.cluster.clone_from(&peer.membership.cluster_id);
+        let member = world.register.admit_member(self.index, &peer.membership);
         let admission = match member {
             Admission::Votes => world.register.admit(self.index, identity),
             other => other,

@@ -1,0 +1,63 @@
+//! Nodes of another cluster among those that are listed.
+
+use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeState};
+
+use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::{acquire, client, holders, probes, refused};
+
+/// A node of each of these clusters.
+fn nodes_of(clusters: &[&str]) -> Vec<FakeNode> {
+    let nodes = FakeNode::five();
+    for (node, cluster) in nodes.iter().zip(clusters) {
+        let line = format!("quorlock_cluster_id:{cluster}\r\n");
+        node.state().info.push_str(&line);
+    }
+    nodes
+}
+
+fn is_outsider(cause: &Cause) -> bool {
+    matches!(cause, Cause::OtherCluster { cluster, expected, .. }
+        if &**cluster == "red" && &**expected == "blue")
+}
+
+#[tokio::test]
+async fn one_node_of_another_cluster_does_not_keep_the_others_from_voting() {
+    // Whichever of them connects first.
+    let nodes = nodes_of(&["red", "blue", "blue", "blue", "blue"]);
+    let redlock = client(&nodes);
+    probes(&redlock, |statuses| {
+        let votes: Vec<bool> = statuses.iter().map(|status| status.votes()).collect();
+        votes == [false, true, true, true, true]
+    })
+    .await;
+    let statuses = redlock.probe().await;
+    let NodeState::DoesNotVote(cause) = &statuses[0].state else {
+        panic!("{}", statuses[0])
+    };
+    assert!(is_outsider(cause), "{cause}");
+    let guard = acquire(&redlock, "a").await;
+    eventually("the others hold it", || holders(&nodes, "a") == 4);
+    assert_eq!(
+        nodes[0].count("SET a"),
+        0,
+        "it may be somebody else's there"
+    );
+    assert!(guard.release().await.released());
+}
+
+#[tokio::test]
+async fn nodes_of_two_clusters_are_no_majority_together() {
+    let nodes = nodes_of(&["blue", "blue", "red", "red", "blue"]);
+    nodes[4].set_mood(Mood::Refuses("ERR broken"));
+    let error = refused(&client(&nodes), "a").await;
+    let AcquireError::NoQuorum { nodes: reports, .. } = &error else {
+        panic!("{error}")
+    };
+    let not = |at: usize| match &reports[at].answer {
+        NodeAnswer::Not(cause) => is_outsider(cause),
+        _ => false,
+    };
+    assert!(not(2) && not(3), "{error}");
+    assert_eq!(reports[0].answer, NodeAnswer::Granted);
+    eventually("nothing is left", || holders(&nodes, "a") == 0);
+}

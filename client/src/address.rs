@@ -167,14 +167,23 @@ fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
     if !path.starts_with('/') || path.len() < 2 {
         return Err("the path must be absolute, as in unix:///run/quorlock.sock".to_owned());
     }
+    // One path is written in one way, so that a socket that is listed twice is noticed.
+    let parts = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".");
+    let path: String = parts.flat_map(|part| ["/", part]).collect();
+    if path.split('/').any(|part| part == "..") {
+        return Err("write the path without '..'".to_owned());
+    }
+    if path.is_empty() {
+        return Err("the path names no socket".to_owned());
+    }
     // sun_path holds 108 bytes with its final zero.
     if path.len() > 107 {
         return Err("the path of a Unix socket has at most 107 bytes".to_owned());
     }
     Ok(NodeAddress {
-        endpoint: Endpoint::Unix {
-            path: path.to_owned(),
-        },
+        endpoint: Endpoint::Unix { path },
         user,
         password,
         database,
@@ -283,6 +292,7 @@ mod tests {
             ("redis://[::1]:7001/3", "redis://[::1]:7001/3"),
             ("redis://:secret@host:1/2", "redis://host:1/2"),
             ("unix:///run/n.sock?db=4", "unix:///run/n.sock?db=4"),
+            ("unix:////run/.//n.sock", "unix:///run/n.sock"),
         ] {
             assert_eq!(NodeAddress::parse(text).unwrap().to_string(), shown);
         }
@@ -314,6 +324,8 @@ mod tests {
             ("redis://ho st", "blanks"),
             ("unix://relative", "absolute"),
             ("unix:///", "absolute"),
+            ("unix:////", "no socket"),
+            ("unix:///run/../n.sock", "without '..'"),
         ] {
             let error = NodeAddress::parse(text).unwrap_err();
             assert!(error.reason.contains(part), "{text}: {error}");

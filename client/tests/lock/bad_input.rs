@@ -151,6 +151,8 @@ fn clients_that_cannot_work_are_not_built() {
     assert!(matches!(build(&[]), Err(BuildError::NoNodes)));
     let twice = ["redis://h:1", "redis://:secret@h:1/3"];
     assert!(matches!(build(&twice), Err(BuildError::Duplicate(_))));
+    let one_socket = ["unix:///run/n.sock", "unix://:secret@/run/.//n.sock?db=1"];
+    assert!(matches!(build(&one_socket), Err(BuildError::Duplicate(_))));
     let tls = build(&["rediss://h:1"]).unwrap_err().to_string();
     assert!(tls.contains("TLS is not in this release"), "{tls}");
     assert!(matches!(build(&["nonsense"]), Err(BuildError::Address(_))));

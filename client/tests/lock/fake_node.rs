@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -82,6 +84,20 @@ impl FakeNode {
         Self::listen(Arc::clone(&self.shared))
     }
 
+    /// The same node on a Unix socket too.
+    pub(crate) fn listen_at(&self, path: &Path) {
+        let listener = UnixListener::bind(path).unwrap();
+        let shared = Arc::clone(&self.shared);
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (shared, stream) = (Arc::clone(&shared), stream.unwrap());
+                shared.lock().connections += 1;
+                std::thread::spawn(move || converse(&shared, stream));
+            }
+        });
+    }
+
     fn listen(shared: Arc<Shared>) -> Self {
         // An address of its own for every node: clients of other tests that still look for a
         // stopped node must not find this one on the same port.
@@ -103,7 +119,11 @@ impl FakeNode {
                     .push(stream.try_clone().unwrap());
                 accepting.lock().connections += 1;
                 let shared = Arc::clone(&accepting);
-                std::thread::spawn(move || converse(&shared, stream));
+                std::thread::spawn(move || {
+                    converse(&shared, &stream);
+                    // It may be closed already.
+                    let _closed = stream.shutdown(Shutdown::Both);
+                });
             }
         });
         Self { shared, address }
@@ -180,7 +200,8 @@ impl Shared {
     }
 }
 
-fn converse(shared: &Shared, mut stream: TcpStream) {
+/// Answers what comes until the connection ends, which it does when this returns.
+fn converse(shared: &Shared, mut stream: impl Read + Write) {
     let mut buffer = Vec::new();
     loop {
         let mut out = Vec::new();
@@ -188,11 +209,7 @@ fn converse(shared: &Shared, mut stream: TcpStream) {
             buffer.drain(..used);
             match answer(shared, &arguments) {
                 Some(reply) => out.extend(reply),
-                None => {
-                    // It may be closed already.
-                    let _closed = stream.shutdown(Shutdown::Both);
-                    return;
-                }
+                None => return,
             }
         }
         if stream.write_all(&out).is_err() {

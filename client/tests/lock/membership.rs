@@ -1,6 +1,6 @@
-//! Nodes of another cluster among those that are listed.
+//! Nodes of another cluster among those that are listed, and one node that is listed twice.
 
-use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeState};
+use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeState, Redlock, VotesBy};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
 use crate::{acquire, client, holders, probes, refused};
@@ -60,4 +60,34 @@ async fn nodes_of_two_clusters_are_no_majority_together() {
     assert!(not(2) && not(3), "{error}");
     assert_eq!(reports[0].answer, NodeAnswer::Granted);
     eventually("nothing is left", || holders(&nodes, "a") == 0);
+}
+
+#[tokio::test]
+async fn a_socket_that_two_paths_lead_to_is_one_vote() {
+    let directory = tempfile::tempdir().unwrap();
+    let [socket, link] = ["n.sock", "link.sock"].map(|name| directory.path().join(name));
+    let node = FakeNode::start("0000");
+    node.listen_at(&socket);
+    std::os::unix::fs::symlink(&socket, &link).unwrap();
+    let other = FakeNode::start("0000");
+    other.set_mood(Mood::Refuses("ERR broken"));
+    let redlock = Redlock::builder()
+        .nodes([&socket, &link].map(|path| format!("unix://{}", path.display())))
+        .node(other.url())
+        .votes_by(VotesBy::Address)
+        .build()
+        .unwrap();
+    let error = refused(&redlock, "a").await;
+    let AcquireError::NoQuorum { nodes, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(nodes[0].answer, NodeAnswer::Granted);
+    let twin = &nodes[1].answer;
+    assert!(
+        matches!(twin, NodeAnswer::Not(Cause::SameNode(_))),
+        "{error}"
+    );
+    other.set_mood(Mood::Serves);
+    let guard = acquire(&redlock, "a").await;
+    assert!(guard.release().await.released());
 }

@@ -95,8 +95,9 @@ impl LockRequest {
 
     /// What to call while the lock is waited for: with what the call waits for behind others of
     /// this client, and again after each of its attempts that failed, until the lock is acquired
-    /// or the wait is over. The task that awaits the call makes it, between two of its own polls
-    /// and never on the client's thread; where it is late, only the newest is told.
+    /// or the wait is over. The task that awaits the call makes it, within a poll of the call and never on
+    /// the client's thread, so it must not block: the call would be late, and others of that thread's runtime. Where the
+    /// task is late, only the newest is told.
     ///
     /// # Example
     /// ```

@@ -163,7 +163,10 @@ impl Ballot {
         };
         let votes = &self.votes;
         let counts = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
-            let is_known = |(_, earlier): &(NodeIndex, Identity)| earlier.id == identity.id;
+            // A vote that does not count takes none away either.
+            let is_known = |(_, earlier): &(NodeIndex, Identity)| {
+                earlier.id == identity.id && is_of(earlier)
+            };
             is_of(identity) && !votes[..at].iter().any(is_known)
         };
         votes
@@ -206,7 +209,7 @@ pub(crate) struct Register {
     entries: usize,
     /// The cluster that the client is for, if it was told.
     cluster_id: Option<Arc<str>>,
-    /// The cluster that each entry has named, if one.
+    /// The cluster that the node named to which each entry leads now, if one.
     named: HashMap<NodeIndex, Arc<str>>,
     newest: HashMap<Arc<str>, u64>,
     present: HashMap<NodeIndex, Arc<str>>,
@@ -225,6 +228,7 @@ impl Register {
     /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
     /// another set of nodes excludes nobody.
     pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
+        self.forget_cluster(node);
         if let Some(size) = said
             .cluster_size
             .filter(|size| *size != self.entries && self.entries > 0)
@@ -233,7 +237,6 @@ impl Register {
         }
         let Some(theirs) = &said.cluster_id else {
             // Redis and Valkey name none.
-            self.named.remove(&node);
             return Admission::Votes;
         };
         self.named.insert(node, Arc::clone(theirs));
@@ -241,6 +244,11 @@ impl Register {
             Some(ours) if ours != theirs => Admission::OtherCluster(Arc::clone(ours)),
             _ => Admission::Votes,
         }
+    }
+
+    /// The connection to this node has ended: what it named counts no more.
+    pub(crate) fn forget_cluster(&mut self, node: NodeIndex) {
+        self.named.remove(&node);
     }
 
     /// The cluster that this node names and the one that counts, where those are two: the one that
@@ -263,6 +271,7 @@ impl Register {
             .entry(Arc::clone(&identity.id))
             .or_insert(identity.incarnation);
         if identity.incarnation < *newest {
+            self.forget_cluster(node);
             return Admission::WentBack;
         }
         *newest = identity.incarnation;
@@ -368,6 +377,17 @@ mod tests {
         // The entry leads to a node of the cluster now.
         register.admit_member(0, &member("blue", None));
         assert_eq!(register.outsider(0), None);
+        // Two are disconnected: what they named has no majority any more.
+        register.admit_member(0, &member("red", None));
+        (1..3).for_each(|node| register.forget_cluster(node));
+        assert_eq!(register.outsider(0), None);
+        // One names a cluster of another size: what it named before counts no more.
+        (1..3).for_each(|node| {
+            register.admit_member(node, &member("blue", None));
+        });
+        register.admit_member(1, &member("blue", Some(7)));
+        register.admit_member(2, &member("blue", Some(7)));
+        assert_eq!(register.outsider(0), None);
     }
 
     #[test]
@@ -392,6 +412,25 @@ mod tests {
                 ballot.add(node + 10, vote);
             }
             assert_eq!(ballot.distinct(), votes, "{clusters}");
+        }
+    }
+
+    #[test]
+    fn who_claims_the_id_of_a_node_of_another_cluster_takes_no_vote_away() {
+        for order in [[0, 1, 2], [1, 2, 0], [1, 0, 2]] {
+            let mut ballot = Ballot::default();
+            for node in order {
+                let (id, cluster) = [("b", "blue"), ("b", "red"), ("c", "red")][node];
+                let cluster = Some(Arc::from(cluster));
+                ballot.add(
+                    node,
+                    Identity {
+                        cluster,
+                        ..identity(id, 1)
+                    },
+                );
+            }
+            assert_eq!(ballot.distinct(), 2, "{order:?}");
         }
     }
 

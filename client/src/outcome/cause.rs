@@ -69,7 +69,7 @@ pub enum Cause {
     NotOurs,
     /// The operation was decided before this node answered. It is connected, and nothing is known against it.
     NotWaitedFor,
-    /// The operation was decided while the first connection to this node was being made.
+    /// The operation was decided while a connection to this node was being made.
     NotConnected,
 }
 

@@ -97,6 +97,7 @@ fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
     match decode(buffer) {
         // The decoder does not look at what ends a string.
         Ok(Some((_, used))) if !buffer[..used].ends_with(b"\r\n") => Err(ReplyError::Unterminated),
+        Ok(Some((_, used))) if *kind != b'$' && used > LINE_BYTES_MAX => Err(ReplyError::LongLine),
         Ok(None) if *kind != b'$' && buffer.len() >= LINE_BYTES_MAX => Err(ReplyError::LongLine),
         Ok(decoded) => Ok(decoded),
         Err(_) => Err(ReplyError::Malformed),

@@ -24,6 +24,7 @@ use super::link::{ConnectionId, Link, LinkAction, Surroundings, fraction};
 use super::operation::{Next, Operation};
 use super::probing::Probing;
 use super::refusals::Refusals;
+use super::releasing::WaitsFor;
 use super::step::{Input, Step};
 use super::waiters::Waiters;
 use crate::address::NodeAddress;
@@ -193,7 +194,11 @@ impl Client {
                 waits_for_all,
             } => {
                 let subject = self.end_for_release(now, held, name, token, actions);
-                self.release(now, operation, &subject, waits_for_all, actions);
+                let waits_for = match waits_for_all {
+                    true => WaitsFor::All,
+                    false => WaitsFor::Majority,
+                };
+                self.release(now, operation, &subject, waits_for, actions);
                 return self.pass_on(now, &subject, actions);
             }
             Call::Probe => {

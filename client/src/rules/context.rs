@@ -11,6 +11,7 @@ use super::OperationId;
 use super::action::Action;
 use super::call::Outcome;
 use super::counting::Counting;
+use super::link::obstacle::outsider;
 use super::link::request::{Asker, Form, Kind, Request, Subject};
 use super::link::{Link, NodeReply};
 use super::refusals::Refusals;
@@ -66,11 +67,13 @@ impl Context<'_> {
             round,
         };
         let request = self.request(kind, subject, Some(asker));
-        // A node of another cluster may not vote; what it holds is extended and released there.
-        let outsider = self.register.outsider(node);
-        let submitted = match outsider.filter(|_| kind == Kind::Take) {
-            Some((cluster, expected)) => Err(Cause::OtherCluster { cluster, expected }),
-            None => self.links[node].submit(self.now, request),
+        let link = &mut self.links[node];
+        let submitted = match outsider(self.register, node, kind) {
+            Some(cause) => {
+                link.doubt_login(subject.ttl, self.now);
+                Err(cause)
+            }
+            None => link.submit(self.now, request),
         };
         if let Err(cause) = submitted {
             self.known.push_back(NodeReply {

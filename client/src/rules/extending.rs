@@ -26,6 +26,7 @@ pub(super) struct Extending {
     ballot: Ballot,
     /// Nodes that do not have the lock and are asked to take it once a majority has it.
     gone: Vec<usize>,
+    began: ClientInstant,
     valid_until: ClientInstant,
 }
 
@@ -47,6 +48,7 @@ impl Extending {
             left,
             ballot: Ballot::default(),
             gone: Vec::new(),
+            began: context.now,
             valid_until: context.now.after(validity),
         }
     }
@@ -80,7 +82,7 @@ impl Extending {
         }
         let refused = self.refused();
         let is_lost = refused > context.nodes() - context.quorum();
-        let is_over = self.round.is_over(context.now) && self.left.is_over(context.now);
+        let is_over = self.round.is_over(context.now) && self.have_told_time(context.now);
         if !is_lost && !is_over {
             return Step::GoesOn;
         }
@@ -91,7 +93,8 @@ impl Extending {
         } else {
             Ok(Extended {
                 valid_until: self.valid_until,
-                kept_until: Some(context.now.after(self.kept_for(context.quorum()))),
+                // What was left when a node was asked is not more than what it told.
+                kept_until: Some(self.began.after(self.kept_for(context.quorum()))),
             })
         };
         context.tell(Outcome::Extended(result));
@@ -111,6 +114,13 @@ impl Extending {
             ExtendAnswer::Other(_) => NodeAnswer::Busy { holder: None },
             ExtendAnswer::Not(cause) => NodeAnswer::Not(cause),
         }
+    }
+
+    /// Whether all nodes that have extended the lock have told how long they keep it: the others are not waited for.
+    fn have_told_time(&self, now: ClientInstant) -> bool {
+        let answers = self.round.answers().iter().enumerate();
+        let mut granted = answers.filter(|(_, answer)| matches!(answer, Some(NodeAnswer::Granted)));
+        self.left.is_over(now) || granted.all(|(node, _)| !self.left.awaits(node))
     }
 
     /// How long a majority keeps the lock at least, as those nodes have told that have extended it.

@@ -1,7 +1,6 @@
 //! A release on all nodes that somebody waits for.
 //!
-//! Invariant: it ends when all nodes have told, when enough have told for whoever waits, or when
-//! the nodes have had their time; what is still owed then stays in the nodes' queues.
+//! Invariant: it ends when enough nodes have told for whoever waits, or when the nodes have had their time; what is still owed then stays in the nodes' queues.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,17 +14,26 @@ use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease, Release};
 
+/// Whose answers are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// A majority that has freed the lock.
+    Majority,
+    /// All that are not known to be away.
+    Reached,
+    All,
+}
+
 #[derive(Debug)]
 pub(super) struct Releasing {
     round: Round<NodeRelease>,
-    /// Whether all nodes are waited for, or only a majority that has freed the lock.
-    waits_for_all: bool,
+    waits_for: WaitsFor,
 }
 
 impl Releasing {
     pub(super) fn start(
         subject: &Rc<Subject>,
-        waits_for_all: bool,
+        waits_for: WaitsFor,
         context: &mut Context<'_>,
     ) -> Self {
         let deadline = context.now.after(context.patience(subject.ttl));
@@ -36,7 +44,7 @@ impl Releasing {
         }
         Self {
             round,
-            waits_for_all,
+            waits_for,
         }
     }
 
@@ -50,8 +58,7 @@ impl Releasing {
         {
             self.round.answered(reply.node, answer);
         }
-        let freed = self.round.count(|answer| *answer == NodeRelease::Freed);
-        let is_enough = !self.waits_for_all && freed >= context.quorum();
+        let is_enough = self.is_enough(context);
         if !is_enough && !self.round.is_over(context.now) {
             return Step::GoesOn;
         }
@@ -71,5 +78,17 @@ impl Releasing {
         let nodes = self.round.answers().iter().enumerate().map(told).collect();
         context.tell(Outcome::Released(Release { nodes }));
         Step::Ended
+    }
+
+    fn is_enough(&self, context: &Context<'_>) -> bool {
+        let mut links = context.links.iter().enumerate();
+        match self.waits_for {
+            WaitsFor::Majority => {
+                let freed = |answer: &NodeRelease| *answer == NodeRelease::Freed;
+                self.round.count(freed) >= context.quorum()
+            }
+            WaitsFor::Reached => links.all(|(node, link)| !self.round.awaits(node) || link.is_away()),
+            WaitsFor::All => false,
+        }
     }
 }

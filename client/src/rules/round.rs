@@ -37,6 +37,11 @@ impl<A> Round<A> {
         self.awaited.is_empty() || now.has_reached(self.deadline)
     }
 
+    /// Whether the answer of this node is waited for.
+    pub(super) fn awaits(&self, node: NodeIndex) -> bool {
+        self.awaited.contains(node)
+    }
+
     /// The answers by node.
     pub(super) fn answers(&self) -> &[Option<A>] {
         &self.answers

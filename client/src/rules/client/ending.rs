@@ -15,7 +15,7 @@ use crate::rules::action::Action;
 use crate::rules::call::Outcome;
 use crate::rules::link::request::Subject;
 use crate::rules::operation::Operation;
-use crate::rules::releasing::Releasing;
+use crate::rules::releasing::{Releasing, WaitsFor};
 use crate::token::Token;
 
 impl Client {
@@ -24,11 +24,11 @@ impl Client {
         now: ClientInstant,
         operation: OperationId,
         subject: &Rc<Subject>,
-        waits_for_all: bool,
+        waits_for: WaitsFor,
         actions: &mut Vec<Action>,
     ) {
         let mut context = self.context(now, operation, actions);
-        let releasing = Releasing::start(subject, waits_for_all, &mut context);
+        let releasing = Releasing::start(subject, waits_for, &mut context);
         self.operations
             .insert(operation, Operation::Releasing(Box::new(releasing)));
         self.arm(operation);
@@ -77,7 +77,7 @@ impl Client {
         match self.operations.get(&operation) {
             Some(Operation::Held(_)) => {
                 if let Some(subject) = self.take_held(now, operation, actions) {
-                    self.release(now, undoing, &subject, true, actions);
+                    self.release(now, undoing, &subject, WaitsFor::Reached, actions);
                     self.pass_on(now, &subject, actions);
                     return;
                 }
@@ -91,7 +91,7 @@ impl Client {
                 self.counting.cancelled();
                 let taken = acquiring.cancel(now);
                 if let Some(subject) = &taken {
-                    self.release(now, undoing, subject, true, actions);
+                    self.release(now, undoing, subject, WaitsFor::Reached, actions);
                 }
                 self.leave_queue(now, &acquiring, operation, actions);
                 if taken.is_some() {

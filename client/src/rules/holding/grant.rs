@@ -52,7 +52,7 @@ pub(super) fn without_lock(
         } => (identity, confirmed.after(lease)),
         GrantState::Withdrawn { identity, until } => (identity, *until),
     };
-    if *before != now_is {
+    if (&before.id, before.incarnation) != (&now_is.id, now_is.incarnation) {
         GrantState::Restarted
     } else if now.has_reached(until) {
         GrantState::Open

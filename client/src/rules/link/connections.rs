@@ -11,6 +11,7 @@ use rand::Rng;
 
 use super::connection::{Connection, Delivered};
 use super::login::{Peer, unreachable};
+use super::obstacle::outsider;
 use super::opening::{Opening, Progress};
 use super::request::{Form, Kind};
 use super::second::Second;
@@ -211,6 +212,7 @@ impl Link {
             let votes = matches!(request.kind, Kind::Take | Kind::Extend);
             let refused = self.identity().and_then(|identity| identity.clone().err());
             let refused = refused.filter(|_| votes);
+            let refused = refused.or_else(|| outsider(world.register, self.index, request.kind));
             if let Some(cause) = refused.or_else(|| self.entry.obstacle(&request, now)) {
                 self.answer_failure(&request, &cause);
                 continue;
@@ -268,7 +270,10 @@ impl Link {
             None => State::Resting(now.after(rest), cause.clone()),
         };
         let ended = match std::mem::replace(&mut self.state, state) {
-            State::Ready(connection) => connection.in_flight,
+            State::Ready(connection) => {
+                world.register.forget_cluster(self.index);
+                connection.in_flight
+            }
             _ => VecDeque::new(),
         };
         self.round_trip.forget();

@@ -12,7 +12,7 @@ mod entry;
 #[cfg(test)]
 mod entry_tests;
 mod login;
-mod obstacle;
+pub(super) mod obstacle;
 mod opening;
 pub(crate) mod request;
 mod round_trip;

@@ -6,7 +6,7 @@ use super::request::{Kind, Request};
 use super::{Link, State};
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
-use crate::votes::Identity;
+use crate::votes::{Identity, NodeIndex, Register};
 
 impl Link {
     /// Why the node is not reached at present, if that is so.
@@ -14,6 +14,15 @@ impl Link {
         match &self.state {
             State::Resting(_, cause) => Some(cause.clone()),
             _ => None,
+        }
+    }
+
+    /// Whether the node is known to be away: the last connection to it has ended or could not be made.
+    pub(crate) fn is_away(&self) -> bool {
+        match &self.state {
+            State::Resting(..) => true,
+            State::Opening(_) => self.failed.is_some(),
+            State::Idle | State::Ready(_) => false,
         }
     }
 
@@ -54,7 +63,7 @@ impl Link {
         }
         if let Some(Err(cause)) = self.identity() {
             let cause = cause.clone();
-            self.doubts_login |= self.is_login_old(request.subject.ttl, now);
+            self.doubt_login(request.subject.ttl, now);
             return Some(cause);
         }
         if let Some(cause) = self.entry.obstacle(request, now) {
@@ -67,6 +76,11 @@ impl Link {
             self.delayed = None;
         }
         self.silence(now)
+    }
+
+    /// The node may not vote, by what others say of themselves: perhaps the entry leads elsewhere by now.
+    pub(crate) fn doubt_login(&mut self, ttl: Duration, now: ClientInstant) {
+        self.doubts_login |= self.is_login_old(ttl, now);
     }
 
     /// Whether a login that did not let the node vote was so long ago that it is worth another one: it
@@ -119,6 +133,12 @@ impl Link {
             _ => false,
         }
     }
+}
+
+/// Why a node of another cluster is not asked to vote; what it holds is extended and released there.
+pub(crate) fn outsider(register: &Register, node: NodeIndex, kind: Kind) -> Option<Cause> {
+    let (cluster, expected) = register.outsider(node).filter(|_| kind == Kind::Take)?;
+    Some(Cause::OtherCluster { cluster, expected })
 }
 
 fn silence_max(ttl: Duration) -> Duration {

@@ -113,6 +113,23 @@ mod tests {
     }
 
     #[test]
+    fn every_digit_of_a_token_is_drawn() {
+        use rand::SeedableRng as _;
+        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        let drawn = (0..200).map(|_| Token::drawn_from(&mut random));
+        let drawn: Vec<Token> = drawn.collect();
+        let fresh: Vec<Token> = (0..200).map(|_| Token::fresh()).collect();
+        for tokens in [drawn, fresh] {
+            for digit in 0..32 {
+                // Of 16 values, less than 8 in 200 draws are less likely than 1 in 10^55.
+                let values = tokens.iter().map(|token| token.as_bytes()[digit]);
+                let values: std::collections::BTreeSet<u8> = values.collect();
+                assert!(values.len() >= 8, "digit {digit} is one of {values:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_written_about_a_token_does_not_release_the_lock() {
         for (token, hint) in [
             ("0123456789abcdef0123456789abcdef", "012345..."),

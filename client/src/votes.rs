@@ -297,6 +297,12 @@ impl Register {
         let first = names.map(|(&other, _)| other).min()?;
         (first < node).then_some(first)
     }
+
+    /// How many identities are remembered.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn size(&self) -> usize {
+        self.newest.len() + self.present.len()
+    }
 }
 
 const REMEMBERED_MAX: usize = 4 * NODES_MAX;

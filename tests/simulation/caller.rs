@@ -32,3 +32,13 @@ pub(super) struct Hold {
     pub(super) token: quorlock_client::Token,
     pub(super) until_ns: u64,
 }
+
+/// A call that its caller has not been told the outcome of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenCall {
+    pub(super) asked_ns: u64,
+    /// How long it waits by what its caller said; zero if it does not.
+    pub(super) wait_ns: u64,
+    /// The lock that it waits for.
+    pub(super) name: Option<u64>,
+}

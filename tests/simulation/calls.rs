@@ -25,6 +25,7 @@ impl World {
             // Some do not wait for their answer.
             State::Asking { operation, .. } => {
                 self.callers[number].state = State::Idle;
+                self.open.remove(&(client, operation));
                 self.client(client, Event::Gone(operation));
             }
             State::Holding { held, name } => {
@@ -33,6 +34,9 @@ impl World {
                     .iter()
                     .find(|hold| hold.client == client && hold.held == held);
                 let token = hold.map(|hold| hold.token.clone());
+                if token.is_some() {
+                    self.free(name);
+                }
                 self.holds
                     .retain(|hold| hold.client != client || hold.held != held);
                 match token.filter(|_| self.random.chance(3, 4)) {
@@ -47,8 +51,6 @@ impl World {
                     }
                     None => self.client(client, Event::Gone(held)),
                 }
-                let index = usize::try_from(name).unwrap_or(usize::MAX);
-                self.freed_ns[index] = Some(self.now_ns);
                 self.callers[number].state = State::Idle;
                 let pause_ns = self.random.below(SECOND_NS);
                 self.network

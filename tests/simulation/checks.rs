@@ -2,9 +2,10 @@
 //!
 //! Invariant: the truth is what nodes store and what callers were told, never what a client believes.
 
+use quorlock_client::rules::OperationId;
 use quorlock_engine::StoredValue;
 
-use super::caller::State;
+use super::caller::{Hold, OpenCall, State};
 use super::calls::lock_name;
 use super::network::What;
 use super::plan::Faults;
@@ -49,7 +50,8 @@ impl World {
 
     fn check_everywhere(&mut self) {
         for name in 0..self.plan.names {
-            let hold = self.holds.iter().find(|hold| hold.name == name);
+            let is_valid = |hold: &&Hold| hold.name == name && hold.until_ns > self.now_ns;
+            let hold = self.holds.iter().find(is_valid);
             let is_held =
                 |state: &State| matches!(state, State::Holding { name: held, .. } if *held == name);
             let Some(hold) = hold.filter(|_| self.callers.iter().any(|one| is_held(&one.state)))
@@ -81,11 +83,70 @@ impl World {
         }
         for (number, client) in self.clients.iter().enumerate() {
             let size = client.size();
-            if size > 0 {
+            if size.of_calls() > 0 {
+                self.violation = Some(format!("client {number} still keeps {size:?}"));
+            }
+        }
+        if let Some(((client, operation), _)) = self.open.first_key_value() {
+            self.violation = Some(format!("client {client} has no outcome of {operation:?}"));
+        }
+    }
+
+    /// What clients keep for what their callers want.
+    pub(super) fn check_sizes(&mut self) {
+        for (number, client) in self.clients.iter().enumerate() {
+            let size = client.size();
+            let open = || {
+                let all = (number, OperationId(0))..(number + 1, OperationId(0));
+                self.open.range(all).map(|(_, open)| open)
+            };
+            let holds = self.holds.iter().filter(|hold| hold.client == number);
+            let operations = open().count() + holds.count();
+            let waiting = open().filter(|open| open.wait_ns > 0).count();
+            self.report.requests_kept_max = self.report.requests_kept_max.max(size.requests as u64);
+            let is_more = size.operations > operations
+                || size.timers > operations
+                || size.waiting > waiting
+                || size.settling > 0
+                || size.undelivered > 0
+                || size.remembered as u64 > REMEMBERED_MAX + self.plan.names
+                || size.requests > self.plan.nodes * (REQUESTS_KEPT + 4 * operations);
+            if is_more {
                 self.violation = Some(format!(
-                    "client {number} still keeps {size} things: {client:?}"
+                    "client {number} keeps {size:?} for {operations} calls and locks, of which {waiting} wait"
                 ));
             }
+        }
+    }
+
+    /// A node that is new under its address holds no lock before those of the node before it have expired, and one of
+    /// another cluster never does.
+    pub(super) fn check_empty(&mut self, node: usize) {
+        let server = &self.servers[node];
+        if server.is_empty_until_ns <= self.now_ns {
+            return;
+        }
+        let keys = server.keys();
+        if !keys.is_empty() {
+            self.violation = Some(format!(
+                "node {node} is new here and was asked for {keys:?}"
+            ));
+        }
+    }
+
+    /// Calls of one client that wait for the same lock have it in the order in which they asked.
+    pub(super) fn check_order(&mut self, client: usize, operation: OperationId, open: &OpenCall) {
+        // Whose wait is nearly over asks for itself.
+        let waits = |earlier: &OpenCall| {
+            let end_ns = earlier.asked_ns + earlier.wait_ns / 1_000 * 990;
+            earlier.name == open.name && end_ns > self.now_ns
+        };
+        let before = (client, OperationId(0))..(client, operation);
+        let earlier = self.open.range(before).find(|(_, earlier)| waits(earlier));
+        if let Some(((_, earlier), _)) = earlier.filter(|_| open.name.is_some()) {
+            self.violation = Some(format!(
+                "client {client} has the lock for {operation:?} while {earlier:?} waits for it"
+            ));
         }
     }
 
@@ -97,22 +158,36 @@ impl World {
         if connects > pairs * (CONNECTS_FIRST + seconds * CONNECTS_PER_S) {
             self.violation = Some(format!("{connects} connects in {seconds} s"));
         }
-        if requests > pairs * seconds * REQUESTS_PER_S {
+        let turns = self.report.acquired * self.plan.nodes as u64 * REQUESTS_PER_TURN;
+        if requests > pairs * seconds * REQUESTS_PER_S + turns {
             self.violation = Some(format!("{requests} writes to nodes in {seconds} s"));
         }
     }
 
-    /// A caller was refused: not before its wait was over, and not long after.
-    pub(super) fn check_wait(&mut self, asked_ns: u64, error: &str) {
+    /// A caller was refused: not before its wait was over, and not while nobody had the lock. That it is not long after
+    /// is seen where a call is due.
+    pub(super) fn check_wait(&mut self, name: u64, asked_ns: u64, error: &str) {
         let waited_ns = self.now_ns - asked_ns;
         let ms = waited_ns / 1_000_000;
         if waited_ns < WAIT_NS / 1_000 * 995 {
             self.violation = Some(format!("a wait of 20 s is over after {ms} ms: {error}"));
         }
-        let may_sleep = matches!(self.plan.faults, Faults::Clocks | Faults::All);
-        if !may_sleep && waited_ns > WAIT_NS / 1_000 * 1_005 + LATE_NS {
-            self.violation = Some(format!("a wait of 20 s ends after {ms} ms: {error}"));
+        let index = usize::try_from(name).unwrap_or(usize::MAX);
+        if let Some(freed_ns) = self.freed_ns[index]
+            && self.plan.faults == Faults::None
+        {
+            let free_ms = (self.now_ns - freed_ns.max(asked_ns)) / 1_000_000;
+            if free_ms > self.turn_ms_max() {
+                self.violation = Some(format!(
+                    "a wait of 20 s is over, and the lock was free for {free_ms} ms: {error}"
+                ));
+            }
         }
+    }
+
+    /// The longest that a lock is free while callers wait for it and nothing goes wrong.
+    fn turn_ms_max(&self) -> u64 {
+        self.plan.latency_us / 1_000 * TURN_WAYS_MAX + TURN_SLACK_MS
     }
 
     /// A caller has a lock: how long that took from when the lock was free.
@@ -133,7 +208,7 @@ impl World {
         } else if let Some(freed_ns) = freed_ns.filter(|freed_ns| asked_ns < *freed_ns) {
             let ms = took_ms(freed_ns);
             self.report.turns_ms.push(ms);
-            if ms > latency_ms * TURN_WAYS_MAX + TURN_SLACK_MS {
+            if ms > self.turn_ms_max() {
                 self.violation = Some(format!("callers wait, and a lock is free for {ms} ms"));
             }
         }
@@ -143,7 +218,12 @@ impl World {
 const CONNECTS_FIRST: u64 = 10;
 const CONNECTS_PER_S: u64 = 3;
 const REQUESTS_PER_S: u64 = 150;
-const LATE_NS: u64 = 4 * SECOND_NS;
+/// What else is sent for a lock that changes hands.
+const REQUESTS_PER_TURN: u64 = 10;
+/// Requests that a client keeps for a node, besides those of its calls and locks.
+const REQUESTS_KEPT: usize = 300;
+/// Identities that a client remembers.
+const REMEMBERED_MAX: u64 = 4 * 64 + 64;
 const FREE_SLACK_MS: u64 = 50;
 const TURN_WAYS_MAX: u64 = 60;
 const TURN_SLACK_MS: u64 = 2_000;

@@ -46,6 +46,10 @@ pub enum Fault {
     Suspend,
     /// A node's wall clock is set, forwards or backwards.
     WallClock,
+    /// Another node of the cluster, with an empty directory, answers under the address.
+    Replaced,
+    /// A node of another cluster answers under the address for a while.
+    Stranger,
 }
 
 impl World {
@@ -62,6 +66,8 @@ impl World {
             Faults::All => self.random.below(ttl_ns),
             // One at a time: the next one begins when this node has had the time to be taken again.
             Faults::Network | Faults::Answers => lasts_ns + ttl_ns + RECONNECT_NS,
+            // What the node before has granted expires, and then this one is taken.
+            Faults::Entries => lasts_ns + 2 * ttl_ns + RECONNECT_NS,
             _ => lasts_ns + ttl_ns,
         };
         let next = usize::try_from(self.random.below(self.plan.nodes as u64)).unwrap_or(0);
@@ -120,10 +126,10 @@ impl World {
                 let sync_ns = self.random.below(2 * SECOND_NS);
                 self.servers[node].sync_ns = sync_ns;
             }
+            Fault::Replaced | Fault::Stranger => healing = self.replace(node, kind, until_ns),
             Fault::FullDisk => self.servers[node].set_full(true),
             Fault::Suspend => {
-                let client = node % self.plan.clients;
-                self.suspend(client, until_ns);
+                self.suspend(node % self.plan.clients, until_ns);
                 healing = None;
             }
             Fault::WallClock => {
@@ -136,6 +142,23 @@ impl World {
             self.network.at(until_ns, What::Heal(node, healing));
         }
         lasts_ns
+    }
+
+    /// Another node answers under the address: of another cluster until then, or of this one, some for good.
+    fn replace(&mut self, node: usize, kind: Fault, until_ns: u64) -> Option<Healing> {
+        let is_stranger = kind == Fault::Stranger;
+        let is_for_good = !is_stranger && self.random.chance(1, 2);
+        self.down(node, false);
+        let server = &mut self.servers[node];
+        server.tell_time(self.now_ns);
+        server.replace(is_stranger);
+        if is_for_good {
+            server.forget_away();
+        }
+        let lease_ns = self.now_ns + self.plan.ttl_ms * 1_000_000;
+        server.is_empty_until_ns = if is_stranger { until_ns } else { lease_ns };
+        server.start();
+        (!is_for_good).then_some(Healing::Return)
     }
 
     /// A node's process is gone, or its machine.
@@ -189,6 +212,13 @@ impl World {
                     let at_ns = self.now_ns + SECOND_NS;
                     self.network.at(at_ns, What::Heal(node, Healing::Start));
                 }
+            }
+            Healing::Return => {
+                self.down(node, false);
+                let server = &mut self.servers[node];
+                server.bring_back();
+                server.is_empty_until_ns = 0;
+                server.start();
             }
             Healing::Synced => self.servers[node].finish_sync(),
             Healing::Path => {

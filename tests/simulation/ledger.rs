@@ -1,4 +1,7 @@
 //! What many runs came to, over several calls of the command if it is kept in a file.
+//!
+//! Invariant: a file that does not say all of it, in numbers that fit together, is refused: sums that begin at zero
+//! again would claim less than was found.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +10,7 @@ use quorlock_tests::simulation::Report;
 use serde_json::{Value, json};
 
 /// The sums over all seeds so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) next_seed: u64,
     pub(crate) passed: u64,
@@ -16,43 +19,75 @@ pub(crate) struct Ledger {
     acquired: u64,
     events: u64,
     connects: u64,
+    requests_kept_max: u64,
     faults: BTreeMap<String, u64>,
-    turns_ms: Vec<u64>,
+    /// How many turns of waiting callers took so many milliseconds.
+    turns: BTreeMap<u64, u64>,
 }
 
 impl Ledger {
     /// What the file holds; nothing if there is none.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is damaged, and what to do about it.
     pub(crate) fn read(path: &Path) -> Result<Ledger, String> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Ledger::default());
-            }
-            Err(error) => return Err(format!("{}: {error}", path.display())),
+        let refused = |problem: String| {
+            format!(
+                "{}: {problem}. Restore the file from a copy, or move it away to begin at seed 0",
+                path.display()
+            )
         };
-        let value: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let number = |field: &str| value[field].as_u64().unwrap_or(0);
-        let failed = value["failed"].as_array().into_iter().flatten();
-        let faults = value["faults"].as_object().into_iter().flatten();
-        Ok(Ledger {
-            next_seed: number("next_seed"),
-            passed: number("passed"),
-            failed: failed.filter_map(Value::as_u64).collect(),
-            simulated_ms: number("simulated_ms"),
-            acquired: number("acquired"),
-            events: number("events"),
-            connects: number("connects"),
-            faults: faults
-                .map(|(name, count)| (name.clone(), count.as_u64().unwrap_or(0)))
-                .collect(),
-            turns_ms: Vec::new(),
-        })
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ledger::parse(&text).map_err(refused),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Ledger::default()),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Ledger, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if value.get("format").and_then(Value::as_u64) != Some(FORMAT) {
+            return Err(format!("\"format\" is not {FORMAT}"));
+        }
+        let number = |field: &str| count(value.get(field), field);
+        let ledger = Ledger {
+            next_seed: number("next_seed")?,
+            passed: number("passed")?,
+            failed: seeds(value.get("failed"))?,
+            simulated_ms: number("simulated_ms")?,
+            acquired: number("acquired")?,
+            events: number("events")?,
+            connects: number("connects")?,
+            requests_kept_max: number("requests_kept_max")?,
+            faults: counts(value.get("faults"), "faults", |name| Some(name.to_owned()))?,
+            turns: counts(value.get("turns_ms"), "turns_ms", |ms| ms.parse().ok())?,
+        };
+        let seeds = ledger.passed.checked_add(ledger.failed.len() as u64);
+        if seeds != Some(ledger.next_seed) {
+            return Err(format!(
+                "\"next_seed\" is {}, but {} seeds passed and {} failed",
+                ledger.next_seed,
+                ledger.passed,
+                ledger.failed.len()
+            ));
+        }
+        Ok(ledger)
     }
 
     /// Writes it; a file is replaced as a whole.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
+        let beside = path.with_extension("new");
+        let written = std::fs::write(&beside, self.text());
+        let replaced = written.and_then(|()| std::fs::rename(&beside, path));
+        replaced.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn text(&self) -> String {
+        let turns = self.turns.iter();
+        let turns: BTreeMap<String, u64> =
+            turns.map(|(ms, count)| (ms.to_string(), *count)).collect();
         let value = json!({
+            "format": FORMAT,
             "next_seed": self.next_seed,
             "passed": self.passed,
             "failed": self.failed,
@@ -60,12 +95,11 @@ impl Ledger {
             "acquired": self.acquired,
             "events": self.events,
             "connects": self.connects,
+            "requests_kept_max": self.requests_kept_max,
             "faults": self.faults,
+            "turns_ms": turns,
         });
-        let beside = path.with_extension("new");
-        let written = std::fs::write(&beside, format!("{value:#}\n"));
-        let replaced = written.and_then(|()| std::fs::rename(&beside, path));
-        replaced.map_err(|error| format!("{}: {error}", path.display()))
+        format!("{value:#}\n")
     }
 
     pub(crate) fn add(&mut self, seed: u64, outcome: &Result<Report, String>) {
@@ -79,35 +113,160 @@ impl Ledger {
         self.acquired += report.acquired;
         self.events += report.events;
         self.connects += report.connects;
-        self.turns_ms.extend(&report.turns_ms);
+        self.requests_kept_max = self.requests_kept_max.max(report.requests_kept_max);
+        for ms in &report.turns_ms {
+            *self.turns.entry(*ms).or_insert(0) += 1;
+        }
         for (fault, count) in &report.faults {
             *self.faults.entry(format!("{fault:?}")).or_insert(0) += count;
         }
     }
 
     /// What it comes to, in lines.
-    pub(crate) fn lines(&mut self) -> String {
+    pub(crate) fn lines(&self) -> String {
         let hours = self.simulated_ms / 3_600_000;
         let faults: Vec<String> = self
             .faults
             .iter()
             .map(|(fault, count)| format!("{fault} {count}"))
             .collect();
-        self.turns_ms.sort_unstable();
-        let at = |thousandths: usize| self.turns_ms.get(self.turns_ms.len() * thousandths / 1000);
-        let turns = match (at(500), at(999)) {
+        let turns = match (self.turn_ms(500), self.turn_ms(999)) {
             (Some(median), Some(most)) => format!(
                 "{} turns of waiting callers: median {median} ms, p99.9 {most} ms",
-                self.turns_ms.len()
+                self.turns.values().sum::<u64>()
             ),
             _ => "no turns of waiting callers".to_owned(),
         };
         format!(
-            "{hours} hours simulated, {} events, {} acquisitions, {} connects\nfaults: {}\n{turns}",
+            "{hours} hours simulated, {} events, {} acquisitions, {} connects, {} requests kept by a client at most\nfaults: {}\n{turns}",
             self.events,
             self.acquired,
             self.connects,
+            self.requests_kept_max,
             faults.join(", ")
         )
+    }
+
+    /// What so many thousandths of the turns did not take longer than.
+    fn turn_ms(&self, thousandths: u64) -> Option<u64> {
+        let index = self.turns.values().sum::<u64>() * thousandths / 1000;
+        let mut before = 0;
+        let is_there = |(_, count): &(&u64, &u64)| {
+            before += **count;
+            before > index
+        };
+        self.turns.iter().find(is_there).map(|(ms, _)| *ms)
+    }
+}
+
+fn count(value: Option<&Value>, place: &str) -> Result<u64, String> {
+    let number = value.and_then(Value::as_u64);
+    number.ok_or_else(|| format!("\"{place}\" is missing, or no number from 0"))
+}
+
+fn seeds(value: Option<&Value>) -> Result<Vec<u64>, String> {
+    let seeds = value.and_then(Value::as_array);
+    let seeds = seeds.ok_or("\"failed\" is missing, or no list")?;
+    let seeds = seeds.iter().enumerate();
+    seeds
+        .map(|(index, seed)| count(Some(seed), &format!("failed[{index}]")))
+        .collect()
+}
+
+fn counts<K: Ord>(
+    value: Option<&Value>,
+    field: &str,
+    key: impl Fn(&str) -> Option<K>,
+) -> Result<BTreeMap<K, u64>, String> {
+    let counts = value.and_then(Value::as_object);
+    let counts = counts.ok_or_else(|| format!("\"{field}\" is missing, or no object"))?;
+    let one = |(name, value): (&String, &Value)| {
+        let key = key(name).ok_or_else(|| format!("\"{field}\" has the key \"{name}\""))?;
+        Ok((key, count(Some(value), &format!("{field}.{name}"))?))
+    };
+    counts.iter().map(one).collect()
+}
+
+const FORMAT: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(turns_ms: Vec<u64>) -> Result<Report, String> {
+        Ok(Report {
+            acquired: 3,
+            simulated_ms: 1_000,
+            turns_ms,
+            ..Report::default()
+        })
+    }
+
+    #[test]
+    fn turns_add_up_over_calls() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("ledger");
+        let mut whole = Ledger::default();
+        for (seed, turns_ms) in [(0, vec![5; 998]), (1, vec![]), (2, vec![7, 9_000])] {
+            let mut ledger = Ledger::read(&path).expect("it was written a moment ago");
+            assert_eq!(ledger, whole);
+            for ledger in [&mut ledger, &mut whole] {
+                ledger.add(seed, &report(turns_ms.clone()));
+            }
+            ledger
+                .write(&path)
+                .expect("the directory can be written to");
+        }
+        assert!(
+            whole
+                .lines()
+                .ends_with("1000 turns of waiting callers: median 5 ms, p99.9 9000 ms"),
+            "{}",
+            whole.lines()
+        );
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_with_its_name_the_place_and_what_to_do() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("ledger");
+        let mut ledger = Ledger::default();
+        ledger.add(0, &report(vec![4]));
+        ledger.add(1, &Err("it failed".to_owned()));
+        let text = ledger.text();
+        assert_eq!(Ledger::parse(&text), Ok(ledger));
+        let half = text.len() / 2;
+        for (damaged, place) in [
+            (String::new(), "line 1"),
+            (text[..half].to_owned(), "line "),
+            ("{}\n".to_owned(), "\"format\""),
+            (text.replace("\"format\": 2", "\"format\": 1"), "\"format\""),
+            (text.replace("\"events\"", "\"event\""), "\"events\""),
+            (
+                text.replace("\"passed\": 1", "\"passed\": -1"),
+                "\"passed\"",
+            ),
+            (
+                text.replace("\"passed\": 1", "\"passed\": 7"),
+                "7 seeds passed",
+            ),
+            (
+                text.replace("\"next_seed\": 2", "\"next_seed\": 0"),
+                "\"next_seed\" is 0",
+            ),
+            (text.replace("\"4\": 1", "\"4\": \"1\""), "turns_ms.4"),
+            (text.replace("\"4\": 1", "\"x\": 1"), "the key \"x\""),
+            (
+                text.replace("\"turns_ms\": {", "\"turns\": {"),
+                "\"turns_ms\"",
+            ),
+        ] {
+            assert_ne!(damaged, text, "{place} was not damaged");
+            std::fs::write(&path, &damaged).expect("the directory can be written to");
+            let error = Ledger::read(&path).expect_err(&damaged);
+            for words in [&path.display().to_string(), place, "move it away"] {
+                assert!(error.contains(words), "{error} does not name {words}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The machine a client runs on: clocks with a rate of their own, and sleep.
 
-use quorlock_client::ClientInstant;
+use quorlock_client::{ClientInstant, SystemClock};
+use rustix::time::ClockId;
 
 use super::network::What;
 use super::world::World;
@@ -8,39 +9,56 @@ use super::world::World;
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     rate_ppm: i32,
+    /// How much slower the clocks run that a time daemon steers.
+    steered_ppm: i32,
     /// How long it has slept so far, in true time, and until when it sleeps.
     slept_ns: u64,
     sleeps_until_ns: u64,
 }
 
 impl Machine {
-    pub(super) fn new(rate_ppm: i32) -> Machine {
+    pub(super) fn new(rate_ppm: i32, steered_ppm: i32) -> Machine {
         Machine {
             rate_ppm,
+            steered_ppm,
             slept_ns: 0,
             sleeps_until_ns: 0,
         }
     }
 
-    /// What its clocks show. Nothing reads them while it sleeps.
+    /// What the client makes of its clocks. Nothing reads them while it sleeps.
     pub(super) fn now(&self, true_ns: u64) -> ClientInstant {
-        let boot_ns = EPOCH_NS + self.counted(true_ns);
-        let raw_ns = EPOCH_NS + self.counted(true_ns.saturating_sub(self.slept_ns));
-        ClientInstant::from_nanos(boot_ns, raw_ns)
+        let slept_ns = counted(self.slept_ns, self.rate_ppm);
+        let raw_ns = counted(true_ns.saturating_sub(self.slept_ns), self.rate_ppm);
+        let steered_ns = counted(raw_ns, -self.steered_ppm);
+        SystemClock::now_on(|clock| match clock {
+            ClockId::Boottime => EPOCH_NS + slept_ns + steered_ns,
+            ClockId::Monotonic => EPOCH_NS + steered_ns,
+            _ => EPOCH_NS + raw_ns,
+        })
     }
 
-    /// When its clocks show this, if it does not sleep.
+    /// When it has woken the last time, or will.
+    pub(super) fn woken_ns(&self) -> u64 {
+        self.sleeps_until_ns
+    }
+
+    /// When its clocks show this, if it does not sleep. The clock that nobody steers, with what was slept, is the first
+    /// to reach a deadline.
     pub(super) fn true_time(&self, true_ns: u64, at: ClientInstant) -> u64 {
         let left = self.now(true_ns).until(at).as_nanos();
-        let rate = u128::from(MILLION.saturating_add_signed(i64::from(self.rate_ppm)));
-        let left_ns = (left * u128::from(MILLION)).div_ceil(rate);
+        let left_ns = (left * u128::from(MILLION)).div_ceil(rate_of(self.rate_ppm));
         true_ns.saturating_add(u64::try_from(left_ns).unwrap_or(u64::MAX))
     }
+}
 
-    fn counted(&self, ns: u64) -> u64 {
-        let rate = u128::from(MILLION.saturating_add_signed(i64::from(self.rate_ppm)));
-        u64::try_from(u128::from(ns) * rate / u128::from(MILLION)).unwrap_or(u64::MAX)
-    }
+/// What a clock with this rate counts while so much passes.
+fn counted(ns: u64, rate_ppm: i32) -> u64 {
+    u64::try_from(u128::from(ns) * rate_of(rate_ppm) / u128::from(MILLION)).unwrap_or(u64::MAX)
+}
+
+fn rate_of(ppm: i32) -> u128 {
+    u128::from(MILLION.saturating_add_signed(i64::from(ppm)))
 }
 
 impl World {

@@ -12,6 +12,7 @@ mod faults;
 mod machine;
 mod middle_box;
 mod network;
+mod outcomes;
 mod plan;
 mod server;
 mod world;

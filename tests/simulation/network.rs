@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use quorlock_client::rules::ConnectionId;
+use quorlock_client::rules::{ConnectionId, OperationId};
 use quorlock_server::simulation::Client as Peer;
 
 use super::checks::Phase;
+use super::plan::Plan;
 use crate::crash::random::Random;
 
 /// A client's connection: of which client, and which of its connections.
@@ -62,6 +63,10 @@ pub(super) enum What {
     /// A client's timer; only the last one that was set counts.
     Timer(usize, u64),
     Caller(usize),
+    /// The outcome of a client's call is due.
+    Due(usize, OperationId),
+    /// The validity of a client's lock ends, as far as its caller was told.
+    HoldEnds(usize, OperationId),
     Fault(usize),
     Heal(usize, Healing),
     /// A step of the end.
@@ -73,6 +78,8 @@ pub(super) enum What {
 pub(super) enum Healing {
     Resume,
     Start,
+    /// Another node than before answers under the address, and the node of before is to answer there again.
+    Return,
     /// A sync that took long is done.
     Synced,
     /// The way to the node, or its disk, is well again.
@@ -89,16 +96,32 @@ pub(super) struct Network {
     ways_ns: Vec<Vec<u64>>,
     /// How much longer everything takes to and from each node at present.
     pub(super) extra_ns: Vec<u64>,
+    /// Nothing takes longer than usual.
+    is_in_step: bool,
     random: Random,
 }
 
 impl Network {
-    pub(super) fn new(seed: u64, clients: usize, nodes: usize, latency_us: u64) -> Network {
-        let mut random = Random::of(&[seed, 2]);
-        let way = |random: &mut Random| 1_000 * (latency_us / 2 + random.below(latency_us / 2 + 1));
-        let ways_ns = (0..clients)
-            .map(|_| (0..nodes).map(|_| way(&mut random)).collect())
-            .collect();
+    pub(super) fn new(plan: &Plan) -> Network {
+        let mut random = Random::of(&[plan.seed, 2]);
+        let (latency_us, nodes) = (plan.latency_us, plan.nodes);
+        let way = |random: &mut Random, client: usize, node: usize| {
+            // Each client is the nearest to a node of its own, and otherwise they are alike.
+            let step = (node + nodes - client % nodes) % nodes;
+            let part_us = match plan.is_in_step {
+                true => latency_us * step as u64 / (2 * nodes as u64),
+                false => random.below(latency_us / 2 + 1),
+            };
+            1_000 * (latency_us / 2 + part_us)
+        };
+        let mut ways_ns = Vec::new();
+        for client in 0..plan.clients {
+            ways_ns.push(
+                (0..nodes)
+                    .map(|node| way(&mut random, client, node))
+                    .collect(),
+            );
+        }
         Network {
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
@@ -106,6 +129,7 @@ impl Network {
             connections: BTreeMap::new(),
             ways_ns,
             extra_ns: vec![0; nodes],
+            is_in_step: plan.is_in_step,
             random,
         }
     }
@@ -159,6 +183,9 @@ impl Network {
     /// A way with its jitter: up to a half more.
     fn way(&mut self, wire: Wire) -> u64 {
         let usual_ns = self.ways_ns[wire.client][wire.id.0];
+        if self.is_in_step {
+            return usual_ns;
+        }
         usual_ns + self.random.below(usual_ns / 2 + 1) + self.extra_ns[wire.id.0]
     }
 }

@@ -22,6 +22,8 @@ pub enum Faults {
     Disks,
     /// Machines of clients that sleep, and wall clocks that are set.
     Clocks,
+    /// One address at a time leads to another node than before: an empty one, or one of another cluster.
+    Entries,
     /// All of it, at any number of nodes.
     All,
 }
@@ -38,6 +40,7 @@ impl Faults {
             Faults::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
             Faults::Disks => &[Fault::SlowSync, Fault::FullDisk],
             Faults::Clocks => &[Fault::Suspend, Fault::WallClock],
+            Faults::Entries => &[Fault::Replaced, Fault::Stranger],
             Faults::All => ALL,
         }
     }
@@ -72,6 +75,7 @@ const ALL: &[Fault] = &[
     Fault::FullDisk,
     Fault::Suspend,
     Fault::WallClock,
+    Fault::Stranger,
 ];
 
 /// One run.
@@ -97,6 +101,10 @@ pub struct Plan {
     pub faults: Faults,
     /// How long things go wrong, in seconds.
     pub length_s: u64,
+    /// Hundreds of callers wait for one lock, and hold it for a moment.
+    pub is_crowded: bool,
+    /// Three clients that are as far from three nodes, without jitter, ask at the same moments.
+    pub is_in_step: bool,
 }
 
 impl Plan {
@@ -117,9 +125,10 @@ impl Plan {
             Faults::Answers,
             Faults::Disks,
             Faults::Clocks,
+            Faults::Entries,
             Faults::All,
         ];
-        Plan {
+        let plan = Plan {
             seed,
             nodes: random.pick(&[3, 5, 5]),
             clients: random.pick(&[1, 2, 3]),
@@ -130,6 +139,38 @@ impl Plan {
             fsync: random.pick(&["always", "everysec", "no"]),
             faults: random.pick(&all),
             length_s: 60,
+            is_crowded: false,
+            is_in_step: false,
+        };
+        match random.below(48) {
+            0 => plan.crowded(random.pick(&[100, 200])),
+            1 => plan.in_step(),
+            _ => plan,
+        }
+    }
+
+    fn crowded(self, callers: usize) -> Plan {
+        Plan {
+            callers,
+            names: 1,
+            length_s: 20,
+            is_crowded: true,
+            ..self
+        }
+    }
+
+    fn in_step(self) -> Plan {
+        Plan {
+            nodes: 3,
+            clients: 3,
+            callers: 1,
+            names: 1,
+            faults: Faults::None,
+            // Where the ways differ by more than the pauses between attempts, their votes stay split.
+            latency_us: self.latency_us.min(20_000),
+            length_s: 20,
+            is_in_step: true,
+            ..self
         }
     }
 

@@ -24,6 +24,10 @@ pub(super) struct Server {
     pub(super) sync_ns: u64,
     is_full: bool,
     pub(super) is_sync_planned: bool,
+    /// The disk of the node that answered under the address before, and the fingerprint of its directory.
+    away: Option<(MemoryDisk, u64)>,
+    /// The node that answers under the address may hold no lock before this time.
+    pub(super) is_empty_until_ns: u64,
 }
 
 impl Server {
@@ -34,6 +38,7 @@ impl Server {
             ("appendfsync", fsync),
             ("first-start", "serve"),
             ("restart-delay-max", "30s"),
+            ("cluster-id", CLUSTER),
         ] {
             config.set(name, &[value]).expect("these directives exist");
         }
@@ -65,9 +70,44 @@ impl Server {
             sync_ns: 0,
             is_full: false,
             is_sync_planned: false,
+            away: None,
+            is_empty_until_ns: 0,
         };
         server.start();
         server
+    }
+
+    /// Another node answers under the address from now on: one with an empty directory, of this cluster or another. The
+    /// process of the node before has ended.
+    pub(super) fn replace(&mut self, is_stranger: bool) {
+        if self.away.is_some() {
+            return;
+        }
+        let cluster = if is_stranger { OTHER_CLUSTER } else { CLUSTER };
+        let config = &mut self.setup.config;
+        config.set("cluster-id", &[cluster]).expect("it exists");
+        let fingerprint = self.setup.directory_fingerprint;
+        self.setup.directory_fingerprint = fingerprint + 1;
+        self.setup.seed = Random::of(&[self.setup.seed, 8]).next();
+        let disk = MemoryDisk::with_power_loss();
+        init(Arc::new(disk.clone()), &self.setup).expect("an empty disk takes a node");
+        self.away = Some((std::mem::replace(&mut self.disk, disk), fingerprint));
+    }
+
+    /// The node of before never comes back.
+    pub(super) fn forget_away(&mut self) {
+        self.away = None;
+    }
+
+    /// The node that answered under the address before does so again.
+    pub(super) fn bring_back(&mut self) {
+        if let Some((disk, fingerprint)) = self.away.take() {
+            self.disk = disk;
+            self.set_full(false);
+            self.setup.directory_fingerprint = fingerprint;
+            let config = &mut self.setup.config;
+            config.set("cluster-id", &[CLUSTER]).expect("it exists");
+        }
     }
 
     /// Starts the node if it does not run. Returns whether it runs: a full disk takes none.
@@ -192,3 +232,5 @@ impl Server {
 }
 
 const ROUNDS: usize = 8;
+const CLUSTER: &str = "blue";
+const OTHER_CLUSTER: &str = "red";

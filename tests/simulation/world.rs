@@ -1,16 +1,18 @@
 //! The cluster, its clients and their callers, moment by moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use quorlock_client::Redlock;
+use quorlock_client::Wait;
 use quorlock_client::rules::OperationId;
 use quorlock_client::rules::action::{Action, Event};
-use quorlock_client::rules::call::{Call, Outcome};
+use quorlock_client::rules::call::{AcquireCall, Call};
 use quorlock_client::rules::client::Client;
-use quorlock_client::{Loss, Redlock};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use super::caller::{Caller, Hold, State};
+use super::caller::{Caller, Hold, OpenCall, State};
+use super::calls::lock_name;
 use super::checks::Phase;
 use super::faults::{Fault, Path};
 use super::machine::Machine;
@@ -40,6 +42,8 @@ pub struct Report {
     pub events: u64,
     /// How long locks were free while callers waited, where nothing went wrong.
     pub turns_ms: Vec<u64>,
+    /// The most requests that a client kept for its nodes at a time.
+    pub requests_kept_max: u64,
     /// Simulated time.
     pub simulated_ms: u64,
 }
@@ -53,7 +57,11 @@ pub(super) struct World {
     pub(super) timers: Vec<u64>,
     pub(super) calls: Vec<u64>,
     pub(super) callers: Vec<Caller>,
+    /// Calls that have no outcome yet, by client.
+    pub(super) open: BTreeMap<(usize, OperationId), OpenCall>,
     pub(super) holds: Vec<Hold>,
+    /// Every token that a caller was told.
+    pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) network: Network,
     pub(super) paths: Vec<Path>,
     pub(super) machines: Vec<Machine>,
@@ -63,7 +71,7 @@ pub(super) struct World {
     pub(super) trace: Option<Vec<String>>,
     pub(super) is_over: bool,
     pub(super) is_finished: bool,
-    /// Of each name: when its last holder gave it back.
+    /// Of each name: since when nobody holds it.
     pub(super) freed_ns: Vec<Option<u64>>,
 }
 
@@ -113,13 +121,17 @@ impl World {
                 .map(|node| {
                     let mut random = Random::of(&[seed, 4, node as u64]);
                     let node_seed = random.next();
-                    Server::new(node_seed, plan.fsync, rate_ppm(&mut random))
+                    Server::new(node_seed, plan.fsync, rate_ppm(plan, &mut random))
                 })
                 .collect(),
             clients: (0..plan.clients).map(client).collect(),
             paths: vec![Path::default(); plan.nodes],
             machines: (0..plan.clients)
-                .map(|client| Machine::new(rate_ppm(&mut Random::of(&[seed, 6, client as u64]))))
+                .map(|client| {
+                    let mut random = Random::of(&[seed, 6, client as u64]);
+                    let rate_ppm = rate_ppm(plan, &mut random);
+                    Machine::new(rate_ppm, steered_ppm(plan, &mut random))
+                })
                 .collect(),
             timers: vec![0; plan.clients],
             calls: vec![0; plan.clients],
@@ -129,8 +141,10 @@ impl World {
                     state: State::Idle,
                 })
                 .collect(),
+            open: BTreeMap::new(),
             holds: Vec::new(),
-            network: Network::new(seed, plan.clients, plan.nodes, plan.latency_us),
+            tokens: BTreeSet::new(),
+            network: Network::new(plan),
             random: Random::of(&[seed, 5]),
             report: Report::default(),
             violation: None,
@@ -139,7 +153,7 @@ impl World {
             plan: plan.clone(),
             is_over: false,
             is_finished: false,
-            freed_ns: vec![None; usize::try_from(plan.names).unwrap_or(0)],
+            freed_ns: vec![Some(0); usize::try_from(plan.names).unwrap_or(0)],
         }
     }
 
@@ -148,16 +162,20 @@ impl World {
             self.network.at(node as u64 * 1_000_000, What::Tick(node));
         }
         for caller in 0..self.callers.len() {
-            let at_ns = self.random.below(SECOND_NS);
+            let at_ns = match self.plan.is_in_step {
+                true => SECOND_NS / 2,
+                false => self.random.below(SECOND_NS),
+            };
             self.network.at(at_ns, What::Caller(caller));
         }
         if self.plan.faults != Faults::None {
-            self.network.at(2 * SECOND_NS, What::Fault(0));
+            // Everybody has seen every node by then.
+            self.network.at(3 * SECOND_NS, What::Fault(0));
         }
     }
 
     /// When the end begins: restart delays, leases, and whoever still waits are over.
-    fn last_ns(&self) -> u64 {
+    pub(super) fn last_ns(&self) -> u64 {
         let lasts_ns = self.plan.length_s * SECOND_NS + 31 * SECOND_NS;
         lasts_ns + 3 * self.plan.ttl_ms * 1_000_000 + WAIT_NS
     }
@@ -195,6 +213,10 @@ impl World {
                 self.servers[node].tell_time(self.now_ns);
                 self.servers[node].tick();
                 self.work(node);
+                self.check_empty(node);
+                if node == 0 {
+                    self.check_sizes();
+                }
                 self.network.at(self.now_ns + TICK_NS, What::Tick(node));
             }
             What::Timer(client, number) => {
@@ -203,6 +225,8 @@ impl World {
                 }
             }
             What::Caller(caller) => self.caller(caller),
+            What::Due(client, operation) => self.due(client, operation),
+            What::HoldEnds(client, held) => self.hold_ends(client, held),
             What::Fault(node) => self.fault(node),
             What::Heal(node, healing) => self.heal(node, healing),
             What::Phase(phase) => self.phase(phase),
@@ -235,12 +259,7 @@ impl World {
                 Action::RenewalFailing { .. } | Action::Waiting(..) => {}
                 Action::Tell(operation, outcome) => self.told(number, operation, outcome),
                 Action::Renewed { held, valid_until } => {
-                    self.report.renewed += 1;
-                    let until_ns = self.machines[number].true_time(self.now_ns, valid_until);
-                    let is_it = |hold: &&mut Hold| hold.client == number && hold.held == held;
-                    if let Some(hold) = self.holds.iter_mut().find(is_it) {
-                        hold.until_ns = until_ns;
-                    }
+                    self.renewed(number, held, valid_until);
                 }
                 Action::Lost { held, loss } => self.lost(number, held, &loss),
             }
@@ -265,103 +284,48 @@ impl World {
         }
     }
 
-    fn told(&mut self, client: usize, operation: OperationId, outcome: Outcome) {
-        let asks = |caller: &Caller| match caller.state {
-            State::Asking {
-                operation: asked, ..
-            } => caller.client == client && asked == operation,
-            _ => false,
-        };
-        let caller = self.callers.iter().position(asks);
-        match (outcome, caller) {
-            (Outcome::Acquired { token, valid_until }, Some(caller)) => {
-                let State::Asking { name, asked_ns, .. } = self.callers[caller].state else {
-                    return;
-                };
-                self.report.acquired += 1;
-                self.check_turn(name, asked_ns);
-                let until_ns = self.machines[client].true_time(self.now_ns, valid_until);
-                self.note(|| format!("client {client} holds {name} as {operation:?}"));
-                let (now_ns, held) = (self.now_ns, operation);
-                let other = self
-                    .holds
-                    .iter()
-                    .find(|hold| hold.name == name && hold.until_ns > now_ns);
-                if let Some(other) = other {
-                    let ms = (other.until_ns - now_ns) / 1_000_000;
-                    self.violation = Some(format!(
-                        "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {operation:?}"
-                    ));
-                }
-                self.holds.retain(|hold| hold.until_ns > now_ns);
-                self.holds.push(Hold {
-                    client,
-                    held,
-                    name,
-                    token,
-                    until_ns,
-                });
-                self.callers[caller].state = State::Holding { held, name };
-                let ttl_ns = self.plan.ttl_ms * 1_000_000;
-                // Some hold it while many nodes go and come back.
-                let hold_ns = match self.random.below(4) {
-                    0 => self.random.below(ttl_ns * 40),
-                    _ => self.random.below(ttl_ns / 4),
-                };
-                if self.is_over && now_ns > self.last_ns() {
-                    return;
-                }
-                let rest_ns = (self.plan.length_s * SECOND_NS).saturating_sub(now_ns);
-                let hold_ns = hold_ns.min(rest_ns + ttl_ns);
-                self.network.at(now_ns + hold_ns, What::Caller(caller));
-            }
-            (Outcome::NotAcquired(error), Some(caller)) => {
-                self.report.refused += 1;
-                if let State::Asking {
-                    asked_ns,
-                    waits: true,
-                    ..
-                } = self.callers[caller].state
-                {
-                    self.check_wait(asked_ns, &error.to_string());
-                }
-                self.note(|| format!("client {client}, {operation:?}: {error}"));
-                self.callers[caller].state = State::Idle;
-                let pause_ns = self.random.below(SECOND_NS);
-                self.network
-                    .at(self.now_ns + pause_ns, What::Caller(caller));
-            }
-            _ => {}
-        }
-    }
-
-    fn lost(&mut self, client: usize, held: OperationId, loss: &Loss) {
-        self.holds
-            .retain(|hold| hold.client != client || hold.held != held);
-        if *loss == Loss::Released {
-            return;
-        }
-        self.report.lost += 1;
-        self.note(|| format!("client {client} lost {held:?}: {loss}"));
-        if self.plan.keeps_a_majority() {
-            self.violation = Some(format!(
-                "client {client} lost {held:?} ({loss}) although a majority was well all the time"
-            ));
-        }
-    }
-
     pub(super) fn call(&mut self, client: usize, call: Call) -> OperationId {
         self.calls[client] += 1;
         let operation = OperationId(self.calls[client]);
         self.note(|| format!("client {client} {operation:?}: {call:?}"));
+        let (wait, name) = match &call {
+            Call::Acquire(AcquireCall { wait, name, .. }) => (*wait, Some(name)),
+            _ => (Wait::None, None),
+        };
+        let wait_ns = match wait {
+            Wait::For(wait) => u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX),
+            _ => 0,
+        };
+        let names = 0..self.plan.names;
+        let open = OpenCall {
+            asked_ns: self.now_ns,
+            wait_ns,
+            name: names
+                .filter(|_| wait_ns > 0)
+                .find(|one| name == Some(&lock_name(*one))),
+        };
+        let due_ns = self.due_ns(client, &open);
+        self.open.insert((client, operation), open);
+        self.network.at(due_ns, What::Due(client, operation));
         self.client(client, Event::Call(operation, call));
         operation
     }
 }
 
 /// A clock's rate: those of a client and a node differ by less than what is allowed for.
-fn rate_ppm(random: &mut Random) -> i32 {
+fn rate_ppm(plan: &Plan, random: &mut Random) -> i32 {
+    if plan.is_in_step {
+        return 0;
+    }
     i32::try_from(random.below(8_001)).unwrap_or(0) - 4_000
+}
+
+/// How much a time daemon slows the clocks down that it may steer.
+fn steered_ppm(plan: &Plan, random: &mut Random) -> i32 {
+    match plan.faults {
+        Faults::Clocks | Faults::All => random.pick(&[0, 500, 80_000]),
+        _ => 0,
+    }
 }
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;

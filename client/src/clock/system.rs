@@ -10,12 +10,25 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> ClientInstant {
-        // The order matters, see `ClientInstant::from_readings`.
-        let boot_ns = reading(clock_gettime(ClockId::Boottime));
-        let monotonic_ns = reading(clock_gettime(ClockId::Monotonic));
-        let raw_ns = reading(clock_gettime(ClockId::MonotonicRaw));
-        ClientInstant::from_readings(boot_ns, monotonic_ns, raw_ns)
+        instant_of(|clock| reading(clock_gettime(clock)))
     }
+}
+
+impl SystemClock {
+    /// What [`now`](Clock::now) makes of a machine's clocks, in nanoseconds, for a simulation whose machines have
+    /// clocks of their own: it runs the same choice of clocks.
+    #[cfg(feature = "simulation")]
+    pub fn now_on(read: impl FnMut(ClockId) -> u64) -> ClientInstant {
+        instant_of(read)
+    }
+}
+
+fn instant_of(mut read: impl FnMut(ClockId) -> u64) -> ClientInstant {
+    // The order matters, see `ClientInstant::from_readings`.
+    let boot_ns = read(ClockId::Boottime);
+    let monotonic_ns = read(ClockId::Monotonic);
+    let raw_ns = read(ClockId::MonotonicRaw);
+    ClientInstant::from_readings(boot_ns, monotonic_ns, raw_ns)
 }
 
 /// Only differences matter, so a clock's zero is not the smallest reading: in a time namespace the
@@ -60,6 +73,29 @@ mod tests {
         let since = |ms| at(ms).since(begin).as_millis();
         assert_eq!(since([90_920, 80_920, 300]), 1_000);
         assert_eq!(since([95_920, 80_920, 300]), 6_000);
+    }
+
+    #[test]
+    fn the_clocks_are_those_that_count_sleep_and_those_that_nobody_steers() {
+        let mut order = Vec::new();
+        let mut at = |boot_ns: u64, monotonic_ns: u64, raw_ns: u64| {
+            instant_of(|clock| {
+                order.push(clock);
+                match clock {
+                    ClockId::Boottime => boot_ns,
+                    ClockId::Monotonic => monotonic_ns,
+                    ClockId::MonotonicRaw => raw_ns,
+                    _ => 0,
+                }
+            })
+        };
+        let begin = at(50_000, 40_000, 30_000);
+        assert_eq!(at(59_000, 41_000, 31_000).since(begin).as_nanos(), 9_000);
+        assert_eq!(at(50_000, 40_000, 37_000).since(begin).as_nanos(), 7_000);
+        assert_eq!(
+            order[..3],
+            [ClockId::Boottime, ClockId::Monotonic, ClockId::MonotonicRaw]
+        );
     }
 
     #[test]

@@ -64,6 +64,14 @@ impl<K: Copy + Ord + Hash> Timers<K> {
         Some(due)
     }
 
+    /// How many are armed.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn len(&self) -> usize {
+        let by_clock = [&self.by_boot, &self.by_raw, &self.by_whole];
+        let most = by_clock.into_iter().map(BTreeSet::len).max();
+        self.armed.len().max(most.unwrap_or(0))
+    }
+
     /// When the next is due.
     pub(crate) fn next(&self) -> Option<ClientInstant> {
         Some(ClientInstant {

@@ -34,6 +34,9 @@ use crate::settings::Settings;
 use crate::votes::Register;
 use crate::wait::Wait;
 
+#[cfg(feature = "simulation")]
+pub mod size;
+
 /// A call that waits until what is owed has been paid.
 #[derive(Debug)]
 struct Settling {
@@ -127,14 +130,6 @@ impl Client {
     /// What is to be sent on a connection; whoever sends it takes it out.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
         self.links.get_mut(id.node)?.output(id)
-    }
-
-    /// How much is kept: calls under way, locks held, and requests to nodes.
-    #[cfg(feature = "simulation")]
-    #[must_use]
-    pub fn size(&self) -> usize {
-        let queued: usize = self.links.iter().map(Link::size).sum();
-        self.operations.len() + self.settling.len() + queued
     }
 
     /// Whether nothing is under way, held, or owed to a node. What was handed over is nobody's concern here.

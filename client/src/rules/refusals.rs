@@ -111,6 +111,12 @@ impl Refusals {
             refused.nodes = None;
         }
     }
+
+    /// How many names are remembered.
+    #[cfg(feature = "simulation")]
+    pub(super) fn size(&self) -> usize {
+        self.by_name.len()
+    }
 }
 
 /// Names that are remembered; others are asked for at all nodes at once.

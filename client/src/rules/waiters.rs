@@ -38,6 +38,12 @@ impl Waiters {
     pub(super) fn first(&self, name: &Bytes) -> Option<OperationId> {
         self.queues.get(name).and_then(VecDeque::front).copied()
     }
+
+    /// How many calls are in all queues; a queue without calls is not kept.
+    #[cfg(feature = "simulation")]
+    pub(super) fn size(&self) -> usize {
+        self.queues.values().map(VecDeque::len).sum()
+    }
 }
 
 #[cfg(test)]

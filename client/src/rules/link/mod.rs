@@ -331,6 +331,12 @@ impl Link {
         self.waiting.len() + self.deferred.len() + in_flight
     }
 
+    /// Replies and actions that nobody has taken yet.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn undelivered(&self) -> usize {
+        self.replies.len() + self.actions.len()
+    }
+
     /// Whether a release is still owed to this node.
     pub(crate) fn owes(&self, now: ClientInstant) -> bool {
         let in_flight = match &self.state {

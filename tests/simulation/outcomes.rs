@@ -1,0 +1,187 @@
+//! What callers are told: outcomes of calls, validities that move on, locks that are lost.
+//!
+//! Invariant: a call is told one outcome, in time; a hold ends with a word to its caller, before its validity does.
+
+use quorlock_client::Loss;
+use quorlock_client::rules::OperationId;
+use quorlock_client::rules::call::Outcome;
+use quorlock_client::{ClientInstant, Token};
+
+use super::caller::{Caller, Hold, OpenCall, State};
+use super::network::What;
+use super::world::{SECOND_NS, World};
+
+impl World {
+    pub(super) fn told(&mut self, client: usize, operation: OperationId, outcome: Outcome) {
+        let Some(open) = self.open.remove(&(client, operation)) else {
+            self.violation = Some(format!(
+                "client {client} is told of {operation:?}, of which it has heard or wants nothing: {outcome:?}"
+            ));
+            return;
+        };
+        let asks = |caller: &Caller| match caller.state {
+            State::Asking {
+                operation: asked, ..
+            } => caller.client == client && asked == operation,
+            _ => false,
+        };
+        let caller = self.callers.iter().position(asks);
+        match (outcome, caller) {
+            (Outcome::Acquired { token, valid_until }, Some(caller)) => {
+                self.check_order(client, operation, &open);
+                self.acquired(caller, operation, token, valid_until);
+            }
+            (Outcome::NotAcquired(error), Some(caller)) => {
+                self.report.refused += 1;
+                if let State::Asking {
+                    asked_ns,
+                    waits: true,
+                    name,
+                    ..
+                } = self.callers[caller].state
+                {
+                    self.check_wait(name, asked_ns, &error.to_string());
+                }
+                self.note(|| format!("client {client}, {operation:?}: {error}"));
+                self.callers[caller].state = State::Idle;
+                let pause_ns = self.random.below(SECOND_NS);
+                self.network
+                    .at(self.now_ns + pause_ns, What::Caller(caller));
+            }
+            _ => {}
+        }
+    }
+
+    fn acquired(
+        &mut self,
+        caller: usize,
+        held: OperationId,
+        token: Token,
+        valid_until: ClientInstant,
+    ) {
+        let Caller { client, state } = self.callers[caller].clone();
+        let State::Asking { name, asked_ns, .. } = state else {
+            return;
+        };
+        self.report.acquired += 1;
+        self.check_turn(name, asked_ns);
+        let now_ns = self.now_ns;
+        let until_ns = self.machines[client].true_time(now_ns, valid_until);
+        self.note(|| format!("client {client} holds {name} as {held:?}"));
+        let is_held = |hold: &&Hold| hold.name == name && hold.until_ns > now_ns;
+        if let Some(other) = self.holds.iter().find(is_held) {
+            let ms = (other.until_ns - now_ns) / 1_000_000;
+            self.violation = Some(format!(
+                "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {held:?}"
+            ));
+        }
+        if !self.tokens.insert(token.as_bytes().to_vec()) {
+            self.violation = Some(format!("{name} was held under {token} before"));
+        }
+        self.holds.push(Hold {
+            client,
+            held,
+            name,
+            token,
+            until_ns,
+        });
+        self.network.at(until_ns, What::HoldEnds(client, held));
+        self.callers[caller].state = State::Holding { held, name };
+        let hold_ns = self.hold_ns();
+        if self.is_over && now_ns > self.last_ns() {
+            return;
+        }
+        let rest_ns = (self.plan.length_s * SECOND_NS).saturating_sub(now_ns);
+        let hold_ns = hold_ns.min(rest_ns + self.plan.ttl_ms * 1_000_000);
+        self.network.at(now_ns + hold_ns, What::Caller(caller));
+    }
+
+    /// How long a caller wants to hold what it has.
+    fn hold_ns(&mut self) -> u64 {
+        let ttl_ns = self.plan.ttl_ms * 1_000_000;
+        if self.plan.is_crowded {
+            return self.random.below(ttl_ns / 100);
+        }
+        // Some hold it while many nodes go and come back.
+        match self.random.below(4) {
+            0 => self.random.below(ttl_ns * 40),
+            _ => self.random.below(ttl_ns / 4),
+        }
+    }
+
+    pub(super) fn renewed(&mut self, client: usize, held: OperationId, valid_until: ClientInstant) {
+        self.report.renewed += 1;
+        let until_ns = self.machines[client].true_time(self.now_ns, valid_until);
+        let is_it = |hold: &&mut Hold| hold.client == client && hold.held == held;
+        if let Some(hold) = self.holds.iter_mut().find(is_it) {
+            hold.until_ns = until_ns;
+        }
+    }
+
+    pub(super) fn lost(&mut self, client: usize, held: OperationId, loss: &Loss) {
+        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        if let Some(hold) = self.holds.iter().position(is_it) {
+            let hold = self.holds.swap_remove(hold);
+            self.free(hold.name);
+        }
+        if *loss == Loss::Released {
+            return;
+        }
+        self.report.lost += 1;
+        self.note(|| format!("client {client} lost {held:?}: {loss}"));
+        if self.plan.keeps_a_majority() {
+            self.violation = Some(format!(
+                "client {client} lost {held:?} ({loss}) although a majority was well all the time"
+            ));
+        }
+    }
+
+    /// Nobody holds this name any more, as far as callers know.
+    pub(super) fn free(&mut self, name: u64) {
+        let index = usize::try_from(name).unwrap_or(usize::MAX);
+        self.freed_ns[index] = Some(self.now_ns);
+    }
+
+    /// When a call has to have its outcome. A machine that slept has some time more.
+    pub(super) fn due_ns(&self, client: usize, open: &OpenCall) -> u64 {
+        let due_ns = open.asked_ns + open.wait_ns / 1_000 * 1_005;
+        due_ns.max(self.machines[client].woken_ns()) + LATE_NS
+    }
+
+    pub(super) fn due(&mut self, client: usize, operation: OperationId) {
+        let Some(open) = self.open.get(&(client, operation)) else {
+            return;
+        };
+        let (open, due_ns) = (*open, self.due_ns(client, open));
+        if due_ns > self.now_ns {
+            return self.network.at(due_ns, What::Due(client, operation));
+        }
+        let ms = (self.now_ns - open.asked_ns) / 1_000_000;
+        let wait_ms = open.wait_ns / 1_000_000;
+        self.violation = Some(format!(
+            "{operation:?} of client {client}, with a wait of {wait_ms} ms, has no outcome after {ms} ms"
+        ));
+    }
+
+    /// A validity ends: its caller has been told of its loss, or of a later end. A machine that slept is told when it
+    /// wakes.
+    pub(super) fn hold_ends(&mut self, client: usize, held: OperationId) {
+        let is_it = |hold: &&Hold| hold.client == client && hold.held == held;
+        let Some(hold) = self.holds.iter().find(is_it) else {
+            return;
+        };
+        let woken_ns = self.machines[client].woken_ns() + WAKING_NS;
+        let until_ns = hold.until_ns.max(woken_ns);
+        if until_ns > self.now_ns {
+            return self.network.at(until_ns, What::HoldEnds(client, held));
+        }
+        let name = hold.name;
+        self.violation = Some(format!(
+            "the validity of {name} ends, and client {client} is not told that {held:?} is lost"
+        ));
+    }
+}
+
+/// From when a call has to end until it is told, at most.
+const LATE_NS: u64 = 4 * SECOND_NS;
+const WAKING_NS: u64 = 1_000_000;

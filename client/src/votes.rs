@@ -164,9 +164,8 @@ impl Ballot {
         let votes = &self.votes;
         let counts = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
             // A vote that does not count takes none away either.
-            let is_known = |(_, earlier): &(NodeIndex, Identity)| {
-                earlier.id == identity.id && is_of(earlier)
-            };
+            let is_known =
+                |(_, earlier): &(NodeIndex, Identity)| earlier.id == identity.id && is_of(earlier);
             is_of(identity) && !votes[..at].iter().any(is_known)
         };
         votes

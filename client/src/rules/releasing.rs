@@ -42,10 +42,7 @@ impl Releasing {
             round.ask(node);
             context.ask(node, Kind::Release, subject, 0);
         }
-        Self {
-            round,
-            waits_for,
-        }
+        Self { round, waits_for }
     }
 
     pub(super) fn next_time(&self) -> ClientInstant {
@@ -87,7 +84,9 @@ impl Releasing {
                 let freed = |answer: &NodeRelease| *answer == NodeRelease::Freed;
                 self.round.count(freed) >= context.quorum()
             }
-            WaitsFor::Reached => links.all(|(node, link)| !self.round.awaits(node) || link.is_away()),
+            WaitsFor::Reached => {
+                links.all(|(node, link)| !self.round.awaits(node) || link.is_away())
+            }
             WaitsFor::All => false,
         }
     }

@@ -68,7 +68,8 @@ impl Default for Drift {
 pub struct RetryDelay {
     /// The range of the first pause ends here.
     pub first: Duration,
-    /// The range does not grow beyond this.
+    /// The range does not grow beyond this, or beyond four round trips to a majority of the nodes where that is more
+    /// and several callers have split the votes.
     pub longest: Duration,
 }
 
@@ -77,6 +78,15 @@ impl RetryDelay {
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest }
+    }
+
+    /// Where votes are split, and a round takes so long: callers whose pauses differ by less than requests are on
+    /// their way would split them again.
+    pub(crate) fn for_round_trip(self, round_trip: Duration) -> Self {
+        Self {
+            first: self.first.max(round_trip),
+            longest: self.longest.max(round_trip * SPLIT_ROUND_TRIPS),
+        }
     }
 
     /// The pause after failed attempt number `attempt` (from 0), for a random number in 0..1.
@@ -98,6 +108,9 @@ impl RetryDelay {
         })
     }
 }
+
+/// Of several callers one must be ahead of the others at a majority of the nodes.
+const SPLIT_ROUND_TRIPS: u32 = 4;
 
 impl Default for RetryDelay {
     fn default() -> Self {
@@ -231,5 +244,9 @@ mod tests {
         let left = Duration::from_millis(1);
         assert!(delay.pause(40, 1.0, Some(left)) <= left + delay.first);
         assert!(delay.pause(0, f64::NAN, None) <= delay.first);
+        assert_eq!(delay.for_round_trip(Duration::from_millis(10)), delay);
+        let far = delay.for_round_trip(Duration::from_millis(500));
+        assert_eq!(far.pause(0, 1.0, None), Duration::from_millis(500));
+        assert_eq!(far.pause(40, 1.0, None), Duration::from_secs(2));
     }
 }

@@ -208,8 +208,10 @@ pub(crate) struct Register {
     entries: usize,
     /// The cluster that the client is for, if it was told.
     cluster_id: Option<Arc<str>>,
-    /// The cluster that the node named to which each entry leads now, if one.
+    /// The cluster that each entry named at its last login, if one.
     named: HashMap<NodeIndex, Arc<str>>,
+    /// The cluster that a majority of the entries named last.
+    named_by_majority: Option<Arc<str>>,
     newest: HashMap<Arc<str>, u64>,
     present: HashMap<NodeIndex, Arc<str>>,
 }
@@ -227,7 +229,7 @@ impl Register {
     /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
     /// another set of nodes excludes nobody.
     pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
-        self.forget_cluster(node);
+        self.named.remove(&node);
         if let Some(size) = said
             .cluster_size
             .filter(|size| *size != self.entries && self.entries > 0)
@@ -239,26 +241,24 @@ impl Register {
             return Admission::Votes;
         };
         self.named.insert(node, Arc::clone(theirs));
+        let alike = self.named.values().filter(|other| *other == theirs);
+        if alike.count() >= majority(self.entries) {
+            self.named_by_majority = Some(Arc::clone(theirs));
+        }
         match &self.cluster_id {
             Some(ours) if ours != theirs => Admission::OtherCluster(Arc::clone(ours)),
             _ => Admission::Votes,
         }
     }
 
-    /// The connection to this node has ended: what it named counts no more.
-    pub(crate) fn forget_cluster(&mut self, node: NodeIndex) {
-        self.named.remove(&node);
-    }
-
     /// The cluster that this node names and the one that counts, where those are two: the one that
-    /// the client was told, or that a majority of the entries names.
+    /// the client was told, or that a majority of the entries named last.
     pub(crate) fn outsider(&self, node: NodeIndex) -> Option<(Arc<str>, Arc<str>)> {
         let theirs = self.named.get(&node)?;
-        let ours = self.cluster_id.as_ref().or_else(|| {
-            let count = |id: &Arc<str>| self.named.values().filter(|other| *other == id).count();
-            let mut named = self.named.values();
-            named.find(|id| count(id) >= majority(self.entries))
-        })?;
+        let ours = self
+            .cluster_id
+            .as_ref()
+            .or(self.named_by_majority.as_ref())?;
         (ours != theirs).then(|| (Arc::clone(theirs), Arc::clone(ours)))
     }
 
@@ -270,7 +270,7 @@ impl Register {
             .entry(Arc::clone(&identity.id))
             .or_insert(identity.incarnation);
         if identity.incarnation < *newest {
-            self.forget_cluster(node);
+            self.named.remove(&node);
             return Admission::WentBack;
         }
         *newest = identity.incarnation;
@@ -382,17 +382,20 @@ mod tests {
         // The entry leads to a node of the cluster now.
         register.admit_member(0, &member("blue", None));
         assert_eq!(register.outsider(0), None);
-        // Two are disconnected: what they named has no majority any more.
+        // Two name a cluster of another size: what they named before counts no more.
         register.admit_member(0, &member("red", None));
-        (1..3).for_each(|node| register.forget_cluster(node));
-        assert_eq!(register.outsider(0), None);
-        // One names a cluster of another size: what it named before counts no more.
-        (1..3).for_each(|node| {
-            register.admit_member(node, &member("blue", None));
-        });
+        let blue = (Arc::from("red"), Arc::from("blue"));
         register.admit_member(1, &member("blue", Some(7)));
         register.admit_member(2, &member("blue", Some(7)));
+        assert_eq!(register.outsider(0), Some(blue), "nobody says otherwise");
+        // All others belong to the other cluster now.
+        register.admit_member(1, &member("red", None));
+        register.admit_member(2, &member("red", None));
         assert_eq!(register.outsider(0), None);
+        assert_eq!(
+            register.outsider(4),
+            Some((Arc::from("blue"), Arc::from("red")))
+        );
     }
 
     #[test]

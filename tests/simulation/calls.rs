@@ -8,7 +8,7 @@ use quorlock_client::rules::OperationId;
 use quorlock_client::rules::action::Event;
 use quorlock_client::rules::call::{AcquireCall, Call};
 
-use super::caller::{Caller, State};
+use super::caller::{Caller, OpenCall, State};
 use super::network::What;
 use super::world::{SECOND_NS, WAIT_NS, World};
 
@@ -26,7 +26,7 @@ impl World {
             State::Asking { operation, .. } => {
                 self.callers[number].state = State::Idle;
                 self.open.remove(&(client, operation));
-                self.client(client, Event::Gone(operation));
+                self.gone(client, operation);
             }
             State::Holding { held, name } => {
                 let hold = self
@@ -49,7 +49,7 @@ impl World {
                         };
                         self.call(client, call);
                     }
-                    None => self.client(client, Event::Gone(held)),
+                    None => self.gone(client, held),
                 }
                 self.callers[number].state = State::Idle;
                 let pause_ns = self.random.below(SECOND_NS);
@@ -57,6 +57,24 @@ impl World {
                     .at(self.now_ns + pause_ns, What::Caller(number));
             }
         }
+    }
+
+    /// Nobody wants a call or a hold any more; the client tells when it has undone it.
+    fn gone(&mut self, client: usize, operation: OperationId) {
+        let open = OpenCall {
+            asked_ns: self.now_ns,
+            wait_ns: 0,
+            name: None,
+        };
+        self.expect(client, operation.undoing(), open);
+        self.client(client, Event::Gone(operation));
+    }
+
+    /// An outcome is to come in time.
+    pub(super) fn expect(&mut self, client: usize, operation: OperationId, open: OpenCall) {
+        let due_ns = self.due_ns(client, &open);
+        self.open.insert((client, operation), open);
+        self.network.at(due_ns, What::Due(client, operation));
     }
 
     pub(super) fn ask(&mut self, number: usize, client: usize, name: u64) {

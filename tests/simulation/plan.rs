@@ -166,8 +166,6 @@ impl Plan {
             callers: 1,
             names: 1,
             faults: Faults::None,
-            // Where the ways differ by more than the pauses between attempts, their votes stay split.
-            latency_us: self.latency_us.min(20_000),
             length_s: 20,
             is_in_step: true,
             ..self

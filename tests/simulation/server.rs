@@ -77,13 +77,14 @@ impl Server {
         server
     }
 
-    /// Another node answers under the address from now on: one with an empty directory, of this cluster or another. The
-    /// process of the node before has ended.
+    /// Another node answers under the address from now on: one with an empty directory, of this cluster or another,
+    /// each of a different one, so that strangers are never the majority that names the cluster. The process of the node before has ended.
     pub(super) fn replace(&mut self, is_stranger: bool) {
         if self.away.is_some() {
             return;
         }
-        let cluster = if is_stranger { OTHER_CLUSTER } else { CLUSTER };
+        let other = format!("other-{}", self.setup.seed);
+        let cluster = if is_stranger { &*other } else { CLUSTER };
         let config = &mut self.setup.config;
         config.set("cluster-id", &[cluster]).expect("it exists");
         let fingerprint = self.setup.directory_fingerprint;
@@ -233,4 +234,3 @@ impl Server {
 
 const ROUNDS: usize = 8;
 const CLUSTER: &str = "blue";
-const OTHER_CLUSTER: &str = "red";

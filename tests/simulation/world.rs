@@ -304,9 +304,7 @@ impl World {
                 .filter(|_| wait_ns > 0)
                 .find(|one| name == Some(&lock_name(*one))),
         };
-        let due_ns = self.due_ns(client, &open);
-        self.open.insert((client, operation), open);
-        self.network.at(due_ns, What::Due(client, operation));
+        self.expect(client, operation, open);
         self.client(client, Event::Call(operation, call));
         operation
     }

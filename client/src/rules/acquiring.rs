@@ -9,7 +9,7 @@ mod failure;
 use std::rc::Rc;
 use std::time::Duration;
 
-use self::failure::Failure;
+use self::failure::{Failure, is_split};
 use super::acquisition::{
     Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms, Vote,
 };
@@ -269,7 +269,10 @@ impl Acquiring {
         }
         let last = self.last.take();
         let has_changed_hands = match (&last, &decision) {
-            (Some(last), Decision::Busy { .. }) => last.decision != decision,
+            // Of split votes another one refuses each time.
+            (Some(last), Decision::Busy { .. }) if !is_split(&asking.attempt) => {
+                last.decision != decision
+            }
             _ => false,
         };
         if has_changed_hands {
@@ -333,7 +336,10 @@ impl Acquiring {
         if left.is_zero() {
             return self.give_up(context);
         }
-        let delay = context.settings.retry_delay;
+        let mut delay = context.settings.retry_delay;
+        if self.last.as_ref().is_some_and(Failure::is_split) {
+            delay = delay.for_round_trip(context.round_trip());
+        }
         let time_left = self.time_left(context.now);
         let random = fraction(context.random);
         let pause = delay.pause(self.patience, random, time_left);

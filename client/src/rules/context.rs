@@ -68,7 +68,9 @@ impl Context<'_> {
         };
         let request = self.request(kind, subject, Some(asker));
         let link = &mut self.links[node];
-        let submitted = match outsider(self.register, node, kind) {
+        // Who answers on the next connection is not known yet.
+        let outsider = outsider(self.register, node, kind).filter(|_| link.is_logged_in());
+        let submitted = match outsider {
             Some(cause) => {
                 link.doubt_login(subject.ttl, self.now);
                 Err(cause)

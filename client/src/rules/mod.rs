@@ -38,7 +38,8 @@ pub struct OperationId(pub u64);
 
 impl OperationId {
     /// The operation that undoes what this call has begun.
-    pub(crate) fn undoing(self) -> Self {
+    #[must_use]
+    pub fn undoing(self) -> Self {
         Self(self.0 | UNDOING)
     }
 

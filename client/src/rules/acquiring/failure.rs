@@ -19,6 +19,11 @@ pub(super) struct Failure {
 }
 
 impl Failure {
+    /// Whether nobody may have the lock: the nodes were taken by several callers.
+    pub(super) fn is_split(&self) -> bool {
+        is_split(&self.attempt)
+    }
+
     /// What is said of it after a wait of this length.
     pub(super) fn error(
         &self,
@@ -65,6 +70,15 @@ impl Failure {
             Decision::Cancelled | Decision::Acquired { .. } => None,
         }
     }
+}
+
+pub(super) fn is_split(attempt: &Acquisition) -> bool {
+    let mut holders = attempt.votes().iter().filter_map(|vote| match vote {
+        Vote::Told(Answer::Busy { holder, .. }) => holder.as_ref(),
+        _ => None,
+    });
+    let first = holders.next();
+    holders.any(|holder| Some(holder) != first)
 }
 
 fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {

@@ -270,10 +270,7 @@ impl Link {
             None => State::Resting(now.after(rest), cause.clone()),
         };
         let ended = match std::mem::replace(&mut self.state, state) {
-            State::Ready(connection) => {
-                world.register.forget_cluster(self.index);
-                connection.in_flight
-            }
+            State::Ready(connection) => connection.in_flight,
             _ => VecDeque::new(),
         };
         self.round_trip.forget();

@@ -17,6 +17,10 @@ impl Link {
         }
     }
 
+    pub(crate) fn is_logged_in(&self) -> bool {
+        matches!(self.state, State::Ready(_))
+    }
+
     /// Whether the node is known to be away: the last connection to it has ended or could not be made.
     pub(crate) fn is_away(&self) -> bool {
         match &self.state {

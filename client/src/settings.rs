@@ -68,8 +68,8 @@ impl Default for Drift {
 pub struct RetryDelay {
     /// The range of the first pause ends here.
     pub first: Duration,
-    /// The range does not grow beyond this, or beyond four round trips to a majority of the nodes where that is more
-    /// and several callers have split the votes.
+    /// The range does not grow beyond this, or beyond four times what a round with a majority of the nodes may take where
+    /// that is more and several callers have split the votes; then `first` is at least one such round.
     pub longest: Duration,
 }
 
@@ -85,7 +85,9 @@ impl RetryDelay {
     pub(crate) fn for_round_trip(self, round_trip: Duration) -> Self {
         Self {
             first: self.first.max(round_trip),
-            longest: self.longest.max(round_trip * SPLIT_ROUND_TRIPS),
+            longest: self
+                .longest
+                .max(round_trip.saturating_mul(SPLIT_ROUND_TRIPS)),
         }
     }
 

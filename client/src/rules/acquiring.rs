@@ -270,7 +270,7 @@ impl Acquiring {
         let last = self.last.take();
         let has_changed_hands = match (&last, &decision) {
             // Of split votes another one refuses each time.
-            (Some(last), Decision::Busy { .. }) if !is_split(&asking.attempt) => {
+            (Some(last), Decision::Busy { .. }) if !is_split(&asking.attempt, context.nodes()) => {
                 last.decision != decision
             }
             _ => false,
@@ -337,7 +337,8 @@ impl Acquiring {
             return self.give_up(context);
         }
         let mut delay = context.settings.retry_delay;
-        if self.last.as_ref().is_some_and(Failure::is_split) {
+        let last = self.last.as_ref();
+        if last.is_some_and(|last| last.is_split(context.nodes())) {
             delay = delay.for_round_trip(context.round_trip());
         }
         let time_left = self.time_left(context.now);

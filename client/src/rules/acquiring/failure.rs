@@ -8,6 +8,8 @@ use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
 use crate::rules::acquisition::{Acquisition, Decision, Vote};
 use crate::rules::context::Context;
+use crate::token::Token;
+use crate::votes::majority;
 use crate::wait::Waiting;
 
 #[derive(Debug)]
@@ -19,9 +21,8 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Whether nobody may have the lock: the nodes were taken by several callers.
-    pub(super) fn is_split(&self) -> bool {
-        is_split(&self.attempt)
+    pub(super) fn is_split(&self, nodes: usize) -> bool {
+        is_split(&self.attempt, nodes)
     }
 
     /// What is said of it after a wait of this length.
@@ -72,13 +73,21 @@ impl Failure {
     }
 }
 
-pub(super) fn is_split(attempt: &Acquisition) -> bool {
-    let mut holders = attempt.votes().iter().filter_map(|vote| match vote {
-        Vote::Told(Answer::Busy { holder, .. }) => holder.as_ref(),
-        _ => None,
-    });
-    let first = holders.next();
-    holders.any(|holder| Some(holder) != first)
+/// Whether several callers have taken nodes and perhaps none of them a majority: no single one refuses on so many that
+/// the others are none. Where nodes do not tell the holder, it counts as one.
+pub(super) fn is_split(attempt: &Acquisition, nodes: usize) -> bool {
+    let refusals: Vec<_> = attempt
+        .votes()
+        .iter()
+        .filter_map(|vote| match vote {
+            Vote::Told(Answer::Busy { holder, .. }) => Some(holder.as_ref()),
+            _ => None,
+        })
+        .collect();
+    let count = |holder: &Option<&Token>| refusals.iter().filter(|one| *one == holder).count();
+    let blocking = nodes - majority(nodes) + 1;
+    let is_told = refusals.iter().all(Option::is_some);
+    is_told && !refusals.is_empty() && refusals.iter().all(|holder| count(holder) < blocking)
 }
 
 fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {

@@ -1,4 +1,4 @@
-//! The models with small bounds, as tests: every model holds, and some of the mutants are caught.
+//! The models with small bounds, as tests: every model holds, and all mutants but those that take seconds are caught.
 //!
 //! The program itself explores everything completely and checks every mutant, which takes minutes; CI runs it.
 
@@ -41,7 +41,9 @@ fn the_log_holds() {
 
 #[test]
 fn mutants_of_exclusion_are_caught() {
-    for (mutant, scope) in exclusion::mutants().into_iter().step_by(3) {
+    let slow = [Mutant::RecoveredCappedByToday, Mutant::NoDriftAllowance];
+    let quick = |(mutant, _): &(Mutant, _)| !slow.contains(mutant);
+    for (mutant, scope) in exclusion::mutants().into_iter().filter(quick) {
         let outcome = check_scope(scope, mutant, THREADS);
         assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());
     }
@@ -49,7 +51,10 @@ fn mutants_of_exclusion_are_caught() {
 
 #[test]
 fn mutants_of_the_log_are_caught() {
-    for mutant in stream::Mutant::ALL.into_iter().step_by(3) {
+    use stream::Mutant::{ClaimTooEarly, RemovedBeforeEnd, TailReused};
+    let slow = [ClaimTooEarly, RemovedBeforeEnd, TailReused];
+    let quick = |mutant: &stream::Mutant| !slow.contains(mutant);
+    for mutant in stream::Mutant::ALL.into_iter().filter(quick) {
         let (_, bounds) = stream::catching(mutant);
         let (outcome, _) = check_stream(bounds, mutant, THREADS);
         assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());

@@ -4,7 +4,7 @@
 //! or the rules on keys without a TTL. A change is either made and journalled, or refused and
 //! nothing has happened.
 
-mod undo;
+pub(crate) mod undo;
 
 use std::sync::Arc;
 
@@ -184,6 +184,7 @@ impl CommandContext<'_> {
     }
 
     fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
+        self.keyspace.watches.touch(found.hash);
         self.note_before(found);
         let is_stored = self
             .keyspace
@@ -207,6 +208,7 @@ impl CommandContext<'_> {
         self.admit_bytes(key.len())?;
         self.admit_deadline(deadline)?;
         mutation::encode_set_deadline(&mut self.effects.journal, found.database, key, deadline);
+        self.keyspace.watches.touch(found.hash);
         self.note_before(found);
         self.keyspace
             .set_deadline(slot, deadline, self.effects.position);
@@ -233,6 +235,7 @@ impl CommandContext<'_> {
         self.admit_bytes(parts.map(|parts| mutation::bytes_of(&parts)).sum())?;
         let deadline = self.deadline(found);
         self.admit_deadline(deadline)?;
+        self.keyspace.watches.touch(found.hash);
         self.note_before(found);
         for (field, value) in pairs {
             mutation::encode_hash_set(&mut self.effects.journal, found.database, key, field, value);
@@ -293,6 +296,7 @@ impl CommandContext<'_> {
         }
         self.admit_bytes(key.len().saturating_add(field.len()))?;
         mutation::encode_hash_delete(&mut self.effects.journal, found.database, key, field);
+        self.keyspace.watches.touch(found.hash);
         self.note_before(found);
         let deadline = self.deadline(found);
         self.keyspace
@@ -325,6 +329,7 @@ impl CommandContext<'_> {
         };
         self.admit_bytes(key.len())?;
         mutation::encode_delete(&mut self.effects.journal, found.database, key);
+        self.keyspace.watches.touch(found.hash);
         self.note_before(found);
         self.keyspace
             .remove(found.hash, slot, self.effects.position);
@@ -348,6 +353,7 @@ impl CommandContext<'_> {
                 && !is_covered(entry.deadline, limit)
         });
         mutation::encode_flush(&mut self.effects.journal, database);
+        self.keyspace.touch_flushed(now, database);
         self.keyspace.flush(database, position);
         if is_uncovered {
             self.effects.uncovered = true;
@@ -423,16 +429,17 @@ impl CommandContext<'_> {
         let limit = self.keyspace.rules.journal_bytes_max;
         let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
         let group = self.effects.journal.len().saturating_add(added);
+        if group > limit {
+            self.effects.was_too_large = true;
+            return Err(ErrorReply::new(format!(
+                "ERR this changes more than {limit} bytes at once"
+            )));
+        }
         if self.effects.room_bytes.is_some_and(|room| group > room) {
             self.effects.ran_out_of_room = true;
             return Err(NO_ROOM);
         }
-        if group <= limit {
-            return Ok(());
-        }
-        Err(ErrorReply::new(format!(
-            "ERR this changes more than {limit} bytes at once"
-        )))
+        Ok(())
     }
 
     fn admit_deadline(&self, deadline: Deadline) -> Result<(), ErrorReply> {

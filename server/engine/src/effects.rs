@@ -1,6 +1,6 @@
 //! What a command gives the node to do: bytes to log, and what its reply must wait for.
 //!
-//! The engine fills this in and touches nothing else. One command or script is one group of
+//! The engine fills this in and touches nothing else. One command, script or transaction is one group of
 //! mutations and becomes one frame of the log.
 
 use crate::error::ErrorReply;
@@ -26,7 +26,7 @@ impl Dependency {
     }
 }
 
-/// The effects of one command or script. The node owns it and uses it again for the next one.
+/// The effects of one command, script or transaction. The node owns it and uses it again for the next one.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// The encoded mutations; empty when there is nothing to log.
@@ -47,6 +47,8 @@ pub struct Effects {
     pub room_bytes: Option<usize>,
     /// A write was refused because the log has no room for it.
     pub ran_out_of_room: bool,
+    /// A write was refused because the group would have been too large for a frame.
+    pub was_too_large: bool,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
 }
@@ -64,6 +66,7 @@ impl Effects {
         self.uncovered = false;
         self.room_bytes = None;
         self.ran_out_of_room = false;
+        self.was_too_large = false;
         self.reply = ReplyBudget::default();
     }
 
@@ -71,7 +74,7 @@ impl Effects {
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), ErrorReply> {
         self.reply.charge(bytes).map_err(|error| {
             // A command charges before it writes, so what there is was written by commands before
-            // it, of the same script.
+            // it, of the same script or transaction.
             if self.journal.is_empty() {
                 error.of_command()
             } else {

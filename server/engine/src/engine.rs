@@ -59,7 +59,7 @@ impl Default for EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) keyspace: Box<Keyspace>,
-    scripts: Scripts,
+    pub(crate) scripts: Scripts,
 }
 
 impl Engine {
@@ -118,6 +118,16 @@ impl Engine {
             effects.journal.is_empty(),
             "effects are begun for each command"
         );
+        self.run(now, caller, command, effects)
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        command: &Command<'_>,
+        effects: &mut Effects,
+    ) -> Reply {
         if caller.database >= DATABASES {
             return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
         }

@@ -10,6 +10,7 @@ mod index;
 mod rollback;
 mod slab;
 mod undo;
+pub(crate) mod watches;
 mod wheel;
 #[cfg(test)]
 mod wheel_tests;
@@ -22,6 +23,7 @@ use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
+use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
@@ -87,8 +89,11 @@ pub(crate) struct Keyspace {
     index: Index,
     wheel: Wheel,
     undo: Undo,
+    pub(crate) watches: Watches,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
+    /// What earlier replies of the same transaction have taken.
+    pub(crate) reply_bytes_before: usize,
     /// The last group that changed anything.
     pub(crate) last_position: LogPosition,
     /// The last group that wrote or deleted an uncovered key.
@@ -113,8 +118,10 @@ impl Keyspace {
             index: Index::default(),
             wheel: Wheel::default(),
             undo: Undo::default(),
+            watches: Watches::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
+            reply_bytes_before: 0,
             last_position: LogPosition::ZERO,
             last_uncovered: LogPosition::ZERO,
             statistics: Statistics::default(),
@@ -156,9 +163,9 @@ impl Keyspace {
         self.slab.get(slot)
     }
 
-    /// The rules' budget for a reply.
+    /// The rules' budget for a reply, less what earlier ones of the same transaction have taken.
     pub(crate) fn reply_budget(&self) -> ReplyBudget {
-        ReplyBudget::new(self.rules.reply_bytes_max)
+        ReplyBudget::after(self.reply_bytes_before, self.rules.reply_bytes_max)
     }
 
     pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {
@@ -214,6 +221,17 @@ impl Keyspace {
 
     pub(crate) fn hash_of(&self, entry: &Entry) -> u64 {
         self.index.hash(entry.database(), entry.key())
+    }
+
+    /// Notes for those who watch keys which of them a flush takes away.
+    pub(crate) fn touch_flushed(&self, now: NodeTime, database: Option<u8>) {
+        if self.watches.is_empty() {
+            return;
+        }
+        self.watches.touch_all(|number, key| {
+            database.is_none_or(|flushed| flushed == number)
+                && self.locate(now, number, key).live.is_some()
+        });
     }
 
     /// Whether there is no slot left for another key.

@@ -25,6 +25,7 @@ mod script;
 mod stop;
 mod stored;
 mod time;
+mod transaction;
 #[cfg(test)]
 mod undo_tests;
 
@@ -46,3 +47,4 @@ pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, ScriptLimits};
 pub use stored::{Stored, StoredValue};
 pub use time::{BootTime, Deadline, Moment, NodeTime, RawTime};
+pub use transaction::{RunningTransaction, WatchedKey};

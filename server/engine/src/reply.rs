@@ -113,6 +113,11 @@ impl ReplyBudget {
         ReplyBudget { limit, taken: 0 }
     }
 
+    /// A budget of which earlier replies have taken a part.
+    pub(crate) const fn after(taken: usize, limit: usize) -> ReplyBudget {
+        ReplyBudget { limit, taken }
+    }
+
     /// Charges an element of so many bytes; to be called before it is made.
     ///
     /// # Errors
@@ -174,11 +179,11 @@ impl ReplyTooLarge {
         self.error("the reply", "Nothing was changed")
     }
 
-    /// The reply to a command of a script whose earlier commands have changed something.
+    /// The reply to a command of a script or transaction whose earlier commands have changed something.
     pub(crate) fn of_command_after_writes(self) -> ErrorReply {
         self.error(
-            "the reply to a command of this script",
-            "This command changed nothing, but the script's earlier writes have taken effect",
+            "the reply to a command of this script or transaction",
+            "This command changed nothing, but earlier writes have taken effect",
         )
     }
 

@@ -56,6 +56,9 @@ pub(crate) struct Introduction {
     pub(crate) database: u8,
     pub(crate) is_resp3: bool,
     pub(crate) last_command: &'static str,
+    /// How many requests are queued since MULTI, if it is in a transaction, and their memory.
+    pub(crate) queued: Option<usize>,
+    pub(crate) queued_bytes: usize,
 }
 
 impl Client {
@@ -112,14 +115,18 @@ impl Client {
         let seconds_since = |then_raw: RawTime| now_raw.nanos_since(then_raw) / 1_000_000_000;
         let input_bytes = self.input_bytes.load(Ordering::Relaxed);
         let output_bytes = self.output_bytes.load(Ordering::Relaxed);
+        let queued_bytes = introduction.queued_bytes;
         let total_bytes = CLIENT_BYTES + input_bytes + output_bytes;
+        let multi = introduction
+            .queued
+            .map_or("-1".to_owned(), |queued| queued.to_string());
         let flags = if self.is_spared() { "e" } else { "N" };
         let mut line = String::new();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
-             ssub=0 multi=-1 qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+             ssub=0 multi={multi} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
              oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,

@@ -11,7 +11,7 @@ use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
-    NO_ROOM, NodeTime, Reply, incarnation,
+    NO_ROOM, NodeTime, Reply, RunningTransaction, Spec, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
@@ -152,26 +152,78 @@ impl Executor {
         command: &Command<'_>,
         wait: &mut Wait,
     ) -> Reply {
-        let flags = command.spec.flags;
-        let runs_script = flags.contains(Flags::SCRIPT);
-        if self.phase != Phase::Serving && (runs_script || flags.contains(Flags::TOUCHES_KEYS)) {
-            return self.refusal(now.node);
+        if let Some(refusal) = self.refuses(now.node, command.spec) {
+            return Reply::Error(refusal);
         }
+        let runs_script = command.spec.flags.contains(Flags::SCRIPT);
         if !runs_script && self.lacks_room_for(command) {
             return Reply::Error(NO_ROOM);
         }
+        self.begin(runs_script);
+        let reply = self.engine.execute(now, caller, command, &mut self.effects);
+        self.log(now.node, wait);
+        reply
+    }
+
+    /// Begins the effects of a command, a script or a transaction.
+    fn begin(&mut self, is_bounded_by_room: bool) {
         // Keys remember this position. Where a grant raises the TTL bound, its own frame is the one
         // after; both are in one batch, and so are written and synced as one.
         self.effects.begin(to_engine(self.appender.next_position()));
-        if runs_script && self.mode.is_logged() {
+        if is_bounded_by_room && self.mode.is_logged() {
             // Most scripts write little or nothing: a release has to work for as long as there
             // is room for it. Room for more than memory can address is no limit.
             let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
             self.effects.room_bytes = usize::try_from(room).ok();
         }
-        let reply = self.engine.execute(now, caller, command, &mut self.effects);
+    }
+
+    /// Why this command is not executed now, if the node serves no locks.
+    pub(crate) fn refuses(&self, now: NodeTime, spec: &Spec) -> Option<ErrorReply> {
+        self.refuses_transaction(now, needs_service(spec))
+    }
+
+    /// Why no transaction is executed now that needs the node to serve locks.
+    pub(crate) fn refuses_transaction(
+        &self,
+        now: NodeTime,
+        needs_service: bool,
+    ) -> Option<ErrorReply> {
+        let is_served = self.phase == Phase::Serving;
+        (!is_served && needs_service).then(|| self.refusal(now))
+    }
+
+    /// Begins a transaction, which must end before anything else is executed.
+    pub(crate) fn begin_transaction(&mut self, now: Moment) -> RunningTransaction {
+        self.begin(true);
+        self.engine.begin_transaction(now, &mut self.effects)
+    }
+
+    /// Executes its next command.
+    pub(crate) fn execute_next(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        command: &Command<'_>,
+    ) -> Reply {
+        let effects = &mut self.effects;
+        self.engine.execute_next(now, caller, command, effects)
+    }
+
+    /// Ends it, and raises `wait` to what its replies depend on.
+    ///
+    /// # Errors
+    /// When it could not stay. Then nothing has happened.
+    pub(crate) fn end_transaction(
+        &mut self,
+        now: Moment,
+        transaction: RunningTransaction,
+        wait: &mut Wait,
+    ) -> Result<(), ErrorReply> {
+        let effects = &mut self.effects;
+        let ended = self.engine.end_transaction(now, transaction, effects);
         self.log(now.node, wait);
-        reply
+        ended
     }
 
     /// What a reply has to wait for that reveals effects up to this position.
@@ -232,25 +284,26 @@ impl Executor {
 
     /// Whether what this command may write does not certainly fit the prepared part of the log.
     pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
-        let flags = command.spec.flags;
-        let may_write = flags.contains(Flags::WRITE) || flags.contains(Flags::SCRIPT);
-        if !may_write || !self.mode.is_logged() {
-            return false;
-        }
-        let beside = if flags.contains(Flags::SCRIPT) {
-            SCRIPT_BYTES_MAX
-        } else {
-            GROUP_BYTES_MAX
-        };
-        let estimate = (command.mutation_bytes_max() as u64).saturating_add(beside);
-        self.appender.room() < estimate.min(JOURNAL_BYTES_MAX as u64)
+        self.mode.is_logged() && self.lacks_room(log_bytes_max(command))
     }
 
     /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
     /// the preparer has something to do.
     pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
-        let appender = &self.appender;
-        self.lacks_room_for(command) && !appender.is_full() && appender.needs_preparing()
+        self.lacks_room_for(command) && self.is_segment_late()
+    }
+
+    /// The same of a transaction that adds at most so many bytes.
+    pub(crate) fn transaction_waits_for_segment(&self, log_bytes_max: u64) -> bool {
+        self.mode.is_logged() && self.lacks_room(log_bytes_max) && self.is_segment_late()
+    }
+
+    fn lacks_room(&self, bytes: u64) -> bool {
+        self.appender.room() < bytes.min(JOURNAL_BYTES_MAX as u64)
+    }
+
+    fn is_segment_late(&self) -> bool {
+        !self.appender.is_full() && self.appender.needs_preparing()
     }
 
     /// Puts the command's effects on record, after the TTL bound that covers them.
@@ -354,7 +407,7 @@ impl Executor {
 
     /// Why the node serves no locks right now: the code, the milliseconds left and the node's id as
     /// fields, and a sentence.
-    fn refusal(&self, now: NodeTime) -> Reply {
+    fn refusal(&self, now: NodeTime) -> ErrorReply {
         let text = match &self.phase {
             Phase::Serving => "ERR serving".to_owned(),
             Phase::Stopped(why) => format!("ERR node {} grants no more: {why}", self.rules.node_id),
@@ -375,8 +428,24 @@ impl Executor {
                 )
             }
         };
-        Reply::Error(ErrorReply::new(text))
+        ErrorReply::new(text)
     }
+}
+
+/// Whether only a node that serves locks executes this command.
+pub(crate) fn needs_service(spec: &Spec) -> bool {
+    spec.flags.contains(Flags::SCRIPT) || spec.flags.contains(Flags::TOUCHES_KEYS)
+}
+
+/// At most how many bytes a command adds to the log.
+pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
+    let flags = command.spec.flags;
+    let beside = match (flags.contains(Flags::SCRIPT), flags.contains(Flags::WRITE)) {
+        (true, _) => SCRIPT_BYTES_MAX,
+        (_, true) => GROUP_BYTES_MAX,
+        _ => return 0,
+    };
+    (command.mutation_bytes_max() as u64).saturating_add(beside)
 }
 
 /// What the group of a command may hold beside the command's own bytes.

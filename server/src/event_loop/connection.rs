@@ -380,6 +380,8 @@ impl<S: Stream> Connection<S> {
                 output_bytes = self.replies.memory();
             }
         }
+        // What is between MULTI and EXEC stays, however idle the connection is.
+        input_bytes += self.session.transaction_bytes();
         let mut unauthenticated_bytes = 0;
         if !self.session.is_trusted() {
             let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();

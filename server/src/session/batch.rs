@@ -65,6 +65,8 @@ pub(crate) enum Answer {
     Reply(Reply),
     /// This reply, once the log is synced up to this position.
     Durable(Reply, Position),
+    /// This reply, which depends on what it waits for.
+    After(Reply, Wait),
     /// No reply yet.
     Wait(Blocked),
     /// Not executed yet.

@@ -6,6 +6,7 @@ use crate::core::commit::Failure;
 use crate::core::wait::Wait;
 use crate::protocol::{Output, reply};
 use crate::session::batch::{Answer, Batch, Next};
+use crate::session::transaction::Step;
 use crate::session::{Session, introspection};
 
 impl Batch<'_> {
@@ -23,6 +24,10 @@ impl Batch<'_> {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
                 wait.raise(Wait::until_synced_at_once(position));
+                (reply, Next::Read)
+            }
+            Ok(Answer::After(reply, after)) => {
+                wait.raise(after);
                 (reply, Next::Read)
             }
             Ok(Answer::Wait(blocked)) => {
@@ -53,6 +58,9 @@ impl Batch<'_> {
         wait: &mut Wait,
     ) -> Result<Answer, Failure> {
         let name = arguments.first().copied().unwrap_or_default();
+        if session.queues(name) {
+            return self.queue(session, arguments);
+        }
         if let Some(spec) = spec_named(name) {
             if !session.is_authenticated {
                 return Ok(Answer::Reply(Reply::Error(NOAUTH)));
@@ -96,19 +104,39 @@ impl Batch<'_> {
         }
         session.note_command(row.name);
         if !is_arity(row.arity, arguments.len()) {
-            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
-                row.name,
-            ))));
+            let refused = session.refuse(row.name, ErrorReply::wrong_arity(row.name));
+            return Ok(Answer::Reply(refused));
         }
+        self.owed = *wait;
         if row.is_brief {
             return (row.run)(session, self, arguments);
         }
         // Others may execute meanwhile; a row that needs the engine takes it for as long as it does.
         self.release();
-        self.owed = *wait;
         let answer = (row.run)(session, self, arguments);
         self.release();
         answer
+    }
+}
+
+impl Batch<'_> {
+    /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
+    fn queue(&mut self, session: &mut Session, arguments: &[&[u8]]) -> Result<Answer, Failure> {
+        let name = arguments.first().copied().unwrap_or_default();
+        let (executor, now) = self.executor()?;
+        let step = match (spec_named(name), introspection::named(name)) {
+            (Some(spec), _) => match executor.refuses(now.node, spec) {
+                Some(refusal) => Err(refusal),
+                None => Command::of(spec, arguments).map(|_| Step::Keys(spec)),
+            },
+            (None, None) => Err(ErrorReply::unknown_command(arguments)),
+            (_, Some(row)) if !is_arity(row.arity, arguments.len()) => {
+                Err(ErrorReply::wrong_arity(row.name))
+            }
+            (_, Some(row)) if !row.may_be_queued => Err(NOT_IN_TRANSACTION),
+            (_, Some(row)) => Ok(Step::Node(row.run)),
+        };
+        Ok(Answer::Reply(session.queue(step, arguments)))
     }
 }
 
@@ -125,4 +153,6 @@ impl Session {
 /// releasing and locking it.
 const LONG_REPLY_BYTES: usize = 64 * 1024;
 
+const NOT_IN_TRANSACTION: ErrorReply =
+    ErrorReply::fixed("ERR Command not allowed inside a transaction");
 const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

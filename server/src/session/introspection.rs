@@ -10,10 +10,11 @@ use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::table::{ROWS, Row, row};
+use crate::session::transaction;
 
 /// All commands about the connection and the node.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain([&COMMAND])
+    ROWS.iter().chain(transaction::ROWS).chain([&COMMAND])
 }
 
 /// The row for a name in any case.

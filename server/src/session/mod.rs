@@ -15,11 +15,12 @@ mod greeting;
 pub(crate) mod info;
 mod introspection;
 mod table;
+mod transaction;
 mod waitaof;
 
 use std::sync::Arc;
 
-use quorlock_engine::{Caller, Protocol, RawTime};
+use quorlock_engine::{Caller, Protocol, RawTime, WatchedKey};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
@@ -28,6 +29,7 @@ pub(crate) use blocked::Blocked;
 use crate::core::clients::Client;
 use crate::core::state::NodeState;
 use crate::protocol::Limits;
+use crate::session::transaction::Transaction;
 
 /// One connection's state.
 pub(crate) struct Session {
@@ -43,6 +45,9 @@ pub(crate) struct Session {
     has_waited_for_segment: bool,
     /// The last position of the log that this connection wrote or was told of.
     position: Position,
+    /// What was queued since MULTI.
+    transaction: Option<Transaction>,
+    watched: Vec<WatchedKey>,
 }
 
 impl Session {
@@ -61,6 +66,8 @@ impl Session {
             last_command: "",
             has_waited_for_segment: false,
             position: Position::ZERO,
+            transaction: None,
+            watched: Vec::new(),
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -111,6 +118,7 @@ impl Session {
             client_id: self.client.id,
             ..Caller::default()
         };
+        self.end_transaction();
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);

@@ -14,6 +14,9 @@ pub(crate) struct Row {
     pub(crate) before_auth: bool,
     /// Takes less time than to let go of the engine and to take it again: runs while a batch holds it.
     pub(crate) is_brief: bool,
+    /// May be a part of a transaction. It is brief, always replies at once, and its effects are taken back
+    /// with the transaction, or harm nobody.
+    pub(crate) may_be_queued: bool,
     /// What COMMAND says of it.
     pub(crate) flags: &'static [&'static str],
     pub(crate) run: Run,
@@ -27,18 +30,18 @@ pub(crate) const ROWS: &[Row] = &[
     row("hello", -1, greeting::hello).before_auth().brief(),
     row("quit", -1, greeting::quit).before_auth().brief(),
     row("reset", 1, greeting::reset).before_auth().brief(),
-    row("ping", -1, greeting::ping).brief(),
-    row("echo", 2, greeting::echo).brief(),
-    row("select", 2, greeting::select).brief(),
+    row("ping", -1, greeting::ping).queueable(),
+    row("echo", 2, greeting::echo).queueable(),
+    row("select", 2, greeting::select).queueable(),
     row("client", -2, client::client),
     row("info", -1, info::info),
     row("config", -2, config::config),
-    row("cluster", -2, about::cluster).brief(),
-    row("role", 1, about::role).brief(),
-    row("wait", 3, waitaof::wait).blocking().brief(),
+    row("cluster", -2, about::cluster).queueable(),
+    row("role", 1, about::role).queueable(),
+    row("wait", 3, waitaof::wait).blocking().queueable(),
     row("waitaof", 4, waitaof::waitaof).blocking(),
     row("bgrewriteaof", 1, about::bgrewriteaof).admin(),
-    row("module", -2, about::module).brief(),
+    row("module", -2, about::module).queueable(),
     row("lastsave", 1, about::lastsave),
     row("shutdown", -1, about::shutdown),
 ];
@@ -49,6 +52,7 @@ pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
         arity,
         before_auth: false,
         is_brief: false,
+        may_be_queued: false,
         flags: &["loading", "stale", "fast"],
         run,
     }
@@ -61,9 +65,22 @@ impl Row {
         self
     }
 
-    const fn brief(mut self) -> Self {
+    pub(crate) const fn queueable(self) -> Self {
+        let mut row = self.brief();
+        row.may_be_queued = true;
+        row
+    }
+
+    pub(crate) const fn brief(mut self) -> Self {
         self.is_brief = true;
         self
+    }
+
+    /// Of MULTI and its kin.
+    pub(crate) const fn transactional(self) -> Self {
+        let mut row = self.brief();
+        row.flags = &["noscript", "loading", "stale", "fast", "allow_busy"];
+        row
     }
 
     const fn blocking(mut self) -> Self {

@@ -25,6 +25,7 @@ mod restart_delay_unlogged;
 mod slow_sync;
 mod stopping;
 mod time;
+mod transactions;
 mod waitaof;
 mod wire;
 mod wire_protocol;

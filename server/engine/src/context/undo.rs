@@ -1,32 +1,43 @@
-//! A script is undone as one: where its effects began, and how they are kept or taken back.
+//! A script or a transaction is undone as one: where its effects began, and how they are kept or taken back.
 
 use crate::context::{CommandContext, REQUIRE_TTL, is_covered};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
 use crate::time::NodeTime;
 
-/// How the effects were when a script began.
+/// How the effects were when a script or a transaction began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UndoMark {
+    records: usize,
     journal_bytes: usize,
     longest_deadline: Option<NodeTime>,
     uncovered: bool,
 }
 
 impl CommandContext<'_> {
-    /// Starts to record how to undo what follows, when a script starts.
+    /// Starts to record how to undo what follows, when a script or a transaction starts.
     pub(crate) fn begin_undo(&mut self) -> UndoMark {
-        self.keyspace.begin_undo();
         UndoMark {
+            records: self.keyspace.begin_undo(),
             journal_bytes: self.effects.journal.len(),
             longest_deadline: self.effects.longest_deadline,
             uncovered: self.effects.uncovered,
         }
     }
 
-    /// Keeps what the script did. With `require-ttl` a script that leaves a key without a
-    /// sufficient deadline is undone instead, and refused; only the state after its end counts.
+    /// Whether something was written since.
+    pub(crate) fn has_written_since(&self, mark: UndoMark) -> bool {
+        self.effects.journal.len() > mark.journal_bytes
+    }
+
+    /// Keeps what the script or transaction did. With `require-ttl` one that leaves a key without a
+    /// sufficient deadline is undone instead, and refused; only the state after its end counts, and of
+    /// a script in a transaction that after the transaction's.
     pub(crate) fn commit_undo(&mut self, mark: UndoMark) -> Result<(), ErrorReply> {
+        if self.keyspace.is_nested() {
+            self.keyspace.commit_undo(self.effects.position, true);
+            return Ok(());
+        }
         let (limit, position) = (self.covered_until(), self.effects.position);
         let is_uncovered = |entry: &&Entry| {
             !entry.is_vacant() && entry.position() == position && !is_covered(entry.deadline, limit)
@@ -47,15 +58,16 @@ impl CommandContext<'_> {
                 self.keyspace.mark_uncovered(hash, position);
             }
         }
-        self.keyspace.commit_undo();
+        let has_written = self.has_written_since(mark);
+        self.keyspace.commit_undo(position, has_written);
         Ok(())
     }
 
-    /// Takes back what the script did, as if it had never been called. What it has read stays in
+    /// Takes back what the script or transaction did, as if it had never been called. What it has read stays in
     /// the reply's dependency.
     pub(crate) fn rollback(&mut self, mark: UndoMark) {
         let position = self.effects.position;
-        self.keyspace.rollback(position);
+        self.keyspace.rollback(mark.records, position);
         self.effects.journal.truncate(mark.journal_bytes);
         self.effects.longest_deadline = mark.longest_deadline;
         self.effects.uncovered = mark.uncovered;

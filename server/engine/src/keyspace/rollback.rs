@@ -1,4 +1,4 @@
-//! Undoing a script: its records are applied last to first.
+//! Undoing a script or a transaction: its records are applied last to first.
 //!
 //! Then every key, slot and deadline is what it was. Counters of hits are not undone.
 
@@ -8,13 +8,18 @@ use crate::keyspace::{Keyspace, Step};
 use crate::position::LogPosition;
 
 impl Keyspace {
-    /// Starts to record how to undo what follows.
-    pub(crate) fn begin_undo(&mut self) {
-        self.undo.begin();
+    /// Starts to record how to undo what follows; returns how many records there are before it.
+    pub(crate) fn begin_undo(&mut self) -> usize {
+        self.undo.begin()
     }
 
     pub(crate) fn is_recording(&self) -> bool {
         self.undo.is_recording()
+    }
+
+    /// Whether the recording that began last is inside another one: a script of a transaction.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.undo.is_nested()
     }
 
     /// The slots written since the recording began; some may be free again.
@@ -25,20 +30,29 @@ impl Keyspace {
             .map(|record| self.slab.get(record.slot()))
     }
 
-    /// Ends the recording; the changes stay.
-    pub(crate) fn commit_undo(&mut self) {
-        self.undo.forget();
+    /// Ends the recording; the changes stay. `has_written`: there is something to log at `position`.
+    pub(crate) fn commit_undo(&mut self, position: LogPosition, has_written: bool) {
+        let has_taken_back = self.undo.forget();
+        if has_taken_back && !has_written {
+            self.lower_positions(position);
+        }
     }
 
     /// Ends the recording and takes back all changes since, which had the position `position`.
-    ///
-    /// No reply may depend on that position any more, since nothing will be logged there. What
-    /// the shards remember is therefore lowered to the group before, which is on the safe side.
-    pub(crate) fn rollback(&mut self, position: LogPosition) {
-        let before = position.previous();
-        for record in self.undo.take().into_iter().rev() {
+    pub(crate) fn rollback(&mut self, before: usize, position: LogPosition) {
+        for record in self.undo.take(before).into_iter().rev() {
             self.take_back(record);
         }
+        // The transaction around it may have written before, at the same position.
+        if !self.is_recording() {
+            self.lower_positions(position);
+        }
+    }
+
+    /// No reply may depend on this position any more, since nothing will be logged there. What
+    /// the shards remember is therefore lowered to the group before, which is on the safe side.
+    fn lower_positions(&mut self, position: LogPosition) {
+        let before = position.previous();
         for shard in self.index.shards_mut() {
             shard.deleted = shard.deleted.min(before);
             shard.uncovered = shard.uncovered.min(before);

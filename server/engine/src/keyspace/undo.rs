@@ -1,4 +1,4 @@
-//! What a script has overwritten, so that it can be undone. Recorded only while a script runs.
+//! What a script or a transaction has overwritten, so that it can be undone. Recorded only while one runs.
 
 use std::sync::Arc;
 
@@ -50,26 +50,35 @@ impl UndoRecord {
     }
 }
 
-/// The records of the script that runs.
+/// The records of the script or transaction that runs.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
     records: Vec<UndoRecord>,
-    is_recording: bool,
+    /// Recordings that have begun and not ended: a script may run inside a transaction.
+    depth: u8,
+    /// A script of the transaction that runs was undone.
+    has_taken_back: bool,
 }
 
 impl Undo {
-    pub(crate) fn begin(&mut self) {
-        debug_assert!(self.records.is_empty(), "one script at a time");
-        self.is_recording = true;
+    /// Begins a recording; returns how many records there are before it.
+    pub(crate) fn begin(&mut self) -> usize {
+        self.depth = self.depth.saturating_add(1);
+        self.records.len()
     }
 
     pub(crate) fn is_recording(&self) -> bool {
-        self.is_recording
+        self.depth > 0
     }
 
-    /// Adds a record, which is only made while a script runs.
+    /// Whether the recording that began last is inside another one.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.depth > 1
+    }
+
+    /// Adds a record, which is only made while something records.
     pub(crate) fn push(&mut self, record: impl FnOnce() -> UndoRecord) {
-        if self.is_recording {
+        if self.is_recording() {
             self.records.push(record());
         }
     }
@@ -78,19 +87,25 @@ impl Undo {
         &self.records
     }
 
-    /// Ends the recording and returns the records, oldest first.
-    pub(crate) fn take(&mut self) -> Vec<UndoRecord> {
-        self.is_recording = false;
-        std::mem::take(&mut self.records)
+    /// Ends the recording that began with so many records before it, and returns its own, oldest first.
+    pub(crate) fn take(&mut self, before: usize) -> Vec<UndoRecord> {
+        self.depth = self.depth.saturating_sub(1);
+        self.has_taken_back = self.is_recording();
+        self.records.split_off(before)
     }
 
-    /// Ends the recording and drops the records, keeping their memory for the next script.
-    pub(crate) fn forget(&mut self) {
-        self.is_recording = false;
+    /// Ends the recording that began last. The outermost drops the records, keeping their memory for the
+    /// next one, and says whether something inside it was undone.
+    pub(crate) fn forget(&mut self) -> bool {
+        self.depth = self.depth.saturating_sub(1);
+        if self.is_recording() {
+            return false;
+        }
         self.records.clear();
         self.records.shrink_to(RECORDS_KEPT);
+        std::mem::take(&mut self.has_taken_back)
     }
 }
 
-/// The records for which memory is kept between scripts.
+/// The records for which memory is kept between two recordings.
 const RECORDS_KEPT: usize = 64;

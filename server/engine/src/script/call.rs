@@ -42,6 +42,8 @@ pub(crate) struct Running {
     /// With the script's own database and dialect.
     pub(crate) caller: Caller,
     pub(crate) is_read_only: bool,
+    /// What earlier commands of the same transaction have written.
+    pub(crate) journal_bytes_before: usize,
 }
 
 /// A line that a script wrote with `redis.log`.
@@ -79,7 +81,9 @@ pub(crate) fn call(
             // Half of a script must not stay: a lock without its TTL, say.
             return Err(mlua::Error::external(shared.budget.end(End::Room)));
         }
-        if running.effects.journal.len() > shared.budget.limits().journal_bytes {
+        let journal_bytes = running.effects.journal.len();
+        let journal_bytes = journal_bytes.saturating_sub(running.journal_bytes_before);
+        if journal_bytes > shared.budget.limits().journal_bytes {
             return Err(mlua::Error::external(shared.budget.end(End::Journal)));
         }
         (reply, running.caller.protocol == Protocol::Resp3)

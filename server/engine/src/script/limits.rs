@@ -60,6 +60,8 @@ pub(crate) struct Budget {
     steps: Cell<u64>,
     started: Cell<Option<RawTime>>,
     ended: Cell<Option<End>>,
+    /// Scripts of one transaction are counted together.
+    is_shared: Cell<bool>,
 }
 
 impl Budget {
@@ -70,6 +72,7 @@ impl Budget {
             steps: Cell::new(0),
             started: Cell::new(None),
             ended: Cell::new(None),
+            is_shared: Cell::new(false),
         }
     }
 
@@ -81,11 +84,18 @@ impl Budget {
         *self.clock.borrow_mut() = clock;
     }
 
-    /// A new script: nothing has been used.
+    /// A new script: nothing has been used but by earlier scripts of the same transaction.
     pub(crate) fn begin(&self) {
-        self.steps.set(0);
-        self.started.set(None);
         self.ended.set(None);
+        if !self.is_shared.get() {
+            self.steps.set(0);
+            self.started.set(None);
+        }
+    }
+
+    /// Whether the scripts from here on are counted together.
+    pub(crate) fn share(&self, is_shared: bool) {
+        self.is_shared.set(is_shared);
     }
 
     /// Counts a step. An error once a limit has been reached, and from then on every time.

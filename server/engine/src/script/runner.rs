@@ -49,6 +49,7 @@ impl Runner {
             now: Moment::default(),
             caller: Caller::default(),
             is_read_only: false,
+            journal_bytes_before: 0,
         };
         let shared = ScriptState {
             budget: Budget::new(limits, clock),
@@ -79,6 +80,16 @@ impl Runner {
 
     pub(crate) fn take_log(&mut self) -> Vec<LogLine> {
         std::mem::take(&mut *self.shared.log.borrow_mut())
+    }
+
+    /// The scripts until [`Runner::end_transaction`] share the limits on time and steps of one.
+    pub(crate) fn begin_transaction(&mut self) {
+        self.shared.budget.begin();
+        self.shared.budget.share(true);
+    }
+
+    pub(crate) fn end_transaction(&mut self) {
+        self.shared.budget.share(false);
     }
 
     pub(crate) fn flush(&mut self) {
@@ -245,9 +256,8 @@ impl Runner {
             return Reply::Error(error);
         }
         // What a script returns decides nothing: as in Redis its writes stay.
-        reply.unwrap_or_else(|error| {
-            Reply::Error(error.of_script(!context.effects.journal.is_empty()))
-        })
+        let has_written = context.has_written_since(mark);
+        reply.unwrap_or_else(|error| Reply::Error(error.of_script(has_written)))
     }
 }
 
@@ -262,6 +272,7 @@ impl Running {
             ..context.caller
         };
         self.is_read_only = is_read_only;
+        self.journal_bytes_before = self.effects.journal.len();
     }
 
     /// Gives it back.

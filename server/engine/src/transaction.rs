@@ -1,0 +1,99 @@
+//! Transactions: commands that are executed as one, at one moment, as one group of effects.
+//!
+//! As in Redis a command that is refused takes nothing back of the others. A transaction that does not
+//! fit one frame of the log, or leaves a key that the rules do not allow, is undone as a whole: there is no
+//! state in which a part of it has happened.
+
+use crate::command::Command;
+use crate::context::undo::UndoMark;
+use crate::context::{Caller, CommandContext};
+use crate::effects::{Effects, NO_ROOM};
+use crate::engine::Engine;
+use crate::error::ErrorReply;
+pub use crate::keyspace::watches::WatchedKey;
+use crate::reply::Reply;
+use crate::time::{Moment, NodeTime};
+
+/// A transaction that has begun and must end.
+#[derive(Debug)]
+#[must_use = "it records until it ends"]
+pub struct RunningTransaction {
+    mark: UndoMark,
+}
+
+impl Engine {
+    /// Watches a key from now on.
+    pub fn watch(&mut self, now: NodeTime, database: u8, key: &[u8]) -> WatchedKey {
+        let found = self.keyspace.locate(now, database, key);
+        let watches = &mut self.keyspace.watches;
+        watches.watch(found.hash, database, key, found.live.is_some())
+    }
+
+    /// Whether a watched key was written, deleted or flushed, or has expired, since it was watched.
+    pub fn has_changed(&self, now: NodeTime, watched: &WatchedKey) -> bool {
+        let is_live = || {
+            let found = self.keyspace.locate(now, watched.database, &watched.key);
+            found.live.is_some()
+        };
+        watched.has_changed() || (watched.was_live && !is_live())
+    }
+
+    /// Begins a transaction. `effects` must have been begun for it.
+    pub fn begin_transaction(&mut self, now: Moment, effects: &mut Effects) -> RunningTransaction {
+        self.scripts.get_mut().begin_transaction();
+        let mark = self.context(now, effects).begin_undo();
+        RunningTransaction { mark }
+    }
+
+    /// Runs its next command. All replies together obey the limit of one.
+    pub fn execute_next(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        command: &Command<'_>,
+        effects: &mut Effects,
+    ) -> Reply {
+        let reply = self.run(now, caller, command, effects);
+        self.keyspace.reply_bytes_before = effects.reply.taken();
+        reply
+    }
+
+    /// Ends a transaction.
+    ///
+    /// # Errors
+    /// When it cannot stay. Then nothing has happened, whatever its replies say.
+    pub fn end_transaction(
+        &mut self,
+        now: Moment,
+        transaction: RunningTransaction,
+        effects: &mut Effects,
+    ) -> Result<(), ErrorReply> {
+        self.scripts.get_mut().end_transaction();
+        self.keyspace.reply_bytes_before = 0;
+        let limit = self.keyspace.rules.journal_bytes_max;
+        let refusal = match (effects.ran_out_of_room, effects.was_too_large) {
+            (true, _) => Some(NO_ROOM),
+            (_, true) => Some(ErrorReply::new(format!(
+                "ERR a command changes more than {limit} bytes at once, with those before it"
+            ))),
+            _ => None,
+        };
+        let mut context = self.context(now, effects);
+        match refusal {
+            Some(error) => {
+                context.rollback(transaction.mark);
+                Err(error)
+            }
+            None => context.commit_undo(transaction.mark),
+        }
+    }
+
+    fn context<'e>(&'e mut self, now: Moment, effects: &'e mut Effects) -> CommandContext<'e> {
+        CommandContext {
+            keyspace: &mut self.keyspace,
+            now,
+            caller: Caller::default(),
+            effects,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Transactions: WATCH, MULTI, what is queued, EXEC, DISCARD.
+//!
+//! They fail closed: with one refused command, none is executed. What EXEC executes is one frame of the log
+//! and happens at one moment; nobody else's command comes between.
+
+use std::mem::size_of;
+
+use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, WatchedKey};
+use smallvec::SmallVec;
+
+use crate::core::commit::Failure;
+use crate::core::executor::{log_bytes_max, needs_service};
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::table::{Row, Run, row};
+
+/// They need what the other rows are, and so stand above their table.
+pub(crate) const ROWS: &[Row] = &[
+    row("multi", 1, multi).transactional(),
+    row(EXEC, 1, exec).transactional(),
+    row("discard", 1, discard).transactional(),
+    row("watch", -2, watch).transactional(),
+    row("unwatch", 1, unwatch).transactional().queueable(),
+];
+
+/// What was queued since MULTI.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    commands: Vec<Queued>,
+    /// Memory of the commands.
+    bytes: usize,
+    /// At most how many bytes they add to the log.
+    log_bytes_max: u64,
+    has_script: bool,
+    needs_service: bool,
+    /// A command was refused.
+    is_spoilt: bool,
+}
+
+/// What runs a queued command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// The engine.
+    Keys(&'static Spec),
+    /// A row of the node's own table.
+    Node(Run),
+}
+
+#[derive(Debug)]
+struct Queued {
+    step: Step,
+    arguments: Box<[Box<[u8]>]>,
+}
+
+type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
+
+impl Session {
+    /// Whether a request of this name is kept for EXEC.
+    pub(super) fn queues(&self, name: &[u8]) -> bool {
+        let is_now = |now: &&[u8]| now.eq_ignore_ascii_case(name);
+        self.transaction.is_some() && !EXECUTED_AT_ONCE.iter().any(is_now)
+    }
+
+    /// Keeps a request for EXEC, or spoils the transaction.
+    pub(super) fn queue(&mut self, step: Result<Step, ErrorReply>, arguments: &[&[u8]]) -> Reply {
+        let Some(transaction) = &mut self.transaction else {
+            return Reply::Error(EXEC_WITHOUT_MULTI);
+        };
+        let reply = match step.and_then(|step| transaction.push(step, arguments)) {
+            Ok(()) => Reply::status("QUEUED"),
+            Err(error) => {
+                transaction.spoil();
+                Reply::Error(error)
+            }
+        };
+        let mut introduction = self.client.introduction();
+        introduction.queued = Some(transaction.commands.len());
+        introduction.queued_bytes = transaction.bytes;
+        reply
+    }
+
+    /// A request that acts on the transaction, or on none, is refused: that spoils it. A malformed EXEC ends it.
+    pub(super) fn refuse(&mut self, name: &str, error: ErrorReply) -> Reply {
+        if name == EXEC {
+            self.end_transaction();
+            return aborted(&error);
+        }
+        match self.transaction {
+            Some(_) => self.queue(Err(error), &[]),
+            None => Reply::Error(error),
+        }
+    }
+
+    /// Back to before MULTI; nothing is watched any more.
+    pub(super) fn end_transaction(&mut self) -> Option<Transaction> {
+        self.watched = Vec::new();
+        let transaction = self.transaction.take()?;
+        let mut introduction = self.client.introduction();
+        introduction.queued = None;
+        introduction.queued_bytes = 0;
+        Some(transaction)
+    }
+
+    /// Memory of what is queued and watched.
+    pub(crate) fn transaction_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, |queue| queue.bytes);
+        queued + self.watched.capacity() * WATCHED_BYTES
+    }
+}
+
+impl Transaction {
+    fn push(&mut self, step: Step, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+        if self.is_spoilt {
+            // EXEC will refuse it: what comes is checked only.
+            return Ok(());
+        }
+        let command = |spec| Command { spec, arguments };
+        if let Step::Keys(spec) = step {
+            let bytes = log_bytes_max(&command(spec));
+            self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
+            self.has_script |= spec.flags.contains(Flags::SCRIPT);
+            self.needs_service |= needs_service(spec);
+        }
+        let memory = arguments
+            .iter()
+            .map(|argument| argument.len() + ARGUMENT_BYTES);
+        let memory = memory.sum::<usize>() + size_of::<Queued>();
+        if self.bytes + memory > QUEUED_BYTES_MAX {
+            return Err(TOO_LARGE);
+        }
+        self.bytes += memory;
+        self.commands.push(Queued {
+            step,
+            arguments: arguments.iter().map(|&argument| argument.into()).collect(),
+        });
+        Ok(())
+    }
+
+    fn spoil(&mut self) {
+        *self = Self {
+            is_spoilt: true,
+            ..Self::default()
+        };
+    }
+}
+
+impl Queued {
+    fn arguments(&self) -> Arguments<'_> {
+        self.arguments.iter().map(AsRef::as_ref).collect()
+    }
+}
+
+fn multi(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    if session.transaction.is_some() {
+        return Ok(Answer::Reply(Reply::Error(NESTED)));
+    }
+    session.transaction = Some(Transaction::default());
+    session.client.introduction().queued = Some(0);
+    Ok(Answer::Reply(Reply::Ok))
+}
+
+fn discard(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    let reply = match session.transaction {
+        Some(_) => Reply::Ok,
+        None => return Ok(Answer::Reply(Reply::Error(DISCARD_WITHOUT_MULTI))),
+    };
+    session.end_transaction();
+    Ok(Answer::Reply(reply))
+}
+
+fn unwatch(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    session.watched = Vec::new();
+    Ok(Answer::Reply(Reply::Ok))
+}
+
+fn watch(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    if session.transaction.is_some() {
+        return Ok(Answer::Reply(Reply::Error(WATCH_INSIDE)));
+    }
+    let keys = &arguments[1..];
+    let key_bytes = keys.iter().map(|key| key.len());
+    if session.watched.len() + keys.len() > WATCHED_MAX
+        || key_bytes.sum::<usize>() > QUEUED_BYTES_MAX
+    {
+        return Ok(Answer::Reply(Reply::Error(TOO_MANY_WATCHED)));
+    }
+    let database = session.caller.database;
+    let (executor, now) = batch.executor()?;
+    for key in keys {
+        let watched = executor.engine.watch(now.node, database, key);
+        session.watched.push(watched);
+    }
+    Ok(Answer::Reply(Reply::Ok))
+}
+
+fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    let Some(transaction) = &session.transaction else {
+        return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
+    };
+    if transaction.is_spoilt {
+        session.end_transaction();
+        return Ok(Answer::Reply(Reply::Error(SPOILT)));
+    }
+    let (executor, now) = batch.executor()?;
+    let has_changed = |watched: &WatchedKey| executor.engine.has_changed(now.node, watched);
+    if session.watched.iter().any(has_changed) {
+        session.end_transaction();
+        return Ok(Answer::Reply(Reply::NilArray));
+    }
+    let refusal = executor.refuses_transaction(now.node, transaction.needs_service);
+    let log_bytes_max = transaction.log_bytes_max;
+    // Once: the disk may turn out to be full.
+    let has_waited = std::mem::take(&mut session.has_waited_for_segment);
+    if refusal.is_none() && !has_waited && executor.transaction_waits_for_segment(log_bytes_max) {
+        session.has_waited_for_segment = true;
+        return Ok(Answer::LacksSegment);
+    }
+    let Some(transaction) = session.end_transaction() else {
+        return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
+    };
+    match refusal {
+        Some(error) => Ok(Answer::Reply(aborted(&error))),
+        None => transaction.execute(session, batch),
+    }
+}
+
+impl Transaction {
+    fn execute(self, session: &mut Session, batch: &mut Batch<'_>) -> Result<Answer, Failure> {
+        let database = session.caller.database;
+        let (executor, now) = batch.executor()?;
+        let running = executor.begin_transaction(now);
+        let mut replies = Vec::with_capacity(self.commands.len());
+        for queued in &self.commands {
+            let arguments = queued.arguments();
+            replies.push(match queued.step {
+                Step::Keys(spec) => {
+                    let (executor, _) = batch.executor()?;
+                    let arguments = &*arguments;
+                    let command = Command { spec, arguments };
+                    executor.execute_next(now, &session.caller, &command)
+                }
+                Step::Node(run) => match run(session, batch, &arguments)? {
+                    Answer::Reply(reply) => reply,
+                    _ => Reply::Error(NO_REPLY),
+                },
+            });
+        }
+        batch.under_lock += self.commands.len();
+        let mut wait = batch.owed;
+        let (executor, _) = batch.executor()?;
+        let ended = executor.end_transaction(now, running, &mut wait);
+        let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
+        session.position = session.position.max(wait.position());
+        if self.has_script {
+            let lines = executor.engine.take_script_log();
+            batch.has_run_script = true;
+            batch.note_script_log(lines);
+        }
+        if let Err(error) = ended {
+            session.select(database);
+            return Ok(Answer::After(aborted(&error), wait));
+        }
+        if is_long {
+            // Rendering it, and freeing it, takes long and needs no engine.
+            batch.release();
+        }
+        Ok(Answer::After(Reply::Array(replies), wait))
+    }
+}
+
+fn aborted(error: &ErrorReply) -> Reply {
+    let why = String::from_utf8_lossy(error.as_bytes());
+    let why = why.strip_prefix("ERR ").unwrap_or(&why);
+    Reply::Error(ErrorReply::new(format!(
+        "EXECABORT Transaction discarded because of: {why}"
+    )))
+}
+
+const EXEC: &str = "exec";
+
+/// These act on the transaction itself.
+const EXECUTED_AT_ONCE: &[&[u8]] = &[b"exec", b"discard", b"multi", b"watch", b"quit", b"reset"];
+
+/// What one connection may queue, in bytes: more than twice what one frame of the log can hold.
+const QUEUED_BYTES_MAX: usize = 16 << 20;
+
+/// So many keys may one connection watch.
+const WATCHED_MAX: usize = 4096;
+
+/// Memory of a watched key beside its bytes, with its part of the table.
+const WATCHED_BYTES: usize = 192;
+
+/// Memory of an argument beside its bytes.
+const ARGUMENT_BYTES: usize = 32;
+
+const ARGUMENTS_INLINE: usize = 8;
+
+/// The engine is released before a reply of this size is rendered, as for other commands.
+const LONG_REPLY_BYTES: usize = 64 * 1024;
+
+const NESTED: ErrorReply = ErrorReply::fixed("ERR MULTI calls can not be nested");
+const WATCH_INSIDE: ErrorReply = ErrorReply::fixed("ERR WATCH inside MULTI is not allowed");
+const EXEC_WITHOUT_MULTI: ErrorReply = ErrorReply::fixed("ERR EXEC without MULTI");
+const DISCARD_WITHOUT_MULTI: ErrorReply = ErrorReply::fixed("ERR DISCARD without MULTI");
+const SPOILT: ErrorReply =
+    ErrorReply::fixed("EXECABORT Transaction discarded because of previous errors.");
+const NO_REPLY: ErrorReply = ErrorReply::fixed("ERR this command has no reply of its own");
+const TOO_LARGE: ErrorReply = ErrorReply::fixed(
+    "ERR the transaction is larger than 16 MiB, more than one frame of the log can hold. Nothing of it will be \
+     executed: divide it",
+);
+const TOO_MANY_WATCHED: ErrorReply =
+    ErrorReply::fixed("ERR a connection may watch 4096 keys. None of these is watched");

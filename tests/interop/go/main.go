@@ -168,9 +168,51 @@ func connects(protocol int) error {
 	return redis.NewClient(options).Ping(ctx).Err()
 }
 
+// TxPipelined is all or nothing, and a watched key that changes stops it.
+func transacts(protocol int) error {
+	options, err := redis.ParseURL(urls[0])
+	if err != nil {
+		return err
+	}
+	options.Protocol = protocol
+	client := redis.NewClient(options)
+	key := fresh("transaction")
+	defer client.Del(ctx, key)
+	replies, err := client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Set(ctx, key, "1", 30*time.Second)
+		pipe.Incr(ctx, key)
+		return nil
+	})
+	if err != nil || len(replies) != 2 {
+		return fmt.Errorf("%v, %v", replies, err)
+	}
+	_, err = client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Set(ctx, key, "9", 30*time.Second)
+		pipe.Do(ctx, "NOSUCHCOMMAND")
+		return nil
+	})
+	if err == nil || client.Get(ctx, key).Val() != "2" {
+		return fmt.Errorf("half of a transaction was executed: %v", err)
+	}
+	err = client.Watch(ctx, func(tx *redis.Tx) error {
+		client.Incr(ctx, key)
+		_, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.Set(ctx, key, "9", 30*time.Second)
+			return nil
+		})
+		return err
+	}, key)
+	if !errors.Is(err, redis.TxFailedErr) || client.Get(ctx, key).Val() != "3" {
+		return fmt.Errorf("a watched key had changed: %v", err)
+	}
+	return nil
+}
+
 func main() {
 	check("go-redis: connects with RESP2", func() error { return connects(2) })
 	check("go-redis: connects with RESP3", func() error { return connects(3) })
+	check("go-redis: TxPipelined with RESP2", func() error { return transacts(2) })
+	check("go-redis: TxPipelined with RESP3", func() error { return transacts(3) })
 	check("redsync: acquires, and a second owner is refused", refuses)
 	check("redsync: extends", extends)
 	check("redsync: releases on every node", releases)

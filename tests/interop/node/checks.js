@@ -61,6 +61,19 @@ async function ioredisChecks() {
     });
     await client.del(key);
   });
+  await check("ioredis: multi() is all or nothing", async () => {
+    const key = fresh();
+    const replies = await client.multi().set(key, "1", "PX", 30000).incr(key).exec();
+    assert.deepEqual(replies, [[null, "OK"], [null, 2]]);
+    await assert.rejects(client.multi().set(key, "9").call("NOSUCHCOMMAND").exec(), /EXECABORT/);
+    assert.equal(await client.get(key), "2");
+    const other = new Redis(urls[0]);
+    await client.watch(key);
+    await other.incr(key);
+    assert.equal(await client.multi().set(key, "9").exec(), null);
+    await other.del(key);
+    await other.quit();
+  });
   await check("ioredis: an error names the command", async () => {
     await assert.rejects(client.call("NOSUCHCOMMAND"), /ERR unknown command/);
   });
@@ -81,6 +94,12 @@ async function nodeRedisChecks(protocol) {
     assert.equal(await client.eval(UNLOCK, { keys: [key], arguments: ["t1"] }), 1);
     await client.hSet(key, { a: "1", b: "2" });
     assert.deepEqual({ ...(await client.hGetAll(key)) }, { a: "1", b: "2" });
+    await client.del(key);
+  });
+  await check(`node-redis: multi() with RESP${protocol}`, async () => {
+    const key = fresh();
+    const replies = await client.multi().set(key, "1", { PX: 30000 }).incr(key).get(key).exec();
+    assert.deepEqual(replies, ["OK", 2, "2"]);
     await client.del(key);
   });
   await client.close();

@@ -100,6 +100,39 @@ def pipelines(url):
     equal(pipe.execute(), expected)
 
 
+def transacts(url, protocol):
+    """The default pipeline is a transaction; its lock recipe watches a key."""
+    client = redis.Redis.from_url(url, protocol=protocol)
+    other = redis.Redis.from_url(url)
+    client.delete("interop:a", "interop:b")
+    pipe = client.pipeline()
+    pipe.set("interop:a", "1", px=30_000).incr("interop:a").hset("interop:b", "f", "v").get("interop:a")
+    equal(pipe.execute(), [True, 2, 1, b"2"])
+    pipe = client.pipeline()
+    pipe.set("interop:a", "9").execute_command("NOSUCHCOMMAND")
+    try:
+        pipe.execute()
+    except redis.exceptions.ResponseError:
+        equal(client.get("interop:a"), b"2")
+    else:
+        raise AssertionError("half of a transaction was executed")
+    with client.pipeline() as pipe:
+        pipe.watch("interop:a")
+        before = int(pipe.get("interop:a"))
+        other.set("interop:a", "5", px=30_000)
+        pipe.multi()
+        pipe.set("interop:a", before + 1)
+        try:
+            pipe.execute()
+        except redis.exceptions.WatchError:
+            equal(client.get("interop:a"), b"5")
+        else:
+            raise AssertionError("a watched key had changed")
+    client.transaction(lambda pipe: pipe.multi() or pipe.incr("interop:a"), "interop:a")
+    equal(client.get("interop:a"), b"6")
+    client.delete("interop:a", "interop:b")
+
+
 def databases(url):
     one = redis.Redis.from_url(url, db=1)
     nine = redis.Redis.from_url(url, db=9)
@@ -168,3 +201,4 @@ def run(report, urls):
         report.check(f"redis-py: {name}", function, url)
     for protocol in (2, 3):
         report.check(f"redis-py: RESP{protocol}", speaks, url, protocol)
+        report.check(f"redis-py: transactions with RESP{protocol}", transacts, url, protocol)

@@ -12,6 +12,7 @@ pub(crate) mod commit_queue;
 #[cfg(test)]
 mod commit_tests;
 pub(crate) mod compaction;
+pub(crate) mod deliveries;
 pub(crate) mod durable_counts;
 pub(crate) mod executor;
 #[cfg(test)]

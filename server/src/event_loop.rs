@@ -20,6 +20,7 @@ mod iteration_tests;
 mod limits;
 mod memory;
 pub(crate) mod message;
+mod messages;
 #[cfg(any(test, feature = "simulation"))]
 #[cfg_attr(
     not(feature = "simulation"),
@@ -30,6 +31,7 @@ pub(crate) mod message;
     )
 )]
 pub(crate) mod pipe;
+mod published;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
@@ -59,6 +61,8 @@ use crate::session::{Next, Session};
 /// The connections of one worker.
 pub(crate) struct EventLoop<S> {
     node: Arc<NodeState>,
+    /// The worker's.
+    number: usize,
     connections: Slab<Connection<S>>,
     iteration: Iteration,
     queue: CommitQueue,
@@ -91,8 +95,9 @@ pub(crate) struct EventLoop<S> {
 
 impl<S: Stream> EventLoop<S> {
     /// An event loop that serves nobody yet.
-    pub(crate) fn new(node: Arc<NodeState>) -> Self {
+    pub(crate) fn new(node: Arc<NodeState>, number: usize) -> Self {
         Self {
+            number,
             guard: Guard::new(&node),
             node,
             connections: Slab::new(),
@@ -157,7 +162,7 @@ impl<S: Stream> EventLoop<S> {
             } => self.answer(connection, client_id, blocked),
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
             // The next iteration sends the replies that may leave.
-            Message::Synced => {}
+            Message::Synced | Message::Published => {}
             Message::SegmentMade => self.retry_with_segment(),
             Message::Stop => {
                 let at_most = self.node.config.shutdown_timeout;
@@ -179,6 +184,7 @@ impl<S: Stream> EventLoop<S> {
             }
         }
         self.execute();
+        self.deliver();
         self.release();
         if self.wants_another_look() {
             return;
@@ -229,8 +235,8 @@ impl<S: Stream> EventLoop<S> {
 
     /// Closes all connections.
     pub(crate) fn close_all(&mut self) {
-        for connection in self.connections.drain() {
-            leave(&self.node, &mut self.tasks, &connection);
+        for mut connection in self.connections.drain() {
+            leave(&self.node, &mut self.tasks, &mut connection);
         }
     }
 
@@ -264,15 +270,14 @@ impl<S: Stream> EventLoop<S> {
         for &slot in &slots {
             let connection = &mut self.connections[slot];
             self.coalescing.note(&mut connection.served);
+            connection.append_messages();
             if connection.has_replies() {
                 if let Some(reason) = self.guard.judge_output(&self.node, connection) {
                     self.has_abandoned = true;
                     self.close_because(slot, reason);
                     continue;
                 }
-                connection.stage = Stage::Held;
-                self.queue.push(slot, connection.wait);
-                self.unsent += 1;
+                self.hold(slot);
             } else {
                 self.go_on(slot);
             }
@@ -281,9 +286,20 @@ impl<S: Stream> EventLoop<S> {
         self.iteration.give_back(slots);
     }
 
+    /// The replies of a connection wait for the log, and then leave.
+    fn hold(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.stage = Stage::Held;
+        self.queue.push(slot, connection.wait);
+        self.unsent += 1;
+    }
+
     /// What comes after an iteration of which no reply is left.
     fn go_on(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
+        if connection.append_messages() {
+            return self.hold(slot);
+        }
         match connection.take_next() {
             Next::Wait(blocked) => self.block(slot, blocked),
             Next::LacksSegment => self.wait_for_segment(slot),

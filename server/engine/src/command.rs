@@ -5,12 +5,10 @@
 //! arguments are right; the function checks what the arguments say.
 
 mod arguments;
+mod channels;
 mod counters;
 mod databases;
 mod expire;
-mod glob;
-#[cfg(test)]
-mod glob_tests;
 mod hashes;
 mod keys;
 mod scan;
@@ -19,8 +17,6 @@ pub(crate) mod spec;
 mod strings;
 
 use std::sync::LazyLock;
-
-pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
 
 use crate::command::spec::Family;
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
@@ -89,6 +85,7 @@ const FAMILIES: &[Family] = &[
     scan::FAMILY,
     databases::FAMILY,
     scripting::FAMILY,
+    channels::FAMILY,
 ];
 
 static BUCKETS: LazyLock<Vec<Vec<&'static Spec>>> = LazyLock::new(|| {

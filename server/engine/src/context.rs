@@ -4,6 +4,7 @@
 //! or the rules on keys without a TTL. A change is either made and journalled, or refused and
 //! nothing has happened.
 
+mod publishing;
 pub(crate) mod undo;
 
 use std::sync::Arc;

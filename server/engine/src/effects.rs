@@ -3,6 +3,7 @@
 //! The engine fills this in and touches nothing else. One command, script or transaction is one group of
 //! mutations and becomes one frame of the log.
 
+use crate::channels::Published;
 use crate::error::ErrorReply;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
@@ -49,6 +50,10 @@ pub struct Effects {
     pub ran_out_of_room: bool,
     /// A write was refused because the group would have been too large for a frame.
     pub was_too_large: bool,
+    /// What was published. It is to be sent when the reply may leave.
+    pub published: Vec<Published>,
+    /// Bytes of it.
+    pub(crate) published_bytes: usize,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
 }
@@ -67,6 +72,8 @@ impl Effects {
         self.room_bytes = None;
         self.ran_out_of_room = false;
         self.was_too_large = false;
+        self.published.clear();
+        self.published_bytes = 0;
         self.reply = ReplyBudget::default();
     }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::channels::Channels;
 use crate::command::spec::Handler;
 use crate::command::{Command, spec_named};
 use crate::context::{Caller, CommandContext};
@@ -218,6 +219,11 @@ impl Engine {
     /// Sets the raw clock that measures how long scripts run. It has no effect on keys.
     pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> RawTime + Send>) {
         self.scripts.get_mut().set_clock(clock);
+    }
+
+    /// Who listens to which channel.
+    pub fn channels(&mut self) -> &mut Channels {
+        &mut self.keyspace.channels
     }
 
     /// How many scripts are known.

@@ -17,6 +17,7 @@ mod wheel_tests;
 
 use std::time::Duration;
 
+use crate::channels::Channels;
 use crate::effects::Dependency;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
@@ -90,6 +91,8 @@ pub(crate) struct Keyspace {
     wheel: Wheel,
     undo: Undo,
     pub(crate) watches: Watches,
+    /// Here because scripts publish, and have the keyspace while they run.
+    pub(crate) channels: Channels,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
     /// What earlier replies of the same transaction have taken.
@@ -119,6 +122,7 @@ impl Keyspace {
             wheel: Wheel::default(),
             undo: Undo::default(),
             watches: Watches::default(),
+            channels: Channels::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
             reply_bytes_before: 0,

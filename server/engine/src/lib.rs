@@ -6,12 +6,16 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+pub mod channels;
 mod command;
 mod context;
 pub mod control;
 mod effects;
 mod engine;
 mod error;
+mod glob;
+#[cfg(test)]
+mod glob_tests;
 pub mod incarnation;
 mod keyspace;
 pub mod live_mode;
@@ -29,14 +33,12 @@ mod transaction;
 #[cfg(test)]
 mod undo_tests;
 
-pub use command::{
-    Command, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Spec, all_specs,
-    glob_matches, is_arity, spec_named,
-};
+pub use command::{Command, Flags, KeyPositions, Spec, all_specs, is_arity, spec_named};
 pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM};
 pub use engine::{Engine, EngineOptions, JOURNAL_BYTES_MAX, KeyHash};
 pub use error::ErrorReply;
+pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
 pub use keyspace::fields::Fields;
 pub use keyspace::{DATABASES, DatabaseCount, Reclaimed, Statistics};
 pub use mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};

@@ -59,6 +59,21 @@ pub(crate) struct Introduction {
     /// How many requests are queued since MULTI, if it is in a transaction, and their memory.
     pub(crate) queued: Option<usize>,
     pub(crate) queued_bytes: usize,
+    pub(crate) listening: Listening,
+}
+
+/// How many channels, patterns and sharded channels a client listens to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Listening {
+    pub(crate) channels: usize,
+    pub(crate) patterns: usize,
+    pub(crate) shards: usize,
+}
+
+impl Listening {
+    pub(crate) fn is_any(self) -> bool {
+        self.channels + self.patterns + self.shards > 0
+    }
 }
 
 impl Client {
@@ -120,13 +135,23 @@ impl Client {
         let multi = introduction
             .queued
             .map_or("-1".to_owned(), |queued| queued.to_string());
-        let flags = if self.is_spared() { "e" } else { "N" };
+        let Listening {
+            channels,
+            patterns,
+            shards,
+        } = introduction.listening;
+        let flags = match (introduction.listening.is_any(), self.is_spared()) {
+            (true, true) => "Pe",
+            (true, false) => "P",
+            (false, true) => "e",
+            (false, false) => "N",
+        };
         let mut line = String::new();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
-             ssub=0 multi={multi} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} \
+             ssub={shards} multi={multi} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
              oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
@@ -230,6 +255,12 @@ impl Clients {
     /// All clients, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
         lock(&self.by_id).values().cloned().collect()
+    }
+
+    /// Those of these, in their order, that are connected.
+    pub(crate) fn with_ids_in(&self, ids: &[u64]) -> Vec<Arc<Client>> {
+        let by_id = lock(&self.by_id);
+        ids.iter().filter_map(|id| by_id.get(id).cloned()).collect()
     }
 
     /// The clients among these that are connected, oldest first.

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use quorlock_engine::channels::Published;
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
@@ -43,6 +44,8 @@ pub(crate) struct Executor {
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
+    /// What was published and is not on its way, with what the replies of its publishers wait for.
+    published: Vec<(Published, Wait)>,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
 }
@@ -106,6 +109,7 @@ impl Executor {
             uncovered_position: Position::ZERO,
             rotations: 0,
             record: Vec::new(),
+            published: Vec::new(),
             is_idle: false,
         }
     }
@@ -319,6 +323,14 @@ impl Executor {
         if self.syncs_uncovered() {
             wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
+        // Who hears of a change must not know more than who made it.
+        let published = self.effects.published.drain(..);
+        self.published.extend(published.map(|one| (one, *wait)));
+    }
+
+    /// Takes what was published since the last call.
+    pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
+        std::mem::take(&mut self.published)
     }
 
     /// Whether keys that no delay covers are synced before the reply.

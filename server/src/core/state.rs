@@ -16,6 +16,7 @@ use crate::config::{Config, RestartDelayReply};
 use crate::core::clients::Clients;
 use crate::core::commit::{Commit, Failure};
 use crate::core::commit_queue::Plan;
+use crate::core::deliveries::Deliveries;
 use crate::core::executor::Executor;
 use crate::core::log_queue::{Job, LogQueue};
 use crate::core::log_writer::LogWriter;
@@ -38,6 +39,7 @@ pub(crate) struct NodeState {
     pub(crate) config: Config,
     pub(crate) facts: StartFacts,
     pub(crate) clients: Clients,
+    pub(crate) deliveries: Deliveries,
     pub(crate) statistics: Statistics,
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,

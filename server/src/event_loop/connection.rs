@@ -5,19 +5,18 @@
 //! that replies keep their order and a client that does not read costs one iteration's replies.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
-
-use smallvec::SmallVec;
+use std::sync::Arc;
 
 use crate::core::clients::CLIENT_BYTES;
 use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::{Activity, Facts, OverSoftLimit};
 use crate::event_loop::memory::Held;
-use crate::event_loop::stream::{Stream, StreamError};
+use crate::event_loop::messages::Messages;
+use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
 use crate::session::{Batch, Next, Session};
-use quorlock_engine::RawTime;
+use quorlock_engine::{RawTime, Reply};
 
 /// One client's connection.
 pub(crate) struct Connection<S> {
@@ -50,6 +49,8 @@ pub(crate) struct Connection<S> {
     /// The client sends no more: what the stream holds is to be read to its end.
     is_ending: bool,
     replies: Output,
+    /// Messages that were published for it and come behind its replies, with what they wait for.
+    messages: Messages,
     /// When the first byte of the request came that is not complete.
     request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
@@ -120,6 +121,7 @@ impl<S: Stream> Connection<S> {
             is_readable: false,
             is_ending: false,
             replies: Output::default(),
+            messages: Messages::default(),
             request_began: None,
             sending_since: RawTime::ZERO,
             over_soft_limit: OverSoftLimit::default(),
@@ -359,13 +361,32 @@ impl<S: Stream> Connection<S> {
             unauthenticated_since: self.session.unauthenticated_since(),
             active_at: self.session.client.active_raw(),
             request_began: self.request_began,
-            output_bytes: self.replies.len(),
+            output_bytes: self.output_bytes(),
+            is_listening: self.session.is_listening(),
         }
     }
 
     /// How many bytes of replies have not left.
     pub(crate) fn output_bytes(&self) -> usize {
-        self.replies.len()
+        self.replies.len() + self.messages.bytes()
+    }
+
+    /// Keeps a message until earlier replies have left.
+    pub(crate) fn keep(&mut self, message: Arc<Reply>, wait: Wait) {
+        self.messages.push(message, wait);
+    }
+
+    /// Appends what was kept to the replies. Says whether there was anything.
+    pub(crate) fn append_messages(&mut self) -> bool {
+        let mut has_any = false;
+        while self.replies.len() < REPLY_BYTES_PER_ITERATION
+            && let Some((message, wait)) = self.messages.pop()
+        {
+            self.wait.raise(wait);
+            reply::write(&mut self.replies, &message, self.session.protocol());
+            has_any = true;
+        }
+        has_any
     }
 
     /// What it holds now, to be counted. What an idle connection keeps does not.
@@ -380,8 +401,9 @@ impl<S: Stream> Connection<S> {
                 output_bytes = self.replies.memory();
             }
         }
-        // What is between MULTI and EXEC stays, however idle the connection is.
-        input_bytes += self.session.transaction_bytes();
+        // What is between MULTI and EXEC, and what it listens to, stays, however idle the connection is.
+        input_bytes += self.session.kept_bytes();
+        output_bytes += self.messages.bytes();
         let mut unauthenticated_bytes = 0;
         if !self.session.is_trusted() {
             let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();
@@ -400,7 +422,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers what the client waited for.
-    pub(crate) fn answer(&mut self, answer: &quorlock_engine::Reply) {
+    pub(crate) fn answer(&mut self, answer: &Reply) {
         reply::write(&mut self.replies, answer, self.session.protocol());
         self.wait = Wait::default();
     }
@@ -446,28 +468,6 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// One call for as much as the stream takes at once, at most `bytes_max`.
-fn send_once<S: Stream>(
-    stream: &mut S,
-    output: &Output,
-    bytes_max: usize,
-) -> Result<usize, StreamError> {
-    if let Some(bytes) = output.single_run() {
-        return stream.send(&bytes[..bytes.len().min(bytes_max)]);
-    }
-    let mut left = bytes_max;
-    let runs: SmallVec<[IoSlice<'_>; RUNS_PER_SEND]> = output
-        .runs()
-        .take(RUNS_PER_SEND)
-        .map_while(|run| {
-            let part = &run[..run.len().min(left)];
-            left -= part.len();
-            (!part.is_empty()).then(|| IoSlice::new(part))
-        })
-        .collect();
-    stream.send_vectored(&runs)
-}
-
 /// A client that waits is not read further than this; the rest stays with its kernel.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
@@ -488,6 +488,3 @@ const SEND_BYTES_PER_ITERATION: usize = 1024 * 1024;
 
 /// What a connection may keep between iterations.
 const IDLE_BYTES_MAX: usize = 1024;
-
-/// Long values are sent without being copied together, so many runs of bytes in one system call.
-const RUNS_PER_SEND: usize = 64;

@@ -92,7 +92,7 @@ impl Guard {
         }
         let now = node.clock.raw();
         self.limits
-            .output_verdict(now, output_bytes, &mut connection.over_soft_limit)
+            .output_verdict(now, &connection.facts(), &mut connection.over_soft_limit)
     }
 
     /// Those whose time is up, among the connections that are to be looked at now.

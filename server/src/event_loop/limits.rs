@@ -17,6 +17,8 @@ pub(crate) struct ConnectionLimits {
     request: Option<Duration>,
     send: Option<Duration>,
     output: OutputLimit,
+    /// Of connections that listen to channels.
+    listening_output: OutputLimit,
 }
 
 /// What a connection is doing.
@@ -45,6 +47,8 @@ pub(crate) struct Facts {
     pub(crate) request_began: Option<RawTime>,
     /// Bytes of replies that have not left, those that wait for the log included.
     pub(crate) output_bytes: usize,
+    /// It listens to channels: it need not send anything.
+    pub(crate) is_listening: bool,
 }
 
 /// Since when a connection has more output than its soft limit.
@@ -84,6 +88,7 @@ impl ConnectionLimits {
             request: config.request_timeout,
             send: config.send_timeout,
             output: config.client_output_buffer_limit.normal,
+            listening_output: config.client_output_buffer_limit.pubsub,
         }
     }
 
@@ -106,7 +111,7 @@ impl ConnectionLimits {
         {
             return Some(Reason::Authentication);
         }
-        if let Some(reason) = self.output_verdict(now, facts.output_bytes, over) {
+        if let Some(reason) = self.output_verdict(now, facts, over) {
             return Some(reason);
         }
         match facts.activity {
@@ -120,9 +125,8 @@ impl ConnectionLimits {
                 if facts.request_began.is_some_and(is_slow) {
                     return Some(Reason::Request);
                 }
-                let is_idle = self
-                    .idle
-                    .is_some_and(|limit| passed(now, facts.active_at) > limit);
+                let idle = self.idle.filter(|_| !facts.is_listening);
+                let is_idle = idle.is_some_and(|limit| passed(now, facts.active_at) > limit);
                 is_idle.then_some(Reason::Idle)
             }
         }
@@ -132,14 +136,18 @@ impl ConnectionLimits {
     pub(crate) fn output_verdict(
         &self,
         now: RawTime,
-        output_bytes: usize,
+        facts: &Facts,
         over: &mut OverSoftLimit,
     ) -> Option<Reason> {
+        let output_bytes = facts.output_bytes;
         let OutputLimit {
             hard_bytes,
             soft_bytes,
             soft,
-        } = self.output;
+        } = match facts.is_listening {
+            true => self.listening_output,
+            false => self.output,
+        };
         let reaches = |limit_bytes: u64| limit_bytes > 0 && output_bytes as u64 >= limit_bytes;
         if reaches(hard_bytes) {
             return Some(Reason::OutputHard(output_bytes));
@@ -154,8 +162,13 @@ impl ConnectionLimits {
 
     /// So much output needs no look at its limits.
     pub(crate) fn unlimited_output_bytes(&self) -> usize {
-        let limits = [self.output.hard_bytes, self.output.soft_bytes];
-        let least = limits.into_iter().filter(|limit| *limit > 0).min();
+        let limits = [self.output, self.listening_output];
+        let limits = limits.map(|limit| [limit.hard_bytes, limit.soft_bytes]);
+        let least = limits
+            .into_iter()
+            .flatten()
+            .filter(|limit| *limit > 0)
+            .min();
         least.map_or(usize::MAX, |least| {
             usize::try_from(least - 1).unwrap_or(usize::MAX)
         })
@@ -232,7 +245,32 @@ mod tests {
         active_at: RawTime::ZERO,
         request_began: None,
         output_bytes: 0,
+        is_listening: false,
     };
+
+    const fn with_output(output_bytes: usize) -> Facts {
+        Facts {
+            output_bytes,
+            ..QUIET
+        }
+    }
+
+    #[test]
+    fn who_listens_has_limits_of_its_own_and_may_be_silent() {
+        let limits = limits(&[
+            ("client-output-buffer-limit", "normal 0 0 0 pubsub 100 10 5"),
+            ("timeout", "60"),
+        ]);
+        assert_eq!(limits.unlimited_output_bytes(), 9);
+        let listening = |output_bytes| Facts {
+            is_listening: true,
+            ..with_output(output_bytes)
+        };
+        assert_eq!(verdict(&limits, LAST, listening(9)), None);
+        let over = Some(Reason::OutputHard(100));
+        assert_eq!(verdict(&limits, LAST, listening(100)), over);
+        assert_eq!(verdict(&limits, LAST, with_output(100)), Some(Reason::Idle));
+    }
 
     fn verdict(limits: &ConnectionLimits, now: RawTime, facts: Facts) -> Option<Reason> {
         limits.verdict(now, &facts, &mut OverSoftLimit::default())
@@ -323,7 +361,7 @@ mod tests {
         let limits = limits(&[("client-output-buffer-limit", "normal 100 10 5")]);
         assert_eq!(limits.unlimited_output_bytes(), 9);
         let mut over = OverSoftLimit::default();
-        let mut at = |now, bytes| limits.output_verdict(now, bytes, &mut over);
+        let mut at = |now, bytes| limits.output_verdict(now, &with_output(bytes), &mut over);
         assert_eq!(at(RawTime::ZERO, 9), None);
         assert_eq!(at(RawTime::ZERO, 99), None);
         assert_eq!(at(RawTime::ZERO, 100), Some(Reason::OutputHard(100)));
@@ -336,17 +374,17 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let none = limits(&[("client-output-buffer-limit", "normal 0 0 0")]);
+        let none = limits(&[("client-output-buffer-limit", "normal 0 0 0 pubsub 0 0 0")]);
         assert_eq!(none.unlimited_output_bytes(), usize::MAX);
         let mut over = OverSoftLimit::default();
         assert_eq!(
-            none.output_verdict(RawTime::ZERO, usize::MAX, &mut over),
+            none.output_verdict(RawTime::ZERO, &with_output(usize::MAX), &mut over),
             None
         );
         assert_eq!(over, OverSoftLimit::default());
         let hard = limits(&[("client-output-buffer-limit", "normal 7 0 0")]);
         assert_eq!(hard.unlimited_output_bytes(), 6);
-        assert_eq!(hard.output_verdict(LAST, 6, &mut over), None);
+        assert_eq!(hard.output_verdict(LAST, &with_output(6), &mut over), None);
     }
 
     #[test]

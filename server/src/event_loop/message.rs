@@ -19,6 +19,8 @@ pub(crate) enum Message {
     },
     /// A commit that was asked for has ended, in one way or the other.
     Synced,
+    /// Something was published for clients of this worker.
+    Published,
     /// The same for a segment.
     SegmentMade,
     /// Close this client if it has not authenticated, so that another one can be served.

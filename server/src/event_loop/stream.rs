@@ -5,6 +5,8 @@
 
 use std::io::IoSlice;
 
+use smallvec::SmallVec;
+
 use crate::protocol::Output;
 
 /// A connection's bytes, in both directions. Statically dispatched: a socket costs what it costs without
@@ -41,3 +43,28 @@ pub(crate) enum StreamError {
     /// The client has gone.
     Broken,
 }
+
+/// One call for as much as the stream takes at once, at most `bytes_max`.
+pub(super) fn send_once<S: Stream>(
+    stream: &mut S,
+    output: &Output,
+    bytes_max: usize,
+) -> Result<usize, StreamError> {
+    if let Some(bytes) = output.single_run() {
+        return stream.send(&bytes[..bytes.len().min(bytes_max)]);
+    }
+    let mut left = bytes_max;
+    let runs: SmallVec<[IoSlice<'_>; RUNS_PER_SEND]> = output
+        .runs()
+        .take(RUNS_PER_SEND)
+        .map_while(|run| {
+            let part = &run[..run.len().min(left)];
+            left -= part.len();
+            (!part.is_empty()).then(|| IoSlice::new(part))
+        })
+        .collect();
+    stream.send_vectored(&runs)
+}
+
+/// Long values are sent without being copied together, so many runs of bytes in one system call.
+const RUNS_PER_SEND: usize = 64;

@@ -27,7 +27,7 @@ impl Stepped {
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
         let (node, preparer, jobs) = for_tests::started(config, disk, clock);
         Self {
-            event_loop: EventLoop::new(node),
+            event_loop: EventLoop::new(node, 0),
             pipes: Vec::new(),
             _kept: (preparer, jobs),
         }

@@ -78,8 +78,9 @@ impl<S: Stream> EventLoop<S> {
 pub(super) fn leave<S: Stream>(
     node: &NodeState,
     tasks: &mut Vec<Task>,
-    connection: &Connection<S>,
+    connection: &mut Connection<S>,
 ) {
+    connection.session.stop_listening(node);
     let client_id = connection.session.client.id;
     if matches!(connection.stage, Stage::Blocked) {
         node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);

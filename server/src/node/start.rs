@@ -15,6 +15,7 @@ use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{AppendFsync, Config, NoTtlDurability, RestartDelayReply};
 use crate::core::clients::Clients;
+use crate::core::deliveries::Deliveries;
 use crate::core::executor::{Executor, Phase, Rules};
 use crate::core::log_queue::{Jobs, LogQueue};
 use crate::core::log_writer::LogWriter;
@@ -354,6 +355,7 @@ fn assemble(
         log_writer,
         log_queue,
         clock: Arc::clone(&plan.clock),
+        deliveries: Deliveries::new(facts.workers),
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
         facts,

@@ -47,8 +47,14 @@ impl Worker {
     pub(crate) fn new(node: Arc<NodeState>, number: usize, runtime: Handle) -> io::Result<Self> {
         let poll = Poll::new()?;
         let (inbox, incoming) = Inbox::new(poll.registry(), INBOX)?;
+        let told = inbox.clone();
+        let wake = move || {
+            // A worker that has ended serves nobody.
+            let _ = told.send(Incoming::Message(Message::Published));
+        };
+        node.deliveries.wake_with(number, Box::new(wake));
         Ok(Self {
-            event_loop: EventLoop::new(Arc::clone(&node)),
+            event_loop: EventLoop::new(Arc::clone(&node), number),
             node,
             number,
             poll,

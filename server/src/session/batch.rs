@@ -63,6 +63,8 @@ enum Line {
 pub(crate) enum Answer {
     /// This reply, and go on.
     Reply(Reply),
+    /// These replies to one request.
+    Many(Vec<Reply>),
     /// This reply, once the log is synced up to this position.
     Durable(Reply, Position),
     /// This reply, which depends on what it waits for.
@@ -155,7 +157,15 @@ impl<'a> Batch<'a> {
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
             let wakes_maintenance = executor.take_wake_request();
+            let published = executor.take_published();
+            let has_published = !published.is_empty();
+            if has_published {
+                self.node.deliveries.queue(published, &self.node.clients);
+            }
             drop(executor);
+            if has_published {
+                self.node.deliveries.wake();
+            }
             if wakes_maintenance {
                 self.node.signals.activity.notify_one();
             }

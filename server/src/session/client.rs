@@ -79,13 +79,15 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
     let clients = &batch.node.clients;
     let listed = match filter {
         [] => clients.all(),
-        // Every client here is a normal one: no replicas, no subscribers yet.
+        // There are no replicas.
         [word, kind] if word.eq_ignore_ascii_case(b"type") => {
-            if kind.eq_ignore_ascii_case(b"normal") {
-                clients.all()
-            } else {
-                Vec::new()
+            let listens = kind.eq_ignore_ascii_case(b"pubsub");
+            let mut of_kind = clients.all();
+            if !listens && !kind.eq_ignore_ascii_case(b"normal") {
+                of_kind.clear();
             }
+            of_kind.retain(|client| client.introduction().listening.is_any() == listens);
+            of_kind
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
             let ids: Option<BTreeSet<u64>> = ids

@@ -1,6 +1,6 @@
 //! One request: who may ask, which table its command is in, and where it runs.
 
-use quorlock_engine::{Command, ErrorReply, Flags, Reply, is_arity, spec_named};
+use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, is_arity, spec_named};
 
 use crate::core::commit::Failure;
 use crate::core::wait::Wait;
@@ -25,6 +25,12 @@ impl Batch<'_> {
             Ok(Answer::Durable(reply, position)) => {
                 wait.raise(Wait::until_synced_at_once(position));
                 (reply, Next::Read)
+            }
+            Ok(Answer::Many(several)) => {
+                for one in &several {
+                    reply::write(replies, one, session.caller.protocol);
+                }
+                return Next::Read;
             }
             Ok(Answer::After(reply, after)) => {
                 wait.raise(after);
@@ -58,6 +64,12 @@ impl Batch<'_> {
         wait: &mut Wait,
     ) -> Result<Answer, Failure> {
         let name = arguments.first().copied().unwrap_or_default();
+        let is_known = || spec_named(name).is_some() || introspection::named(name).is_some();
+        if let Some(error) = session.refuses_while_listening(name)
+            && is_known()
+        {
+            return Ok(Answer::Reply(Reply::Error(error)));
+        }
         if session.queues(name) {
             return self.queue(session, arguments);
         }
@@ -66,30 +78,7 @@ impl Batch<'_> {
                 return Ok(Answer::Reply(Reply::Error(NOAUTH)));
             }
             session.note_command(spec.name);
-            let command = match Command::of(spec, arguments) {
-                Ok(command) => command,
-                Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-            };
-            // Once: the disk may turn out to be full.
-            let has_waited = std::mem::take(&mut session.has_waited_for_segment);
-            let (executor, now) = self.executor()?;
-            if !has_waited && executor.waits_for_segment(&command) {
-                session.has_waited_for_segment = true;
-                return Ok(Answer::LacksSegment);
-            }
-            let reply = executor.execute(now, &session.caller, &command, wait);
-            let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
-            session.position = session.position.max(wait.position());
-            if spec.flags.contains(Flags::SCRIPT) {
-                let lines = executor.engine.take_script_log();
-                self.has_run_script = true;
-                self.note_script_log(lines);
-            }
-            if is_long {
-                // Rendering it, and freeing it, takes long and needs no engine.
-                self.release();
-            }
-            return Ok(Answer::Reply(reply));
+            return self.answer_from_engine(session, spec, arguments, wait);
         }
         let Some(row) = introspection::named(name) else {
             let unknown = ErrorReply::unknown_command(arguments);
@@ -120,6 +109,39 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
+    fn answer_from_engine(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        arguments: &[&[u8]],
+        wait: &mut Wait,
+    ) -> Result<Answer, Failure> {
+        let command = match Command::of(spec, arguments) {
+            Ok(command) => command,
+            Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+        };
+        // Once: the disk may turn out to be full.
+        let has_waited = std::mem::take(&mut session.has_waited_for_segment);
+        let (executor, now) = self.executor()?;
+        if !has_waited && executor.waits_for_segment(&command) {
+            session.has_waited_for_segment = true;
+            return Ok(Answer::LacksSegment);
+        }
+        let reply = executor.execute(now, &session.caller, &command, wait);
+        let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
+        session.position = session.position.max(wait.position());
+        if spec.flags.contains(Flags::SCRIPT) {
+            let lines = executor.engine.take_script_log();
+            self.has_run_script = true;
+            self.note_script_log(lines);
+        }
+        if is_long {
+            // Rendering it, and freeing it, takes long and needs no engine.
+            self.release();
+        }
+        Ok(Answer::Reply(reply))
+    }
+
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
     fn queue(&mut self, session: &mut Session, arguments: &[&[u8]]) -> Result<Answer, Failure> {
         let name = arguments.first().copied().unwrap_or_default();

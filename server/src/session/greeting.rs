@@ -135,10 +135,17 @@ fn equals_in_constant_time(left: &[u8], right: &[u8]) -> bool {
 }
 
 pub(crate) fn ping(
-    _: &mut Session,
+    session: &mut Session,
     _: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
+    if let ([_] | [_, _], Protocol::Resp2, true) =
+        (arguments, session.caller.protocol, session.is_listening())
+    {
+        let text = arguments.get(1).copied().unwrap_or_default();
+        let pong = vec![Reply::bulk("pong"), Reply::bulk(text)];
+        return Ok(Answer::Reply(Reply::Array(pong)));
+    }
     Ok(Answer::Reply(match arguments {
         [_] => Reply::status("PONG"),
         [_, text] => Reply::bulk(text),

@@ -9,6 +9,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quorlock_engine::channels::Subscription;
 use quorlock_engine::{ErrorReply, Moment, Reply, Statistics};
 
 use crate::core::commit::Failure;
@@ -67,6 +68,8 @@ struct EngineFacts {
     script_count: usize,
     statistics: Statistics,
     counts: Counts,
+    /// Channels, patterns and sharded channels that somebody listens to.
+    listened: [usize; 3],
 }
 
 impl EngineFacts {
@@ -74,6 +77,8 @@ impl EngineFacts {
     fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
         let counts = batch.counts_shown()?;
         let (executor, now) = batch.executor()?;
+        let channels = executor.engine.channels();
+        let listened = Subscription::ALL.map(|to| channels.len(to));
         let facts = Self {
             now,
             phase: executor.phase.clone(),
@@ -84,6 +89,7 @@ impl EngineFacts {
             script_count: executor.engine.script_count(),
             statistics: executor.engine.statistics(),
             counts,
+            listened,
         };
         batch.release();
         Ok(facts)
@@ -342,6 +348,10 @@ fn stats(page: &mut Page<'_>) {
     page.field("evicted_keys", 0);
     page.field("keyspace_hits", keys.hits);
     page.field("keyspace_misses", keys.misses);
+    let [channels, patterns, shards] = page.engine.listened;
+    page.field("pubsub_channels", channels);
+    page.field("pubsub_patterns", patterns);
+    page.field("pubsubshard_channels", shards);
 }
 
 fn replication(page: &mut Page<'_>) {

@@ -10,11 +10,12 @@ use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::table::{ROWS, Row, row};
-use crate::session::transaction;
+use crate::session::{subscriptions, transaction};
 
 /// All commands about the connection and the node.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(transaction::ROWS).chain([&COMMAND])
+    let others = transaction::ROWS.iter().chain(subscriptions::ROWS);
+    ROWS.iter().chain(others).chain([&COMMAND])
 }
 
 /// The row for a name in any case.

@@ -14,6 +14,7 @@ mod dispatch;
 mod greeting;
 pub(crate) mod info;
 mod introspection;
+mod subscriptions;
 mod table;
 mod transaction;
 mod waitaof;
@@ -26,7 +27,7 @@ use quorlock_persistence::Position;
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
 
-use crate::core::clients::Client;
+use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
 use crate::protocol::Limits;
 use crate::session::transaction::Transaction;
@@ -48,6 +49,9 @@ pub(crate) struct Session {
     /// What was queued since MULTI.
     transaction: Option<Transaction>,
     watched: Vec<WatchedKey>,
+    listening: Listening,
+    /// Memory of the names it listens to.
+    listening_bytes: usize,
 }
 
 impl Session {
@@ -68,6 +72,8 @@ impl Session {
             position: Position::ZERO,
             transaction: None,
             watched: Vec::new(),
+            listening: Listening::default(),
+            listening_bytes: 0,
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -119,6 +125,7 @@ impl Session {
             ..Caller::default()
         };
         self.end_transaction();
+        self.stop_listening(node);
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);
@@ -135,6 +142,11 @@ impl Session {
         introduction.name.clear();
         introduction.database = 0;
         introduction.is_resp3 = false;
+    }
+
+    /// Memory of what it keeps from request to request: what is queued, watched and listened to.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.transaction_bytes() + self.listening_bytes
     }
 
     fn select(&mut self, database: u8) {

@@ -83,6 +83,13 @@ impl Row {
         row
     }
 
+    /// Of SUBSCRIBE and its kin.
+    pub(crate) const fn listening(self) -> Self {
+        let mut row = self.brief();
+        row.flags = &["pubsub", "noscript", "loading", "stale"];
+        row
+    }
+
     const fn blocking(mut self) -> Self {
         self.flags = &["noscript"];
         self

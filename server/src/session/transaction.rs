@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// Memory of what is queued and watched.
-    pub(crate) fn transaction_bytes(&self) -> usize {
+    pub(super) fn transaction_bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |queue| queue.bytes);
         queued + self.watched.capacity() * WATCHED_BYTES
     }

@@ -36,11 +36,15 @@ struct Waiting {
 
 impl Worker {
     pub(crate) fn new(node: Arc<NodeState>, number: usize) -> Worker {
+        let inbox = Inbox::default();
+        let told = Arc::clone(&inbox);
+        let wake = move || send(&told, Message::Published);
+        node.deliveries.wake_with(number, Box::new(wake));
         Worker {
-            event_loop: EventLoop::new(Arc::clone(&node)),
+            event_loop: EventLoop::new(Arc::clone(&node), number),
             node,
             number,
-            inbox: Inbox::default(),
+            inbox,
             pipes: BTreeMap::new(),
             waiting: Vec::new(),
         }

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use quorlock_engine::control::kind;
 use quorlock_server::Node;
 
 use crate::machine::gate::GatedNode;
@@ -236,6 +237,10 @@ fn a_slow_direct_write_holds_only_the_worker_that_makes_it() {
         let (mut client, mut other) = slow.wires();
         let (mut same_worker, mut fourth) = slow.wires();
         assert_eq!(other.ask("SET z token PX 3000000"), "+OK");
+        // The first deadline is followed by a tick, which must not come to the gate first.
+        eventually("the tick is written", || {
+            slow.machine.frames_of(kind::TICK) > 0
+        });
         slow.gate.set_closed(true);
         client.send(b"SET a token NX PX 30000\r\n");
         slow.gate.await_thread("quorlock-1");

@@ -1,5 +1,7 @@
 //! Transactions: all or nothing at one moment, whoever else writes, however large, on every disk.
 
+use quorlock_engine::control::kind;
+
 use crate::machine::gate::GatedNode;
 use crate::machine::{Machine, run, wire, with_node};
 
@@ -71,7 +73,7 @@ fn replies_of_a_transaction_wait_for_its_sync_and_it_is_one_frame() {
         let gated = GatedNode::start(&[("appendfsync", "always")]).await;
         let (mut client, mut other) = gated.wires();
         assert_eq!(client.ask("SET a 1 PX 30000"), "+OK");
-        let frames = gated.machine.log().frames().count();
+        let frames = gated.machine.frames_of(kind::GROUP);
         client.send(b"MULTI\r\nINCR a\r\nSET b 1 PX 30000\r\nHSET h f 1\r\nGET a\r\n");
         for expected in ["+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED"] {
             assert_eq!(client.reply(), expected);
@@ -85,7 +87,7 @@ fn replies_of_a_transaction_wait_for_its_sync_and_it_is_one_frame() {
         gated.gate.set_closed(false);
         assert_eq!(client.reply(), "[:2, +OK, :1, 2]");
         assert_eq!(other.reply(), "1");
-        assert_eq!(gated.machine.log().frames().count(), frames + 1);
+        assert_eq!(gated.machine.frames_of(kind::GROUP), frames + 1);
     });
 }
 

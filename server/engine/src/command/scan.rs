@@ -4,10 +4,10 @@
 //! that is there from the first call to the last is returned exactly once.
 
 use crate::command::arguments::{integer, is_option};
-use crate::command::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, TooManySteps};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, TooManySteps};
 use crate::keyspace::entry::Entry;
 use crate::reply::Reply;
 

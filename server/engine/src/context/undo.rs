@@ -10,6 +10,7 @@ use crate::time::NodeTime;
 pub(crate) struct UndoMark {
     records: usize,
     journal_bytes: usize,
+    published: usize,
     longest_deadline: Option<NodeTime>,
     uncovered: bool,
 }
@@ -20,6 +21,7 @@ impl CommandContext<'_> {
         UndoMark {
             records: self.keyspace.begin_undo(),
             journal_bytes: self.effects.journal.len(),
+            published: self.effects.published.len(),
             longest_deadline: self.effects.longest_deadline,
             uncovered: self.effects.uncovered,
         }
@@ -69,6 +71,7 @@ impl CommandContext<'_> {
         let position = self.effects.position;
         self.keyspace.rollback(mark.records, position);
         self.effects.journal.truncate(mark.journal_bytes);
+        self.effects.published.truncate(mark.published);
         self.effects.longest_deadline = mark.longest_deadline;
         self.effects.uncovered = mark.uncovered;
         let depends = &mut self.effects.depends;

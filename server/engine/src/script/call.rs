@@ -151,9 +151,7 @@ fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorR
         }
         (b"ping", [_]) => Ok(Reply::status("PONG")),
         (b"ping" | b"echo", [_, text]) => Ok(Reply::bulk(text)),
-        // Unlocking scripts publish to waiting clients. There are no subscribers here.
-        (b"publish" | b"spublish", [_, _, _]) => Ok(Reply::Integer(0)),
-        (b"select" | b"ping" | b"echo" | b"publish" | b"spublish", _) => Err(WRONG_ARITY),
+        (b"select" | b"ping" | b"echo", _) => Err(WRONG_ARITY),
         (name, _) if SERVER_ONLY.contains(&name) => Err(NOT_ALLOWED),
         _ => Err(UNKNOWN),
     }

@@ -158,6 +158,14 @@ impl Machine {
         self.clock.advance(Duration::from_millis(milliseconds));
     }
 
+    /// How many frames of this kind are in the log.
+    pub(crate) fn frames_of(&self, kind: u8) -> usize {
+        self.log()
+            .frames()
+            .filter(|frame| frame.kind == kind)
+            .count()
+    }
+
     /// The log on the disk, as the next start would read it.
     pub(crate) fn log(&self) -> Recovery {
         let disk = Arc::new(self.disk().after_process_end());

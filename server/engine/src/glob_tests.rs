@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::command::glob::{GlobBudget, TooManySteps, glob_matches};
+use crate::glob::{GlobBudget, TooManySteps, glob_matches};
 
 /// The same rules in the plainest form, exponential and recursive.
 fn plain(pattern: &[u8], text: &[u8]) -> bool {

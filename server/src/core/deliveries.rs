@@ -1,0 +1,96 @@
+//! Messages that were published, on their way to the workers of those who listen.
+//!
+//! Invariant: they are queued while the engine is locked, so each worker has them in the order in which they were
+//! published.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use quorlock_engine::Reply;
+use quorlock_engine::channels::Published;
+
+use crate::core::clients::Clients;
+use crate::core::wait::Wait;
+use crate::sync::Mutex;
+
+/// A message for one connection.
+pub(crate) struct Delivery {
+    pub(crate) connection: usize,
+    pub(crate) client_id: u64,
+    pub(crate) message: Arc<Reply>,
+    /// What the publisher's reply waits for, and so the message.
+    pub(crate) wait: Wait,
+}
+
+/// A queue for each worker.
+pub(crate) struct Deliveries {
+    queues: Vec<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    deliveries: Mutex<Vec<Delivery>>,
+    /// Something was queued and the worker was not woken.
+    is_unwoken: AtomicBool,
+    wake: OnceLock<Wake>,
+}
+
+/// Makes a worker look into its queue.
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+impl Deliveries {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            queues: (0..workers).map(|_| Queue::default()).collect(),
+        }
+    }
+
+    /// How a worker is woken; said once, before it serves anybody.
+    pub(crate) fn wake_with(&self, worker: usize, wake: Wake) {
+        // A second one is another node's worker in a test, and is not needed.
+        let _ = self.queues[worker].wake.set(wake);
+    }
+
+    /// Queues what was published for those who listen. Called while the engine is locked.
+    pub(crate) fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
+        for (Published { message, receivers }, wait) in published {
+            for client in clients.with_ids_in(&receivers) {
+                let Some(queue) = self.queues.get(client.worker) else {
+                    continue;
+                };
+                queue.lock().push(Delivery {
+                    connection: client.connection(),
+                    client_id: client.id,
+                    message: Arc::clone(&message),
+                    wait,
+                });
+                queue.is_unwoken.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Wakes the workers for whom something was queued. Called once the engine is released.
+    pub(crate) fn wake(&self) {
+        for queue in &self.queues {
+            if queue.is_unwoken.swap(false, Ordering::AcqRel)
+                && let Some(wake) = queue.wake.get()
+            {
+                wake();
+            }
+        }
+    }
+
+    /// Takes what is there for a worker.
+    pub(crate) fn take(&self, worker: usize) -> Vec<Delivery> {
+        let queue = self.queues.get(worker);
+        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> crate::sync::MutexGuard<'_, Vec<Delivery>> {
+        self.deliveries
+            .lock()
+            .expect("no holder of a queue can panic")
+    }
+}

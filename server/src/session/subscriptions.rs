@@ -1,0 +1,274 @@
+//! SUBSCRIBE and its kin, and PUBSUB.
+//!
+//! A connection with RESP2 that listens may do nothing else: what it is sent could not be told from replies.
+
+use quorlock_engine::channels::Subscription;
+use quorlock_engine::{ErrorReply, Protocol, Reply, glob_matches};
+
+use crate::core::clients::Listening;
+use crate::core::commit::Failure;
+use crate::core::state::NodeState;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::table::{Row, row};
+
+pub(crate) const ROWS: &[Row] = &[
+    row("subscribe", -2, |session, batch, arguments| {
+        subscribe(session, batch, Subscription::Channel, arguments)
+    })
+    .listening(),
+    row("unsubscribe", -1, |session, batch, arguments| {
+        unsubscribe(session, batch, Subscription::Channel, arguments)
+    })
+    .listening(),
+    row("psubscribe", -2, |session, batch, arguments| {
+        subscribe(session, batch, Subscription::Pattern, arguments)
+    })
+    .listening(),
+    row("punsubscribe", -1, |session, batch, arguments| {
+        unsubscribe(session, batch, Subscription::Pattern, arguments)
+    })
+    .listening(),
+    row("ssubscribe", -2, |session, batch, arguments| {
+        subscribe(session, batch, Subscription::Shard, arguments)
+    })
+    .listening(),
+    row("sunsubscribe", -1, |session, batch, arguments| {
+        unsubscribe(session, batch, Subscription::Shard, arguments)
+    })
+    .listening(),
+    row("pubsub", -2, pubsub).brief(),
+];
+
+impl Session {
+    /// Whether it listens, so that messages may come at any time.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening.is_any()
+    }
+
+    /// Why a request is refused of a connection that listens.
+    pub(super) fn refuses_while_listening(&self, name: &[u8]) -> Option<ErrorReply> {
+        let is_one = |one: &&[u8]| one.eq_ignore_ascii_case(name);
+        let is_refused = self.is_listening()
+            && self.caller.protocol == Protocol::Resp2
+            && !WHILE_LISTENING.iter().any(is_one);
+        is_refused.then(|| {
+            let name = &name[..name.len().min(NAME_BYTES_SHOWN)];
+            let name = String::from_utf8_lossy(name).to_lowercase();
+            ErrorReply::new(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+                 allowed in this context"
+            ))
+        })
+    }
+
+    /// Ends all subscriptions: the connection goes, or is reset.
+    pub(crate) fn stop_listening(&mut self, node: &NodeState) {
+        if !std::mem::take(&mut self.listening).is_any() {
+            return;
+        }
+        self.listening_bytes = 0;
+        self.client.introduction().listening = Listening::default();
+        // A node whose lock is poisoned stops.
+        if let Ok(mut executor) = node.lock() {
+            executor.engine.channels().leave(self.client.id);
+        }
+    }
+
+    fn note_listening(&mut self, batch: &mut Batch<'_>) -> Result<(), Failure> {
+        let id = self.client.id;
+        let (executor, _) = batch.executor()?;
+        let channels = executor.engine.channels();
+        let [in_channels, in_patterns, in_shards] =
+            Subscription::ALL.map(|to| channels.count_of(id, to));
+        self.listening = Listening {
+            channels: in_channels,
+            patterns: in_patterns,
+            shards: in_shards,
+        };
+        self.client.introduction().listening = self.listening;
+        Ok(())
+    }
+
+    /// What replies to SUBSCRIBE count: sharded channels apart from the others.
+    fn count_shown(
+        channels: &quorlock_engine::channels::Channels,
+        id: u64,
+        to: Subscription,
+    ) -> Reply {
+        Reply::count(match to {
+            Subscription::Shard => channels.count_of(id, to),
+            _ => {
+                channels.count_of(id, Subscription::Channel)
+                    + channels.count_of(id, Subscription::Pattern)
+            }
+        })
+    }
+}
+
+fn subscribe(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    to: Subscription,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let names = &arguments[1..];
+    let bytes = names
+        .iter()
+        .map(|name| name.len() + NAME_BYTES)
+        .sum::<usize>();
+    if session.listening_bytes + bytes > LISTENING_BYTES_MAX {
+        return Ok(Answer::Reply(Reply::Error(TOO_MANY)));
+    }
+    let id = session.client.id;
+    let (executor, _) = batch.executor()?;
+    let channels = executor.engine.channels();
+    let mut replies = Vec::with_capacity(names.len());
+    for name in names {
+        if channels.subscribe(id, to, name) {
+            session.listening_bytes += name.len() + NAME_BYTES;
+        }
+        let count = Session::count_shown(channels, id, to);
+        replies.push(told(words(to).0, Some(name), count));
+    }
+    session.note_listening(batch)?;
+    Ok(Answer::Many(replies))
+}
+
+fn unsubscribe(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    to: Subscription,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let id = session.client.id;
+    let (executor, _) = batch.executor()?;
+    let channels = executor.engine.channels();
+    let all = channels.names_of(id, to);
+    let names: Vec<&[u8]> = match &arguments[1..] {
+        [] => all.iter().map(AsRef::as_ref).collect(),
+        named => named.to_vec(),
+    };
+    let mut replies = Vec::with_capacity(names.len().max(1));
+    for name in &names {
+        if channels.unsubscribe(id, to, name) {
+            session.listening_bytes -= name.len() + NAME_BYTES;
+        }
+        let count = Session::count_shown(channels, id, to);
+        replies.push(told(words(to).1, Some(name), count));
+    }
+    if names.is_empty() {
+        let count = Session::count_shown(channels, id, to);
+        replies.push(told(words(to).1, None, count));
+    }
+    session.note_listening(batch)?;
+    Ok(Answer::Many(replies))
+}
+
+fn told(what: &'static str, name: Option<&[u8]>, count: Reply) -> Reply {
+    let name = name.map_or(Reply::Nil, Reply::bulk);
+    Reply::Push(vec![Reply::bulk(what), name, count])
+}
+
+fn words(to: Subscription) -> (&'static str, &'static str) {
+    match to {
+        Subscription::Channel => ("subscribe", "unsubscribe"),
+        Subscription::Pattern => ("psubscribe", "punsubscribe"),
+        Subscription::Shard => ("ssubscribe", "sunsubscribe"),
+    }
+}
+
+fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Result<Answer, Failure> {
+    let mut budget = batch.node.settings.reply_budget();
+    let (executor, _) = batch.executor()?;
+    let channels = executor.engine.channels();
+    let subcommand = arguments[1].to_ascii_lowercase();
+    let kind = match &*subcommand {
+        b"shardchannels" | b"shardnumsub" => Subscription::Shard,
+        _ => Subscription::Channel,
+    };
+    let mut replies = Vec::new();
+    match (&*subcommand, &arguments[2..]) {
+        (b"channels" | b"shardchannels", [] | [_]) => {
+            let pattern = arguments.get(2);
+            for name in channels.names(kind) {
+                if pattern.is_some_and(|pattern| !glob_matches(pattern, name)) {
+                    continue;
+                }
+                if let Err(error) = budget.charge(name.len()) {
+                    return Ok(Answer::Reply(Reply::Error(error.of_command())));
+                }
+                replies.push(Reply::bulk(name));
+            }
+        }
+        (b"numsub" | b"shardnumsub", names) => {
+            for name in names {
+                if let Err(error) = budget.charge(name.len() + NAME_BYTES) {
+                    return Ok(Answer::Reply(Reply::Error(error.of_command())));
+                }
+                replies.push(Reply::bulk(name));
+                replies.push(Reply::count(channels.listeners(kind, name)));
+            }
+        }
+        (b"numpat", []) => {
+            let patterns = channels.len(Subscription::Pattern);
+            return Ok(Answer::Reply(Reply::count(patterns)));
+        }
+        (b"help", []) => replies.extend(HELP.iter().map(|&line| Reply::status(line))),
+        (b"channels" | b"shardchannels", _) => {
+            let name = String::from_utf8_lossy(arguments[1]).into_owned();
+            let error = ErrorReply::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try PUBSUB HELP."
+            ));
+            return Ok(Answer::Reply(Reply::Error(error)));
+        }
+        (b"numpat" | b"help", _) => {
+            let name = String::from_utf8_lossy(&subcommand).into_owned();
+            let error = ErrorReply::wrong_arity(&format!("pubsub|{name}"));
+            return Ok(Answer::Reply(Reply::Error(error)));
+        }
+        _ => {
+            let error = ErrorReply::unknown_subcommand("pubsub", arguments[1]);
+            return Ok(Answer::Reply(Reply::Error(error)));
+        }
+    }
+    Ok(Answer::Reply(Reply::Array(replies)))
+}
+
+const WHILE_LISTENING: &[&[u8]] = &[
+    b"subscribe",
+    b"unsubscribe",
+    b"psubscribe",
+    b"punsubscribe",
+    b"ssubscribe",
+    b"sunsubscribe",
+    b"ping",
+    b"quit",
+    b"reset",
+];
+
+const HELP: &[&str] = &[
+    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANNELS [<pattern>]",
+    "    The channels that somebody listens to.",
+    "NUMPAT",
+    "    The number of patterns that somebody listens to.",
+    "NUMSUB [<channel> ...]",
+    "    How many listen to each channel, those with patterns left out.",
+    "SHARDCHANNELS [<pattern>]",
+    "    The sharded channels that somebody listens to.",
+    "SHARDNUMSUB [<channel> ...]",
+    "    How many listen to each sharded channel.",
+];
+
+/// What one connection may listen to, in bytes.
+const LISTENING_BYTES_MAX: usize = 16 << 20;
+
+/// Memory of a name beside its bytes, in the tables of names and of connections.
+const NAME_BYTES: usize = 160;
+const NAME_BYTES_SHOWN: usize = 128;
+
+const TOO_MANY: ErrorReply = ErrorReply::fixed(
+    "ERR a connection may listen to channels and patterns whose names take 16 MiB, 160 bytes for each \
+     included. None of these is subscribed",
+);

@@ -1,0 +1,155 @@
+//! Publishing and subscribing: order, durability, who has gone, who does not read.
+
+use crate::machine::gate::GatedNode;
+use crate::machine::waiting::eventually;
+use crate::machine::{run, wire, with_node};
+
+#[test]
+fn messages_arrive_in_order_at_all_who_listen_whoever_publishes() {
+    with_node(&[("workers", &["3"])], |node, _| {
+        let mut publisher = wire(node);
+        let mut listeners: Vec<_> = (0..9).map(|_| wire(node)).collect();
+        for (number, listener) in listeners.iter_mut().enumerate() {
+            if number % 2 == 0 {
+                listener.ask("HELLO 3");
+            }
+            assert_eq!(listener.ask("SUBSCRIBE lock"), "[subscribe, lock, :1]");
+            assert_eq!(listener.ask("PSUBSCRIBE l?ck"), "[psubscribe, l?ck, :2]");
+        }
+        let script = "for i = 1, 3 do redis.call('PUBLISH', KEYS[1], ARGV[1] .. i) end return 1";
+        for round in 0..50 {
+            assert_eq!(publisher.ask(&format!("PUBLISH lock {round}a")), ":18");
+            let words = ["EVAL", script, "1", "lock", &format!("{round}b")];
+            assert_eq!(publisher.ask_words(&words), ":1");
+            publisher.ask("MULTI");
+            publisher.ask(&format!("PUBLISH lock {round}c"));
+            assert_eq!(publisher.ask("EXEC"), "[:18]");
+        }
+        for listener in &mut listeners {
+            for round in 0..50 {
+                for part in ["a", "b1", "b2", "b3", "c"] {
+                    let plain = format!("[message, lock, {round}{part}]");
+                    assert_eq!(listener.reply(), plain);
+                    let matched = format!("[pmessage, l?ck, lock, {round}{part}]");
+                    assert_eq!(listener.reply(), matched);
+                }
+            }
+        }
+        assert_eq!(publisher.ask("PUBSUB NUMSUB lock"), "[lock, :9]");
+        let half = listeners.len() / 2;
+        for listener in listeners.drain(..half) {
+            listener.reset();
+        }
+        eventually("who has gone is forgotten", || {
+            publisher.ask("PUBSUB NUMSUB lock") == "[lock, :5]"
+        });
+        drop(listeners);
+        eventually("nothing is left", || {
+            publisher.ask("PUBSUB CHANNELS") == "[]" && publisher.ask("PUBSUB NUMPAT") == ":0"
+        });
+        assert_eq!(publisher.ask("PUBLISH lock x"), ":0");
+    });
+}
+
+/// A wake-up tells that a lock was released: before that is durable it could come true that it was not.
+#[test]
+fn a_message_waits_for_what_its_publisher_has_written() {
+    run(async {
+        let gated = GatedNode::start(&[("appendfsync", "always")]).await;
+        let (mut publisher, mut listener) = gated.wires();
+        assert_eq!(publisher.ask("SET a token PX 30000"), "+OK");
+        assert_eq!(listener.ask("SUBSCRIBE free"), "[subscribe, free, :1]");
+        gated.gate.set_closed(true);
+        publisher.send(b"DEL a\r\nPUBLISH free a\r\n");
+        gated.gate.await_thread("quorlock-0");
+        assert!(listener.is_silent(), "the release is not on disk");
+        gated.gate.set_closed(false);
+        assert_eq!(listener.reply(), "[message, free, a]");
+        assert_eq!(publisher.reply(), ":1");
+        assert_eq!(publisher.reply(), ":1");
+    });
+}
+
+#[test]
+fn who_listens_and_does_not_read_is_closed_and_keeps_nobody_waiting() {
+    let limits = ["normal", "0", "0", "0", "pubsub", "4mb", "0", "0"];
+    with_node(&[("client-output-buffer-limit", &limits)], |node, _| {
+        let (mut publisher, mut silent, mut reader) = (wire(node), wire(node), wire(node));
+        silent.ask("SUBSCRIBE a");
+        reader.ask("SUBSCRIBE a");
+        let message = "m".repeat(100_000);
+        let mut rounds = 0;
+        while publisher.ask(&format!("PUBLISH a {message}")) == ":2" {
+            assert_eq!(reader.reply().len(), "[message, a, ]".len() + message.len());
+            rounds += 1;
+            assert!(rounds < 1_000, "it is never closed");
+        }
+        assert!(rounds > 40, "{rounds} messages are less than the limit");
+        assert_eq!(
+            publisher.info("client_output_buffer_limit_disconnections"),
+            "1"
+        );
+        assert_eq!(publisher.ask("PUBSUB NUMSUB a"), "[a, :1]");
+    });
+}
+
+/// A script that is undone has published nothing.
+#[test]
+fn what_is_taken_back_was_never_published() {
+    with_node(&[("appendfsync", &["everysec"])], |node, _| {
+        let (mut publisher, mut listener) = (wire(node), wire(node));
+        listener.ask("SUBSCRIBE a");
+        let endless = "redis.call('PUBLISH', 'a', 'undone') while true do end";
+        let reply = publisher.ask_words(&["EVAL", endless, "0"]);
+        assert!(reply.starts_with("-ERR "), "{reply}");
+        let value = "v".repeat(3 << 20);
+        publisher.ask("MULTI");
+        publisher.ask("PUBLISH a undone");
+        for key in ["one", "two", "three"] {
+            publisher.ask(&format!("SET {key} {value} PX 60000"));
+        }
+        assert!(publisher.ask("EXEC").starts_with("-EXECABORT "));
+        let flood = "for i = 1, 100 do redis.pcall('PUBLISH', 'a', ARGV[1]) end return 1";
+        assert_eq!(
+            publisher.ask_words(&["EVAL", flood, "0", &"f".repeat(1 << 20)]),
+            ":1"
+        );
+        assert_eq!(publisher.ask("PUBLISH a last"), ":1");
+        let mut floods = 0;
+        loop {
+            let message = listener.reply();
+            assert!(!message.contains("undone"));
+            if message == "[message, a, last]" {
+                break;
+            }
+            floods += 1;
+        }
+        assert!((1..=8).contains(&floods), "{floods} MiB of one script");
+    });
+}
+
+#[test]
+fn who_listens_is_not_idle_and_is_shown() {
+    with_node(&[("timeout", &["5"])], |node, clock| {
+        let (mut client, mut listener) = (wire(node), wire(node));
+        listener.ask("SUBSCRIBE a b");
+        assert_eq!(listener.reply(), "[subscribe, b, :2]");
+        listener.ask("PSUBSCRIBE p*");
+        let list = client.ask("CLIENT LIST TYPE pubsub");
+        assert!(
+            list.contains(" flags=P ") && list.contains(" sub=2 psub=1 ssub=0 "),
+            "{list}"
+        );
+        assert!(!client.ask("CLIENT LIST TYPE normal").contains("flags=P"));
+        assert_eq!(client.info("pubsub_channels"), "2");
+        assert_eq!(client.info("pubsub_patterns"), "1");
+        for _ in 0..4 {
+            clock.advance(std::time::Duration::from_secs(3));
+            assert_eq!(client.ask("PING"), "+PONG");
+        }
+        assert_eq!(client.ask("PUBLISH a x"), ":1");
+        assert_eq!(listener.reply(), "[message, a, x]");
+        assert_eq!(listener.ask("RESET"), "+RESET");
+        assert_eq!(client.ask("PUBLISH a x"), ":0");
+    });
+}

@@ -89,6 +89,7 @@ pub(crate) struct Keyspace {
     undo: Undo,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
+    random: u64,
     /// The last group that changed anything.
     pub(crate) last_position: LogPosition,
     /// The last group that wrote or deleted an uncovered key.
@@ -115,6 +116,7 @@ impl Keyspace {
             undo: Undo::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
+            random: seed,
             last_position: LogPosition::ZERO,
             last_uncovered: LogPosition::ZERO,
             statistics: Statistics::default(),
@@ -219,6 +221,22 @@ impl Keyspace {
     /// Whether there is no slot left for another key.
     pub(crate) fn is_full(&self) -> bool {
         self.slab.is_full()
+    }
+
+    /// Whether there certainly are slots for so many keys more.
+    pub(crate) fn has_slots(&self, count: usize) -> bool {
+        self.slab.has_unused(count)
+    }
+
+    /// A number below `limit`, 0 for 0: the next of a sequence that the seed and earlier calls decide.
+    ///
+    /// It picks keys for clients that want any one, and nothing hangs on it (SplitMix64).
+    pub(crate) fn random_below(&mut self, limit: u32) -> u32 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let scaled = (mixed >> 32).wrapping_mul(u64::from(limit)) >> 32;
+        u32::try_from(scaled).expect("it is below the limit")
     }
 
     /// Remembers that an uncovered key of any shard may have been deleted.
@@ -438,3 +456,6 @@ impl Step {
         };
     }
 }
+
+/// The longest value unless told otherwise.
+pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;

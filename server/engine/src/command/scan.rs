@@ -82,7 +82,8 @@ fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
         .ok_or(ErrorReply::fixed("ERR invalid cursor"))
 }
 
-fn is_visible(context: &CommandContext<'_>, entry: &Entry) -> bool {
+/// Whether an entry is a key of the caller's database now.
+pub(super) fn is_visible(context: &CommandContext<'_>, entry: &Entry) -> bool {
     !entry.is_vacant()
         && entry.database() == context.caller.database
         && entry.is_live(context.now.node)

@@ -77,6 +77,33 @@ fn a_scan_sees_only_its_own_database_and_type() {
 }
 
 #[test]
+fn a_random_key_is_any_of_the_database_and_none_that_has_ended() {
+    let mut node = Node::default();
+    for number in 0..3000 {
+        node.run(&format!("SET other:{number} v"));
+    }
+    node.caller.database = 1;
+    assert_eq!(node.run("RANDOMKEY"), "nil");
+    node.run("SET ended v PX 5");
+    node.advance(std::time::Duration::from_millis(5));
+    assert_eq!(node.run("RANDOMKEY"), "nil");
+    node.run("SET lonely v");
+    assert_eq!(node.run("RANDOMKEY"), "\"lonely\"");
+    for number in 0..1000 {
+        node.run(&format!("SET key:{number} v"));
+    }
+    let mut found: Vec<String> = (0..200).map(|_| node.run("RANDOMKEY")).collect();
+    assert!(
+        found
+            .iter()
+            .all(|key| key.starts_with("\"key:") || key == "\"lonely\"")
+    );
+    found.sort();
+    found.dedup();
+    assert!(found.len() > 150, "{} different ones", found.len());
+}
+
+#[test]
 fn an_expensive_pattern_is_refused_and_a_plain_one_is_not() {
     let mut node = Node::default();
     let (text, pattern) = ("a".repeat(1_000_000), format!("*{}b", "a".repeat(1_000)));

@@ -12,6 +12,7 @@ mod expire;
 mod glob;
 #[cfg(test)]
 mod glob_tests;
+mod hash_walks;
 mod hashes;
 mod keys;
 mod ranges;
@@ -97,6 +98,7 @@ const FAMILIES: &[Family] = &[
     compare::FAMILY,
     counters::FAMILY,
     hashes::FAMILY,
+    hash_walks::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     expire::FAMILY,

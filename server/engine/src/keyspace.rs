@@ -311,18 +311,19 @@ impl Keyspace {
         self.last_position = self.last_position.max(position);
         let entry = self.slab.get_mut(slot);
         let old_position = entry.position();
-        let Some(old) = entry
+        let Some((offset, value)) = entry
             .body
             .fields_mut()
-            .and_then(|fields| fields.remove(field))
+            .and_then(|fields| fields.take(field))
         else {
             return;
         };
         entry.set_position(position);
-        self.undo.push(|| UndoRecord::Field {
+        self.undo.push(|| UndoRecord::FieldRemoved {
             slot,
             field: field.into(),
-            value: Some(old),
+            value,
+            offset,
             position: old_position,
         });
     }

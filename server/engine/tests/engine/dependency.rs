@@ -96,6 +96,25 @@ fn whatever_tells_of_a_key_or_of_its_absence_waits_for_it() {
         assert_eq!(depends(&mut node, line).0, expected, "{line}");
     }
     for line in [
+        "HSETNX h f 2",
+        "HSETNX h g 2",
+        "HMSET h f 2",
+        "HMGET h f",
+        "HVALS h",
+        "HSTRLEN h f",
+        "HSCAN h 0",
+        "HRANDFIELD h",
+        "HRANDFIELD h 1",
+    ] {
+        for setup in ["HSET h f v", "PEXPIRE h 10", "DEL h"] {
+            let mut node = Node::default();
+            node.run("HSET h f 1 e 1");
+            node.run("PEXPIRE h 20000");
+            node.run(setup);
+            assert_eq!(depends(&mut node, line).0, 3, "{line} after {setup}");
+        }
+    }
+    for line in [
         "GETDEL k",
         "GETSET k w",
         "APPEND k w",
@@ -253,6 +272,8 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
         "INCR k",
         "HSET k f v",
         "HINCRBY k f 1",
+        "HMSET k f v",
+        "HSETNX k f v",
         "SET k v EX 61",
         "MSET k v",
         "MSETNX k v",

@@ -59,6 +59,8 @@ impl Model {
                 self.answer_string(step)
             }
             Step::FieldSet { .. }
+            | Step::FieldNew { .. }
+            | Step::FieldGet { .. }
             | Step::FieldIncrement { .. }
             | Step::FieldDelete { .. }
             | Step::Fields { .. } => self.answer_hash(step),
@@ -241,6 +243,21 @@ impl Model {
                 self.keys
                     .insert(self.id(key), (Value::Hash(fields), deadline));
                 count(is_new)
+            }
+            &Step::FieldNew { key, field, value } => {
+                let mut fields = self.hash(key)?.unwrap_or_default();
+                let is_new = !fields.contains_key(&field);
+                if is_new {
+                    fields.insert(field, value.to_string());
+                    let deadline = self.deadline(key);
+                    self.keys
+                        .insert(self.id(key), (Value::Hash(fields), deadline));
+                }
+                count(is_new)
+            }
+            &Step::FieldGet { key, field } => {
+                let fields = self.hash(key)?.unwrap_or_default();
+                format!("[{}]", quoted(fields.get(&field).cloned()))
             }
             &Step::FieldIncrement { key, field, by } => {
                 let mut fields = self.hash(key)?.unwrap_or_default();

@@ -64,6 +64,10 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["SET x y"], "HSET h b 2222222222 c 3333333333 b 1"),
     (&["HSET h a 1111111111111 b 2 c 3 d 4"], "HDEL h x a b a c"),
     (&["HSET h a 1 b 2"], "HDEL h a b"),
+    (HASH, "HMSET h b 2222222222 a 3333333333 d 4"),
+    (&["SET x y"], "HMSET h b 2222222222 c 3333333333"),
+    (HASH, "HSETNX h b 2222222222"),
+    (&["SET x y"], "HSETNX h b 2222222222"),
     (
         &["SET k1 v", "SET k2 v", "SET k3 v"],
         "DEL k1 k2 none k1 k3",

@@ -47,6 +47,15 @@ pub(crate) enum Step {
         field: u8,
         by: i64,
     },
+    FieldNew {
+        key: u8,
+        field: u8,
+        value: u16,
+    },
+    FieldGet {
+        key: u8,
+        field: u8,
+    },
     FieldDelete {
         key: u8,
         field: u8,
@@ -128,6 +137,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (key.clone(), -5..5_i64).prop_map(|(key, by)| Step::Increment { key, by }),
         3 => (key.clone(), 0..4_u8, any::<u16>())
             .prop_map(|(key, field, value)| Step::FieldSet { key, field, value }),
+        1 => (key.clone(), 0..4_u8, any::<u16>())
+            .prop_map(|(key, field, value)| Step::FieldNew { key, field, value }),
+        1 => (key.clone(), 0..4_u8).prop_map(|(key, field)| Step::FieldGet { key, field }),
         2 => (key.clone(), 0..4_u8, -5..5_i64)
             .prop_map(|(key, field, by)| Step::FieldIncrement { key, field, by }),
         3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| Step::FieldDelete { key, field }),
@@ -211,6 +223,10 @@ fn perform(node: &mut Node, step: &Step) -> String {
         Step::FieldIncrement { key, field, by } => {
             node.run(&format!("HINCRBY k{key} f{field} {by}"))
         }
+        Step::FieldNew { key, field, value } => {
+            node.run(&format!("HSETNX k{key} f{field} {value}"))
+        }
+        Step::FieldGet { key, field } => node.run(&format!("HMGET k{key} f{field}")),
         Step::FieldDelete { key, field } => node.run(&format!("HDEL k{key} f{field}")),
         Step::Fields { key } => node.run(&format!("HLEN k{key}")),
         Step::Remaining { key } => node.run(&format!("PTTL k{key}")),

@@ -31,10 +31,16 @@ class Connection:
             self.send([b"HELLO", b"3"])
 
     def send(self, arguments):
-        parts = [b"*%d\r\n" % len(arguments)]
-        parts += [b"$%d\r\n%s\r\n" % (len(part), part) for part in arguments]
+        return self.exchange([arguments])[0]
+
+    def exchange(self, commands):
+        """Sends commands together and reads their replies."""
+        parts = []
+        for arguments in commands:
+            parts.append(b"*%d\r\n" % len(arguments))
+            parts += [b"$%d\r\n%s\r\n" % (len(part), part) for part in arguments]
         self.socket.sendall(b"".join(parts))
-        return self.read()
+        return [self.read() for _ in commands]
 
     def read(self):
         line = self.file.readline()

@@ -75,9 +75,15 @@ fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Array(vec![cursor, Reply::Array(found)]))
 }
 
+/// Read as C reads it, and so Redis: nothing is 0, a sign `+` may come first, and a zero byte ends it.
 pub(super) fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
-    let is_digits = !argument.is_empty() && argument.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(argument).ok().filter(|_| is_digits);
+    let text = argument.split(|&byte| byte == 0).next();
+    let text = text.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(0);
+    }
+    // Rust reads the sign as well.
+    let text = std::str::from_utf8(text).ok();
     text.and_then(|digits| digits.parse().ok())
         .ok_or(ErrorReply::fixed("ERR invalid cursor"))
 }

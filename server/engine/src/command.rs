@@ -6,13 +6,19 @@
 
 mod arguments;
 mod channels;
+mod compare;
 mod counters;
 mod databases;
 mod expire;
+mod hash_walks;
 mod hashes;
 mod keys;
+mod ranges;
+mod rename;
 mod scan;
 mod scripting;
+mod set_options;
+mod several_strings;
 pub(crate) mod spec;
 mod strings;
 
@@ -21,6 +27,7 @@ use std::sync::LazyLock;
 use crate::command::spec::Family;
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;
+use crate::keyspace::VALUE_BYTES_MAX;
 
 /// A command with a right number of arguments.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +63,11 @@ impl<'a> Command<'a> {
             false => key_bytes,
         };
         let beside = key_bytes.saturating_add(BYTES_BESIDE_ARGUMENT);
-        self.arguments.iter().fold(0, |bytes: usize, argument| {
+        let found = match self.spec.flags.contains(Flags::WHOLE_VALUE) {
+            true => VALUE_BYTES_MAX,
+            false => 0,
+        };
+        self.arguments.iter().fold(found, |bytes: usize, argument| {
             bytes.saturating_add(argument.len()).saturating_add(beside)
         })
     }
@@ -78,9 +89,14 @@ pub fn all_specs() -> impl Iterator<Item = &'static Spec> {
 
 const FAMILIES: &[Family] = &[
     strings::FAMILY,
+    several_strings::FAMILY,
+    ranges::FAMILY,
+    compare::FAMILY,
     counters::FAMILY,
     hashes::FAMILY,
+    hash_walks::FAMILY,
     keys::FAMILY,
+    rename::FAMILY,
     expire::FAMILY,
     scan::FAMILY,
     databases::FAMILY,

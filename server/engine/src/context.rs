@@ -5,6 +5,7 @@
 //! nothing has happened.
 
 mod publishing;
+mod several;
 pub(crate) mod undo;
 
 use std::sync::Arc;
@@ -403,19 +404,24 @@ impl CommandContext<'_> {
     }
 
     fn admit_key(&mut self, found: &KeySlot, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
-        if key.len() > self.keyspace.rules.key_bytes_max {
-            let limit = self.keyspace.rules.key_bytes_max;
-            return Err(ErrorReply::new(format!(
-                "ERR key is longer than {limit} bytes"
-            )));
-        }
+        self.admit_name(key)?;
         if found.stored.is_none() && self.keyspace.is_full() {
             return Err(TOO_MANY_KEYS);
         }
         self.admit_bytes(key.len().saturating_add(bytes))
     }
 
-    fn admit_value(&self, bytes: usize) -> Result<(), ErrorReply> {
+    fn admit_name(&self, key: &[u8]) -> Result<(), ErrorReply> {
+        let limit = self.keyspace.rules.key_bytes_max;
+        if key.len() <= limit {
+            return Ok(());
+        }
+        Err(ErrorReply::new(format!(
+            "ERR key is longer than {limit} bytes"
+        )))
+    }
+
+    pub(crate) fn admit_value(&self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.value_bytes_max;
         if bytes <= limit {
             return Ok(());

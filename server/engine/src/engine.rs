@@ -11,7 +11,9 @@ use crate::command::{Command, spec_named};
 use crate::context::{Caller, CommandContext};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
-use crate::keyspace::{DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics};
+use crate::keyspace::{
+    DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
+};
 use crate::mutation::PayloadError;
 use crate::position::LogPosition;
 use crate::replay::{self, SnapshotCursor};
@@ -251,9 +253,6 @@ pub struct KeyHash(u64);
 
 /// The longest key unless told otherwise.
 const KEY_BYTES_MAX: usize = 1 << 20;
-
-/// The longest value unless told otherwise.
-const VALUE_BYTES_MAX: usize = 4 << 20;
 
 /// The largest group of mutations unless told otherwise: a frame of the log with room to spare.
 pub const JOURNAL_BYTES_MAX: usize = 7 << 20;

@@ -97,6 +97,7 @@ pub(crate) struct Keyspace {
     seed: u64,
     /// What earlier replies of the same transaction have taken.
     pub(crate) reply_bytes_before: usize,
+    random: u64,
     /// The last group that changed anything.
     pub(crate) last_position: LogPosition,
     /// The last group that wrote or deleted an uncovered key.
@@ -126,6 +127,7 @@ impl Keyspace {
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
             reply_bytes_before: 0,
+            random: seed,
             last_position: LogPosition::ZERO,
             last_uncovered: LogPosition::ZERO,
             statistics: Statistics::default(),
@@ -243,6 +245,22 @@ impl Keyspace {
         self.slab.is_full()
     }
 
+    /// Whether there certainly are slots for so many keys more.
+    pub(crate) fn has_slots(&self, count: usize) -> bool {
+        self.slab.has_unused(count)
+    }
+
+    /// A number below `limit`, 0 for 0: the next of a sequence that the seed and earlier calls decide.
+    ///
+    /// It picks keys for clients that want any one, and nothing hangs on it (SplitMix64).
+    pub(crate) fn random_below(&mut self, limit: u32) -> u32 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let scaled = (mixed >> 32).wrapping_mul(u64::from(limit)) >> 32;
+        u32::try_from(scaled).expect("it is below the limit")
+    }
+
     /// Remembers that an uncovered key of any shard may have been deleted.
     pub(crate) fn mark_all_uncovered(&mut self, position: LogPosition) {
         for shard in self.index.shards_mut() {
@@ -315,18 +333,19 @@ impl Keyspace {
         self.last_position = self.last_position.max(position);
         let entry = self.slab.get_mut(slot);
         let old_position = entry.position();
-        let Some(old) = entry
+        let Some((offset, value)) = entry
             .body
             .fields_mut()
-            .and_then(|fields| fields.remove(field))
+            .and_then(|fields| fields.take(field))
         else {
             return;
         };
         entry.set_position(position);
-        self.undo.push(|| UndoRecord::Field {
+        self.undo.push(|| UndoRecord::FieldRemoved {
             slot,
             field: field.into(),
-            value: Some(old),
+            value,
+            offset,
             position: old_position,
         });
     }
@@ -460,3 +479,6 @@ impl Step {
         };
     }
 }
+
+/// The longest value unless told otherwise.
+pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;

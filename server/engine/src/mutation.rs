@@ -182,6 +182,15 @@ pub(crate) fn bytes_of(parts: &[&[u8]]) -> usize {
         .fold(MARK_BYTES, usize::saturating_add)
 }
 
+/// The length of a mutation that writes a key with a value of so many bytes.
+pub(crate) fn bytes_of_replace(key: &[u8], value_bytes: usize) -> usize {
+    bytes_of(&[key])
+        .saturating_add(size_of::<u64>())
+        .saturating_add(TYPE_BYTES)
+        .saturating_add(number_bytes(value_bytes))
+        .saturating_add(value_bytes)
+}
+
 fn number_bytes(number: usize) -> usize {
     let groups_before = number.checked_ilog2().unwrap_or(0) / 7;
     groups_before.saturating_add(1) as usize
@@ -427,6 +436,9 @@ const HASH_DELETE: u8 = 4;
 const DELETE: u8 = 5;
 const FLUSH_DATABASE: u8 = 6;
 const FLUSH_ALL: u8 = 7;
+
+/// Which type of value.
+const TYPE_BYTES: usize = 1;
 
 /// Which mutation, and the database.
 const MARK_BYTES: usize = 2;

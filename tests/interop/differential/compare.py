@@ -12,7 +12,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN_MAX = 12
-UNORDERED = {"KEYS", "HKEYS", "HGETALL", "SCAN"}
+UNORDERED = {"KEYS", "HKEYS", "HVALS", "HGETALL", "SCAN", "HSCAN", "HRANDFIELD"}
 # Time passes between the two servers' replies.
 TOLERANCE = {"PTTL": 400, "TTL": 1, "PEXPIRETIME": 400, "EXPIRETIME": 1}
 
@@ -31,10 +31,16 @@ class Connection:
             self.send([b"HELLO", b"3"])
 
     def send(self, arguments):
-        parts = [b"*%d\r\n" % len(arguments)]
-        parts += [b"$%d\r\n%s\r\n" % (len(part), part) for part in arguments]
+        return self.exchange([arguments])[0]
+
+    def exchange(self, commands):
+        """Sends commands together and reads their replies."""
+        parts = []
+        for arguments in commands:
+            parts.append(b"*%d\r\n" % len(arguments))
+            parts += [b"$%d\r\n%s\r\n" % (len(part), part) for part in arguments]
         self.socket.sendall(b"".join(parts))
-        return self.read()
+        return [self.read() for _ in commands]
 
     def read(self):
         line = self.file.readline()

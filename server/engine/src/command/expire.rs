@@ -105,7 +105,9 @@ impl Conditions {
                 conditions.if_earlier = true;
             } else {
                 let mut text = b"ERR Unsupported option ".to_vec();
-                text.extend_from_slice(argument);
+                // Redis takes it for a text of C, which a zero byte ends.
+                let shown = argument.split(|&byte| byte == 0).next();
+                text.extend_from_slice(shown.unwrap_or_default());
                 return Err(ErrorReply::new(text));
             }
         }

@@ -4,13 +4,15 @@ use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
 use crate::keyspace::fields::Fields;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[
-    &HSET, &HGET, &HEXISTS, &HINCRBY, &HDEL, &HLEN, &HKEYS, &HGETALL,
+    &HSET, &HMSET, &HSETNX, &HGET, &HMGET, &HEXISTS, &HSTRLEN, &HINCRBY, &HDEL, &HLEN, &HKEYS,
+    &HVALS, &HGETALL,
 ];
 
 const HSET: Spec = Spec {
@@ -29,19 +31,67 @@ fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     let found = context.peek(key);
     context.reveal(&found);
-    let Some(fields) = context.fields(&found)? else {
-        let mut fields = Fields::default();
-        for pair in pairs.chunks_exact(2) {
-            fields.set(pair[0], pair[1], context.keyspace.seed());
-        }
-        let added = fields.len();
-        context.put_hash(&found, key, fields, Deadline::NEVER)?;
-        return Ok(Reply::count(added));
-    };
-    let before = fields.len();
-    context.set_fields(&found, key, pairs)?;
+    let before = context.fields(&found)?.map_or(0, Fields::len);
+    set_or_create(context, &found, key, pairs)?;
+    let found = context.peek(key);
     let after = context.fields(&found)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
+}
+
+/// Sets fields of a hash, which need not exist: fields and values alternate.
+pub(super) fn set_or_create(
+    context: &mut CommandContext<'_>,
+    found: &KeySlot,
+    key: &[u8],
+    pairs: &[&[u8]],
+) -> Result<(), ErrorReply> {
+    if context.fields(found)?.is_some() {
+        return context.set_fields(found, key, pairs);
+    }
+    let mut fields = Fields::default();
+    for pair in pairs.chunks_exact(2) {
+        fields.set(pair[0], pair[1], context.keyspace.seed());
+    }
+    context.put_hash(found, key, fields, Deadline::NEVER)
+}
+
+const HMSET: Spec = Spec {
+    name: "hmset",
+    summary: "Sets fields of a hash; HSET with another reply",
+    handler: Handler::Keys(hmset),
+    ..HSET
+};
+
+fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, pairs) = (arguments[1], &arguments[2..]);
+    if pairs.len() % 2 != 0 {
+        return Err(ErrorReply::wrong_arity("hmset"));
+    }
+    let found = context.peek(key);
+    context.reveal(&found);
+    set_or_create(context, &found, key, pairs)?;
+    Ok(Reply::Ok)
+}
+
+const HSETNX: Spec = Spec {
+    name: "hsetnx",
+    arity: 4,
+    flags: Flags::GROW_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Sets a field of a hash if the hash does not have it",
+    handler: Handler::Keys(hsetnx),
+};
+
+fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, pair) = (arguments[1], &arguments[2..]);
+    let found = context.peek(key);
+    context.reveal(&found);
+    let fields = context.fields(&found)?;
+    if fields.is_some_and(|fields| fields.get(pair[0]).is_some()) {
+        return Ok(Reply::Integer(0));
+    }
+    set_or_create(context, &found, key, pair)?;
+    Ok(Reply::Integer(1))
 }
 
 const HGET: Spec = Spec {
@@ -65,6 +115,32 @@ fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::value(value))
 }
 
+const HMGET: Spec = Spec {
+    name: "hmget",
+    arity: -3,
+    summary: "Returns several fields of a hash",
+    handler: Handler::Keys(hmget),
+    ..HGET
+};
+
+fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let mut replies = Vec::new();
+    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+        for _ in &arguments[2..] {
+            context.effects.charge(0)?;
+            replies.push(Reply::Nil);
+        }
+        return Ok(Reply::Array(replies));
+    };
+    for field in &arguments[2..] {
+        let value = fields.get(field);
+        effects.charge(value.map_or(0, |value| value.len()))?;
+        replies.push(value.map_or(Reply::Nil, Reply::value));
+    }
+    Ok(Reply::Array(replies))
+}
+
 const HEXISTS: Spec = Spec {
     name: "hexists",
     summary: "Tells whether a hash has a field",
@@ -78,6 +154,21 @@ fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::flag(
         fields.is_some_and(|fields| fields.get(arguments[2]).is_some()),
     ))
+}
+
+const HSTRLEN: Spec = Spec {
+    name: "hstrlen",
+    summary: "Returns the length of what a hash's field holds",
+    handler: Handler::Keys(hstrlen),
+    ..HGET
+};
+
+fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let value = context
+        .fields(&found)?
+        .and_then(|fields| fields.get(arguments[2]));
+    Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
 const HINCRBY: Spec = Spec {
@@ -101,19 +192,12 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
             parse_integer(digits).ok_or(ErrorReply::fixed("ERR hash value is not an integer"))?
         }
     };
-    let is_new_key = fields.is_none();
     let sum = old
         .checked_add(increment)
         .ok_or(ErrorReply::WOULD_OVERFLOW)?;
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(sum).as_bytes();
-    if is_new_key {
-        let mut fields = Fields::default();
-        fields.set(field, digits, context.keyspace.seed());
-        context.put_hash(&found, key, fields, Deadline::NEVER)?;
-    } else {
-        context.set_fields(&found, key, &[field, digits])?;
-    }
+    set_or_create(context, &found, key, &[field, digits])?;
     Ok(Reply::Integer(sum))
 }
 
@@ -171,6 +255,26 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
         names.push(Reply::bulk(field));
     }
     Ok(Reply::Array(names))
+}
+
+const HVALS: Spec = Spec {
+    name: "hvals",
+    summary: "Returns what the fields of a hash hold",
+    handler: Handler::Keys(hvals),
+    ..HKEYS
+};
+
+fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+        return Ok(Reply::Array(Vec::new()));
+    };
+    let mut values = Vec::new();
+    for (_, value) in fields.iter() {
+        effects.charge(value.len())?;
+        values.push(Reply::value(value));
+    }
+    Ok(Reply::Array(values))
 }
 
 const HGETALL: Spec = Spec {

@@ -1,11 +1,12 @@
-//! Keys of any type: DEL, UNLINK, EXISTS, TYPE.
+//! Keys of any type: DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY.
 
+use crate::command::scan::is_visible;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 
-pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TYPE];
+pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TOUCH, &TYPE, &RANDOMKEY];
 
 const DEL: Spec = Spec {
     name: "del",
@@ -46,6 +47,12 @@ fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::count(found))
 }
 
+const TOUCH: Spec = Spec {
+    name: "touch",
+    summary: "Counts which of the keys exist; nothing is kept of when a key was last used",
+    ..EXISTS
+};
+
 const TYPE: Spec = Spec {
     name: "type",
     arity: 2,
@@ -63,3 +70,42 @@ fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Re
             .map_or("none", |slot| context.value(slot).type_name()),
     ))
 }
+
+const RANDOMKEY: Spec = Spec {
+    name: "randomkey",
+    arity: 1,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::NONE,
+    summary: "Returns any key of the database",
+    handler: Handler::Keys(randomkey),
+};
+
+/// Looks at random slots first. Where nearly all of them are free or another database's it looks at
+/// all, as KEYS does.
+fn randomkey(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    context.reveal_all();
+    if context.keyspace.count(context.caller.database).keys == 0 {
+        return Ok(Reply::Nil);
+    }
+    let end = context.keyspace.slots_end();
+    let mut slot = 0;
+    for _ in 0..RANDOM_PROBES {
+        slot = context.keyspace.random_below(end);
+        if is_visible(context, context.keyspace.entry(slot)) {
+            break;
+        }
+    }
+    let after = context.keyspace.entries_from(slot);
+    let before = context.keyspace.entries_from(0);
+    let found = after
+        .chain(before)
+        .find(|(_, entry)| is_visible(context, entry))
+        .map(|(_, entry)| entry.key().to_vec());
+    let Some(key) = found else {
+        return Ok(Reply::Nil);
+    };
+    context.effects.charge(key.len())?;
+    Ok(Reply::Bulk(key))
+}
+
+const RANDOM_PROBES: usize = 64;

@@ -75,14 +75,21 @@ fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Array(vec![cursor, Reply::Array(found)]))
 }
 
-fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
-    let is_digits = !argument.is_empty() && argument.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(argument).ok().filter(|_| is_digits);
+/// Read as C reads it, and so Redis: nothing is 0, a sign `+` may come first, and a zero byte ends it.
+pub(super) fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
+    let text = argument.split(|&byte| byte == 0).next();
+    let text = text.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(0);
+    }
+    // Rust reads the sign as well.
+    let text = std::str::from_utf8(text).ok();
     text.and_then(|digits| digits.parse().ok())
         .ok_or(ErrorReply::fixed("ERR invalid cursor"))
 }
 
-fn is_visible(context: &CommandContext<'_>, entry: &Entry) -> bool {
+/// Whether an entry is a key of the caller's database now.
+pub(super) fn is_visible(context: &CommandContext<'_>, entry: &Entry) -> bool {
     !entry.is_vacant()
         && entry.database() == context.caller.database
         && entry.is_live(context.now.node)
@@ -95,8 +102,8 @@ fn pattern(given: &[u8]) -> Result<&[u8], ErrorReply> {
     }
 }
 
-/// Which keys are wanted.
-struct Filter<'a> {
+/// Which keys are wanted, or which fields.
+pub(super) struct Filter<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
     budget: GlobBudget,
@@ -121,24 +128,34 @@ impl Filter<'_> {
         if self.type_name.is_some_and(|name| !is_option(name, value)) {
             return Ok(false);
         }
+        self.admits_name(entry.key())
+    }
+
+    pub(super) fn admits_name(&mut self, name: &[u8]) -> Result<bool, ErrorReply> {
         match self.pattern {
             None | Some(b"*") => Ok(true),
-            Some(pattern) => self
-                .budget
-                .matches(pattern, entry.key())
-                .map_err(too_expensive),
+            Some(pattern) => self.budget.matches(pattern, name).map_err(too_expensive),
         }
     }
 }
 
-/// SCAN's options.
-struct ScanOptions<'a> {
-    filter: Filter<'a>,
-    /// How many keys a page looks at.
-    count: u64,
+/// SCAN's and HSCAN's options.
+pub(super) struct ScanOptions<'a> {
+    pub(super) filter: Filter<'a>,
+    /// How many keys or fields a page looks at.
+    pub(super) count: u64,
 }
 
 impl<'a> ScanOptions<'a> {
+    /// The options of HSCAN: fields have no types.
+    pub(super) fn of_fields(arguments: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
+        let options = ScanOptions::parse(arguments)?;
+        match options.filter.type_name {
+            None => Ok(options),
+            Some(_) => Err(ErrorReply::SYNTAX),
+        }
+    }
+
     fn parse(arguments: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
         let (mut filter, mut count) = (Filter::default(), COUNT_DEFAULT);
         for pair in arguments.chunks(2) {

@@ -50,6 +50,18 @@ impl KeyPositions {
         last: -1,
         step: 1,
     };
+    /// The first two arguments are keys.
+    pub const TWO: KeyPositions = KeyPositions {
+        first: 1,
+        last: 2,
+        step: 1,
+    };
+    /// The first argument is a key, and every second one after it.
+    pub const EVERY_SECOND: KeyPositions = KeyPositions {
+        first: 1,
+        last: -1,
+        step: 2,
+    };
 }
 
 /// Properties of a command.
@@ -80,6 +92,8 @@ impl Flags {
     /// The arguments after the key are pairs, and each pair is one mutation. Elsewhere each argument may
     /// become one.
     pub const PAIRS: Flags = Flags(1 << 9);
+    /// May log a whole value that it has found, however short its arguments are.
+    pub const WHOLE_VALUE: Flags = Flags(1 << 10);
 
     /// A command that reads keys.
     pub const READ_KEYS: Flags = Flags::READ.with(Flags::TOUCHES_KEYS);

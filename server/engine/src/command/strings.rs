@@ -1,13 +1,18 @@
 //! Strings: SET in all its forms, GET and their kin.
 
-use crate::command::arguments::{TimeForm, integer, is_option};
+use crate::command::arguments::{TimeForm, integer};
+use crate::command::set_options::{
+    Condition, Expiry, GetOptions, SetExpiry, SetOptions, set_deadline,
+};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
-use crate::time::{Deadline, Moment};
+use crate::time::Deadline;
 
-pub(super) const FAMILY: Family = &[&SET, &GET, &SETNX, &SETEX, &PSETEX, &MGET, &STRLEN];
+pub(super) const FAMILY: Family = &[
+    &SET, &GET, &SETNX, &SETEX, &PSETEX, &GETSET, &GETDEL, &GETEX,
+];
 
 const SET: Spec = Spec {
     name: "set",
@@ -36,15 +41,18 @@ fn set_string(
     expiry: SetExpiry,
 ) -> Result<Reply, ErrorReply> {
     let found = context.peek(key);
+    // A bare refusal of NX says no more than that somebody holds the key, which need not wait.
+    let is_bare = options.condition == Condition::IfAbsent && !options.returns_old;
+    if !is_bare || found.live.is_none() {
+        context.reveal(&found);
+    }
     let is_refused = match options.condition {
         Condition::None => false,
         Condition::IfAbsent => found.live.is_some(),
         Condition::IfPresent => found.live.is_none(),
+        Condition::IfEqual(wanted) => context.string(&found)? != Some(wanted),
+        Condition::IfNotEqual(unwanted) => context.string(&found)? == Some(unwanted),
     };
-    // A bare refusal of NX says no more than that somebody holds the key, which need not wait.
-    if !is_refused || options.returns_old || found.live.is_none() {
-        context.reveal(&found);
-    }
     let old = if options.returns_old {
         // Refused before anything is written where it may not be sent.
         context.string_reply(&found)?
@@ -126,141 +134,68 @@ fn set_with_ttl(
     set_string(context, arguments[1], arguments[3], options, expiry)
 }
 
-const MGET: Spec = Spec {
-    name: "mget",
-    arity: -2,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ALL,
-    summary: "Returns the strings of several keys",
-    handler: Handler::Keys(mget),
-};
-
-fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let mut replies = Vec::new();
-    for key in &arguments[1..] {
-        let mut found = context.lookup(key);
-        if context.string(&found).is_err() {
-            // A key of another type is answered as an absent one.
-            found.live = None;
-        }
-        replies.push(context.string_reply(&found)?);
-    }
-    Ok(Reply::Array(replies))
-}
-
-const STRLEN: Spec = Spec {
-    name: "strlen",
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
+const GETSET: Spec = Spec {
+    name: "getset",
+    arity: 3,
+    flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
-    summary: "Returns the length of a key's string",
-    handler: Handler::Keys(strlen),
+    summary: "Sets a key to a string and returns the one before; SET with GET",
+    handler: Handler::Keys(getset),
 };
 
-fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    Ok(Reply::count(context.string(&found)?.map_or(0, <[u8]>::len)))
+fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let options = SetOptions {
+        returns_old: true,
+        ..SetOptions::default()
+    };
+    let expiry = SetExpiry::At(Deadline::NEVER);
+    set_string(context, arguments[1], arguments[2], options, expiry)
 }
 
-/// When a written string ends.
-#[derive(Clone, Copy)]
-enum SetExpiry {
-    At(Deadline),
-    /// When the key would have ended anyway.
-    Keep,
-    /// It has ended already: an absolute time that has passed.
-    Past,
+const GETDEL: Spec = Spec {
+    name: "getdel",
+    arity: 2,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Returns the string of a key and deletes the key",
+    handler: Handler::Keys(getdel),
+};
+
+fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let found = context.lookup(key);
+    let old = context.string_reply(&found)?;
+    context.delete(&found, key)?;
+    Ok(old)
 }
 
-fn set_deadline(
-    command: &str,
-    form: TimeForm,
-    count: i64,
-    now: Moment,
-) -> Result<SetExpiry, ErrorReply> {
-    if count <= 0 {
-        return Err(ErrorReply::invalid_expire(command));
+const GETEX: Spec = Spec {
+    name: "getex",
+    arity: -2,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Returns the string of a key and gives it another TTL, or none",
+    handler: Handler::Keys(getex),
+};
+
+fn getex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let options = GetOptions::parse(&arguments[2..])?;
+    let found = context.lookup(key);
+    if context.string(&found)?.is_none() {
+        return context.string_reply(&found);
     }
-    let deadline = form
-        .deadline(count, now)
-        .map_err(|_| ErrorReply::invalid_expire(command))?;
-    Ok(deadline.map_or(SetExpiry::Past, SetExpiry::At))
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Condition {
-    #[default]
-    None,
-    IfAbsent,
-    IfPresent,
-}
-
-#[derive(Clone, Copy)]
-enum Expiry<'a> {
-    Keep,
-    In(TimeForm, &'a [u8]),
-}
-
-/// The options after key and value, in any order and case.
-#[derive(Clone, Copy, Default)]
-struct SetOptions<'a> {
-    condition: Condition,
-    expiry: Option<Expiry<'a>>,
-    returns_old: bool,
-}
-
-impl<'a> SetOptions<'a> {
-    fn parse(arguments: &[&'a [u8]]) -> Result<SetOptions<'a>, ErrorReply> {
-        let mut options = SetOptions::default();
-        let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
-            if is_option(argument, "nx") {
-                options.restrict(Condition::IfAbsent)?;
-            } else if is_option(argument, "xx") {
-                options.restrict(Condition::IfPresent)?;
-            } else if is_option(argument, "get") {
-                options.returns_old = true;
-            } else if is_option(argument, "keepttl") {
-                if matches!(options.expiry, Some(Expiry::In(..))) {
-                    return Err(ErrorReply::SYNTAX);
-                }
-                options.expiry = Some(Expiry::Keep);
-            } else {
-                let form = time_form(argument).ok_or(ErrorReply::SYNTAX)?;
-                // The same option may come twice, and then the last one counts, as in Redis.
-                let is_other = match options.expiry {
-                    None => false,
-                    Some(Expiry::Keep) => true,
-                    Some(Expiry::In(earlier, _)) => earlier != form,
-                };
-                if is_other {
-                    return Err(ErrorReply::SYNTAX);
-                }
-                let count = rest.next().ok_or(ErrorReply::SYNTAX)?;
-                options.expiry = Some(Expiry::In(form, count));
-            }
-        }
-        Ok(options)
+    let expiry = match options {
+        GetOptions::Leave => SetExpiry::Keep,
+        GetOptions::Persist => SetExpiry::At(Deadline::NEVER),
+        GetOptions::In(form, count) => set_deadline("getex", form, integer(count)?, context.now)?,
+    };
+    let old = context.string_reply(&found)?;
+    match expiry {
+        SetExpiry::Keep => {}
+        SetExpiry::At(deadline) if deadline == context.deadline(&found) => {}
+        SetExpiry::At(deadline) => context.set_deadline(&found, key, deadline)?,
+        SetExpiry::Past => drop(context.delete(&found, key)?),
     }
-
-    fn restrict(&mut self, condition: Condition) -> Result<(), ErrorReply> {
-        if self.condition != Condition::None && self.condition != condition {
-            return Err(ErrorReply::SYNTAX);
-        }
-        self.condition = condition;
-        Ok(())
-    }
-}
-
-fn time_form(argument: &[u8]) -> Option<TimeForm> {
-    let forms = [
-        ("px", TimeForm::MILLISECONDS),
-        ("ex", TimeForm::SECONDS),
-        ("pxat", TimeForm::UNIX_MILLISECONDS),
-        ("exat", TimeForm::UNIX_SECONDS),
-    ];
-    forms
-        .into_iter()
-        .find(|(name, _)| is_option(argument, name))
-        .map(|(_, form)| form)
+    Ok(old)
 }

@@ -73,6 +73,14 @@ impl ValueRef<'_> {
             ValueRef::Hash(_) => "hash",
         }
     }
+
+    /// The bytes of its encoding, but for the first length.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            ValueRef::String(bytes) => bytes.len(),
+            ValueRef::Hash(fields) => fields.bytes(),
+        }
+    }
 }
 
 impl Entry {
@@ -163,6 +171,24 @@ impl Body {
         Body::Composite {
             key: key.into(),
             value: Collection::Hash(Box::new(fields)),
+        }
+    }
+
+    /// The same value under another key.
+    pub(crate) fn renamed(&self, key: &[u8]) -> Body {
+        match self {
+            Body::Vacant | Body::Inline { .. } | Body::Packed { .. } => match self.value() {
+                ValueRef::String(value) => Body::string(key, value),
+                ValueRef::Hash(fields) => Body::hash(key, fields.clone()),
+            },
+            Body::Long { value, .. } => Body::Long {
+                key: key.into(),
+                value: Arc::clone(value),
+            },
+            Body::Composite { value, .. } => Body::Composite {
+                key: key.into(),
+                value: value.clone(),
+            },
         }
     }
 

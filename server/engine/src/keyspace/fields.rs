@@ -56,6 +56,18 @@ impl Fields {
         self.pairs.iter().map(|pair| (&*pair.field, &pair.value))
     }
 
+    /// The field at an offset, and what it holds. A field keeps its offset unless one is removed; then
+    /// the last one takes its offset, or in a small hash all after it move up.
+    pub(crate) fn at(&self, offset: usize) -> Option<(&[u8], &Arc<[u8]>)> {
+        let pair = self.pairs.get(offset)?;
+        Some((&pair.field, &pair.value))
+    }
+
+    /// Whether it is searched from front to back.
+    pub(crate) fn is_small(&self) -> bool {
+        self.index.is_none()
+    }
+
     /// Sets a field and returns what it held before. `seed` is for the index of a large hash.
     pub(crate) fn set(
         &mut self,
@@ -106,6 +118,11 @@ impl Fields {
 
     /// Removes a field and returns what it held.
     pub(crate) fn remove(&mut self, field: &[u8]) -> Option<Arc<[u8]>> {
+        self.take(field).map(|(_, value)| value)
+    }
+
+    /// Removes a field and returns its offset and what it held.
+    pub(crate) fn take(&mut self, field: &[u8]) -> Option<(usize, Arc<[u8]>)> {
         let offset = self.offset(field)?;
         let Pair { field, value } = match &mut self.index {
             None => self.pairs.remove(offset),
@@ -115,7 +132,24 @@ impl Fields {
             }
         };
         self.bytes = self.bytes.saturating_sub(pair_bytes(&field, &value));
-        Some(value)
+        Some((offset, value))
+    }
+
+    /// Puts a field back where it was taken, so that all fields are where they were before.
+    pub(crate) fn put_back(&mut self, offset: usize, field: &[u8], value: Arc<[u8]>) {
+        self.bytes = self.bytes.saturating_add(pair_bytes(field, &value));
+        let field = field.into();
+        let (last, offset) = (self.pairs.len(), offset.min(self.pairs.len()));
+        let Some(index) = &mut self.index else {
+            self.pairs.insert(offset, Pair { field, value });
+            return;
+        };
+        if offset < last {
+            index.renumber(&self.pairs, offset, last);
+        }
+        self.pairs.push(Pair { field, value });
+        self.pairs.swap(offset, last);
+        index.insert(&self.pairs, offset_number(offset));
     }
 
     fn offset(&self, field: &[u8]) -> Option<usize> {
@@ -170,10 +204,15 @@ impl FieldIndex {
             occupied.remove();
         }
         if last != offset {
-            let (hash, last) = (self.hash(&pairs[last].field), offset_number(last));
-            if let Some(moved) = self.offsets.find_mut(hash, |&other| other == last) {
-                *moved = number;
-            }
+            self.renumber(pairs, last, offset);
+        }
+    }
+
+    /// The field at one offset is about to move to another.
+    fn renumber(&mut self, pairs: &[Pair], from: usize, to: usize) {
+        let (hash, number) = (self.hash(&pairs[from].field), offset_number(from));
+        if let Some(moved) = self.offsets.find_mut(hash, |&other| other == number) {
+            *moved = offset_number(to);
         }
     }
 }

@@ -90,6 +90,19 @@ impl Keyspace {
                     }
                 }
             }
+            UndoRecord::FieldRemoved {
+                slot,
+                field,
+                value,
+                offset,
+                position,
+            } => {
+                let entry = self.slab.get_mut(slot);
+                entry.set_position(position);
+                if let Some(fields) = entry.body.fields_mut() {
+                    fields.put_back(offset, &field, value);
+                }
+            }
             UndoRecord::Removed { slot, mut entry } => {
                 (entry.previous, entry.next) = (NONE, NONE);
                 let hash = self.hash_of(&entry);

@@ -71,6 +71,11 @@ impl Slab {
         self.free == NONE && self.end == SLOTS_MAX
     }
 
+    /// Whether so many slots were never used; those that are free again are not counted.
+    pub(crate) fn has_unused(&self, count: usize) -> bool {
+        SLOTS_MAX.saturating_sub(self.end) as usize >= count
+    }
+
     /// One more than the highest slot ever used.
     pub(crate) fn end(&self) -> Slot {
         self.end

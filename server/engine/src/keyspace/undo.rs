@@ -33,6 +33,14 @@ pub(crate) enum UndoRecord {
         value: Option<Arc<[u8]>>,
         position: LogPosition,
     },
+    /// The field was at this offset, and held this.
+    FieldRemoved {
+        slot: Slot,
+        field: Box<[u8]>,
+        value: Arc<[u8]>,
+        offset: usize,
+        position: LogPosition,
+    },
     /// The key was stored here.
     Removed { slot: Slot, entry: Box<Entry> },
 }
@@ -45,6 +53,7 @@ impl UndoRecord {
             | UndoRecord::Replaced { slot, .. }
             | UndoRecord::Deadline { slot, .. }
             | UndoRecord::Field { slot, .. }
+            | UndoRecord::FieldRemoved { slot, .. }
             | UndoRecord::Removed { slot, .. } => *slot,
         }
     }

@@ -158,7 +158,7 @@ fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorR
 }
 
 fn database(index: &[u8]) -> Result<u8, ErrorReply> {
-    let index = parse_integer(index).ok_or(INVALID_DATABASE)?;
+    let index = parse_integer(index).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let database = u8::try_from(index).ok();
     database
         .filter(|&database| database < DATABASES)
@@ -200,7 +200,6 @@ const NOT_ALLOWED: ErrorReply =
     ErrorReply::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
-const INVALID_DATABASE: ErrorReply = ErrorReply::fixed("ERR invalid DB index");
 const DATABASE_RANGE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");
 
 /// Commands of a connection or of the whole node, told apart from those that do not exist.

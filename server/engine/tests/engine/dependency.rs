@@ -66,6 +66,105 @@ fn a_bare_refusal_waits_for_nothing_and_a_telling_one_does() {
 }
 
 #[test]
+fn whatever_tells_of_a_key_or_of_its_absence_waits_for_it() {
+    let setup = "SET k v PX 1000";
+    for line in [
+        "GETDEL k",
+        "GETEX k",
+        "GETEX k PX 5",
+        "GETSET k w",
+        "GETRANGE k 0 0",
+        "APPEND k w",
+        "SETRANGE k 0 \"\"",
+        "SET k w IFEQ v",
+        "SET k w IFEQ other",
+        "SET k w IFNE v",
+        "DELEX k IFEQ other",
+        "DELEX k IFNE other",
+        "DELIFEQ k other",
+        "TOUCH k",
+        "RANDOMKEY",
+        "RENAME k x",
+        "RENAMENX k k",
+        "COPY k x",
+        "COPY none k",
+    ] {
+        let mut node = Node::default();
+        node.run(setup);
+        // The copy of a key that is not there tells of no other.
+        let expected = u64::from(line != "COPY none k");
+        assert_eq!(depends(&mut node, line).0, expected, "{line}");
+    }
+    for line in [
+        "HSETNX h f 2",
+        "HSETNX h g 2",
+        "HMSET h f 2",
+        "HMGET h f",
+        "HVALS h",
+        "HSTRLEN h f",
+        "HSCAN h 0",
+        "HRANDFIELD h",
+        "HRANDFIELD h 1",
+    ] {
+        for setup in ["HSET h f v", "PEXPIRE h 10", "DEL h"] {
+            let mut node = Node::default();
+            node.run("HSET h f 1 e 1");
+            node.run("PEXPIRE h 20000");
+            node.run(setup);
+            assert_eq!(depends(&mut node, line).0, 3, "{line} after {setup}");
+        }
+    }
+    for line in [
+        "GETDEL k",
+        "GETSET k w",
+        "APPEND k w",
+        "SET k w IFEQ v",
+        "SET k w IFNE v",
+        "DELIFEQ k v",
+        "DELEX k IFEQ v",
+        "MSETNX k 1 x 2",
+        "MSETNX x 1 k 2",
+        "RENAME k x",
+        "COPY k x",
+        "RENAMENX other k",
+        "COPY other k",
+    ] {
+        let mut node = Node::default();
+        node.run("SET other v PX 1000");
+        node.run(setup);
+        node.run("DEL k");
+        assert_eq!(depends(&mut node, line).0, 3, "{line} of an absent key");
+    }
+}
+
+#[test]
+fn a_refusal_of_msetnx_waits_for_nothing() {
+    let mut node = Node::default();
+    node.run("SET lock t1 PX 1000");
+    assert_eq!(depends(&mut node, "MSETNX free t2 lock t2"), (0, 0));
+}
+
+#[test]
+fn keys_under_another_name_are_uncovered_as_before() {
+    let mut node = Node::default();
+    node.run("SET fence 1");
+    node.run("SET lock t PX 1000");
+    assert!(!uncovered(&mut node, "RENAME lock other"));
+    assert!(!uncovered(&mut node, "COPY other lock"));
+    assert!(uncovered(&mut node, "COPY fence lock REPLACE"));
+    assert!(uncovered(&mut node, "RENAME other lock"), "it had no TTL");
+    assert!(uncovered(&mut node, "RENAME fence lock"));
+    assert!(uncovered(&mut node, "MSET a 1 b 2"));
+    assert!(uncovered(&mut node, "GETEX a PX 1000"));
+    assert!(!uncovered(&mut node, "GETEX a PX 100"));
+    assert!(uncovered(&mut node, "GETEX a PERSIST"));
+    let longest = node.now.node.saturating_add(Duration::from_secs(1));
+    node.run("SET lock t PX 1000");
+    node.run("RENAME lock other");
+    assert_eq!(node.effects.longest_deadline, Some(longest));
+}
+
+#[test]
 fn absence_by_expiry_waits_for_the_write_that_set_the_deadline() {
     let mut node = Node::default();
     node.run("SET k v PX 50000");
@@ -173,7 +272,15 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
         "INCR k",
         "HSET k f v",
         "HINCRBY k f 1",
+        "HMSET k f v",
+        "HSETNX k f v",
         "SET k v EX 61",
+        "MSET k v",
+        "MSETNX k v",
+        "GETSET k v",
+        "APPEND k v",
+        "SETRANGE k 0 v",
+        "SET k v IFNE w",
     ];
     for line in lines {
         let reply = node.run(line);
@@ -185,7 +292,15 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
     }
     assert_eq!(node.run("DBSIZE"), "0");
     assert_eq!(node.run("SET k v PX 60000"), "OK");
-    for line in ["PERSIST k", "PEXPIRE k 60001", "SET k v", "EXPIRE k 100"] {
+    for line in [
+        "PERSIST k",
+        "PEXPIRE k 60001",
+        "SET k v",
+        "EXPIRE k 100",
+        "GETEX k PERSIST",
+        "GETEX k EX 61",
+        "SET k w IFEQ v",
+    ] {
         assert!(
             node.run(line).starts_with("-ERR this node requires a TTL"),
             "{line}"
@@ -193,6 +308,9 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
     }
     assert_eq!(node.run("PTTL k"), "60000");
     assert_eq!(node.run("SET k w KEEPTTL"), "OK");
+    assert_eq!(node.run("APPEND k w"), "2");
+    assert_eq!(node.run("COPY k copy"), "1");
+    assert_eq!(node.run("RENAME copy k"), "OK");
     assert_eq!(node.run("DEL k"), "1");
     // With a script only the outcome counts: a reentrant lock sets its TTL after its field.
     let lock = "redis.call('hincrby', KEYS[1], ARGV[1], 1) redis.call('pexpire', KEYS[1], 5000)";

@@ -20,6 +20,9 @@ pub(crate) struct Model {
     now_ms: u64,
 }
 
+const NOT_A_NUMBER: &str = "-ERR value is not an integer or out of range";
+const WOULD_OVERFLOW: &str = "-ERR increment or decrement would overflow";
+const NOT_A_STRING: &str = "-ERR Key should be of string type if conditions are specified";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
 impl Model {
@@ -56,9 +59,19 @@ impl Model {
                 self.answer_string(step)
             }
             Step::FieldSet { .. }
+            | Step::FieldNew { .. }
+            | Step::FieldGet { .. }
             | Step::FieldIncrement { .. }
             | Step::FieldDelete { .. }
             | Step::Fields { .. } => self.answer_hash(step),
+            Step::Append { .. }
+            | Step::SetIf { .. }
+            | Step::DeleteIf { .. }
+            | Step::Take { .. }
+            | Step::Touch { .. } => self.answer_whole_string(step),
+            Step::SetSeveral { .. } | Step::Rename { .. } | Step::Copy { .. } => {
+                self.answer_several(step)
+            }
             Step::Delete { .. }
             | Step::Expire { .. }
             | Step::Persist { .. }
@@ -71,8 +84,6 @@ impl Model {
     }
 
     fn answer_string(&mut self, step: &Step) -> Result<String, String> {
-        let quoted =
-            |value: Option<String>| value.map_or("nil".into(), |text| format!("\"{text}\""));
         Ok(match step {
             &Step::Set {
                 key,
@@ -97,16 +108,129 @@ impl Model {
             }
             &Step::Get { key } => quoted(self.string(key)?),
             &Step::Increment { key, by } => {
-                let sum = self
-                    .string(key)?
-                    .map_or(0, |text| text.parse::<i64>().unwrap())
-                    + by;
+                let text = self.string(key)?.unwrap_or("0".into());
+                let number: i64 = text.parse().map_err(|_| NOT_A_NUMBER)?;
+                if number.to_string() != text {
+                    return Err(NOT_A_NUMBER.into());
+                }
+                let sum = number.checked_add(by).ok_or(WOULD_OVERFLOW)?;
                 let deadline = self.deadline(key);
                 self.keys
                     .insert(self.id(key), (Value::String(sum.to_string()), deadline));
                 sum.to_string()
             }
             other => unreachable!("{other:?} is answered elsewhere"),
+        })
+    }
+
+    fn answer_whole_string(&mut self, step: &Step) -> Result<String, String> {
+        Ok(match *step {
+            Step::Append { key, digit } => {
+                let text = self.string(key)?.unwrap_or_default() + &digit.to_string();
+                let (length, deadline) = (text.len(), self.deadline(key));
+                self.keys
+                    .insert(self.id(key), (Value::String(text), deadline));
+                length.to_string()
+            }
+            Step::SetIf {
+                key,
+                value,
+                compared,
+                is_equal,
+            } => {
+                if (self.string(key)? == Some(compared.to_string())) != is_equal {
+                    return Ok("nil".into());
+                }
+                let deadline = self.deadline(key);
+                self.keys
+                    .insert(self.id(key), (Value::String(value.to_string()), deadline));
+                "OK".into()
+            }
+            Step::DeleteIf {
+                key,
+                compared,
+                is_equal,
+            } => {
+                let wrong_type = if is_equal { WRONG_TYPE } else { NOT_A_STRING };
+                let held = self.string(key).map_err(|_| wrong_type)?;
+                let is_deleted =
+                    held.is_some_and(|text| (text == compared.to_string()) == is_equal);
+                if is_deleted {
+                    self.keys.remove(&self.id(key));
+                }
+                count(is_deleted)
+            }
+            Step::Take { key } => {
+                let old = self.string(key)?;
+                self.keys.remove(&self.id(key));
+                quoted(old)
+            }
+            Step::Touch { key, ttl_ms } => {
+                let old = self.string(key)?;
+                let (id, end) = (self.id(key), ttl_ms.map(|ttl| self.now_ms + ttl));
+                if let Some((_, deadline)) = self.keys.get_mut(&id) {
+                    *deadline = end;
+                }
+                quoted(old)
+            }
+            ref other => unreachable!("{other:?} is answered elsewhere"),
+        })
+    }
+
+    fn answer_several(&mut self, step: &Step) -> Result<String, String> {
+        Ok(match *step {
+            Step::SetSeveral {
+                key,
+                other,
+                value,
+                if_none,
+            } => {
+                let ids = [self.id(key), self.id(other)];
+                if if_none && ids.iter().any(|id| self.keys.contains_key(id)) {
+                    return Ok("0".into());
+                }
+                for id in ids {
+                    self.keys
+                        .insert(id, (Value::String(value.to_string()), None));
+                }
+                if if_none { "1" } else { "OK" }.into()
+            }
+            Step::Rename {
+                key,
+                other,
+                if_absent,
+            } => {
+                let (from, to) = (self.id(key), self.id(other));
+                if !self.keys.contains_key(&from) {
+                    return Err("-ERR no such key".into());
+                }
+                let is_refused = if_absent && self.keys.contains_key(&to);
+                if !is_refused && let Some(held) = self.keys.remove(&from) {
+                    self.keys.insert(to, held);
+                }
+                match if_absent {
+                    true => count(!is_refused),
+                    false => "OK".into(),
+                }
+            }
+            Step::Copy {
+                key,
+                other,
+                database,
+                replace,
+            } => {
+                let (from, to) = (self.id(key), (database, other));
+                if from == to {
+                    return Err("-ERR source and destination objects are the same".into());
+                }
+                let is_refused = !replace && self.keys.contains_key(&to);
+                let Some(held) = self.keys.get(&from).filter(|_| !is_refused).cloned() else {
+                    return Ok("0".into());
+                };
+                self.keys.insert(to, held);
+                "1".into()
+            }
+            ref other => unreachable!("{other:?} is answered elsewhere"),
         })
     }
 
@@ -119,6 +243,21 @@ impl Model {
                 self.keys
                     .insert(self.id(key), (Value::Hash(fields), deadline));
                 count(is_new)
+            }
+            &Step::FieldNew { key, field, value } => {
+                let mut fields = self.hash(key)?.unwrap_or_default();
+                let is_new = !fields.contains_key(&field);
+                if is_new {
+                    fields.insert(field, value.to_string());
+                    let deadline = self.deadline(key);
+                    self.keys
+                        .insert(self.id(key), (Value::Hash(fields), deadline));
+                }
+                count(is_new)
+            }
+            &Step::FieldGet { key, field } => {
+                let fields = self.hash(key)?.unwrap_or_default();
+                format!("[{}]", quoted(fields.get(&field).cloned()))
             }
             &Step::FieldIncrement { key, field, by } => {
                 let mut fields = self.hash(key)?.unwrap_or_default();
@@ -242,6 +381,10 @@ impl Model {
         lines.sort();
         lines
     }
+}
+
+fn quoted(value: Option<String>) -> String {
+    value.map_or("nil".into(), |text| format!("\"{text}\""))
 }
 
 fn count(yes: bool) -> String {

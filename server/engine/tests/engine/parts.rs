@@ -2,8 +2,8 @@
 //!
 //! Every limit is tried just below, at and just above what the command needs.
 
-use crate::harness::{Node, render, state_of};
-use quorlock_engine::{EngineOptions, LogPosition, Reply};
+use crate::harness::{Node, render, state_of, words};
+use quorlock_engine::{Command, EngineOptions, LogPosition, Reply};
 
 fn free() -> EngineOptions {
     EngineOptions {
@@ -31,6 +31,8 @@ fn is_done(options: EngineOptions, room: Option<usize>, setup: &[&str], line: &s
     let groups = limited.log.len();
     limited.room_bytes = room;
     let reply = limited.reply(line);
+    let (logged, most) = (limited.effects.journal.len(), options.journal_bytes_max);
+    assert!(logged <= room.unwrap_or(most), "{line} logs {logged} bytes");
     if let Reply::Error(error) = &reply {
         assert_eq!(limited.state(), before, "{line}: {error}");
         assert_eq!(limited.log.len(), groups, "{line}: {error}");
@@ -62,11 +64,34 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["SET x y"], "HSET h b 2222222222 c 3333333333 b 1"),
     (&["HSET h a 1111111111111 b 2 c 3 d 4"], "HDEL h x a b a c"),
     (&["HSET h a 1 b 2"], "HDEL h a b"),
+    (HASH, "HMSET h b 2222222222 a 3333333333 d 4"),
+    (&["SET x y"], "HMSET h b 2222222222 c 3333333333"),
+    (HASH, "HSETNX h b 2222222222"),
+    (&["SET x y"], "HSETNX h b 2222222222"),
     (
         &["SET k1 v", "SET k2 v", "SET k3 v"],
         "DEL k1 k2 none k1 k3",
     ),
     (&["SET k1 v", "SET k2 v", "SET k3 v"], "UNLINK k1 k2 k3"),
+    (&["SET k1 v"], "MSET k1 1111111111 k2 2222222222 k1 3"),
+    (&["HSET k1 f v"], "MSET k1 1 k2 2"),
+    (&["SET k v"], "MSETNX k1 1111111111 k2 2222222222"),
+    (
+        &[
+            "SET k1 01234567890123456789012345678901234567890123456789012345678901234567890123456789",
+        ],
+        "RENAME k1 longer-than-before",
+    ),
+    (
+        &["SET k1 1", "SET k2 2", "PEXPIRE k1 30000"],
+        "RENAME k1 k2",
+    ),
+    (&["HSET h a 1 b 2222222222", "SET k v"], "RENAME h k"),
+    (&["HSET h a 1 b 2222222222"], "RENAMENX h k"),
+    (&["HSET h a 1 b 2222222222", "SET k v"], "COPY h k REPLACE"),
+    (&["SET k1 1", "PEXPIRE k1 30000"], "COPY k1 k2"),
+    (&["SET k 1111111111", "PEXPIRE k 30000"], "APPEND k 2"),
+    (&["SET k 1111111111"], "SETRANGE k 20 2"),
 ];
 
 #[test]
@@ -108,6 +133,44 @@ fn commands_of_several_parts_at_the_limit_of_the_journal_do_all_or_nothing() {
 fn commands_of_several_parts_do_all_or_nothing_where_the_log_has_little_room() {
     for (setup, line) in COMMANDS {
         least(2000, |room| is_done(free(), Some(room), setup, line));
+    }
+}
+
+/// The node refuses a command for which its log may have no room; what it reckons with must be enough.
+#[test]
+fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
+    let (key, value) = ("k".repeat(300), "v".repeat(100_000));
+    let long: &[(&[String], String)] = &[
+        (
+            &[format!("SET {key} {value}")],
+            format!("RENAME {key} {key}2"),
+        ),
+        (&[format!("SET {key} {value}")], format!("COPY {key} k2")),
+        (&[format!("SET k {value}")], "APPEND k 1".into()),
+        (&[format!("SET k {value}")], "SETRANGE k 1 1".into()),
+        (
+            &[format!("HSET k {value} {value}")],
+            format!("COPY k {key}"),
+        ),
+        (&[], format!("MSET {key} 1 {key}2 2 k {value}")),
+    ];
+    let short = COMMANDS.iter().map(|(setup, line)| {
+        let setup: Vec<String> = setup.iter().map(|&line| line.into()).collect();
+        (setup, (*line).to_owned())
+    });
+    let long = long
+        .iter()
+        .map(|(setup, line)| (setup.to_vec(), line.clone()));
+    for (setup, line) in short.chain(long) {
+        let mut node = Node::default();
+        setup.iter().for_each(|line| drop(node.run(line)));
+        let reply = node.run(&line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        let words = words(&line);
+        let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let reckoned = Command::parse(&arguments).unwrap().mutation_bytes_max();
+        let logged = node.effects.journal.len();
+        assert!(logged <= reckoned, "{line}: {logged} and not {reckoned}");
     }
 }
 

@@ -83,7 +83,21 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         ("MGET a absent h a", &[5, 0, 0, 5]),
         ("SET a 1 XX GET", &[5]),
         ("SET absent 1 NX GET", &[0]),
+        ("GETSET a 1", &[5]),
+        ("GETDEL a", &[5]),
+        ("GETDEL absent", &[0]),
+        ("GETEX a PX 100", &[5]),
+        ("GETRANGE a 1 -2", &[3]),
+        ("SET a 1 IFEQ 12345 GET", &[5]),
         ("HGET h f", &[6]),
+        ("HMGET h f none g", &[6, 0, 2]),
+        ("HMGET none f", &[0]),
+        ("HVALS h", &[6, 2]),
+        ("HSCAN h 0", &[1, 6, 1, 2]),
+        ("HSCAN h 0 MATCH g", &[1, 2]),
+        ("HRANDFIELD h 9", &[1, 1]),
+        ("HRANDFIELD h 2 WITHVALUES", &[1, 6, 1, 2]),
+        ("HRANDFIELD h -3", &[1, 1, 1]),
         ("HKEYS h", &[1, 1]),
         ("HGETALL h", &[1, 6, 1, 2]),
         ("KEYS *", &[1, 1]),
@@ -136,6 +150,19 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
     let mut node = limited(usize::MAX);
     node.run("SET lock token");
     assert_eq!(node.run("MGET lock lock"), "[\"token\", \"token\"]");
+}
+
+/// The count of HRANDFIELD asks for more than it sends.
+#[test]
+fn any_count_of_random_fields_is_bounded_by_the_reply() {
+    let mut node = Node::default();
+    node.run("HSET h f v g w");
+    for count in ["-4611686018427387903", "-9223372036854775807"] {
+        assert!(is_too_large(&node.reply(&format!("HRANDFIELD h {count}"))));
+    }
+    assert!(is_too_large(
+        &node.reply("HRANDFIELD h -1000000000 WITHVALUES")
+    ));
 }
 
 #[test]

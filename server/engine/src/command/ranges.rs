@@ -1,0 +1,122 @@
+//! Parts of strings: STRLEN, GETRANGE, SETRANGE, APPEND.
+//!
+//! A write to a part of a string is logged as the whole string it makes, so these are for short ones.
+
+use std::ops::Range;
+
+use crate::command::arguments::integer;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&STRLEN, &GETRANGE, &SUBSTR, &SETRANGE, &APPEND];
+
+const STRLEN: Spec = Spec {
+    name: "strlen",
+    arity: 2,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Returns the length of a key's string",
+    handler: Handler::Keys(strlen),
+};
+
+fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    Ok(Reply::count(context.string(&found)?.map_or(0, <[u8]>::len)))
+}
+
+const GETRANGE: Spec = Spec {
+    name: "getrange",
+    arity: 4,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::ONE,
+    summary: "Returns a part of a key's string, from one offset to another, both included",
+    handler: Handler::Keys(getrange),
+};
+
+const SUBSTR: Spec = Spec {
+    name: "substr",
+    summary: "Returns a part of a key's string; the same as GETRANGE",
+    ..GETRANGE
+};
+
+fn getrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
+    let found = context.lookup(arguments[1]);
+    let range = range_of(start, end, context.string(&found)?.map_or(0, <[u8]>::len));
+    context.effects.charge(range.len())?;
+    let part = context.string(&found)?.and_then(|bytes| bytes.get(range));
+    Ok(Reply::bulk(part.unwrap_or_default()))
+}
+
+/// The bytes from `start` to `end`, both included and counted from the end where negative.
+fn range_of(start: i64, end: i64, length: usize) -> Range<usize> {
+    let signed = i64::try_from(length).expect("a string is in memory");
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    let offset = |index: i64| {
+        let index = if index < 0 {
+            index.saturating_add(signed)
+        } else {
+            index
+        };
+        usize::try_from(index.clamp(0, signed)).expect("it is within the string")
+    };
+    let (start, end) = (offset(start), offset(end).saturating_add(1).min(length));
+    if start < end { start..end } else { 0..0 }
+}
+
+const SETRANGE: Spec = Spec {
+    name: "setrange",
+    arity: 4,
+    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Overwrites a part of a key's string, which is filled up with zero bytes; keeps the TTL",
+    handler: Handler::Keys(setrange),
+};
+
+fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, part) = (arguments[1], arguments[3]);
+    let offset = usize::try_from(integer(arguments[2])?)
+        .map_err(|_| ErrorReply::fixed("ERR offset is out of range"))?;
+    let found = context.peek(key);
+    context.reveal(&found);
+    let old = context.string(&found)?.unwrap_or_default();
+    if part.is_empty() {
+        return Ok(Reply::count(old.len()));
+    }
+    let end = offset.saturating_add(part.len());
+    let length = old.len().max(end);
+    context.admit_value(length)?;
+    let mut value = Vec::with_capacity(length);
+    value.extend_from_slice(old);
+    value.resize(length, 0);
+    value[offset..end].copy_from_slice(part);
+    let deadline = context.deadline(&found);
+    context.put_string(&found, key, &value, deadline)?;
+    Ok(Reply::count(length))
+}
+
+const APPEND: Spec = Spec {
+    name: "append",
+    arity: 3,
+    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Adds bytes to the end of a key's string, which begins empty; keeps the TTL",
+    handler: Handler::Keys(append),
+};
+
+fn append(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, part) = (arguments[1], arguments[2]);
+    let found = context.peek(key);
+    context.reveal(&found);
+    let old = context.string(&found)?.unwrap_or_default();
+    let length = old.len().saturating_add(part.len());
+    context.admit_value(length)?;
+    let value = [old, part].concat();
+    let deadline = context.deadline(&found);
+    context.put_string(&found, key, &value, deadline)?;
+    Ok(Reply::count(length))
+}

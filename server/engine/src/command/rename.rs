@@ -1,0 +1,110 @@
+//! Keys that go elsewhere with value and deadline: RENAME, RENAMENX, COPY.
+
+use crate::command::arguments::{integer, is_option};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::DATABASES;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY];
+
+const RENAME: Spec = Spec {
+    name: "rename",
+    arity: 3,
+    flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::TWO,
+    summary: "Gives a key another name, over a key that has it",
+    handler: Handler::Keys(|context, arguments| {
+        rename(context, arguments[1], arguments[2], Taken::Replaced).map(|_| Reply::Ok)
+    }),
+};
+
+const RENAMENX: Spec = Spec {
+    name: "renamenx",
+    flags: RENAME.flags.with(Flags::FAST),
+    summary: "Gives a key another name if no key has it",
+    handler: Handler::Keys(|context, arguments| {
+        rename(context, arguments[1], arguments[2], Taken::Kept).map(Reply::flag)
+    }),
+    ..RENAME
+};
+
+/// What happens to a key that has the new name already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Replaced,
+    Kept,
+}
+
+/// False where the other key was kept.
+fn rename(
+    context: &mut CommandContext<'_>,
+    key: &[u8],
+    other: &[u8],
+    taken: Taken,
+) -> Result<bool, ErrorReply> {
+    let (from, to) = (context.lookup(key), context.peek(other));
+    if from.live.is_none() {
+        return Err(ErrorReply::fixed("ERR no such key"));
+    }
+    context.reveal(&to);
+    if to.live.is_some() && taken == Taken::Kept {
+        return Ok(false);
+    }
+    if key != other {
+        context.rename(&from, key, other)?;
+    }
+    Ok(true)
+}
+
+const COPY: Spec = Spec {
+    name: "copy",
+    arity: -3,
+    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::TWO,
+    summary: "Copies a key with its TTL, also into another database",
+    handler: Handler::Keys(copy),
+};
+
+fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, other) = (arguments[1], arguments[2]);
+    let (mut database, mut taken) = (context.caller.database, Taken::Kept);
+    let mut options = arguments[3..].iter();
+    while let Some(option) = options.next() {
+        if is_option(option, "replace") {
+            taken = Taken::Replaced;
+        } else if is_option(option, "db") {
+            database = database_of(options.next().ok_or(ErrorReply::SYNTAX)?)?;
+        } else {
+            return Err(ErrorReply::SYNTAX);
+        }
+    }
+    if key == other && database == context.caller.database {
+        return Err(ErrorReply::fixed(
+            "ERR source and destination objects are the same",
+        ));
+    }
+    let from = context.lookup(key);
+    if from.live.is_none() {
+        return Ok(Reply::Integer(0));
+    }
+    let to = context.keyspace.locate(context.now.node, database, other);
+    context.reveal(&to);
+    if to.live.is_some() && taken == Taken::Kept {
+        return Ok(Reply::Integer(0));
+    }
+    context.copy(&from, &to, other)?;
+    Ok(Reply::Integer(1))
+}
+
+fn database_of(argument: &[u8]) -> Result<u8, ErrorReply> {
+    let number = i32::try_from(integer(argument)?).map_err(|_| NOT_32_BITS)?;
+    let database = u8::try_from(number).ok();
+    database
+        .filter(|&database| database < DATABASES)
+        .ok_or(ErrorReply::fixed("ERR DB index is out of range"))
+}
+
+const NOT_32_BITS: ErrorReply =
+    ErrorReply::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");

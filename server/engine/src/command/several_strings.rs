@@ -1,0 +1,80 @@
+//! Several strings at once: MGET, MSET, MSETNX.
+
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&MGET, &MSET, &MSETNX];
+
+const MGET: Spec = Spec {
+    name: "mget",
+    arity: -2,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ALL,
+    summary: "Returns the strings of several keys",
+    handler: Handler::Keys(mget),
+};
+
+fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let mut replies = Vec::new();
+    for key in &arguments[1..] {
+        let mut found = context.lookup(key);
+        if context.string(&found).is_err() {
+            // A key of another type is answered as an absent one.
+            found.live = None;
+        }
+        replies.push(context.string_reply(&found)?);
+    }
+    Ok(Reply::Array(replies))
+}
+
+const MSET: Spec = Spec {
+    name: "mset",
+    arity: -3,
+    flags: Flags::GROW_KEYS,
+    keys: KeyPositions::EVERY_SECOND,
+    summary: "Sets several keys to strings",
+    handler: Handler::Keys(mset),
+};
+
+fn mset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let pairs = pairs_of(arguments, "mset")?;
+    for pair in pairs.chunks_exact(2) {
+        let found = context.peek(pair[0]);
+        context.reveal(&found);
+    }
+    context.put_strings(pairs)?;
+    Ok(Reply::Ok)
+}
+
+const MSETNX: Spec = Spec {
+    name: "msetnx",
+    summary: "Sets several keys to strings if none of them exists",
+    handler: Handler::Keys(msetnx),
+    ..MSET
+};
+
+fn msetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let pairs = pairs_of(arguments, "msetnx")?;
+    let keys = || pairs.chunks_exact(2).map(|pair| pair[0]);
+    // As that of SET NX, a refusal says no more than that somebody holds a key.
+    if keys().any(|key| context.peek(key).live.is_some()) {
+        return Ok(Reply::Integer(0));
+    }
+    for key in keys() {
+        let found = context.peek(key);
+        context.reveal(&found);
+    }
+    context.put_strings(pairs)?;
+    Ok(Reply::Integer(1))
+}
+
+/// Keys and strings, which alternate.
+fn pairs_of<'a, 'b>(arguments: &'a [&'b [u8]], name: &str) -> Result<&'a [&'b [u8]], ErrorReply> {
+    let pairs = &arguments[1..];
+    match pairs.len() % 2 {
+        0 => Ok(pairs),
+        _ => Err(ErrorReply::wrong_arity(name)),
+    }
+}

@@ -1,0 +1,82 @@
+//! Changes of several keys: admitted as one before the first of them is made.
+
+use crate::context::{CommandContext, TOO_MANY_KEYS};
+use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
+use crate::keyspace::entry::Body;
+use crate::mutation;
+use crate::time::Deadline;
+
+impl CommandContext<'_> {
+    /// Writes strings without a TTL, whatever was there before: keys and strings alternate. All of them
+    /// or, with an error, none.
+    pub(crate) fn put_strings(&mut self, pairs: &[&[u8]]) -> Result<(), ErrorReply> {
+        let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        self.admit_deadline(Deadline::NEVER)?;
+        let (mut bytes, mut new_keys) = (0_usize, 0_usize);
+        for (key, value) in pairs.clone() {
+            let found = self.peek(key);
+            self.admit_key(&found, key, value.len())?;
+            self.admit_value(value.len())?;
+            bytes = bytes.saturating_add(mutation::bytes_of_replace(key, value.len()));
+            new_keys = new_keys.saturating_add(usize::from(found.stored.is_none()));
+        }
+        if new_keys > 1 && !self.keyspace.has_slots(new_keys) {
+            return Err(TOO_MANY_KEYS);
+        }
+        self.admit_bytes(bytes)?;
+        for (key, value) in pairs {
+            let found = self.peek(key);
+            self.put_string(&found, key, value, Deadline::NEVER)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a key that exists another name.
+    pub(crate) fn rename(
+        &mut self,
+        from: &KeySlot,
+        key: &[u8],
+        other: &[u8],
+    ) -> Result<(), ErrorReply> {
+        let Some(slot) = from.live else { return Ok(()) };
+        let entry = self.keyspace.entry(slot);
+        let (body, deadline) = (entry.body.renamed(other), entry.deadline);
+        // The key's own slot is free again for the other one, so that there is room for it.
+        self.admit_name(other)?;
+        self.admit_deadline(deadline)?;
+        let bytes = mutation::bytes_of_replace(other, body.value().bytes());
+        self.admit_bytes(bytes.saturating_add(mutation::bytes_of(&[key])))?;
+        self.delete(from, key)?;
+        let to = self.peek(other);
+        self.write_body(&to, other, body, deadline)
+    }
+
+    /// Writes a copy of a key that exists.
+    pub(crate) fn copy(
+        &mut self,
+        from: &KeySlot,
+        to: &KeySlot,
+        other: &[u8],
+    ) -> Result<(), ErrorReply> {
+        let Some(slot) = from.live else { return Ok(()) };
+        let entry = self.keyspace.entry(slot);
+        let (body, deadline) = (entry.body.renamed(other), entry.deadline);
+        self.admit_key(to, other, body.value().bytes())?;
+        self.admit_deadline(deadline)?;
+        self.write_body(to, other, body, deadline)
+    }
+
+    /// Writes a whole key that has been admitted.
+    fn write_body(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        body: Body,
+        deadline: Deadline,
+    ) -> Result<(), ErrorReply> {
+        let journal = &mut self.effects.journal;
+        mutation::encode_replace(journal, found.database, key, body.value(), deadline);
+        self.store(found, body, deadline)
+    }
+}

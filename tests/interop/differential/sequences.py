@@ -1,0 +1,309 @@
+"""Sends random sequences of commands to redis-server and to a node, and compares the replies.
+
+Every sequence comes from a seed, half of them go with RESP2 and half with RESP3, and each ends with a
+look at all keys. Arguments are often not what a command expects. What may differ stands in
+differences.txt; a difference that was found here is mended and becomes a line of commands.txt.
+"""
+
+import argparse
+import random
+import re
+import sys
+import time
+
+from compare import UNORDERED, Connection, allowed, rules, same, show
+
+SEQUENCE_COMMANDS = 25
+DATABASES = 3
+SHOWN_MAX = 5
+
+KEYS = [b"a", b"b", b"c", b"d", b"", b"\x00\xff\r\n"]
+FIELDS = [b"f", b"g", b"h", b"1", b"", b"\r\n\x00"]
+NUMBERS = [b"0", b"1", b"-1", b"2", b"7", b"10", b"-5", b"100"]
+HOSTILE = [
+    b"", b" ", b" 1", b"1 ", b"+1", b"-", b"+", b"01", b"-0", b"1.5", b"abc", b"1e3", b"0x10", b"\x00", b"1\x00",
+    b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809",
+    b"99999999999999999999", b"4611686018427387904", b"2147483648", b"-2147483649",
+]
+FLOATS = [
+    b"0.1", b"-0.3", b"1.5", b"3.0e3", b".5", b"5.", b"-0.0", b"1e17", b"1e-7", b"1e-20", b"123456789.123456789", b"inf", b"-inf",
+    b"nan", b"infinity", b"1e400", b"-1e308", b"1e4932", b"1e5000", b"1e-4950", b"1e-5000", b"0x1p3", b"0x.8", b"0x", b"1e", b"1e+",
+    b"+.e1", b"--1", b"1_0", b"18446744073709551615", b"36893488147419103233", b"0.333333333333333333333333333",
+]
+VALUES = [b"v", b"text", b"", b"\x00\xff", b"a b", b"0", b"x" * 44, b"x" * 45, b"y" * 100, b"z" * 1500]
+PATTERNS = [b"*", b"a", b"?", b"[ab]", b"[^a]", b"\\a", b"", b"*f*", b"["]
+
+
+class Maker:
+    """Commands from a seed."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.times = self.random.sample(range(1, 1000), SEQUENCE_COMMANDS * 8)
+
+    def chance(self, percent):
+        return self.random.randrange(100) < percent
+
+    def pick(self, choices):
+        return self.random.choice(choices)
+
+    def key(self):
+        return self.pick(KEYS[:3]) if self.chance(70) else self.pick(KEYS)
+
+    def field(self):
+        return self.pick(FIELDS)
+
+    def number(self):
+        return self.pick(NUMBERS) if self.chance(75) else self.pick(HOSTILE)
+
+    def float(self):
+        return self.pick(NUMBERS + FLOATS) if self.chance(85) else self.pick(HOSTILE)
+
+    def value(self):
+        return self.pick([self.pick(VALUES), self.pick(NUMBERS), self.number(), self.float()])
+
+    def ttl(self, unit):
+        """A time that is over, far away or none at all. No two are alike: servers measure in different steps."""
+        if self.chance(20):
+            return self.pick(HOSTILE + [b"0", b"-1", b"-1000"])
+        count = self.times.pop() * 10
+        absolute = unit.endswith("AT")
+        seconds = 4102444800 + count if absolute else 100 + count
+        if absolute and self.chance(15):
+            seconds = 1
+        return b"%d" % (seconds * (1000 if unit.startswith("P") else 1))
+
+    def expiry(self, units):
+        unit = self.pick(units)
+        return [unit.encode()] if unit in ("KEEPTTL", "PERSIST") else [unit.encode(), self.ttl(unit)]
+
+    def some(self, make, most=4):
+        return [make() for _ in range(self.random.randint(1, most))]
+
+    def pairs(self, name, most=3):
+        return [part for _ in range(self.random.randint(1, most)) for part in (name(), self.value())]
+
+    def options(self, choices):
+        return [self.pick(choices) for _ in range(self.random.choice([0, 0, 0, 1, 1, 2, 3]))]
+
+    def string(self):
+        key = self.key()
+        return self.pick([
+            lambda: [b"SET", key, self.value()] + self.set_options(),
+            lambda: [b"SET", key, self.value()],
+            lambda: [b"GET", key],
+            lambda: [b"SETNX", key, self.value()],
+            lambda: [b"SETEX", key, self.ttl("EX"), self.value()],
+            lambda: [b"PSETEX", key, self.ttl("PX"), self.value()],
+            lambda: [b"GETSET", key, self.value()],
+            lambda: [b"GETDEL", key],
+            lambda: [b"GETEX", key] + self.get_options(),
+            lambda: [b"MGET"] + self.some(self.key),
+            lambda: [b"MSET"] + self.pairs(self.key),
+            lambda: [b"MSETNX"] + self.pairs(self.key),
+            lambda: [b"STRLEN", key],
+            lambda: [b"APPEND", key, self.value()],
+            lambda: [b"GETRANGE", key, self.number(), self.number()],
+            lambda: [b"SUBSTR", key, self.number(), self.number()],
+            lambda: [b"SETRANGE", key, self.number(), self.value()],
+            lambda: [self.pick([b"INCR", b"DECR"]), key],
+            lambda: [self.pick([b"INCRBY", b"DECRBY"]), key, self.number()],
+        ])()
+
+    def set_options(self):
+        units = ["EX", "PX", "EXAT", "PXAT", "KEEPTTL"]
+        plain = lambda: [self.pick([b"NX", b"XX", b"GET", b"nx", b"Xx", b"get"])]
+        made = [self.pick([plain, lambda: self.expiry(units)])() for _ in range(self.random.randint(0, 3))]
+        return sum(made, []) + ([b"BOGUS"] if self.chance(4) else [])
+
+    def get_options(self):
+        units = ["EX", "PX", "EXAT", "PXAT", "PERSIST", "KEEPTTL"]
+        return sum((self.expiry(units) for _ in range(self.random.choice([0, 1, 1, 1, 2]))), [])
+
+    def hash(self):
+        key, field = self.key(), self.field()
+        return self.pick([
+            lambda: [b"HSET", key] + self.pairs(self.field),
+            lambda: [b"HSET", key] + self.pairs(self.field),
+            lambda: [b"HMSET", key] + self.pairs(self.field),
+            lambda: [b"HSETNX", key, field, self.value()],
+            lambda: [b"HGET", key, field],
+            lambda: [b"HMGET", key] + self.some(self.field),
+            lambda: [b"HEXISTS", key, field],
+            lambda: [b"HSTRLEN", key, field],
+            lambda: [b"HINCRBY", key, field, self.number()],
+            lambda: [b"HDEL", key] + self.some(self.field),
+            lambda: [self.pick([b"HLEN", b"HKEYS", b"HVALS", b"HGETALL"]), key],
+            lambda: [b"HSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""])]
+            + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
+            lambda: [b"HRANDFIELD", key],
+            lambda: [b"HRANDFIELD", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])],
+            lambda: [b"HRANDFIELD", key, self.pick([b"0", b"2", b"-3", self.number()]), b"WITHVALUES"],
+        ])()
+
+    def any_key(self):
+        key = self.key()
+        return self.pick([
+            lambda: [self.pick([b"DEL", b"UNLINK", b"EXISTS", b"TOUCH"])] + self.some(self.key),
+            lambda: [b"TYPE", key],
+            lambda: [self.pick([b"RENAME", b"RENAMENX"]), key, self.key()],
+            lambda: [b"COPY", key, self.key()] + self.options([b"REPLACE", b"DB", b"1", b"2", b"99", b"replace"]),
+            lambda: [b"RANDOMKEY"],
+            lambda: [b"DBSIZE"],
+            lambda: [b"KEYS", self.pick(PATTERNS)],
+            lambda: [b"SCAN", b"0", b"COUNT", b"1000"] + self.options([b"MATCH", b"a", b"TYPE", b"hash"]),
+            lambda: [b"SELECT", self.pick([b"0", b"1", b"2", b"-1", b"16", b"abc"])],
+            lambda: [self.pick([b"FLUSHDB", b"FLUSHALL"])] + self.options([b"ASYNC", b"SYNC", b"BOGUS"]),
+        ])()
+
+    def deadline(self):
+        key = self.key()
+        unit = self.pick(["EX", "PX", "EXAT", "PXAT"])
+        name = {"EX": b"EXPIRE", "PX": b"PEXPIRE", "EXAT": b"EXPIREAT", "PXAT": b"PEXPIREAT"}[unit]
+        return self.pick([
+            lambda: [name, key, self.ttl(unit)],
+            lambda: [name, key, self.ttl(unit)] + self.options([b"NX", b"XX", b"GT", b"LT", b"BOGUS"]),
+            lambda: [self.pick([b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"]), key],
+            lambda: [b"PERSIST", key],
+        ])()
+
+    def plain(self):
+        made = self.pick([self.string, self.string, self.string, self.hash, self.hash, self.any_key, self.deadline])()
+        if self.chance(3):
+            made = made[: self.random.randint(1, len(made))]
+        elif self.chance(3):
+            made = made + [self.value()]
+        if made[0] == b"HRANDFIELD":
+            # Nobody can wait for a reply of two thousand million fields.
+            made = [b"-3" if word.startswith(b"-") and len(word) > 4 else word for word in made]
+        return [self.pick([made[0], made[0], made[0].lower()])] + made[1:]
+
+    def script(self):
+        inner = self.plain()
+        call = self.pick(["call", "pcall"])
+        before = self.pick(["", "", "redis.setresp(3) ", "redis.call('SELECT', 1) "])
+        if self.chance(30):
+            first = self.plain()
+            text = (
+                f"{before}local one = redis.pcall(unpack(ARGV, 1, {len(first)})) "
+                f"local two = redis.{call}(unpack(ARGV, {len(first) + 1})) return {{one, two}}"
+            )
+            return [b"EVAL", text.encode(), b"0"] + first + inner
+        return [b"EVAL", f"{before}return redis.{call}(unpack(ARGV))".encode(), b"0"] + inner
+
+    def sequence(self):
+        made = [self.script() if self.chance(12) else self.plain() for _ in range(SEQUENCE_COMMANDS)]
+        for database in range(DATABASES):
+            made += [[b"SELECT", b"%d" % database], [b"KEYS", b"*"], [b"DBSIZE"]]
+            for key in KEYS:
+                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"PTTL", key]]
+        return made
+
+
+def words_of(line):
+    """A command as differences.txt and commands.txt write it."""
+    def word(text):
+        if text and re.fullmatch(rb"[!#-&(-\[\]-~]+", text):
+            return text
+        escaped = "".join(
+            chr(byte) if 32 <= byte < 127 and byte not in b"\\\"" else f"\\x{byte:02x}" for byte in text
+        )
+        return b'"' + escaped.encode() + b'"'
+
+    return b" ".join(word(text) for text in line)
+
+
+def normal(reply):
+    """Without the order of parts, and with numbers as far as clocks agree."""
+    kind, value = reply
+    if kind == "-" and value.startswith((b"ERR string exceeds maximum", b"ERR value is larger than")):
+        return (kind, "too long")
+    if isinstance(value, list):
+        return (kind, sorted((normal(part) for part in value), key=repr))
+    if kind == ":" and len(value) > 4:
+        return (kind, len(value))
+    return (kind, value)
+
+
+def size(reply):
+    kind, value = reply
+    return (kind, len(value) if isinstance(value, list) else value is None)
+
+
+def is_same(command, one, two):
+    name = command[0].upper().decode("latin-1")
+    if same(command, one, two):
+        return True
+    if name in ("RANDOMKEY", "HRANDFIELD"):
+        return size(one) == size(two)
+    if name == "DBSIZE" and one[0] == two[0] == ":":
+        # Redis counts a key that was set with a time in the past until it comes across it.
+        return int(one[1]) >= int(two[1])
+    if name != "EVAL":
+        return False
+    # Whatever a script calls is compared as the call alone would be.
+    inner = {word.upper().decode("latin-1") for word in command[3:]}
+    if inner & {"RANDOMKEY", "HRANDFIELD", "DBSIZE"}:
+        return one[0] == two[0]
+    if inner & (UNORDERED | {"PTTL", "TTL", "PEXPIRETIME", "EXPIRETIME", "SETRANGE"}):
+        return normal(one) == normal(two)
+    return False
+
+
+def differences_of(seed, servers, known):
+    """The commands sent, and where the replies differ."""
+    commands = Maker(seed).sequence()
+    replies = [server.exchange([[b"FLUSHALL"], [b"SELECT", b"0"]] + commands)[2:] for server in servers]
+    for number, (command, one, two) in enumerate(zip(commands, *replies)):
+        line = words_of(command)
+        if not is_same(command, one, two) and not allowed(line, one, two, known):
+            before = [words_of(sent).decode() for sent in commands[:number]]
+            shown = "\n".join(f"      {sent}" for sent in before[-40:])
+            return len(commands), (
+                f"seed {seed} (--seed {seed} --sequences 1), command {number}:\n{shown}\n"
+                f"   {line.decode()}\n      reference {show(one)}\n      subject   {show(two)}"
+            )
+    return len(commands), None
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--reference", type=int, required=True)
+    arguments.add_argument("--subject", type=int, required=True)
+    arguments.add_argument("--sequences", type=int, default=2000)
+    arguments.add_argument("--seed", type=int, help="of the first one; random if not given")
+    arguments.add_argument("--all", action="store_true", help="go on after some differences")
+    options = arguments.parse_args()
+    first = options.seed if options.seed is not None else random.SystemRandom().randrange(10**9)
+    known = rules()
+    failed = False
+    for protocol in (2, 3):
+        seeds = [seed for seed in range(first, first + options.sequences) if seed % 2 == protocol % 2]
+        if not seeds:
+            continue
+        began, count, problems = time.monotonic(), 0, []
+        servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
+        for seed in seeds:
+            try:
+                sent, problem = differences_of(seed, servers, known)
+            except (OSError, ValueError) as error:
+                sent, problem = 0, f"seed {seed}: {error}"
+                servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
+            count += sent
+            if problem:
+                problems.append(problem)
+                if len(problems) >= SHOWN_MAX and not options.all:
+                    break
+        check = (
+            f"differential: {len(seeds)} random sequences with RESP{protocol} from seed {first} "
+            f"({count} commands in {time.monotonic() - began:.0f} s)"
+        )
+        for problem in problems:
+            print(f"   {problem}")
+        print(f"FAIL {check}: {len(problems)} differences" if problems else f"ok {check}", flush=True)
+        failed = failed or bool(problems)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -189,14 +189,18 @@ impl LockRequest {
             return Err(invalid(Arc::from(LIFETIME)));
         }
         let (reply, answer) = oneshot::channel();
-        let call = Call::Acquire(AcquireCall {
+        let call = AcquireCall {
             name: self.name.clone(),
             ttl: self.ttl,
             wait: self.wait,
             renews,
             min_validity: self.min_validity,
             max_lifetime: self.max_lifetime,
-        });
+        };
+        let call = match self.on_wait {
+            Some(_) => Call::AcquireTelling(call),
+            None => Call::Acquire(call),
+        };
         let clock = &self.shared.settings.clock;
         let began = clock.now();
         let (news, mut told) = self.on_wait.as_ref().map(|_| watch::channel(None)).unzip();

@@ -30,6 +30,17 @@ impl NodeSet {
         self.0 &= !Self::bit(node);
     }
 
+    /// Takes all nodes of another set out.
+    pub(crate) fn remove_all(&mut self, others: Self) {
+        self.0 &= !others.0;
+    }
+
+    /// The node listed first of those in the set.
+    pub(crate) fn first(self) -> Option<NodeIndex> {
+        let lowest = self.0.trailing_zeros();
+        (!self.is_empty()).then(|| usize::try_from(lowest).expect("64 at most"))
+    }
+
     /// Whether the node is in the set.
     pub(crate) fn contains(self, node: NodeIndex) -> bool {
         self.0 & Self::bit(node) != 0
@@ -470,10 +481,20 @@ mod tests {
             [0, 1, 63].map(|node| set.contains(node)),
             [true, false, true]
         );
+        assert_eq!(set.first(), Some(0));
         set.remove(0);
         assert!(!set.is_empty());
+        assert_eq!(set.first(), Some(63));
+        let last = set;
+        set.insert(1);
+        set.remove_all(last);
+        assert_eq!(set.first(), Some(1));
+        set.remove(1);
+        assert!(set.is_empty());
+        set = last;
         set.remove(63);
         assert!(set.is_empty());
+        assert_eq!(set.first(), None);
         assert_eq!([1, 2, 3, 4, 5].map(majority), [1, 2, 2, 3, 3]);
     }
 }

@@ -5,6 +5,8 @@
 //! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
 //! ends, if the client is called in time.
 
+#[cfg(test)]
+mod cluster;
 mod ending;
 
 use std::collections::{HashMap, VecDeque};
@@ -36,6 +38,8 @@ use crate::wait::Wait;
 
 #[cfg(feature = "simulation")]
 pub mod size;
+#[cfg(test)]
+mod tests;
 
 /// A call that waits until what is owed has been paid.
 #[derive(Debug)]
@@ -153,7 +157,8 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         match call {
-            Call::Acquire(call) => return self.acquire(now, operation, call, actions),
+            Call::Acquire(call) => return self.acquire(now, operation, call, false, actions),
+            Call::AcquireTelling(call) => return self.acquire(now, operation, call, true, actions),
             Call::Renew { held } => return self.renew(now, operation, held, actions),
             Call::Detach { held } => {
                 if let Some(Operation::Held(lock)) = self.operations.get(&held) {
@@ -210,13 +215,15 @@ impl Client {
         now: ClientInstant,
         operation: OperationId,
         call: AcquireCall,
+        tells: bool,
         actions: &mut Vec<Action>,
     ) {
         let ahead = match call.wait {
             Wait::None => 0,
             _ => self.waiters.join(&call.name, operation),
         };
-        let acquiring = Acquiring::start(call, ahead, &mut self.context(now, operation, actions));
+        let mut context = self.context(now, operation, actions);
+        let acquiring = Acquiring::start(call, tells, ahead, &mut context);
         self.operations
             .insert(operation, Operation::Acquiring(Box::new(acquiring)));
         self.arm(operation);

@@ -60,6 +60,7 @@ mod outcome;
 mod probe;
 mod protocol;
 mod redlock;
+mod register;
 #[cfg(not(feature = "simulation"))]
 mod rules;
 #[cfg(feature = "simulation")]

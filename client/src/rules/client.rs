@@ -32,8 +32,8 @@ use super::waiters::Waiters;
 use crate::address::NodeAddress;
 use crate::clock::{ClientInstant, Timers};
 use crate::outcome::{ExtendError, Loss};
+use crate::register::Register;
 use crate::settings::Settings;
-use crate::votes::Register;
 use crate::wait::Wait;
 
 #[cfg(feature = "simulation")]

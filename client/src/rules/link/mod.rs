@@ -38,9 +38,10 @@ use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::meaning;
+use crate::register::Register;
 use crate::rules::OperationId;
 use crate::settings::{Settings, VotesBy};
-use crate::votes::{NodeIndex, Register};
+use crate::votes::NodeIndex;
 
 /// One connection of one node; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -80,8 +80,8 @@ pub use lease::Lease;
 pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
 pub use outcome::{
-    AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeRelease, NodeReport,
-    Release,
+    AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer, NodeRelease,
+    NodeReport, Release,
 };
 pub use probe::{NodeState, NodeStatus};
 #[cfg(feature = "simulation")]

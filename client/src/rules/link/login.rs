@@ -172,7 +172,7 @@ fn hash(reply: &OwnedFrame) -> Option<ScriptHash> {
 }
 
 pub(super) fn unreachable(text: &str) -> Cause {
-    Cause::Unreachable(Arc::from(text))
+    Cause::Unreachable(text.into())
 }
 
 const READ_BYTES: usize = 4096;

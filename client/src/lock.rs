@@ -93,11 +93,10 @@ impl LockRequest {
         self
     }
 
-    /// What to call while the lock is waited for: with what the call waits for behind others of
-    /// this client, and again after each of its attempts that failed, until the lock is acquired
-    /// or the wait is over. The task that awaits the call makes it, within a poll of the call and never on
-    /// the client's thread, so it must not block: the call would be late, and others of that thread's runtime. Where the
-    /// task is late, only the newest is told.
+    /// What to call while the lock is waited for: with its place behind other calls of this client, and again when that
+    /// changes, and after each of its attempts that failed, until the lock is acquired or the wait is over.
+    /// The task that awaits the call makes it, within a poll of the call and never on the client's thread, so it must not
+    /// block: the call would be late, and others of that thread's runtime. Where the task is late, only the newest is told.
     ///
     /// # Example
     /// ```

@@ -8,6 +8,7 @@ mod asking;
 mod failure;
 mod limit;
 mod pauses;
+mod place;
 mod time_left;
 
 use std::rc::Rc;
@@ -17,13 +18,14 @@ use self::asking::Asking;
 use self::failure::Failure;
 use self::limit::Limit;
 use self::pauses::{Pauses, Situation};
+use self::place::Place;
 use self::time_left::TimeLeft;
 use super::acquisition::{Acquisition, Decision};
 use super::call::{AcquireCall, Outcome};
 use super::context::Context;
 use super::held::Held;
-use super::link::fraction;
 use super::link::request::Subject;
+use super::link::{earlier, fraction};
 use super::step::Input;
 use crate::clock::ClientInstant;
 use crate::name::shown;
@@ -53,7 +55,7 @@ pub(super) enum Progress {
 #[derive(Debug)]
 enum Stage {
     /// Other calls of this client wait for the same lock and came first.
-    Queued,
+    Queued(Place),
     Asking(Asking),
     /// The lock is busy: how long it will be is asked for.
     AskingTimeLeft(TimeLeft),
@@ -76,7 +78,7 @@ impl Acquiring {
             attempts: 0,
             pauses: Pauses::default(),
             last: None,
-            stage: Stage::Queued,
+            stage: Stage::Queued(Place::told(ahead, context.now, words_every(context))),
         };
         if ahead == 0 {
             acquiring.begin(context);
@@ -88,7 +90,10 @@ impl Acquiring {
 
     pub(super) fn next_time(&self) -> Option<ClientInstant> {
         match &self.stage {
-            Stage::Queued => self.limit.ends_at(),
+            Stage::Queued(place) => {
+                // The place of a call that tells nothing is not followed.
+                earlier(self.limit.ends_at(), place.due_at())
+            }
             Stage::Asking(asking) => Some(asking.timer),
             Stage::AskingTimeLeft(asked) => Some(asked.deadline()),
             Stage::Pausing(until) | Stage::Completing(_, until) => Some(*until),
@@ -98,13 +103,11 @@ impl Acquiring {
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Progress {
         match &mut self.stage {
             // Its wait is over: it asks once for itself, so that what it is told is true.
-            Stage::Queued => {
-                if self
-                    .limit
-                    .ends_at()
-                    .is_some_and(|at| context.now.has_reached(at))
-                {
-                    self.ask(context);
+            Stage::Queued(_) => {
+                let mut ends_at = self.limit.ends_at().into_iter();
+                match ends_at.any(|at| context.now.has_reached(at)) {
+                    true => self.ask(context),
+                    false => self.tell_place(context),
                 }
                 Progress::GoesOn
             }
@@ -144,7 +147,7 @@ impl Acquiring {
     /// pause so short that only those who wait elsewhere may come before it.
     pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
         match self.stage {
-            Stage::Queued => self.begin(context),
+            Stage::Queued(_) => self.begin(context),
             Stage::Pausing(until) => {
                 let pause = context.round_trip().mul_f64(fraction(context.random));
                 let (name, now) = (&self.call.name, context.now);
@@ -156,12 +159,28 @@ impl Acquiring {
         }
     }
 
+    /// So many came first now, if the call still waits for its turn. For calls that tell what they wait for.
+    pub(super) fn moved_up(&mut self, ahead: usize, context: &mut Context<'_>) {
+        if let Stage::Queued(place) = &mut self.stage {
+            place.moved(ahead);
+            self.tell_place(context);
+        }
+    }
+
+    fn tell_place(&mut self, context: &mut Context<'_>) {
+        if let Stage::Queued(place) = &mut self.stage
+            && let Some(ahead) = place.take_news(context.now, words_every(context))
+        {
+            context.tell_waiting(Waiting::Queued { ahead });
+        }
+    }
+
     /// The caller is gone. Gives what is to be released on all nodes, if anything was asked for.
     pub(super) fn cancel(&mut self, now: ClientInstant) -> Option<Rc<Subject>> {
         match &mut self.stage {
             Stage::Asking(asking) => asking.cancel(now),
             Stage::Completing(asking, _) => Some(asking.subject()),
-            Stage::Queued | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => None,
+            Stage::Queued(_) | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => None,
         }
     }
 
@@ -206,7 +225,7 @@ impl Acquiring {
     }
 
     fn failed(&mut self, decision: Decision, context: &mut Context<'_>) -> Progress {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let Stage::Asking(asking) = stage else {
             return Progress::GoesOn;
         };
@@ -299,7 +318,7 @@ impl Acquiring {
     /// The lock is held, and nobody renews it: it goes on to the nodes that have not told yet, for
     /// a small part of the lease.
     fn complete(&mut self, context: &mut Context<'_>) -> Progress {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let Stage::Asking(asking) = stage else {
             return Progress::GoesOn;
         };
@@ -314,7 +333,7 @@ impl Acquiring {
     }
 
     fn hold(&mut self, context: &mut Context<'_>) -> Progress {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let (Stage::Asking(asking) | Stage::Completing(asking, _)) = stage else {
             return Progress::GoesOn;
         };
@@ -334,6 +353,11 @@ impl Acquiring {
             Some(last) => last.error(name, self.limit.waited(context.now), context),
         }
     }
+}
+
+/// How often a call may tell of its place: no call that asks the nodes tells less often of its attempts.
+fn words_every(context: &Context<'_>) -> Duration {
+    context.settings.retry_delay.longest
 }
 
 /// A round is given this long even when the wait is nearly over.

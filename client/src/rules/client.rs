@@ -220,7 +220,7 @@ impl Client {
     ) {
         let ahead = match call.wait {
             Wait::None => 0,
-            _ => self.waiters.join(&call.name, operation),
+            _ => self.waiters.join(&call.name, operation, tells),
         };
         let mut context = self.context(now, operation, actions);
         let acquiring = Acquiring::start(call, tells, ahead, &mut context);
@@ -271,19 +271,37 @@ impl Client {
         operation: OperationId,
         actions: &mut Vec<Action>,
     ) {
-        if acquiring.call.wait != Wait::None
-            && let Some(next) = self.waiters.leave(&acquiring.call.name, operation)
-        {
+        if acquiring.call.wait == Wait::None {
+            return;
+        }
+        let name = &acquiring.call.name;
+        let next = self.waiters.leave(name, operation);
+        for (ahead, behind) in self.waiters.places(name) {
+            self.with_acquiring(now, behind, actions, |one, context| {
+                one.moved_up(ahead, context);
+            });
+        }
+        if let Some(next) = next {
             self.take_turn(now, next, actions);
         }
     }
 
     fn take_turn(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
+        self.with_acquiring(now, operation, actions, Acquiring::take_turn);
+    }
+
+    fn with_acquiring(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        actions: &mut Vec<Action>,
+        act: impl FnOnce(&mut Acquiring, &mut Context<'_>),
+    ) {
         let Some(mut taken) = self.operations.remove(&operation) else {
             return;
         };
         if let Operation::Acquiring(acquiring) = &mut taken {
-            acquiring.take_turn(&mut self.context(now, operation, actions));
+            act(acquiring, &mut self.context(now, operation, actions));
         }
         self.operations.insert(operation, taken);
         self.arm(operation);

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, Conduct, TTL};
 use crate::outcome::{AcquireError, Cause, ExtendError, NodeRelease};
+use crate::rules::OperationId;
 use crate::rules::action::Event;
 use crate::rules::call::{Call, Outcome};
+use crate::settings::RetryDelay;
 use crate::token::Token;
 use crate::wait::{Wait, Waiting};
 
@@ -30,6 +32,52 @@ fn what_a_call_waits_for_is_told_only_where_somebody_wants_to_know() {
         assert_eq!(*to, told);
         assert!(matches!(waiting, Waiting::Busy { .. }), "{waiting}");
     }
+}
+
+/// What a call was told of its place, in order.
+fn places(cluster: &mut Cluster, of: OperationId) -> Vec<usize> {
+    let is_place = |(to, waiting): &(OperationId, Waiting)| match waiting {
+        Waiting::Queued { ahead } if *to == of => Some(*ahead),
+        _ => None,
+    };
+    let places = cluster.news.iter().filter_map(is_place).collect();
+    cluster.news.retain(|(to, _)| *to != of);
+    places
+}
+
+#[test]
+fn a_call_that_waits_behind_others_is_told_as_often_as_it_moves_up_but_not_all_the_time() {
+    let mut cluster = Cluster::new(3);
+    cluster.take_away();
+    let every = RetryDelay::default().longest;
+    let wait = || Cluster::acquisition(Wait::Forever);
+    let calls: Vec<_> = (0..8)
+        .map(|_| cluster.call(Call::AcquireTelling(wait())))
+        .collect();
+    let last = calls[7];
+    let silent = cluster.call(Call::Acquire(wait()));
+    assert_eq!(places(&mut cluster, calls[0]), []);
+    assert_eq!(places(&mut cluster, calls[1]), [1]);
+    assert_eq!(places(&mut cluster, last), [7]);
+    // One that gives up is no longer ahead. That was told a moment ago, so it is told again a while later.
+    cluster.pass(every / 2);
+    cluster.happens(Event::Gone(calls[3]));
+    assert_eq!(places(&mut cluster, last), []);
+    cluster.happens(Event::Gone(calls[4]));
+    cluster.pass(every / 2);
+    assert_eq!(places(&mut cluster, last), [5], "once, and where it is now");
+    // Who was ahead of them has not moved.
+    assert_eq!(places(&mut cluster, calls[2]), [2]);
+    cluster.pass(5 * every);
+    assert_eq!(places(&mut cluster, last), []);
+    // After a while without a word it is told at once, also where the one that asks gives up.
+    cluster.happens(Event::Gone(calls[0]));
+    assert_eq!(places(&mut cluster, last), [4]);
+    assert_eq!(places(&mut cluster, calls[2]), [1]);
+    // Whose turn it is asks, and tells of that.
+    cluster.pass(every);
+    assert_eq!(places(&mut cluster, calls[1]), []);
+    assert_eq!(places(&mut cluster, silent), []);
 }
 
 #[test]

@@ -462,7 +462,11 @@ fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) 
     requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
 }
 
-fn earlier(one: Option<ClientInstant>, other: Option<ClientInstant>) -> Option<ClientInstant> {
+/// Which of two times comes first, where there are any.
+pub(crate) fn earlier(
+    one: Option<ClientInstant>,
+    other: Option<ClientInstant>,
+) -> Option<ClientInstant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.earlier(other)),
         (one, other) => one.or(other),

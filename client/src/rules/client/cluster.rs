@@ -27,6 +27,8 @@ pub(super) enum Conduct {
     Serves,
     /// It refuses connections, and closes the one it has.
     IsAway,
+    /// A connection to it is begun and never stands.
+    IsConnecting,
     /// It answers nothing from now on.
     IsSilent,
     /// It answers nothing from the next request with this command on.
@@ -157,6 +159,9 @@ impl Cluster {
         if node.conduct == Conduct::IsAway {
             let closed = Event::Closed(id, refused());
             return self.client.handle(self.now, closed, actions);
+        }
+        if node.conduct == Conduct::IsConnecting {
+            return;
         }
         node.connection = Some(id);
         let peer = format!("10.0.0.{}:7001", id.node);

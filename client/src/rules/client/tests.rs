@@ -157,6 +157,31 @@ fn what_was_dropped_is_undone_once_all_nodes_that_can_be_reached_have_freed_it()
 }
 
 #[test]
+fn nobody_waits_for_a_node_that_was_never_reached_or_where_none_can_be() {
+    // Nothing was written to it, so nothing is owed.
+    let mut cluster = Cluster::new(3);
+    cluster.conduct(2, Conduct::IsConnecting);
+    let held = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+    assert!(cluster.outcome(held).is_some(), "two of three have granted");
+    cluster.happens(Event::Gone(held));
+    assert!(cluster.outcome(held.undoing()).is_some());
+    assert!(cluster.nodes.iter().all(|node| node.keys.is_empty()));
+    // Releases are owed to all nodes, and none is there to take one.
+    let mut cluster = Cluster::new(3);
+    let held = cluster.held();
+    for node in 0..3 {
+        cluster.conduct(node, Conduct::IsAway);
+    }
+    cluster.happens(Event::Gone(held));
+    assert!(cluster.outcome(held.undoing()).is_some());
+    for node in 0..3 {
+        cluster.conduct(node, Conduct::Serves);
+    }
+    cluster.pass(TTL / 2);
+    assert!(cluster.nodes.iter().all(|node| node.keys.is_empty()));
+}
+
+#[test]
 fn an_extension_is_told_only_when_the_nodes_that_made_it_have_told_how_long_they_keep_the_lock() {
     let extend = |token: &str| Call::Extend {
         name: "a".into(),

@@ -75,19 +75,23 @@ impl LockRequest {
         self
     }
 
-    /// How long to try. 10 s by default.
+    /// How long to try. 10 s by default. The first round has the time its nodes may need, connections included, however
+    /// short the wait is.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// The least validity with which the lock is handed out.
+    /// The least validity with which the lock is handed out; less than the ttl leaves after drift. That of the client by
+    /// default, which is zero where the builder was told nothing else.
     pub fn min_validity(mut self, validity: Duration) -> Self {
         self.min_validity = validity;
         self
     }
 
-    /// The longest time the lock is held, renewals included.
+    /// The longest time the lock is held, renewals included: then it is lost, by
+    /// [`MaxLifetime`](crate::Loss::MaxLifetime). Longer than `min_validity`. That of the client by default, which is
+    /// unlimited where the builder was told nothing else.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.max_lifetime = Some(lifetime);
         self
@@ -132,7 +136,8 @@ impl LockRequest {
     /// background.
     ///
     /// # Errors
-    /// Typed by what happened; see [`AcquireError`].
+    /// Typed by what happened, and never with the lock held: it is busy, too few nodes can vote, their votes came too
+    /// late, or the arguments cannot work; see [`AcquireError`].
     ///
     /// # Example
     /// ```

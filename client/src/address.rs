@@ -7,8 +7,9 @@
 //! and port. It takes a login off no `unix:` address, ends one at a '/' in the password, drops tabs and line
 //! breaks silently, and tells of an address that it cannot read nothing of what may be shown.
 
+mod host;
+
 use std::fmt;
-use std::net::Ipv6Addr;
 
 use thiserror::Error;
 
@@ -84,10 +85,9 @@ impl NodeAddress {
 impl fmt::Display for NodeAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.endpoint {
-            Endpoint::Tcp { host, port } if host.contains(':') => {
-                write!(formatter, "redis://[{host}]:{port}")?;
+            Endpoint::Tcp { host, port } => {
+                write!(formatter, "redis://{}:{port}", host::shown(host))?;
             }
-            Endpoint::Tcp { host, port } => write!(formatter, "redis://{host}:{port}")?,
             Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
         }
         match (&self.endpoint, self.database) {
@@ -129,14 +129,13 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
                         .ok_or("a ':' is missing behind the ']'")?,
                 ),
             };
-            (host, port)
+            (host::ipv6(host)?, port)
         }
         None => match authority.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
+            Some((host, port)) => (host::name(host)?, Some(port)),
+            None => (host::name(authority)?, None),
         },
     };
-    check_host(host, authority.starts_with('['))?;
     let port = match port {
         None => PORT_DEFAULT,
         Some(text) => match text.parse() {
@@ -147,38 +146,11 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
         },
     };
     Ok(NodeAddress {
-        endpoint: Endpoint::Tcp {
-            host: host.to_owned(),
-            port,
-        },
+        endpoint: Endpoint::Tcp { host, port },
         user,
         password,
         database,
     })
-}
-
-fn check_host(host: &str, is_bracketed: bool) -> Result<(), String> {
-    let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    if host.is_empty() {
-        return Err("the host is missing".to_owned());
-    }
-    if is_bracketed {
-        // What follows a '%' names the interface of a link-local address.
-        let address = host.split_once('%').map_or(host, |(address, _)| address);
-        let parsed = address.parse::<Ipv6Addr>();
-        return parsed
-            .map(|_| ())
-            .map_err(|_| "what stands in brackets is not an IPv6 address".to_owned());
-    }
-    if host.contains(':') {
-        return Err("write an IPv6 address in brackets, as in redis://[::1]:7001".to_owned());
-    }
-    if !host.bytes().all(is_named) {
-        return Err(
-            "the host has characters that no name has; write one with others as xn--...".to_owned(),
-        );
-    }
-    Ok(())
 }
 
 fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
@@ -285,12 +257,11 @@ fn without_password(text: &str) -> String {
         None => (location, ""),
     };
     // Past the colons of an IPv6 address in brackets, if that is what it begins with.
-    let is_address = |host: &str| host.parse::<Ipv6Addr>().is_ok();
     let host = match location
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
     {
-        Some((host, _)) if is_address(host) => host.len() + 2,
+        Some((host, _)) if host::may_be_ipv6(host) => host.len() + 2,
         _ => 0,
     };
     let location = match location[host..].split_once(':') {
@@ -322,7 +293,10 @@ mod tests {
             ("redis://host", "redis://host:6379"),
             ("redis://host/", "redis://host:6379"),
             ("redis://[::1]:7001/3", "redis://[::1]:7001/3"),
-            ("redis://[fe80::1%eth0]:1", "redis://[fe80::1%eth0]:1"),
+            ("redis://[fe80::1%eth0]:1", "redis://[fe80::1%25eth0]:1"),
+            ("redis://[fe80::1%25eth0]", "redis://[fe80::1%25eth0]:6379"),
+            ("redis://:p%40@[0::1]:1", "redis://[::1]:1"),
+            ("redis://DB1:7001", "redis://db1:7001"),
             ("redis://:secret@host:1/2", "redis://host:1/2"),
             ("unix:///run/n.sock?db=4", "unix:///run/n.sock?db=4"),
             ("unix:////run/.//n.sock", "unix:///run/n.sock"),
@@ -352,6 +326,9 @@ mod tests {
             ("redis://[host]:7001", "not an IPv6 address"),
             ("redis://[]:7001", "host is missing"),
             ("redis://[::1]7001", "behind the ']'"),
+            ("redis://[fe80::1]:7001", "needs the interface"),
+            ("redis://[fe80::1%25]:7001", "interface behind the '%'"),
+            ("redis://[::1%25lo]:7001", "link-local"),
             ("redis://host#1:7001", "characters"),
             ("redis://h\u{f6}st:7001", "xn--"),
             ("redis://host/x", "database"),
@@ -404,6 +381,7 @@ mod tests {
             ("127.0.0.1:7001", "'127.0.0.1:7001'"),
             ("redis://h:99999", "'redis://h:...'"),
             ("rediss://u:secret@h:7001/2", "'rediss://...@h:7001/2'"),
+            ("redis://[::1%25lo]:7001", "'redis://[::1%25lo]:7001'"),
             ("rediss://[::1]:7001", "'rediss://[::1]:7001'"),
         ] {
             let error = NodeAddress::parse(text).unwrap_err().to_string();

@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use crate::outcome::{Cause, NodeRelease};
+use crate::register::Membership;
 use crate::token::Token;
-use crate::votes::{Identity, Membership};
+use crate::votes::Identity;
 
 /// One node's answer to the request to take the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -273,7 +273,7 @@ impl Guard {
         block_on(self.guard.release_everywhere())
     }
 
-    /// Runs `work` on this thread while the lock is held. Work that blocks cannot be stopped from
+    /// Runs `work` on this thread while the lock is held; the [module](self) has an example. Work that blocks cannot be stopped from
     /// outside: it looks at the lease it is given, and ends when that is no longer valid. The
     /// guard stays with the caller, to be released.
     ///

@@ -173,10 +173,11 @@ impl Guard {
     }
 
     /// Renews the lock now, without waiting for the next regular renewal. Returns until when it
-    /// is valid.
+    /// is valid. If the future is dropped, the renewal goes on.
     ///
     /// # Errors
-    /// When the lock is lost, or no majority renewed it this time.
+    /// When the lock is lost, or no majority renewed it this time: then the old validity holds, and the client tries
+    /// again by itself.
     ///
     /// # Example
     /// ```
@@ -237,6 +238,21 @@ impl Guard {
     /// Releases the lock and waits until every node has answered or has had its time (up to the node
     /// deadline; three times that where a connection has to be made first): for a program that ends, and
     /// says what it has left behind.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// for (node, answer) in guard.release_everywhere().await.nodes {
+    ///     println!("{node}: {answer:?}"); // redis://127.0.0.1:7001: Freed
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release_everywhere(self) -> Release {
         self.end(true).await
     }

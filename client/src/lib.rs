@@ -60,6 +60,7 @@ mod outcome;
 mod probe;
 mod protocol;
 mod redlock;
+mod register;
 #[cfg(not(feature = "simulation"))]
 mod rules;
 #[cfg(feature = "simulation")]
@@ -79,8 +80,8 @@ pub use lease::Lease;
 pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
 pub use outcome::{
-    AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeRelease, NodeReport,
-    Release,
+    AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer, NodeRelease,
+    NodeReport, Release,
 };
 pub use probe::{NodeState, NodeStatus};
 #[cfg(feature = "simulation")]

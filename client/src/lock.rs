@@ -75,29 +75,32 @@ impl LockRequest {
         self
     }
 
-    /// How long to try. 10 s by default.
+    /// How long to try. 10 s by default. The first round has the time its nodes may need, connections included, however
+    /// short the wait is.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// The least validity with which the lock is handed out.
+    /// The least validity with which the lock is handed out; less than the ttl leaves after drift. That of the client by
+    /// default, which is zero where the builder was told nothing else.
     pub fn min_validity(mut self, validity: Duration) -> Self {
         self.min_validity = validity;
         self
     }
 
-    /// The longest time the lock is held, renewals included.
+    /// The longest time the lock is held, renewals included: then it is lost, by
+    /// [`MaxLifetime`](crate::Loss::MaxLifetime). Longer than `min_validity`. That of the client by default, which is
+    /// unlimited where the builder was told nothing else.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.max_lifetime = Some(lifetime);
         self
     }
 
-    /// What to call while the lock is waited for: with what the call waits for behind others of
-    /// this client, and again after each of its attempts that failed, until the lock is acquired
-    /// or the wait is over. The task that awaits the call makes it, within a poll of the call and never on
-    /// the client's thread, so it must not block: the call would be late, and others of that thread's runtime. Where the
-    /// task is late, only the newest is told.
+    /// What to call while the lock is waited for: with its place behind other calls of this client, and again when that
+    /// changes, and after each of its attempts that failed, until the lock is acquired or the wait is over.
+    /// The task that awaits the call makes it, within a poll of the call and never on the client's thread, so it must not
+    /// block: the call would be late, and others of that thread's runtime. Where the task is late, only the newest is told.
     ///
     /// # Example
     /// ```
@@ -133,7 +136,8 @@ impl LockRequest {
     /// background.
     ///
     /// # Errors
-    /// Typed by what happened; see [`AcquireError`].
+    /// Typed by what happened, and never with the lock held: it is busy, too few nodes can vote, their votes came too
+    /// late, or the arguments cannot work; see [`AcquireError`].
     ///
     /// # Example
     /// ```
@@ -189,14 +193,18 @@ impl LockRequest {
             return Err(invalid(Arc::from(LIFETIME)));
         }
         let (reply, answer) = oneshot::channel();
-        let call = Call::Acquire(AcquireCall {
+        let call = AcquireCall {
             name: self.name.clone(),
             ttl: self.ttl,
             wait: self.wait,
             renews,
             min_validity: self.min_validity,
             max_lifetime: self.max_lifetime,
-        });
+        };
+        let call = match self.on_wait {
+            Some(_) => Call::AcquireTelling(call),
+            None => Call::Acquire(call),
+        };
         let clock = &self.shared.settings.clock;
         let began = clock.now();
         let (news, mut told) = self.on_wait.as_ref().map(|_| watch::channel(None)).unzip();

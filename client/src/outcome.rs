@@ -6,6 +6,7 @@
 mod acquire_error;
 mod build_error;
 mod cause;
+mod connection_error;
 mod duration;
 mod loss;
 mod release;
@@ -14,6 +15,7 @@ pub use acquire_error::AcquireError;
 pub use build_error::BuildError;
 pub(crate) use cause::write_nodes;
 pub use cause::{Cause, NodeAnswer, NodeReport};
+pub use connection_error::ConnectionError;
 pub(crate) use duration::show_duration;
 pub use loss::{ExtendError, Loss};
 pub use release::{NodeRelease, Release};

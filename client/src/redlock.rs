@@ -54,7 +54,8 @@ impl Redlock {
         RedlockBuilder::new()
     }
 
-    /// A lock with this name, to be acquired.
+    /// A lock with this name, to be acquired: any bytes, at least one and fewer than 64 KiB. Nothing is checked or sent
+    /// before that.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
         LockRequest::new(
             Arc::clone(&self.shared),
@@ -65,8 +66,10 @@ impl Redlock {
     /// Extends a lock that is held under `token` to at least `ttl` from now, on a majority. One
     /// that lasts longer already is not shortened: [`Lease::kept`] tells how long the nodes keep it.
     ///
+    /// If the future is dropped, nodes that were asked may have extended it.
+    ///
     /// # Errors
-    /// When no majority holds the lock for this token, or too few nodes answer.
+    /// When no majority holds the lock for this token, too few nodes answer, or the name or ttl cannot work.
     ///
     /// # Example
     /// ```
@@ -195,6 +198,21 @@ impl Redlock {
     /// Waits until what is being released in the background has been released on all nodes that
     /// can be reached, for one node deadline at most (1 s, if the builder was told nothing else).
     /// Where a node cannot be reached, the lock ends with its lease.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// drop(redlock.lock("backup").acquire().await?);
+    /// redlock.settle().await; // before this program says that it is done
+    /// let again = redlock.lock("backup").wait(quorlock_client::Wait::None).acquire().await;
+    /// assert!(again.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn settle(&self) {
         let (reply, answer) = oneshot::channel();
         let pending = self

@@ -1,11 +1,9 @@
-//! Sets of nodes, who a node is, and when an incarnation may vote.
+//! Sets of nodes, who a node is, and how votes are counted.
 //!
 //! Invariant: a majority is counted over distinct identities, so a node that is reachable under
-//! two addresses has one vote, and over nodes of one cluster, whichever connects first. Nothing
-//! here does I/O.
+//! two addresses has one vote, and over nodes of one cluster. Nothing here does I/O.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +26,17 @@ impl NodeSet {
     /// Takes a node out.
     pub(crate) fn remove(&mut self, node: NodeIndex) {
         self.0 &= !Self::bit(node);
+    }
+
+    /// Takes all nodes of another set out.
+    pub(crate) fn remove_all(&mut self, others: Self) {
+        self.0 &= !others.0;
+    }
+
+    /// The node listed first of those in the set.
+    pub(crate) fn first(self) -> Option<NodeIndex> {
+        let lowest = self.0.trailing_zeros();
+        (!self.is_empty()).then(|| usize::try_from(lowest).expect("64 at most"))
     }
 
     /// Whether the node is in the set.
@@ -81,6 +90,18 @@ pub struct Identity {
     pub cluster: Option<Arc<str>>,
 }
 
+impl Identity {
+    /// Whether this may be the same node as the other: one that names no cluster may be of any.
+    pub(crate) fn may_be(&self, other: &Self) -> bool {
+        self.id == other.id && (other.cluster.is_none() || self.may_be_of(other.cluster.as_ref()))
+    }
+
+    /// Whether the node may be of this cluster; without one, it may be of any.
+    fn may_be_of(&self, cluster: Option<&Arc<str>>) -> bool {
+        cluster.is_none() || self.cluster.is_none() || self.cluster.as_ref() == cluster
+    }
+}
+
 #[cfg(feature = "simulation")]
 impl Identity {
     /// The identity of a simulated node.
@@ -99,13 +120,6 @@ impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} (incarnation {})", self.id, self.incarnation)
     }
-}
-
-/// Which cluster a node says it belongs to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Membership {
-    pub(crate) cluster_id: Option<Arc<str>>,
-    pub(crate) cluster_size: Option<usize>,
 }
 
 /// Votes counted over distinct identities.
@@ -157,10 +171,7 @@ impl Ballot {
 
     /// How many different nodes voted that may be of this cluster; without one, of any.
     fn of_cluster(&self, cluster: Option<&Arc<str>>) -> usize {
-        let is_of = |identity: &Identity| {
-            let named = identity.cluster.as_ref();
-            cluster.is_none() || named.is_none() || named == cluster
-        };
+        let is_of = |identity: &Identity| identity.may_be_of(cluster);
         let votes = &self.votes;
         let counts = |(at, (_, identity)): (usize, &(NodeIndex, Identity))| {
             // A vote that does not count takes none away either.
@@ -175,136 +186,17 @@ impl Ballot {
             .count()
     }
 
-    /// The first index under which the same node voted too, if it was counted under two addresses.
+    /// The first index under which the same node voted too, if its vote counts and it was given under two addresses.
     pub(crate) fn twin(&self, node: NodeIndex) -> Option<NodeIndex> {
-        let identity = self.of(node)?;
-        let twins = self
-            .votes
-            .iter()
-            .filter(|(at, other)| *at != node && other.id == identity.id);
+        let cluster = self.cluster();
+        let identity = self.of(node).filter(|own| own.may_be_of(cluster))?;
+        let is_twin = |(at, other): &&(NodeIndex, Identity)| {
+            *at != node && other.id == identity.id && other.may_be_of(cluster)
+        };
+        let twins = self.votes.iter().filter(is_twin);
         twins.map(|(other, _)| *other).min()
     }
 }
-
-/// Whether a node that says who it is may vote.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// It votes.
-    Votes,
-    /// It is the node that is also listed under this index: the votes count as one.
-    SameAs(NodeIndex),
-    /// It has shown a later incarnation before: it does not vote.
-    WentBack,
-    /// Its cluster is not the one that this client is for, or that other nodes belong to.
-    OtherCluster(Arc<str>),
-    /// Its cluster has so many nodes, and the client knows another number.
-    OtherSize(usize),
-}
-
-/// What is remembered of the nodes' identities over reconnects.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Register {
-    /// How many entries the client's list has; zero if that does not matter.
-    entries: usize,
-    /// The cluster that the client is for, if it was told.
-    cluster_id: Option<Arc<str>>,
-    /// The cluster that each entry named at its last login, if one.
-    named: HashMap<NodeIndex, Arc<str>>,
-    /// The cluster that a majority of the entries named last.
-    named_by_majority: Option<Arc<str>>,
-    newest: HashMap<Arc<str>, u64>,
-    present: HashMap<NodeIndex, Arc<str>>,
-}
-
-impl Register {
-    /// For a list of so many entries, which is that of a certain cluster or not.
-    pub(crate) fn new(entries: usize, cluster_id: Option<Arc<str>>) -> Self {
-        Self {
-            entries,
-            cluster_id,
-            ..Self::default()
-        }
-    }
-
-    /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
-    /// another set of nodes excludes nobody.
-    pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
-        self.named.remove(&node);
-        if let Some(size) = said
-            .cluster_size
-            .filter(|size| *size != self.entries && self.entries > 0)
-        {
-            return Admission::OtherSize(size);
-        }
-        let Some(theirs) = &said.cluster_id else {
-            // Redis and Valkey name none.
-            return Admission::Votes;
-        };
-        self.named.insert(node, Arc::clone(theirs));
-        let alike = self.named.values().filter(|other| *other == theirs);
-        if alike.count() >= majority(self.entries) {
-            self.named_by_majority = Some(Arc::clone(theirs));
-        }
-        match &self.cluster_id {
-            Some(ours) if ours != theirs => Admission::OtherCluster(Arc::clone(ours)),
-            _ => Admission::Votes,
-        }
-    }
-
-    /// The cluster that this node names and the one that counts, where those are two: the one that
-    /// the client was told, or that a majority of the entries named last.
-    pub(crate) fn outsider(&self, node: NodeIndex) -> Option<(Arc<str>, Arc<str>)> {
-        let theirs = self.named.get(&node)?;
-        let ours = self
-            .cluster_id
-            .as_ref()
-            .or(self.named_by_majority.as_ref())?;
-        (ours != theirs).then(|| (Arc::clone(theirs), Arc::clone(ours)))
-    }
-
-    /// Judges the identity a node has just shown on a new connection.
-    pub(crate) fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
-        self.present.insert(node, Arc::clone(&identity.id));
-        let newest = self
-            .newest
-            .entry(Arc::clone(&identity.id))
-            .or_insert(identity.incarnation);
-        if identity.incarnation < *newest {
-            self.named.remove(&node);
-            return Admission::WentBack;
-        }
-        *newest = identity.incarnation;
-        // Every start of a Redis node is a new identity, and nodes come and go: once these are
-        // many, only those that are present are remembered.
-        if self.newest.len() > REMEMBERED_MAX {
-            let present = &self.present;
-            self.newest
-                .retain(|id, _| present.values().any(|other| other == id));
-        }
-        let twin = self
-            .present
-            .iter()
-            .find(|(other, id)| **other != node && **id == identity.id);
-        twin.map_or(Admission::Votes, |(&other, _)| Admission::SameAs(other))
-    }
-
-    /// The first index under which the same node is listed, if that is before this one: of several
-    /// names of a node, the first is the one that votes.
-    pub(crate) fn same_as(&self, node: NodeIndex) -> Option<NodeIndex> {
-        let id = self.present.get(&node)?;
-        let names = self.present.iter().filter(|(_, other)| *other == id);
-        let first = names.map(|(&other, _)| other).min()?;
-        (first < node).then_some(first)
-    }
-
-    /// How many identities are remembered.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn size(&self) -> usize {
-        self.newest.len() + self.present.len()
-    }
-}
-
-const REMEMBERED_MAX: usize = 4 * NODES_MAX;
 
 #[cfg(test)]
 mod tests {
@@ -316,86 +208,6 @@ mod tests {
             incarnation,
             cluster: None,
         }
-    }
-
-    #[test]
-    fn one_node_under_two_addresses_is_noticed() {
-        let mut register = Register::default();
-        assert_eq!(register.admit(0, &identity("a", 1)), Admission::Votes);
-        assert_eq!(register.admit(1, &identity("b", 1)), Admission::Votes);
-        assert_eq!(register.admit(2, &identity("a", 1)), Admission::SameAs(0));
-        assert_eq!(register.same_as(2), Some(0));
-        // The first index votes, whichever connects last.
-        register.admit(0, &identity("a", 1));
-        assert_eq!((register.same_as(0), register.same_as(2)), (None, Some(0)));
-        // Reconnecting under its own address is nothing special.
-        assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
-    }
-
-    fn member(cluster: &str, cluster_size: Option<usize>) -> Membership {
-        Membership {
-            cluster_id: (!cluster.is_empty()).then(|| Arc::from(cluster)),
-            cluster_size,
-        }
-    }
-
-    #[test]
-    fn nodes_of_another_cluster_or_of_more_or_fewer_nodes_do_not_vote() {
-        let blue = || Arc::from("blue");
-        let mut register = Register::new(3, None);
-        assert_eq!(
-            register.admit_member(0, &member("", None)),
-            Admission::Votes
-        );
-        assert_eq!(
-            register.admit_member(1, &member("blue", Some(5))),
-            Admission::OtherSize(5)
-        );
-        let mut register = Register::new(3, Some(blue()));
-        let red = register.admit_member(0, &member("red", None));
-        assert_eq!(red, Admission::OtherCluster(blue()));
-        assert_eq!(register.outsider(0), Some((Arc::from("red"), blue())));
-        let first = register.admit_member(1, &member("blue", None));
-        assert_eq!(first, Admission::Votes);
-        assert_eq!(register.outsider(1), None);
-    }
-
-    #[test]
-    fn the_cluster_that_a_majority_names_counts_whoever_connects_first() {
-        let mut register = Register::new(5, None);
-        for (node, cluster) in ["red", "blue", "blue"].into_iter().enumerate() {
-            let admitted = register.admit_member(node, &member(cluster, None));
-            assert_eq!(admitted, Admission::Votes);
-            assert_eq!(
-                register.outsider(node),
-                None,
-                "nobody knows yet who is wrong"
-            );
-        }
-        register.admit_member(3, &member("", None));
-        register.admit_member(4, &member("blue", None));
-        let outsider = (Arc::from("red"), Arc::from("blue"));
-        assert_eq!(register.outsider(0), Some(outsider));
-        for node in 1..5 {
-            assert_eq!(register.outsider(node), None);
-        }
-        // The entry leads to a node of the cluster now.
-        register.admit_member(0, &member("blue", None));
-        assert_eq!(register.outsider(0), None);
-        // Two name a cluster of another size: what they named before counts no more.
-        register.admit_member(0, &member("red", None));
-        let blue = (Arc::from("red"), Arc::from("blue"));
-        register.admit_member(1, &member("blue", Some(7)));
-        register.admit_member(2, &member("blue", Some(7)));
-        assert_eq!(register.outsider(0), Some(blue), "nobody says otherwise");
-        // All others belong to the other cluster now.
-        register.admit_member(1, &member("red", None));
-        register.admit_member(2, &member("red", None));
-        assert_eq!(register.outsider(0), None);
-        assert_eq!(
-            register.outsider(4),
-            Some((Arc::from("blue"), Arc::from("red")))
-        );
     }
 
     #[test]
@@ -442,22 +254,45 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_incarnation_that_goes_backwards_does_not_vote() {
-        let mut register = Register::default();
-        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
-        assert_eq!(register.admit(0, &identity("a", 6)), Admission::WentBack);
-        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
-        assert_eq!(register.admit(3, &identity("a", 6)), Admission::WentBack);
+    /// A ballot of such votes, each with the node's id and the first letter of its cluster, if it names one.
+    fn ballot(votes: &[(NodeIndex, &str, &str)]) -> Ballot {
+        let mut ballot = Ballot::default();
+        for (node, id, cluster) in votes {
+            let cluster = (!cluster.is_empty()).then(|| Arc::from(*cluster));
+            let vote = Identity {
+                cluster,
+                ..identity(id, 1)
+            };
+            ballot.add(*node, vote);
+        }
+        ballot
     }
 
     #[test]
-    fn what_is_remembered_stays_bounded() {
-        let mut register = Register::default();
-        for start in 0..10_000 {
-            register.admit(0, &identity(&format!("run{start}"), start % 2));
+    fn one_id_under_two_addresses_is_one_vote_and_a_copied_one_of_another_cluster_is_none() {
+        for (votes, distinct, twins) in [
+            // (node, id, cluster), and of each in turn the first index of the same node
+            (vec![(0, "x", "r"), (1, "x", "r")], 1, [Some(1), Some(0)]),
+            (vec![(1, "x", ""), (0, "x", "")], 1, [Some(0), Some(1)]),
+            (vec![(0, "x", ""), (1, "x", "r")], 1, [Some(1), Some(0)]),
+            (vec![(0, "x", "r"), (1, "y", "r")], 2, [None, None]),
+            // Nobody knows which of them is the copy: they are two nodes, and one counts.
+            (vec![(0, "x", "b"), (1, "x", "r")], 1, [None, None]),
+        ] {
+            let ballot = ballot(&votes);
+            assert_eq!(ballot.distinct(), distinct, "{votes:?}");
+            let of = |at: usize| ballot.twin(votes[at].0);
+            assert_eq!([of(0), of(1)], twins, "{votes:?}");
         }
-        assert!(register.newest.len() <= REMEMBERED_MAX + 1);
+        // The cluster of most votes shows which one is the copy, in whichever order they came.
+        let mut votes = [(0, "x", "b"), (1, "x", "r"), (2, "y", "r"), (3, "x", "r")];
+        for _ in 0..votes.len() {
+            votes.rotate_left(1);
+            let ballot = ballot(&votes);
+            assert_eq!(ballot.distinct(), 2, "{votes:?}");
+            let twins = [0, 1, 2, 3].map(|node| ballot.twin(node));
+            assert_eq!(twins, [None, Some(3), None, Some(1)], "{votes:?}");
+        }
     }
 
     #[test]
@@ -470,10 +305,20 @@ mod tests {
             [0, 1, 63].map(|node| set.contains(node)),
             [true, false, true]
         );
+        assert_eq!(set.first(), Some(0));
         set.remove(0);
         assert!(!set.is_empty());
+        assert_eq!(set.first(), Some(63));
+        let last = set;
+        set.insert(1);
+        set.remove_all(last);
+        assert_eq!(set.first(), Some(1));
+        set.remove(1);
+        assert!(set.is_empty());
+        set = last;
         set.remove(63);
         assert!(set.is_empty());
+        assert_eq!(set.first(), None);
         assert_eq!([1, 2, 3, 4, 5].map(majority), [1, 2, 2, 3, 3]);
     }
 }

@@ -28,12 +28,13 @@ pub enum Wait {
 }
 
 /// Why a call still waits for its lock. Told to [`LockRequest::on_wait`](crate::LockRequest::on_wait)
-/// when the call has begun to wait, and after each of its attempts that failed.
+/// when the call has begun to wait, when fewer calls are before it, and after each of its attempts that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
-    /// Other calls of this client wait for the same lock and came first. Told once, when this call
-    /// takes its place behind them: only the first of them asks the nodes.
+    /// Other calls of this client wait for the same lock and came first: only the first of them asks the nodes. Told
+    /// when this call takes its place behind them, and again when fewer are left, but at most once in the longest
+    /// [`RetryDelay`](crate::RetryDelay).
     #[non_exhaustive]
     Queued {
         /// How many came first.

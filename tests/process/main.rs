@@ -16,6 +16,7 @@ mod log_repair;
 mod refusals;
 mod restart;
 mod run;
+mod run_beyond;
 mod run_end;
 mod run_wait;
 mod scripts;

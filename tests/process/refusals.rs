@@ -135,6 +135,41 @@ fn a_node_whose_past_is_gone() {
 }
 
 #[test]
+fn a_node_that_was_made_for_another_cluster() {
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "1", "--base-port", "0"]);
+    shell.succeed(&["cluster", "down"]);
+    let manifest = shell.file(".quorlock/dev/cluster.json");
+    let own = fs::read_to_string(&manifest).unwrap();
+    let (before, rest) = own.split_once("\"cluster_id\": \"").unwrap();
+    let (id, after) = rest.split_once('"').unwrap();
+    let other = format!("{before}\"cluster_id\": \"blue\"{after}");
+    fs::write(&manifest, other).unwrap();
+    let made_for = format!(
+        "cluster-id is blue, but the node in {}",
+        shell.file("").display()
+    );
+    let refused = shell.quorlock(&["cluster", "up", "--detach"]);
+    if refused.code == Some(0) {
+        shell.succeed(&["cluster", "down"]);
+    }
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    for part in [
+        "node 1 did not start",
+        &made_for,
+        &format!("was made for the cluster {id}"),
+        "a directory of its own with --dir",
+    ] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    // Nothing has become of its locks: in its own cluster it serves as before.
+    fs::write(&manifest, own).unwrap();
+    let ready = shell.up(&[]);
+    assert_eq!(ready["nodes"].as_array().unwrap().len(), 1);
+    shell.succeed(&["acquire", "a", "--ttl", "1m"]);
+}
+
+#[test]
 fn a_start_whose_nodes_fail_says_why() {
     let mut shell = Shell::new();
     shell.up(&["--nodes", "1", "--base-port", "0"]);

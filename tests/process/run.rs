@@ -38,7 +38,7 @@ fn is_held_everywhere(shell: &Shell, name: &str) -> bool {
 }
 
 /// Where the nodes of the cluster listen.
-fn addresses(shell: &Shell) -> Vec<String> {
+pub(crate) fn addresses(shell: &Shell) -> Vec<String> {
     let ready = fs::read_to_string(shell.file("ready.json")).unwrap();
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     let nodes = ready["nodes"].as_array().unwrap().iter();

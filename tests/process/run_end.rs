@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -11,19 +11,22 @@ use crate::shell::{Ended, Shell, await_end, lives, send};
 use quorlock_tests::waiting::eventually;
 
 /// A running `quorlock run lost ...` whose command writes into files.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     output: PathBuf,
     errors: PathBuf,
 }
 
 impl Running {
-    fn start(shell: &Shell, options: &[&str], script: &str) -> Self {
-        let (output, errors) = (shell.file("out"), shell.file("err"));
+    pub(crate) fn start(shell: &Shell, options: &[&str], script: &str) -> Self {
         let mut words = vec!["run", "lost"];
         words.extend(options);
         words.extend(["--", "sh", "-c", script]);
-        let mut command = shell.command(&words);
+        Self::spawn(shell, shell.command(&words))
+    }
+
+    pub(crate) fn spawn(shell: &Shell, mut command: Command) -> Self {
+        let (output, errors) = (shell.file("out"), shell.file("err"));
         let file = fs::File::create(&output).unwrap();
         // Files: a pipe would be held open by what is left to go on.
         command
@@ -41,12 +44,12 @@ impl Running {
         fs::read_to_string(&self.output).unwrap()
     }
 
-    fn has_printed(&self, text: &str) {
+    pub(crate) fn has_printed(&self, text: &str) {
         eventually(text, || self.printed().contains(text));
     }
 
     /// The process ids among what it printed, once there are so many.
-    fn pids(&self, count: usize) -> Vec<u64> {
+    pub(crate) fn pids(&self, count: usize) -> Vec<u64> {
         let pids = || -> Vec<u64> {
             let printed = self.printed();
             let whole = printed.rsplit_once('\n').map_or("", |(lines, _)| lines);
@@ -56,7 +59,7 @@ impl Running {
         pids()
     }
 
-    fn ended(mut self) -> (Ended, String) {
+    pub(crate) fn ended(mut self) -> (Ended, String) {
         let status = await_end(&mut self.child);
         let ended = Ended {
             code: status.code(),

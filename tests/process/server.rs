@@ -115,6 +115,60 @@ fn a_start_that_fails_says_why_and_ends_with_1() {
 }
 
 #[test]
+fn a_time_that_cannot_be_is_told_with_its_directive_and_what_to_write() {
+    let shell = Shell::new();
+    // A node whose time passes ends as well.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (unit, seconds) = ("such as 500ms or 1.5s", "write whole seconds, such as 60");
+    for (directive, value, remedy) in [
+        ("authentication-timeout", "soon", unit),
+        ("request-timeout", "5d", unit),
+        ("send-timeout", "-1s", unit),
+        ("restart-delay-max", "1.5", unit),
+        (
+            "restart-delay-max",
+            "25h",
+            "between 1 and 86400000 milliseconds",
+        ),
+        (
+            "script-time-limit",
+            "2h",
+            "between 1 and 60000 milliseconds",
+        ),
+        (
+            "restart-delay",
+            "never",
+            "auto, always, off, or a time in milliseconds",
+        ),
+        ("shutdown-timeout", "5s", seconds),
+        ("timeout", "soon", seconds),
+        ("tcp-keepalive", "-1", seconds),
+    ] {
+        let line = format!("{directive} {value}");
+        fs::write(shell.file("node.conf"), format!("port {port}\n{line}\n")).unwrap();
+        let option = format!("--{directive}");
+        let by_file = ["server", "node.conf"];
+        let by_option = ["server", "--port", &port, &option, value];
+        let places = [
+            (&by_file[..], "the configuration file, at line 2"),
+            (&by_option[..], "the command line"),
+        ];
+        for (words, place) in places {
+            let ended = shell.quorlock(words);
+            assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
+            for part in [place, directive, value, remedy] {
+                assert!(
+                    ended.stderr.contains(part),
+                    "{line}, {part}: {}",
+                    ended.stderr
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn two_nodes_do_not_share_a_directory() {
     let shell = Shell::new();
     let mut first = start(&shell, &["--port", &free_port().to_string()]);

@@ -1,9 +1,11 @@
 //! What one node answered, or why it did not.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::connection_error::ConnectionError;
 use super::duration::show_duration;
 use crate::token::Token;
 
@@ -26,8 +28,8 @@ use crate::token::Token;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// No connection could be made, or it broke. The text says how.
-    Unreachable(Arc<str>),
+    /// No connection could be made, or it broke. The error says how, and keeps the system's own.
+    Unreachable(ConnectionError),
     /// The node did not answer in the time it was given.
     Silent,
     /// The node restarted and serves no locks until what it may have forgotten has expired.
@@ -73,12 +75,20 @@ pub enum Cause {
     NotConnected,
 }
 
-impl std::error::Error for Cause {}
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // Its words are in this one's.
+            Self::Unreachable(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(text) => write!(formatter, "unreachable: {text}"),
+            Self::Unreachable(error) => write!(formatter, "unreachable: {error}"),
             Self::Silent => formatter.write_str("connected, but silent"),
             Self::Delayed { left, .. } => {
                 write!(

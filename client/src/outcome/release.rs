@@ -64,7 +64,7 @@ pub struct Release {
 impl Release {
     /// Nothing could be asked for any more.
     pub(crate) fn client_stopped(nodes: &[Arc<str>]) -> Self {
-        let cause = Cause::Unreachable(Arc::from("the client has stopped"));
+        let cause = Cause::Unreachable("the client has stopped".into());
         let nodes = nodes.iter();
         Self {
             nodes: nodes

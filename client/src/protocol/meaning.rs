@@ -11,8 +11,9 @@ use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 
 use crate::answer::{Answer, ExtendAnswer, Info};
 use crate::outcome::{Cause, NodeRelease};
+use crate::register::Membership;
 use crate::token::Token;
-use crate::votes::{Identity, Membership};
+use crate::votes::Identity;
 
 /// What one reply to a request for the lock means, beyond a vote.
 #[derive(Debug, PartialEq, Eq)]

@@ -46,7 +46,9 @@ impl RedlockBuilder {
         }
     }
 
-    /// Adds a node: `redis://[[user]:password@]host[:port][/database]` or `unix:///path`.
+    /// Adds a node: `redis://[[user]:password@]host[:port][/database]` or `unix:///path`, port 6379 by default. 64 at most.
+    /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
+    /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
         self.nodes.push(address.into());
         self
@@ -62,38 +64,41 @@ impl RedlockBuilder {
         self
     }
 
-    /// How much the clocks may differ in rate. 1 % and 2 ms by default.
+    /// How much the clocks may differ in rate. 1 % and 2 ms by default; less than half of the time.
     pub fn drift(mut self, drift: Drift) -> Self {
         self.settings.drift = drift;
         self
     }
 
-    /// The pauses between attempts. From 10 ms up to 200 ms by default.
+    /// The pauses between attempts. From 10 ms up to 200 ms by default; the first is not zero, nor more than the longest.
     pub fn retry_delay(mut self, delay: RetryDelay) -> Self {
         self.settings.retry_delay = delay;
         self
     }
 
-    /// A lock with less validity left than this is not handed out. Zero by default.
+    /// A lock with less validity left than this is not handed out: its call ends with
+    /// [`TimedOut`](crate::AcquireError::TimedOut). Zero by default.
     pub fn min_validity(mut self, validity: Duration) -> Self {
         self.settings.min_validity = validity;
         self
     }
 
-    /// The longest time a lock may be held, renewals included. Unlimited by default.
+    /// The longest time a lock may be held, renewals included: then it is lost, by
+    /// [`MaxLifetime`](crate::Loss::MaxLifetime). Longer than `min_validity`; unlimited by default.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.settings.max_lifetime = Some(lifetime);
         self
     }
 
     /// The longest time one node is given to answer; less where measured round trips are short
-    /// or the ttl is. One second by default.
+    /// or the ttl is. One second by default, one millisecond at least.
     pub fn node_deadline(mut self, deadline: Duration) -> Self {
         self.settings.node_deadline_max = deadline;
         self
     }
 
-    /// The name shown by the nodes' `CLIENT LIST`.
+    /// The name shown by the nodes' `CLIENT LIST`: at most 64 visible ASCII characters without blanks. "quorlock-client"
+    /// by default.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Arc::from(name);
         self

@@ -4,36 +4,42 @@
 //! done, behind its own requests on the same connections; the next attempt has a new token. What
 //! was measured chooses when to ask again, it never ends a wait.
 
+mod asking;
 mod failure;
+mod limit;
+mod pauses;
+mod place;
+mod time_left;
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use self::failure::{Failure, is_split};
-use super::acquisition::{
-    Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms, Vote,
-};
+use self::asking::Asking;
+use self::failure::Failure;
+use self::limit::Limit;
+use self::pauses::{Pauses, Situation};
+use self::place::Place;
+use self::time_left::TimeLeft;
+use super::acquisition::{Acquisition, Decision};
 use super::call::{AcquireCall, Outcome};
 use super::context::Context;
 use super::held::Held;
-use super::link::fraction;
-use super::link::request::{Kind, Subject};
-use super::round::{ATTEMPT_BIT, Round};
+use super::link::request::Subject;
+use super::link::{earlier, fraction};
 use super::step::Input;
-use crate::answer::{Answer, Content};
 use crate::clock::ClientInstant;
 use crate::name::shown;
 use crate::outcome::AcquireError;
-use crate::token::Token;
-use crate::wait::{Wait, Waiting};
+use crate::wait::Waiting;
 
 #[derive(Debug)]
 pub(super) struct Acquiring {
     pub(super) call: AcquireCall,
-    began: ClientInstant,
+    /// Whether somebody wants to know what the call waits for.
+    tells: bool,
+    limit: Limit,
     attempts: u32,
-    /// Attempts since the lock was seen to change hands.
-    patience: u32,
+    pauses: Pauses,
     last: Option<Failure>,
     stage: Stage,
 }
@@ -49,38 +55,34 @@ pub(super) enum Progress {
 #[derive(Debug)]
 enum Stage {
     /// Other calls of this client wait for the same lock and came first.
-    Queued,
+    Queued(Place),
     Asking(Asking),
     /// The lock is busy: how long it will be is asked for.
-    AskingTimeLeft(Round<Option<Duration>>),
+    AskingTimeLeft(TimeLeft),
     Pausing(ClientInstant),
     /// The lock is held, and the other nodes are waited for until then.
     Completing(Asking, ClientInstant),
 }
 
-#[derive(Debug)]
-struct Asking {
-    attempt: Acquisition,
-    round: u32,
-    subject: Rc<Subject>,
-    timer: ClientInstant,
-    /// Whether the wait's end left it less time than its nodes may need.
-    is_cut: bool,
-}
-
 impl Acquiring {
-    pub(super) fn start(call: AcquireCall, ahead: usize, context: &mut Context<'_>) -> Self {
+    pub(super) fn start(
+        call: AcquireCall,
+        tells: bool,
+        ahead: usize,
+        context: &mut Context<'_>,
+    ) -> Self {
         let mut acquiring = Self {
+            limit: Limit::new(call.wait, context.now),
             call,
-            began: context.now,
+            tells,
             attempts: 0,
-            patience: 0,
+            pauses: Pauses::default(),
             last: None,
-            stage: Stage::Queued,
+            stage: Stage::Queued(Place::told(ahead, context.now, words_every(context))),
         };
         if ahead == 0 {
             acquiring.begin(context);
-        } else {
+        } else if tells {
             context.tell_waiting(Waiting::Queued { ahead });
         }
         acquiring
@@ -88,9 +90,12 @@ impl Acquiring {
 
     pub(super) fn next_time(&self) -> Option<ClientInstant> {
         match &self.stage {
-            Stage::Queued => self.ends_at(),
+            Stage::Queued(place) => {
+                // The place of a call that tells nothing is not followed.
+                earlier(self.limit.ends_at(), place.due_at())
+            }
             Stage::Asking(asking) => Some(asking.timer),
-            Stage::AskingTimeLeft(round) => Some(round.deadline),
+            Stage::AskingTimeLeft(asked) => Some(asked.deadline()),
             Stage::Pausing(until) | Stage::Completing(_, until) => Some(*until),
         }
     }
@@ -98,27 +103,20 @@ impl Acquiring {
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Progress {
         match &mut self.stage {
             // Its wait is over: it asks once for itself, so that what it is told is true.
-            Stage::Queued => {
-                if self.ends_at().is_some_and(|at| context.now.has_reached(at)) {
-                    self.ask(context);
+            Stage::Queued(_) => {
+                let mut ends_at = self.limit.ends_at().into_iter();
+                match ends_at.any(|at| context.now.has_reached(at)) {
+                    true => self.ask(context),
+                    false => self.tell_place(context),
                 }
                 Progress::GoesOn
             }
             Stage::Asking(asking) => {
-                let Some(event) = event(input, self.attempts) else {
-                    return Progress::GoesOn;
-                };
-                let decision = asking.handle(event, context);
+                let decision = asking.handle(input, context);
                 self.decided(decision, context)
             }
-            Stage::AskingTimeLeft(round) => {
-                if let Input::Reply(reply) = input
-                    && let Content::TimeLeft(left) = reply.content
-                    && reply.round == self.attempts
-                {
-                    round.answered(reply.node, left);
-                }
-                if !round.is_over(context.now) {
+            Stage::AskingTimeLeft(asked) => {
+                if !asked.handle(input, context.now) {
                     return Progress::GoesOn;
                 }
                 self.note_time_left(context);
@@ -126,7 +124,7 @@ impl Acquiring {
             }
             Stage::Pausing(until) => {
                 if context.now.has_reached(*until) {
-                    if self.left(context.now).is_zero() {
+                    if self.limit.left(context.now).is_zero() {
                         return self.give_up(context);
                     }
                     self.ask(context);
@@ -135,9 +133,7 @@ impl Acquiring {
             }
             Stage::Completing(asking, until) => {
                 let until = *until;
-                if let Some(event) = event(input, self.attempts) {
-                    let _decided = asking.handle(event, context);
-                }
+                let _decided = asking.handle(input, context);
                 let is_complete = asking.attempt.is_complete();
                 if is_complete || context.now.has_reached(until) {
                     return self.hold(context);
@@ -151,7 +147,7 @@ impl Acquiring {
     /// pause so short that only those who wait elsewhere may come before it.
     pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
         match self.stage {
-            Stage::Queued => self.begin(context),
+            Stage::Queued(_) => self.begin(context),
             Stage::Pausing(until) => {
                 let pause = context.round_trip().mul_f64(fraction(context.random));
                 let (name, now) = (&self.call.name, context.now);
@@ -163,18 +159,28 @@ impl Acquiring {
         }
     }
 
+    /// So many came first now, if the call still waits for its turn. For calls that tell what they wait for.
+    pub(super) fn moved_up(&mut self, ahead: usize, context: &mut Context<'_>) {
+        if let Stage::Queued(place) = &mut self.stage {
+            place.moved(ahead);
+            self.tell_place(context);
+        }
+    }
+
+    fn tell_place(&mut self, context: &mut Context<'_>) {
+        if let Stage::Queued(place) = &mut self.stage
+            && let Some(ahead) = place.take_news(context.now, words_every(context))
+        {
+            context.tell_waiting(Waiting::Queued { ahead });
+        }
+    }
+
     /// The caller is gone. Gives what is to be released on all nodes, if anything was asked for.
     pub(super) fn cancel(&mut self, now: ClientInstant) -> Option<Rc<Subject>> {
         match &mut self.stage {
-            Stage::Asking(asking) => {
-                let mut actions = Vec::new();
-                let attempt = &mut asking.attempt;
-                attempt.handle(now, AttemptEvent::Cancel, &mut actions);
-                let releases = actions.contains(&AttemptAction::ReleaseEverywhere);
-                releases.then(|| Rc::clone(&asking.subject))
-            }
-            Stage::Completing(asking, _) => Some(Rc::clone(&asking.subject)),
-            Stage::Queued | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => None,
+            Stage::Asking(asking) => asking.cancel(now),
+            Stage::Completing(asking, _) => Some(asking.subject()),
+            Stage::Queued(_) | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => None,
         }
     }
 
@@ -182,7 +188,7 @@ impl Acquiring {
     fn begin(&mut self, context: &mut Context<'_>) {
         let (name, now) = (&self.call.name, context.now);
         match context.refusals.stands_back_until(name, now) {
-            Some(until) if context.now.until(until) < self.left(context.now) => {
+            Some(until) if context.now.until(until) < self.limit.left(context.now) => {
                 self.stage = Stage::Pausing(until);
             }
             _ => self.ask(context),
@@ -192,45 +198,14 @@ impl Acquiring {
     fn ask(&mut self, context: &mut Context<'_>) {
         // The first round has all the time its nodes may need; later ones end with the wait.
         let patience_max = match self.last {
-            Some(_) => self.left(context.now).max(ROUND_LEAST),
+            Some(_) => self.limit.left(context.now).max(ROUND_LEAST),
             None => Duration::MAX,
         };
-        let ttl = self.call.ttl;
-        let is_cut = patience_max < context.patience(ttl);
-        let token = Token::drawn_from(context.random);
-        let subject = Subject::new(self.call.name.clone(), token, ttl);
         if self.attempts > 0 {
             context.counting.retry();
         }
         self.attempts += 1;
-        let terms = Terms {
-            nodes: context.nodes(),
-            ttl,
-            drift: context.settings.drift,
-            min_validity: self.call.min_validity,
-        };
-        let mut actions = Vec::with_capacity(terms.nodes + 1);
-        let links = &context.links;
-        let patience = |node: usize| {
-            let most = links[node].patience(ttl).min(patience_max);
-            let contended = links[node]
-                .contended_patience()
-                .map_or(most, |usual| usual.min(most));
-            Patience { most, contended }
-        };
-        // The time was read before the first byte is sent: the nodes' leases begin later.
-        let first = context.refusals.first(&self.call.name, context.now);
-        let is_first = |node| first.is_none_or(|first| first.contains(node));
-        let now = context.now;
-        let attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
-        let mut asking = Asking {
-            timer: attempt.started(),
-            attempt,
-            round: round_of(self.attempts),
-            subject,
-            is_cut,
-        };
-        asking.act(actions, context);
+        let asking = Asking::start(&self.call, self.attempts, patience_max, context);
         self.stage = Stage::Asking(asking);
     }
 
@@ -250,33 +225,18 @@ impl Acquiring {
     }
 
     fn failed(&mut self, decision: Decision, context: &mut Context<'_>) -> Progress {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let Stage::Asking(asking) = stage else {
             return Progress::GoesOn;
         };
         let is_busy = matches!(decision, Decision::Busy { .. });
-        let until = context.now.after(self.call.ttl);
-        let holder = match &decision {
-            Decision::Busy { holder } => holder.clone(),
-            _ => None,
-        };
-        match asking.attempt.blocking() {
-            Some(first) => {
-                let (name, now) = (&self.call.name, context.now);
-                context.refusals.note(name, first, holder, until, now);
-            }
-            None => context.refusals.forget(&self.call.name),
-        }
+        self.note_refusal(&asking.attempt, &decision, context);
         let last = self.last.take();
-        let has_changed_hands = match (&last, &decision) {
-            // Of split votes another one refuses each time.
-            (Some(last), Decision::Busy { .. }) if !is_split(&asking.attempt, context.nodes()) => {
-                last.decision != decision
-            }
-            _ => false,
-        };
+        let has_changed_hands = last
+            .as_ref()
+            .is_some_and(|last| last.has_changed_hands(&asking.attempt, &decision));
         if has_changed_hands {
-            self.patience = 0;
+            self.pauses.begin_anew();
         }
         // A round that was cut short knows less than the one before it.
         let failure = match last {
@@ -287,74 +247,63 @@ impl Acquiring {
                 free_at: before.and_then(|before| before.free_at),
             },
         };
-        self.last = Some(failure);
-        let wait_left = self.left(context.now);
+        let wait_left = self.limit.left(context.now);
         if is_busy && !wait_left.is_zero() {
-            self.ask_time_left(wait_left, context);
+            let (call, attempt) = (&self.call, self.attempts);
+            let asked = TimeLeft::ask(call, &failure, attempt, wait_left, context);
+            self.last = Some(failure);
+            self.stage = Stage::AskingTimeLeft(asked);
             return Progress::GoesOn;
         }
+        self.last = Some(failure);
         self.pause(context)
     }
 
-    fn ask_time_left(&mut self, limit: Duration, context: &mut Context<'_>) {
-        let patience = context.patience(self.call.ttl).min(limit);
-        let deadline = context.now.after(patience);
-        let mut round = Round::start(context.nodes(), deadline);
-        let token = Token::from_bytes(bytes::Bytes::new());
-        let subject = Subject::new(self.call.name.clone(), token, self.call.ttl);
-        let votes = self.last.as_ref().map(|last| last.attempt.votes());
-        let is_busy = |vote: &Vote| matches!(vote, Vote::Told(Answer::Busy { .. }));
-        for (node, vote) in votes.unwrap_or_default().iter().enumerate() {
-            if is_busy(vote) {
-                round.ask(node);
-                context.ask(node, Kind::TimeLeft, &subject, self.attempts);
+    /// Remembers which nodes the next attempt, of whichever call, has to ask first.
+    fn note_refusal(&self, attempt: &Acquisition, decision: &Decision, context: &mut Context<'_>) {
+        let (name, now) = (&self.call.name, context.now);
+        let holder = match decision {
+            Decision::Busy { holder } => holder.clone(),
+            _ => None,
+        };
+        match attempt.blocking() {
+            Some(first) => {
+                let until = now.after(self.call.ttl);
+                context.refusals.note(name, first, holder, until, now);
             }
+            None => context.refusals.forget(name),
         }
-        self.stage = Stage::AskingTimeLeft(round);
     }
 
     /// Time until enough nodes are free again, as far as the nodes that refused have told.
     fn note_time_left(&mut self, context: &Context<'_>) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
-        let (Stage::AskingTimeLeft(round), Some(last)) = (stage, &mut self.last) else {
-            return;
-        };
-        let told = round.into_answers().into_iter().flatten().flatten();
-        let mut lefts: Vec<Duration> = told.collect();
-        lefts.sort_unstable();
-        let ours = last.attempt.ballot().distinct();
-        let needed = context.quorum().saturating_sub(ours);
-        let left = lefts.get(needed.saturating_sub(1)).or(lefts.last());
-        // What was told before still counts where nobody has told in the time that was left.
-        if let Some(left) = left {
-            last.free_at = Some(context.now.after(*left));
+        if let (Stage::AskingTimeLeft(asked), Some(last)) = (&self.stage, &mut self.last) {
+            let ours = last.attempt.ballot().distinct();
+            let missing = context.quorum().saturating_sub(ours);
+            // What was told before still counts where nobody has told in the time that was left.
+            last.free_at = asked.free_at(missing, context.now).or(last.free_at);
         }
     }
 
     fn pause(&mut self, context: &mut Context<'_>) -> Progress {
-        let left = self.left(context.now);
+        let left = self.limit.left(context.now);
         if left.is_zero() {
             return self.give_up(context);
         }
-        let mut delay = context.settings.retry_delay;
         let last = self.last.as_ref();
-        if last.is_some_and(|last| last.is_split(context.nodes())) {
-            delay = delay.for_round_trip(context.round_trip());
-        }
-        let time_left = self.time_left(context.now);
-        let random = fraction(context.random);
-        let pause = delay.pause(self.patience, random, time_left);
-        self.patience = self.patience.saturating_add(1);
-        // The last attempt begins early enough to end within the wait, as far as is known.
-        let round_trip = context.round_trip();
-        let last_start = left.saturating_sub(round_trip);
-        let pause = if last_start.is_zero() {
-            pause.min(left)
-        } else {
-            pause.min(last_start)
+        let known = Situation {
+            round_trip: context.round_trip(),
+            is_split: last.is_some_and(|last| last.attempt.is_split()),
+            time_left: last.and_then(|last| last.time_left(context.now)),
+            wait_left: left,
         };
+        let random = fraction(context.random);
+        let delay = context.settings.retry_delay;
+        let pause = self.pauses.next(delay, random, known);
         self.stage = Stage::Pausing(context.now.after(pause));
-        if let Some(waiting) = self.last.as_ref().and_then(|last| last.waiting(context)) {
+        if self.tells
+            && let Some(waiting) = self.last.as_ref().and_then(|last| last.waiting(context))
+        {
             context.tell_waiting(waiting);
         }
         Progress::GoesOn
@@ -369,7 +318,7 @@ impl Acquiring {
     /// The lock is held, and nobody renews it: it goes on to the nodes that have not told yet, for
     /// a small part of the lease.
     fn complete(&mut self, context: &mut Context<'_>) -> Progress {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let Stage::Asking(asking) = stage else {
             return Progress::GoesOn;
         };
@@ -384,101 +333,31 @@ impl Acquiring {
     }
 
     fn hold(&mut self, context: &mut Context<'_>) -> Progress {
-        let stage = std::mem::replace(&mut self.stage, Stage::Queued);
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let (Stage::Asking(asking) | Stage::Completing(asking, _)) = stage else {
             return Progress::GoesOn;
         };
-        let Some(&Decision::Acquired { valid_until }) = asking.attempt.decision() else {
+        let token = asking.subject().token.clone();
+        let Some(held) = asking.into_held(&self.call, context.now) else {
             return Progress::GoesOn;
         };
-        let token = asking.subject.token.clone();
-        let held = Held::start(
-            &asking.attempt,
-            context.now,
-            asking.subject,
-            valid_until,
-            round_of(self.attempts),
-            &self.call,
-        );
         let valid_until = held.valid_until();
         context.tell(Outcome::Acquired { token, valid_until });
         Progress::Held(Box::new(held))
-    }
-
-    /// What is left of the wait.
-    fn left(&self, now: ClientInstant) -> Duration {
-        match self.call.wait {
-            Wait::None => Duration::ZERO,
-            Wait::For(wait) => wait.saturating_sub(now.since(self.began)),
-            Wait::Forever => Duration::MAX,
-        }
-    }
-
-    fn ends_at(&self) -> Option<ClientInstant> {
-        match self.call.wait {
-            Wait::None => Some(self.began),
-            Wait::For(wait) => Some(self.began.after(wait)),
-            Wait::Forever => None,
-        }
-    }
-
-    fn time_left(&self, now: ClientInstant) -> Option<Duration> {
-        let free_at = self.last.as_ref().and_then(|last| last.free_at);
-        free_at.map(|at| now.until(at))
     }
 
     fn error(&self, context: &Context<'_>) -> AcquireError {
         let name = shown(&self.call.name);
         match &self.last {
             None => AcquireError::Cancelled { name },
-            Some(last) => last.error(name, context.now.since(self.began), context),
+            Some(last) => last.error(name, self.limit.waited(context.now), context),
         }
     }
 }
 
-impl Asking {
-    fn handle(&mut self, event: AttemptEvent, context: &mut Context<'_>) -> Option<Decision> {
-        let mut actions = Vec::new();
-        self.attempt.handle(context.now, event, &mut actions);
-        self.act(actions, context)
-    }
-
-    fn act(&mut self, actions: Vec<AttemptAction>, context: &mut Context<'_>) -> Option<Decision> {
-        let mut decision = None;
-        for action in actions {
-            match action {
-                AttemptAction::Send { node } => {
-                    context.ask(node, Kind::Take, &self.subject, self.round);
-                }
-                AttemptAction::ArmTimer(at) => self.timer = at,
-                AttemptAction::Decide(decided) => decision = Some(decided),
-                AttemptAction::ReleaseEverywhere | AttemptAction::Release { .. } => {
-                    context.release_everywhere(&self.subject);
-                }
-            }
-        }
-        decision
-    }
-}
-
-/// What an event means for the attempt of this number; nothing if it belongs to another one.
-fn event(input: Input, attempt: u32) -> Option<AttemptEvent> {
-    match input {
-        Input::Timer => Some(AttemptEvent::Timer),
-        Input::Reply(reply) if reply.round == round_of(attempt) => match reply.content {
-            Content::Taken(answer) => {
-                let node = reply.node;
-                Some(AttemptEvent::Answered { node, answer })
-            }
-            _ => None,
-        },
-        Input::Reply(_) => None,
-    }
-}
-
-/// The round of an attempt's requests, apart from those of renewals, which count from one.
-fn round_of(attempt: u32) -> u32 {
-    attempt | ATTEMPT_BIT
+/// How often a call may tell of its place: no call that asks the nodes tells less often of its attempts.
+fn words_every(context: &Context<'_>) -> Duration {
+    context.settings.retry_delay.longest
 }
 
 /// A round is given this long even when the wait is nearly over.

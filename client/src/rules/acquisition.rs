@@ -4,13 +4,15 @@
 //! that counts from before the first byte was sent; every other decision orders a release on all
 //! nodes, whatever they are believed to hold. It does not retry: the next attempt has a new token.
 
+mod blocking;
+
 use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::clock::ClientInstant;
 use crate::settings::Drift;
 use crate::token::Token;
-use crate::votes::{Ballot, NodeIndex, NodeSet, majority};
+use crate::votes::{Ballot, NodeIndex, majority};
 
 /// What an attempt is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -228,48 +230,6 @@ impl Acquisition {
         self.votes.iter().all(|vote| matches!(vote, Vote::Told(_)))
     }
 
-    /// Nodes without which the next attempt cannot succeed either: those of the owner with the most nodes, with those
-    /// that have not answered if they alone are too few, or all that have not granted. None where a majority may be
-    /// had without them, as after votes that came too late.
-    ///
-    /// It asks them first. While a lock is held, every other node is wanted by its holder, who may
-    /// need it soon: an attempt that takes it only to release it again is in the way.
-    pub(crate) fn blocking(&self) -> Option<NodeSet> {
-        let holder = self.holder();
-        let is_held = |vote: &Vote| matches!(vote, Vote::Told(Answer::Busy { holder: by, .. }) if *by == holder);
-        let is_silent = |vote: &Vote| {
-            matches!(
-                vote,
-                Vote::Told(Answer::Not(_)) | Vote::Awaited(_) | Vote::Overdue
-            )
-        };
-        let is_free =
-            |vote: &Vote| matches!(vote, Vote::Told(Answer::Granted(_)) | Vote::Unasked(_));
-        self.enough(is_held)
-            .or_else(|| self.enough(|vote| is_held(vote) || is_silent(vote)))
-            .or_else(|| self.enough(|vote| !is_free(vote)))
-    }
-
-    /// These nodes, if no majority is left without them.
-    fn enough(&self, is_one: impl Fn(&Vote) -> bool) -> Option<NodeSet> {
-        let (nodes, count) = self.nodes_where(is_one);
-        (self.terms.nodes - count < majority(self.terms.nodes)).then_some(nodes)
-    }
-
-    fn nodes_where(&self, is_one: impl Fn(&Vote) -> bool) -> (NodeSet, usize) {
-        let (mut nodes, mut count) = (NodeSet::default(), 0);
-        for (node, _) in self
-            .votes
-            .iter()
-            .enumerate()
-            .filter(|(_, vote)| is_one(vote))
-        {
-            nodes.insert(node);
-            count += 1;
-        }
-        (nodes, count)
-    }
-
     /// What the attempt came to, once it is over.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
@@ -380,18 +340,6 @@ impl Acquisition {
             }
         }
         next
-    }
-
-    fn holder(&self) -> Option<Token> {
-        let holders = self.votes.iter().filter_map(|vote| match vote {
-            Vote::Told(Answer::Busy {
-                holder: Some(holder),
-                ..
-            }) => Some(holder),
-            _ => None,
-        });
-        let count = |holder: &Token| holders.clone().filter(|other| *other == holder).count();
-        holders.clone().max_by_key(|holder| count(holder)).cloned()
     }
 }
 

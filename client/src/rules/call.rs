@@ -35,6 +35,8 @@ pub struct AcquireCall {
 pub enum Call {
     /// Acquires a lock.
     Acquire(AcquireCall),
+    /// The same, and tells meanwhile what the call waits for.
+    AcquireTelling(AcquireCall),
     /// Extends a lock of which only the token is known.
     Extend {
         /// The lock's name.

@@ -5,6 +5,8 @@
 //! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
 //! ends, if the client is called in time.
 
+#[cfg(test)]
+mod cluster;
 mod ending;
 
 use std::collections::{HashMap, VecDeque};
@@ -30,12 +32,14 @@ use super::waiters::Waiters;
 use crate::address::NodeAddress;
 use crate::clock::{ClientInstant, Timers};
 use crate::outcome::{ExtendError, Loss};
+use crate::register::Register;
 use crate::settings::Settings;
-use crate::votes::Register;
 use crate::wait::Wait;
 
 #[cfg(feature = "simulation")]
 pub mod size;
+#[cfg(test)]
+mod tests;
 
 /// A call that waits until what is owed has been paid.
 #[derive(Debug)]
@@ -153,7 +157,8 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         match call {
-            Call::Acquire(call) => return self.acquire(now, operation, call, actions),
+            Call::Acquire(call) => return self.acquire(now, operation, call, false, actions),
+            Call::AcquireTelling(call) => return self.acquire(now, operation, call, true, actions),
             Call::Renew { held } => return self.renew(now, operation, held, actions),
             Call::Detach { held } => {
                 if let Some(Operation::Held(lock)) = self.operations.get(&held) {
@@ -210,13 +215,15 @@ impl Client {
         now: ClientInstant,
         operation: OperationId,
         call: AcquireCall,
+        tells: bool,
         actions: &mut Vec<Action>,
     ) {
         let ahead = match call.wait {
             Wait::None => 0,
-            _ => self.waiters.join(&call.name, operation),
+            _ => self.waiters.join(&call.name, operation, tells),
         };
-        let acquiring = Acquiring::start(call, ahead, &mut self.context(now, operation, actions));
+        let mut context = self.context(now, operation, actions);
+        let acquiring = Acquiring::start(call, tells, ahead, &mut context);
         self.operations
             .insert(operation, Operation::Acquiring(Box::new(acquiring)));
         self.arm(operation);
@@ -264,19 +271,37 @@ impl Client {
         operation: OperationId,
         actions: &mut Vec<Action>,
     ) {
-        if acquiring.call.wait != Wait::None
-            && let Some(next) = self.waiters.leave(&acquiring.call.name, operation)
-        {
+        if acquiring.call.wait == Wait::None {
+            return;
+        }
+        let name = &acquiring.call.name;
+        let next = self.waiters.leave(name, operation);
+        for (ahead, behind) in self.waiters.places(name) {
+            self.with_acquiring(now, behind, actions, |one, context| {
+                one.moved_up(ahead, context);
+            });
+        }
+        if let Some(next) = next {
             self.take_turn(now, next, actions);
         }
     }
 
     fn take_turn(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
+        self.with_acquiring(now, operation, actions, Acquiring::take_turn);
+    }
+
+    fn with_acquiring(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        actions: &mut Vec<Action>,
+        act: impl FnOnce(&mut Acquiring, &mut Context<'_>),
+    ) {
         let Some(mut taken) = self.operations.remove(&operation) else {
             return;
         };
         if let Operation::Acquiring(acquiring) = &mut taken {
-            acquiring.take_turn(&mut self.context(now, operation, actions));
+            act(acquiring, &mut self.context(now, operation, actions));
         }
         self.operations.insert(operation, taken);
         self.arm(operation);

@@ -18,8 +18,9 @@ use super::refusals::Refusals;
 use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeRelease};
+use crate::register::Register;
 use crate::settings::Settings;
-use crate::votes::{NodeIndex, Register, majority};
+use crate::votes::{NodeIndex, majority};
 use crate::wait::Waiting;
 
 pub(super) struct Context<'a> {

@@ -1,6 +1,7 @@
 //! A release on all nodes that somebody waits for.
 //!
-//! Invariant: it ends when enough nodes have told for whoever waits, or when the nodes have had their time; what is still owed then stays in the nodes' queues.
+//! Invariant: it ends when enough nodes have told for whoever waits, or when the nodes have had their time; what is
+//! still owed then stays in the nodes' queues.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,13 +20,14 @@ use crate::outcome::{Cause, NodeRelease, Release};
 pub(super) enum WaitsFor {
     /// A majority that has freed the lock.
     Majority,
-    /// All that are not known to be away.
+    /// All that may hold the lock and are not known to be away.
     Reached,
     All,
 }
 
 #[derive(Debug)]
 pub(super) struct Releasing {
+    subject: Rc<Subject>,
     round: Round<NodeRelease>,
     waits_for: WaitsFor,
 }
@@ -42,7 +44,11 @@ impl Releasing {
             round.ask(node);
             context.ask(node, Kind::Release, subject, 0);
         }
-        Self { round, waits_for }
+        Self {
+            subject: Rc::clone(subject),
+            round,
+            waits_for,
+        }
     }
 
     pub(super) fn next_time(&self) -> ClientInstant {
@@ -55,6 +61,11 @@ impl Releasing {
         {
             self.round.answered(reply.node, answer);
         }
+        self.look(context)
+    }
+
+    /// Ends if enough is known, which may be so before any node has answered.
+    pub(super) fn look(&mut self, context: &mut Context<'_>) -> Step {
         let is_enough = self.is_enough(context);
         if !is_enough && !self.round.is_over(context.now) {
             return Step::GoesOn;
@@ -84,9 +95,10 @@ impl Releasing {
                 let freed = |answer: &NodeRelease| *answer == NodeRelease::Freed;
                 self.round.count(freed) >= context.quorum()
             }
-            WaitsFor::Reached => {
-                links.all(|(node, link)| !self.round.awaits(node) || link.is_away())
-            }
+            WaitsFor::Reached => links.all(|(node, link)| {
+                let is_owed = self.round.awaits(node) && self.subject.may_be_held_by(node);
+                !is_owed || link.is_away()
+            }),
             WaitsFor::All => false,
         }
     }

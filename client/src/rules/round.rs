@@ -47,10 +47,6 @@ impl<A> Round<A> {
         &self.answers
     }
 
-    pub(super) fn into_answers(self) -> Vec<Option<A>> {
-        self.answers
-    }
-
     /// How many nodes answered so.
     pub(super) fn count(&self, is_so: impl Fn(&A) -> bool) -> usize {
         self.answers.iter().flatten().filter(|a| is_so(a)).count()

@@ -90,4 +90,16 @@ mod tests {
         // One that the name no longer has is not tried.
         assert_eq!(of(9), [Some(0), Some(1), Some(2)]);
     }
+
+    #[tokio::test]
+    async fn the_interface_of_a_link_local_address_is_found_by_its_name() {
+        // The loopback's is the first of every machine.
+        for host in ["fe80::1%lo", "fe80::1%1"] {
+            let found: Vec<_> = lookup_host((host, 7001)).await.unwrap().collect();
+            let [SocketAddr::V6(address)] = found[..] else {
+                panic!("{found:?}")
+            };
+            assert_eq!(address.scope_id(), 1, "{host}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ use super::socket::Socket;
 use super::stream::Stream;
 use crate::address::{Endpoint, NodeAddress};
 use crate::clock::{ClientInstant, Clock, slice};
-use crate::outcome::Cause;
+use crate::outcome::{Cause, ConnectionError};
 use crate::rules::OperationId;
 use crate::rules::action::{Action, Event};
 use crate::rules::call::{Call, Outcome};
@@ -142,7 +142,7 @@ impl Thread {
                 }
                 Err(error) => {
                     self.sockets.swap_remove(place);
-                    Event::Closed(id, unreachable(&error.to_string()))
+                    Event::Closed(id, Cause::Unreachable(error.into()))
                 }
             };
             self.client
@@ -160,12 +160,11 @@ impl Thread {
                     place += 1;
                     continue;
                 }
-                Poll::Ready(Ok(0)) => {
-                    Event::Closed(id, unreachable("the node closed the connection"))
-                }
+                Poll::Ready(Ok(0)) => Event::Closed(id, Cause::Unreachable(ended().into())),
                 Poll::Ready(Ok(bytes)) => Event::Received(id, &self.buffer[..bytes]),
                 Poll::Ready(Err(error)) => {
-                    Event::Closed(id, unreachable(&format!("reading failed: {error}")))
+                    let error = ConnectionError::while_doing("reading", error);
+                    Event::Closed(id, Cause::Unreachable(error))
                 }
             };
             if matches!(event, Event::Closed(..)) {
@@ -193,7 +192,8 @@ impl Thread {
         let is_done = failed.is_empty();
         for (id, error) in failed {
             self.sockets.retain(|socket| socket.id != id);
-            let cause = unreachable(&format!("writing failed: {error}"));
+            let error = ConnectionError::while_doing("writing", error);
+            let cause = Cause::Unreachable(error);
             let now = self.clock.now();
             self.client
                 .handle(now, Event::Closed(id, cause), &mut self.actions);
@@ -337,8 +337,9 @@ impl Drop for Thread {
     }
 }
 
-fn unreachable(text: &str) -> Cause {
-    Cause::Unreachable(Arc::from(text))
+fn ended() -> io::Error {
+    let text = "the node closed the connection";
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
 
 const PASSES: usize = 4;

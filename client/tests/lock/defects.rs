@@ -1,9 +1,10 @@
 //! The defects seen in other Redlock libraries, each with the test that it is not repeated here.
 //! Those that are matters of pure rules are tested beside the rules.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, Loss, Wait};
+use quorlock_client::{AcquireError, Cause, Loss, NodeAnswer, Wait};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
 use crate::{TTL, acquire, builder, client, holders, most_asked, refused, timeless};
@@ -117,6 +118,53 @@ async fn rslock_called_a_refused_connection_not_found() {
     };
     assert_eq!(reports.len(), 5);
     assert!(error.to_string().contains("Connection refused"), "{error}");
+    let refused = Some(ErrorKind::ConnectionRefused);
+    let of_kind = reports.iter().filter(|one| io_kind(&one.answer) == refused);
+    assert!(of_kind.count() >= 3, "{error}");
+}
+
+/// The kind of the system's error that kept a node from answering.
+fn io_kind(answer: &NodeAnswer) -> Option<ErrorKind> {
+    match answer {
+        NodeAnswer::Not(Cause::Unreachable(error)) => error.kind(),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_system_is_told_by_its_kind_and_one_without_it_in_words() {
+    let nodes = FakeNode::five();
+    for node in &nodes {
+        node.set_mood(Mood::Drops);
+    }
+    let error = refused(&client(&nodes), "a").await;
+    let AcquireError::NoQuorum { nodes: reports, .. } = &error else {
+        panic!("{error}")
+    };
+    let ended = Some(ErrorKind::UnexpectedEof);
+    assert!(
+        reports.iter().any(|one| io_kind(&one.answer) == ended),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("closed the connection"),
+        "{error}"
+    );
+    let nodes = FakeNode::five();
+    for node in &nodes {
+        node.set_mood(Mood::Babbles(b"nonsense\r\n".to_vec()));
+    }
+    let error = refused(&client(&nodes), "a").await;
+    let AcquireError::NoQuorum { nodes: reports, .. } = &error else {
+        panic!("{error}")
+    };
+    let is_babble = |answer: &NodeAnswer| match answer {
+        NodeAnswer::Not(cause @ Cause::Unreachable(error)) => {
+            error.kind().is_none() && cause.to_string().contains("protocol error")
+        }
+        _ => false,
+    };
+    assert!(reports.iter().any(|one| is_babble(&one.answer)), "{error}");
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ fn a_call_that_blocks_tells_on_its_own_thread() {
     hold(&nodes);
     let redlock = blocking::Redlock::from(client(&nodes));
     let (freed, caller) = (Arc::clone(&nodes), std::thread::current().id());
-    let request = redlock.lock("a").ttl(TTL).wait(Wait::Forever);
+    let request = redlock.lock("a").ttl(TTL).wait(Wait::For(TTL));
     let guard = request
         .on_wait(move |waiting| {
             assert!(matches!(waiting, Waiting::Busy { .. }), "{waiting}");

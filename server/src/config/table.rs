@@ -448,7 +448,9 @@ fn optional_time(value: &str) -> Result<Option<Duration>, Problem> {
 }
 
 fn seconds(value: &str) -> Result<Option<Duration>, Problem> {
-    let seconds = integer(value, 0_u32, 2_147_483_647)?;
+    // Others of our times take a unit; these are Redis's.
+    let in_seconds = |problem| Problem::new(format!("{problem}; write whole seconds, such as 60"));
+    let seconds = integer(value, 0_u32, 2_147_483_647).map_err(in_seconds)?;
     Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
 }
 

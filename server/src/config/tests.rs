@@ -195,6 +195,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("port \"1", "Unbalanced quotes in configuration line"),
     ("port x", "argument couldn't be parsed into an integer"),
     (
+        "timeout 5s",
+        "argument couldn't be parsed into an integer; write whole seconds, such as 60",
+    ),
+    (
         "port 65536",
         "argument must be between 0 and 65535 inclusive",
     ),

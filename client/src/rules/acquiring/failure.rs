@@ -8,8 +8,6 @@ use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
 use crate::rules::acquisition::{Acquisition, Decision, Vote};
 use crate::rules::context::Context;
-use crate::token::Token;
-use crate::votes::majority;
 use crate::wait::Waiting;
 
 #[derive(Debug)]
@@ -21,8 +19,15 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn is_split(&self, nodes: usize) -> bool {
-        is_split(&self.attempt, nodes)
+    /// Whether a later attempt shows that somebody else has the lock now. Of split votes another one refuses each time.
+    pub(super) fn has_changed_hands(&self, later: &Acquisition, decision: &Decision) -> bool {
+        let is_busy = matches!(decision, Decision::Busy { .. });
+        is_busy && !later.is_split() && self.decision != *decision
+    }
+
+    /// Time until enough nodes are free again, if nobody renews and they have told.
+    pub(super) fn time_left(&self, now: ClientInstant) -> Option<Duration> {
+        self.free_at.map(|at| now.until(at))
     }
 
     /// What is said of it after a wait of this length.
@@ -37,7 +42,7 @@ impl Failure {
             Decision::Busy { holder } => AcquireError::Busy {
                 name,
                 holder: holder.clone(),
-                time_left: self.free_at.map(|at| context.now.until(at)),
+                time_left: self.time_left(context.now),
                 waited,
             },
             Decision::NoQuorum => AcquireError::NoQuorum {
@@ -61,7 +66,7 @@ impl Failure {
         match &self.decision {
             Decision::Busy { holder } => Some(Waiting::Busy {
                 holder: holder.clone(),
-                time_left: self.free_at.map(|at| context.now.until(at)),
+                time_left: self.time_left(context.now),
             }),
             Decision::NoQuorum => Some(Waiting::NoQuorum {
                 needed: context.quorum(),
@@ -71,23 +76,6 @@ impl Failure {
             Decision::Cancelled | Decision::Acquired { .. } => None,
         }
     }
-}
-
-/// Whether several callers have taken nodes and perhaps none of them a majority: no single one refuses on so many that
-/// the others are none. Where nodes do not tell the holder, it counts as one.
-pub(super) fn is_split(attempt: &Acquisition, nodes: usize) -> bool {
-    let refusals: Vec<_> = attempt
-        .votes()
-        .iter()
-        .filter_map(|vote| match vote {
-            Vote::Told(Answer::Busy { holder, .. }) => Some(holder.as_ref()),
-            _ => None,
-        })
-        .collect();
-    let count = |holder: &Option<&Token>| refusals.iter().filter(|one| *one == holder).count();
-    let blocking = nodes - majority(nodes) + 1;
-    let is_told = refusals.iter().all(Option::is_some);
-    is_told && !refusals.is_empty() && refusals.iter().all(|holder| count(holder) < blocking)
 }
 
 fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {

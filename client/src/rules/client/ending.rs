@@ -16,6 +16,7 @@ use crate::rules::call::Outcome;
 use crate::rules::link::request::Subject;
 use crate::rules::operation::Operation;
 use crate::rules::releasing::{Releasing, WaitsFor};
+use crate::rules::step::Step;
 use crate::token::Token;
 
 impl Client {
@@ -28,10 +29,12 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         let mut context = self.context(now, operation, actions);
-        let releasing = Releasing::start(subject, waits_for, &mut context);
-        self.operations
-            .insert(operation, Operation::Releasing(Box::new(releasing)));
-        self.arm(operation);
+        let mut releasing = Releasing::start(subject, waits_for, &mut context);
+        if releasing.look(&mut context) == Step::GoesOn {
+            self.operations
+                .insert(operation, Operation::Releasing(Box::new(releasing)));
+            self.arm(operation);
+        }
     }
 
     /// What is to be released; a lock that is held here ends.

@@ -18,8 +18,9 @@ use super::second::Second;
 use super::{ConnectionId, Failed, Link, LinkAction, State, Surroundings, fraction};
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
+use crate::register::Admission;
 use crate::settings::VotesBy;
-use crate::votes::{Admission, Identity};
+use crate::votes::Identity;
 
 impl Link {
     /// The connection stands: the login is written.

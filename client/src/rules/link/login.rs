@@ -13,7 +13,8 @@ use crate::outcome::Cause;
 use crate::protocol::meaning;
 use crate::protocol::reply::Replies;
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
-use crate::votes::{Identity, Membership};
+use crate::register::Membership;
+use crate::votes::Identity;
 
 /// What was learned when the connection was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +172,7 @@ fn hash(reply: &OwnedFrame) -> Option<ScriptHash> {
 }
 
 pub(super) fn unreachable(text: &str) -> Cause {
-    Cause::Unreachable(Arc::from(text))
+    Cause::Unreachable(text.into())
 }
 
 const READ_BYTES: usize = 4096;

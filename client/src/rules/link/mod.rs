@@ -38,9 +38,10 @@ use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::meaning;
+use crate::register::Register;
 use crate::rules::OperationId;
 use crate::settings::{Settings, VotesBy};
-use crate::votes::{NodeIndex, Register};
+use crate::votes::NodeIndex;
 
 /// One connection of one node; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -461,7 +462,11 @@ fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) 
     requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
 }
 
-fn earlier(one: Option<ClientInstant>, other: Option<ClientInstant>) -> Option<ClientInstant> {
+/// Which of two times comes first, where there are any.
+pub(crate) fn earlier(
+    one: Option<ClientInstant>,
+    other: Option<ClientInstant>,
+) -> Option<ClientInstant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.earlier(other)),
         (one, other) => one.or(other),

@@ -6,7 +6,8 @@ use super::request::{Kind, Request};
 use super::{Link, State};
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
-use crate::votes::{Identity, NodeIndex, Register};
+use crate::register::Register;
+use crate::votes::{Identity, NodeIndex};
 
 impl Link {
     /// Why the node is not reached at present, if that is so.

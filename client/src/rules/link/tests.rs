@@ -197,7 +197,7 @@ fn nobody_waits_for_a_node_that_was_not_reached_a_moment_ago() {
     let mut node = Node::new();
     node.link.is_wanted = true;
     let id = node.opened();
-    let cause = Cause::Unreachable(Arc::from("refused"));
+    let cause = Cause::Unreachable("refused".into());
     node.with(|link, world| link.closed(id, &cause, world));
     node.now = node.now.after(Duration::from_millis(50));
     // Its rest is over: the vote is told at once, and still a connection is asked for.
@@ -360,7 +360,7 @@ fn what_is_known_of_a_node_that_was_not_waited_for() {
     );
     let known = node.link.last_known(node.now);
     assert!(matches!(known, Cause::Delayed { .. }), "{known}");
-    let refused = Cause::Unreachable(Arc::from("connection refused"));
+    let refused = Cause::Unreachable("connection refused".into());
     for _ in 0..2 {
         // Lost, and then refused; either is known while it rests.
         let id = node.id().unwrap_or_else(|| node.opened());

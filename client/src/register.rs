@@ -1,0 +1,286 @@
+//! Which of the nodes that say who they are may vote, remembered over reconnects.
+//!
+//! Invariant: what one node claims of itself costs no other node's vote, whichever connects first: nodes that name
+//! different clusters are different nodes, also where one has copied the other's id. Nothing here does I/O.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::votes::{Identity, NODES_MAX, NodeIndex, majority};
+
+/// Which cluster a node says it belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Membership {
+    pub(crate) cluster_id: Option<Arc<str>>,
+    pub(crate) cluster_size: Option<usize>,
+}
+
+/// Whether a node that says who it is may vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It votes.
+    Votes,
+    /// It is the node that is also listed under this index: the votes count as one.
+    SameAs(NodeIndex),
+    /// It has shown a later incarnation before: it does not vote.
+    WentBack,
+    /// Its cluster is not the one that this client is for, or that other nodes belong to.
+    OtherCluster(Arc<str>),
+    /// Its cluster has so many nodes, and the client knows another number.
+    OtherSize(usize),
+}
+
+/// What is remembered of the nodes' identities over reconnects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Register {
+    /// How many entries the client's list has; zero if that does not matter.
+    entries: usize,
+    /// The cluster that the client is for, if it was told.
+    cluster_id: Option<Arc<str>>,
+    /// The cluster that each entry named at its last login, if one.
+    named: HashMap<NodeIndex, Arc<str>>,
+    /// The cluster that a majority of the entries named last.
+    named_by_majority: Option<Arc<str>>,
+    /// The newest incarnation that each node has shown, by its id and the cluster that it named.
+    newest: HashMap<(Arc<str>, Option<Arc<str>>), u64>,
+    present: HashMap<NodeIndex, Identity>,
+}
+
+impl Register {
+    /// For a list of so many entries, which is that of a certain cluster or not.
+    pub(crate) fn new(entries: usize, cluster_id: Option<Arc<str>>) -> Self {
+        Self {
+            entries,
+            cluster_id,
+            ..Self::default()
+        }
+    }
+
+    /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
+    /// another set of nodes excludes nobody.
+    pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
+        self.named.remove(&node);
+        if let Some(size) = said
+            .cluster_size
+            .filter(|size| *size != self.entries && self.entries > 0)
+        {
+            return Admission::OtherSize(size);
+        }
+        let Some(theirs) = &said.cluster_id else {
+            // Redis and Valkey name none.
+            return Admission::Votes;
+        };
+        self.named.insert(node, Arc::clone(theirs));
+        let alike = self.named.values().filter(|other| *other == theirs);
+        if alike.count() >= majority(self.entries) {
+            self.named_by_majority = Some(Arc::clone(theirs));
+        }
+        match &self.cluster_id {
+            Some(ours) if ours != theirs => Admission::OtherCluster(Arc::clone(ours)),
+            _ => Admission::Votes,
+        }
+    }
+
+    /// The cluster that this node names and the one that counts, where those are two: the one that
+    /// the client was told, or that a majority of the entries named last.
+    pub(crate) fn outsider(&self, node: NodeIndex) -> Option<(Arc<str>, Arc<str>)> {
+        let theirs = self.named.get(&node)?;
+        let ours = self
+            .cluster_id
+            .as_ref()
+            .or(self.named_by_majority.as_ref())?;
+        (ours != theirs).then(|| (Arc::clone(theirs), Arc::clone(ours)))
+    }
+
+    /// Judges the identity a node has just shown on a new connection.
+    pub(crate) fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
+        self.present.insert(node, identity.clone());
+        let newest = self.newest_of(identity).unwrap_or(identity.incarnation);
+        if identity.incarnation < newest {
+            self.named.remove(&node);
+            return Admission::WentBack;
+        }
+        let own = (Arc::clone(&identity.id), identity.cluster.clone());
+        self.newest.insert(own, identity.incarnation);
+        // Every start of a Redis node is a new identity, and nodes come and go: once these are
+        // many, only those that are present are remembered.
+        if self.newest.len() > REMEMBERED_MAX {
+            let present = &self.present;
+            let is_present = |id: &Arc<str>| present.values().any(|other| other.id == *id);
+            self.newest.retain(|(id, _), _| is_present(id));
+        }
+        let twin = self
+            .present
+            .iter()
+            .find(|(other, twin)| **other != node && twin.may_be(identity));
+        twin.map_or(Admission::Votes, |(&other, _)| Admission::SameAs(other))
+    }
+
+    /// The newest incarnation that this node has shown, under whatever of the clusters it may be of.
+    fn newest_of(&self, identity: &Identity) -> Option<u64> {
+        let shown = self.newest.iter().filter(|((id, cluster), _)| {
+            let is_other = cluster.is_some() && identity.cluster.is_some();
+            *id == identity.id && (!is_other || *cluster == identity.cluster)
+        });
+        shown.map(|(_, incarnation)| *incarnation).max()
+    }
+
+    /// The first index under which the same node is listed, if that is before this one: of several
+    /// names of a node, the first is the one that votes.
+    pub(crate) fn same_as(&self, node: NodeIndex) -> Option<NodeIndex> {
+        let own = self.present.get(&node)?;
+        let names = self.present.iter().filter(|(_, other)| other.may_be(own));
+        let first = names.map(|(&other, _)| other).min()?;
+        (first < node).then_some(first)
+    }
+
+    /// How many identities are remembered.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn size(&self) -> usize {
+        self.newest.len() + self.present.len()
+    }
+}
+
+const REMEMBERED_MAX: usize = 4 * NODES_MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(id: &str, incarnation: u64) -> Identity {
+        Identity {
+            id: Arc::from(id),
+            incarnation,
+            cluster: None,
+        }
+    }
+
+    fn member(cluster: &str, cluster_size: Option<usize>) -> Membership {
+        Membership {
+            cluster_id: (!cluster.is_empty()).then(|| Arc::from(cluster)),
+            cluster_size,
+        }
+    }
+
+    #[test]
+    fn one_node_under_two_addresses_is_noticed() {
+        let mut register = Register::default();
+        assert_eq!(register.admit(0, &identity("a", 1)), Admission::Votes);
+        assert_eq!(register.admit(1, &identity("b", 1)), Admission::Votes);
+        assert_eq!(register.admit(2, &identity("a", 1)), Admission::SameAs(0));
+        assert_eq!(register.same_as(2), Some(0));
+        // The first index votes, whichever connects last.
+        register.admit(0, &identity("a", 1));
+        assert_eq!((register.same_as(0), register.same_as(2)), (None, Some(0)));
+        // Reconnecting under its own address is nothing special.
+        assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
+    }
+
+    #[test]
+    fn nodes_of_another_cluster_or_of_more_or_fewer_nodes_do_not_vote() {
+        let blue = || Arc::from("blue");
+        let mut register = Register::new(3, None);
+        assert_eq!(
+            register.admit_member(0, &member("", None)),
+            Admission::Votes
+        );
+        assert_eq!(
+            register.admit_member(1, &member("blue", Some(5))),
+            Admission::OtherSize(5)
+        );
+        let mut register = Register::new(3, Some(blue()));
+        let red = register.admit_member(0, &member("red", None));
+        assert_eq!(red, Admission::OtherCluster(blue()));
+        assert_eq!(register.outsider(0), Some((Arc::from("red"), blue())));
+        let first = register.admit_member(1, &member("blue", None));
+        assert_eq!(first, Admission::Votes);
+        assert_eq!(register.outsider(1), None);
+    }
+
+    #[test]
+    fn the_cluster_that_a_majority_names_counts_whoever_connects_first() {
+        let mut register = Register::new(5, None);
+        for (node, cluster) in ["red", "blue", "blue"].into_iter().enumerate() {
+            let admitted = register.admit_member(node, &member(cluster, None));
+            assert_eq!(admitted, Admission::Votes);
+            assert_eq!(
+                register.outsider(node),
+                None,
+                "nobody knows yet who is wrong"
+            );
+        }
+        register.admit_member(3, &member("", None));
+        register.admit_member(4, &member("blue", None));
+        let outsider = (Arc::from("red"), Arc::from("blue"));
+        assert_eq!(register.outsider(0), Some(outsider));
+        for node in 1..5 {
+            assert_eq!(register.outsider(node), None);
+        }
+        // The entry leads to a node of the cluster now.
+        register.admit_member(0, &member("blue", None));
+        assert_eq!(register.outsider(0), None);
+        // One that names none is no outsider, nor is one that shows an older incarnation: it has named nothing.
+        register.admit_member(0, &member("red", None));
+        register.admit_member(0, &member("", None));
+        assert_eq!(register.outsider(0), None);
+        register.admit(0, &identity("a", 7));
+        register.admit_member(0, &member("red", None));
+        assert_eq!(register.admit(0, &identity("a", 6)), Admission::WentBack);
+        assert_eq!(register.outsider(0), None);
+        // Two name a cluster of another size: what they named before counts no more.
+        register.admit_member(0, &member("red", None));
+        let blue = (Arc::from("red"), Arc::from("blue"));
+        register.admit_member(1, &member("blue", Some(7)));
+        register.admit_member(2, &member("blue", Some(7)));
+        assert_eq!(register.outsider(0), Some(blue), "nobody says otherwise");
+        // All others belong to the other cluster now.
+        register.admit_member(1, &member("red", None));
+        register.admit_member(2, &member("red", None));
+        assert_eq!(register.outsider(0), None);
+        assert_eq!(
+            register.outsider(4),
+            Some((Arc::from("blue"), Arc::from("red")))
+        );
+    }
+
+    #[test]
+    fn an_incarnation_that_goes_backwards_does_not_vote() {
+        let mut register = Register::default();
+        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
+        assert_eq!(register.admit(0, &identity("a", 6)), Admission::WentBack);
+        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
+        assert_eq!(register.admit(3, &identity("a", 6)), Admission::WentBack);
+    }
+
+    #[test]
+    fn who_copies_the_id_of_a_node_under_another_cluster_costs_that_one_nothing() {
+        let of = |cluster: &str, incarnation| Identity {
+            cluster: Some(Arc::from(cluster)),
+            ..identity("a", incarnation)
+        };
+        let mut register = Register::default();
+        // Whichever connects first: its incarnation is not the other one's past.
+        assert_eq!(register.admit(0, &of("blue", 900)), Admission::Votes);
+        assert_eq!(register.admit(1, &of("red", 5)), Admission::Votes);
+        assert_eq!(register.same_as(1), None);
+        assert_eq!(register.admit(0, &of("blue", 899)), Admission::WentBack);
+        // The node itself is noticed as before, under every address and with or without a name for its cluster.
+        assert_eq!(register.admit(2, &of("red", 5)), Admission::SameAs(1));
+        assert_eq!(register.same_as(2), Some(1));
+        assert_eq!(register.admit(1, &of("red", 4)), Admission::WentBack);
+        assert_eq!(register.admit(3, &identity("a", 4)), Admission::WentBack);
+        let mut register = Register::default();
+        assert_eq!(register.admit(0, &identity("a", 6)), Admission::Votes);
+        assert_eq!(register.admit(0, &of("red", 5)), Admission::WentBack);
+        assert_eq!(register.admit(1, &of("red", 6)), Admission::SameAs(0));
+    }
+
+    #[test]
+    fn what_is_remembered_stays_bounded() {
+        let mut register = Register::default();
+        for start in 0..10_000 {
+            register.admit(0, &identity(&format!("run{start}"), start % 2));
+        }
+        assert!(register.newest.len() <= REMEMBERED_MAX + 1);
+    }
+}

@@ -1,0 +1,240 @@
+//! A client without threads and sockets, and nodes that answer it in memory, one reply after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+use crate::address::NodeAddress;
+use crate::clock::ClientInstant;
+use crate::outcome::Cause;
+use crate::rules::OperationId;
+use crate::rules::action::{Action, Event};
+use crate::rules::call::{AcquireCall, Call, Outcome};
+use crate::rules::client::Client;
+use crate::rules::link::ConnectionId;
+use crate::settings::Settings;
+use crate::wait::{Wait, Waiting};
+
+pub(super) const TTL: Duration = Duration::from_secs(10);
+
+/// What a node does with a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Conduct {
+    #[default]
+    Serves,
+    /// It refuses connections, and closes the one it has.
+    IsAway,
+    /// A connection to it is begun and never stands.
+    IsConnecting,
+    /// It answers nothing from now on.
+    IsSilent,
+    /// It answers nothing from the next request with this command on.
+    IsSilentFrom(&'static str),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) conduct: Conduct,
+    pub(super) keys: HashMap<String, String>,
+    /// What it tells of the time left.
+    pub(super) left_ms: u64,
+    connection: Option<ConnectionId>,
+}
+
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    pub(super) now: ClientInstant,
+    pub(super) nodes: Vec<Node>,
+    pub(super) told: Vec<(OperationId, Outcome)>,
+    pub(super) news: Vec<(OperationId, Waiting)>,
+    calls: u64,
+}
+
+impl Cluster {
+    pub(super) fn new(count: usize) -> Self {
+        let address = |number| NodeAddress::parse(&format!("redis://10.0.0.{number}:7001"));
+        let addresses = (0..count).map(|number| address(number).unwrap()).collect();
+        let random = Box::new(StdRng::seed_from_u64(1));
+        Self {
+            client: Client::new(addresses, Settings::default(), random),
+            now: ClientInstant::from_nanos(7_000_000_000, 3_000_000_000),
+            nodes: (0..count).map(|_| Node::default()).collect(),
+            told: Vec::new(),
+            news: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    pub(super) fn acquisition(wait: Wait) -> AcquireCall {
+        AcquireCall {
+            name: Bytes::from_static(b"a"),
+            ttl: TTL,
+            wait,
+            renews: true,
+            min_validity: Duration::ZERO,
+            max_lifetime: None,
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) -> OperationId {
+        self.calls += 1;
+        let operation = OperationId(self.calls);
+        self.happens(Event::Call(operation, call));
+        operation
+    }
+
+    /// A lock that all nodes hold.
+    pub(super) fn held(&mut self) -> OperationId {
+        let held = self.call(Call::Acquire(Self::acquisition(Wait::None)));
+        assert!(matches!(self.outcome(held), Some(Outcome::Acquired { .. })));
+        assert!(self.nodes.iter().all(|node| node.keys.contains_key("a")));
+        held
+    }
+
+    /// What a call was told, once.
+    pub(super) fn outcome(&mut self, of: OperationId) -> Option<Outcome> {
+        let at = self.told.iter().position(|(to, _)| *to == of)?;
+        Some(self.told.remove(at).1)
+    }
+
+    /// Somebody else holds the lock on all nodes.
+    pub(super) fn take_away(&mut self) {
+        for node in &mut self.nodes {
+            node.keys.insert("a".to_owned(), "somebody".to_owned());
+            node.left_ms = 4_000;
+        }
+    }
+
+    pub(super) fn conduct(&mut self, node: usize, conduct: Conduct) {
+        self.nodes[node].conduct = conduct;
+        if conduct == Conduct::IsAway
+            && let Some(id) = self.nodes[node].connection.take()
+        {
+            self.happens(Event::Closed(id, refused()));
+        }
+        self.happens(Event::Timer);
+    }
+
+    /// Time passes, and the client does what is due, when it is.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.now.after(time);
+        while let Some(next) = self.client.next_time()
+            && until.has_reached(next)
+        {
+            self.now = self.now.after(self.now.until(next));
+            self.happens(Event::Timer);
+        }
+        self.now = until;
+        self.happens(Event::Timer);
+    }
+
+    /// An event, and all that follows from it at the same time.
+    pub(super) fn happens(&mut self, event: Event<'_>) {
+        let mut actions = Vec::new();
+        self.client.handle(self.now, event, &mut actions);
+        let mut actions = VecDeque::from(actions);
+        loop {
+            let mut more = Vec::new();
+            match actions.pop_front() {
+                Some(Action::Open(id)) => self.open(id, &mut more),
+                Some(Action::Close(id)) => {
+                    let connection = &mut self.nodes[id.node].connection;
+                    connection.take_if(|open| *open == id);
+                }
+                Some(Action::Tell(operation, outcome)) => self.told.push((operation, outcome)),
+                Some(Action::Waiting(operation, waiting)) => self.news.push((operation, waiting)),
+                Some(_) => {}
+                None if !self.answer(&mut more) => return,
+                None => {}
+            }
+            actions.extend(more);
+        }
+    }
+
+    fn open(&mut self, id: ConnectionId, actions: &mut Vec<Action>) {
+        let node = &mut self.nodes[id.node];
+        if node.conduct == Conduct::IsAway {
+            let closed = Event::Closed(id, refused());
+            return self.client.handle(self.now, closed, actions);
+        }
+        if node.conduct == Conduct::IsConnecting {
+            return;
+        }
+        node.connection = Some(id);
+        let peer = format!("10.0.0.{}:7001", id.node);
+        let connected = Event::Connected(id, &peer);
+        self.client.handle(self.now, connected, actions);
+    }
+
+    /// Has one node answer what it was sent. Says whether there was anything.
+    fn answer(&mut self, actions: &mut Vec<Action>) -> bool {
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            let Some(id) = node.connection else { continue };
+            let Some(output) = self.client.output(id).filter(|output| !output.is_empty()) else {
+                continue;
+            };
+            let requests = String::from_utf8(std::mem::take(output)).unwrap();
+            let replies: String = requests
+                .split('*')
+                .skip(1)
+                .map(|request| node.reply(index, request))
+                .collect();
+            let received = Event::Received(id, replies.as_bytes());
+            self.client.handle(self.now, received, actions);
+            return true;
+        }
+        false
+    }
+}
+
+impl Node {
+    fn reply(&mut self, index: usize, request: &str) -> String {
+        // Every second line is the length of the next.
+        let words: Vec<&str> = request.split("\r\n").skip(2).step_by(2).collect();
+        if let Conduct::IsSilentFrom(command) = self.conduct
+            && words[0] == command
+        {
+            self.conduct = Conduct::IsSilent;
+        }
+        if self.conduct == Conduct::IsSilent {
+            return String::new();
+        }
+        match words[..] {
+            ["INFO", ..] => {
+                let info = format!("run_id:n{index}\r\n");
+                format!("${}\r\n{info}\r\n", info.len())
+            }
+            ["SCRIPT", ..] => "$-1\r\n".to_owned(),
+            ["SET", name, token, ..] => match self.keys.get(name) {
+                Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
+                None => {
+                    self.keys.insert(name.to_owned(), token.to_owned());
+                    "$-1\r\n".to_owned()
+                }
+            },
+            ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
+            ["EVAL", script, "1", name, token, ..] => {
+                let holder = self.keys.get(name).map(String::as_str);
+                let is_release = script.contains("DEL");
+                let reply = match holder {
+                    Some(holder) if holder == token => 1,
+                    Some(_) if !is_release => -1,
+                    _ => 0,
+                };
+                if is_release && reply == 1 {
+                    self.keys.remove(name);
+                }
+                format!(":{reply}\r\n")
+            }
+            ["EVAL", ..] => ":1\r\n".to_owned(),
+            _ => "+OK\r\n".to_owned(),
+        }
+    }
+}
+
+fn refused() -> Cause {
+    Cause::Unreachable("connection refused".into())
+}

@@ -15,14 +15,13 @@ use std::sync::Arc;
 use rand::Rng;
 
 use super::OperationId;
-use super::acquiring::Acquiring;
 use super::action::{Action, Event};
-use super::call::{AcquireCall, Call, Outcome};
-use super::context::{Context, round_trip};
+use super::call::{Call, Outcome};
+use super::context::Context;
 use super::counting::Counting;
 use super::extending::Extending;
 use super::link::request::Subject;
-use super::link::{ConnectionId, Link, LinkAction, Surroundings, fraction};
+use super::link::{ConnectionId, Link, LinkAction, Surroundings};
 use super::operation::{Next, Operation};
 use super::probing::Probing;
 use super::refusals::Refusals;
@@ -34,12 +33,12 @@ use crate::clock::{ClientInstant, Timers};
 use crate::outcome::{ExtendError, Loss};
 use crate::register::Register;
 use crate::settings::Settings;
-use crate::wait::Wait;
 
 #[cfg(feature = "simulation")]
 pub mod size;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 /// A call that waits until what is owed has been paid.
 #[derive(Debug)]
@@ -210,25 +209,6 @@ impl Client {
         self.arm(operation);
     }
 
-    fn acquire(
-        &mut self,
-        now: ClientInstant,
-        operation: OperationId,
-        call: AcquireCall,
-        tells: bool,
-        actions: &mut Vec<Action>,
-    ) {
-        let ahead = match call.wait {
-            Wait::None => 0,
-            _ => self.waiters.join(&call.name, operation, tells),
-        };
-        let mut context = self.context(now, operation, actions);
-        let acquiring = Acquiring::start(call, tells, ahead, &mut context);
-        self.operations
-            .insert(operation, Operation::Acquiring(Box::new(acquiring)));
-        self.arm(operation);
-    }
-
     fn renew(
         &mut self,
         now: ClientInstant,
@@ -248,63 +228,6 @@ impl Client {
         };
         self.operations.insert(held, operation);
         self.follow(now, held, Next::from(step), actions);
-    }
-
-    /// The lock was released by this client: the first of those who wait for it here may ask.
-    fn pass_on(&mut self, now: ClientInstant, released: &Subject, actions: &mut Vec<Action>) {
-        let name = &released.name;
-        if self.refusals.is_contended(name, &released.token, now) {
-            // As long as others who want it may take until they ask the next time.
-            let range = (self.settings.retry_delay.first).saturating_add(round_trip(&self.links));
-            let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
-            self.refusals.stand_back(name, now.after(pause));
-        }
-        if let Some(first) = self.waiters.first(name) {
-            self.take_turn(now, first, actions);
-        }
-    }
-
-    fn leave_queue(
-        &mut self,
-        now: ClientInstant,
-        acquiring: &Acquiring,
-        operation: OperationId,
-        actions: &mut Vec<Action>,
-    ) {
-        if acquiring.call.wait == Wait::None {
-            return;
-        }
-        let name = &acquiring.call.name;
-        let next = self.waiters.leave(name, operation);
-        for (ahead, behind) in self.waiters.places(name) {
-            self.with_acquiring(now, behind, actions, |one, context| {
-                one.moved_up(ahead, context);
-            });
-        }
-        if let Some(next) = next {
-            self.take_turn(now, next, actions);
-        }
-    }
-
-    fn take_turn(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
-        self.with_acquiring(now, operation, actions, Acquiring::take_turn);
-    }
-
-    fn with_acquiring(
-        &mut self,
-        now: ClientInstant,
-        operation: OperationId,
-        actions: &mut Vec<Action>,
-        act: impl FnOnce(&mut Acquiring, &mut Context<'_>),
-    ) {
-        let Some(mut taken) = self.operations.remove(&operation) else {
-            return;
-        };
-        if let Operation::Acquiring(acquiring) = &mut taken {
-            act(acquiring, &mut self.context(now, operation, actions));
-        }
-        self.operations.insert(operation, taken);
-        self.arm(operation);
     }
 
     /// Delivers what nodes have answered and does what is due, until nothing follows any more.

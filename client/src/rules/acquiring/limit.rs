@@ -38,3 +38,31 @@ impl Limit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_over_when_nothing_of_it_is_left() {
+        let began = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let ms = Duration::from_millis;
+        let wait = Limit::new(Wait::For(ms(100)), began);
+        for (waited_ms, left_ms) in [(0, 100), (99, 1), (100, 0), (101, 0)] {
+            let now = began.after(ms(waited_ms));
+            assert_eq!(wait.left(now), ms(left_ms), "{waited_ms}");
+            let is_over = wait.ends_at().is_some_and(|at| now.has_reached(at));
+            assert_eq!(is_over, left_ms == 0, "{waited_ms}");
+        }
+        // Only one of the clocks went on: that counts.
+        let slept = ClientInstant::from_nanos(7_060_000_000, 3_000_000_000);
+        assert_eq!(wait.left(slept), ms(40));
+        let none = Limit::new(Wait::None, began);
+        assert_eq!((none.left(began), none.ends_at()), (ms(0), Some(began)));
+        let forever = Limit::new(Wait::Forever, began);
+        assert_eq!(
+            (forever.left(slept), forever.ends_at()),
+            (Duration::MAX, None)
+        );
+    }
+}

@@ -15,6 +15,7 @@ mod glob_tests;
 mod hash_walks;
 mod hashes;
 mod keys;
+mod object;
 mod ranges;
 mod rename;
 mod scan;
@@ -101,6 +102,7 @@ const FAMILIES: &[Family] = &[
     hash_walks::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
+    object::FAMILY,
     expire::FAMILY,
     scan::FAMILY,
     databases::FAMILY,

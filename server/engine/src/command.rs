@@ -9,6 +9,7 @@ mod compare;
 mod counters;
 mod databases;
 mod expire;
+mod floats;
 mod glob;
 #[cfg(test)]
 mod glob_tests;
@@ -98,6 +99,7 @@ const FAMILIES: &[Family] = &[
     ranges::FAMILY,
     compare::FAMILY,
     counters::FAMILY,
+    floats::FAMILY,
     hashes::FAMILY,
     hash_walks::FAMILY,
     keys::FAMILY,

@@ -12,6 +12,7 @@ pub mod control;
 mod effects;
 mod engine;
 mod error;
+mod extended;
 pub mod incarnation;
 mod keyspace;
 pub mod live_mode;

@@ -10,9 +10,11 @@ mod compare;
 mod counters;
 mod databases;
 mod expire;
+mod floats;
 mod hash_walks;
 mod hashes;
 mod keys;
+mod object;
 mod ranges;
 mod rename;
 mod scan;
@@ -93,10 +95,12 @@ const FAMILIES: &[Family] = &[
     ranges::FAMILY,
     compare::FAMILY,
     counters::FAMILY,
+    floats::FAMILY,
     hashes::FAMILY,
     hash_walks::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
+    object::FAMILY,
     expire::FAMILY,
     scan::FAMILY,
     databases::FAMILY,

@@ -13,6 +13,7 @@ pub mod control;
 mod effects;
 mod engine;
 mod error;
+mod extended;
 mod glob;
 #[cfg(test)]
 mod glob_tests;

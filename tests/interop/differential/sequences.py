@@ -108,6 +108,8 @@ class Maker:
             lambda: [b"SETRANGE", key, self.number(), self.value()],
             lambda: [self.pick([b"INCR", b"DECR"]), key],
             lambda: [self.pick([b"INCRBY", b"DECRBY"]), key, self.number()],
+            lambda: [b"INCRBYFLOAT", key, self.float()],
+            lambda: [b"INCRBYFLOAT", key, self.float()],
         ])()
 
     def set_options(self):
@@ -132,6 +134,7 @@ class Maker:
             lambda: [b"HEXISTS", key, field],
             lambda: [b"HSTRLEN", key, field],
             lambda: [b"HINCRBY", key, field, self.number()],
+            lambda: [b"HINCRBYFLOAT", key, field, self.float()],
             lambda: [b"HDEL", key] + self.some(self.field),
             lambda: [self.pick([b"HLEN", b"HKEYS", b"HVALS", b"HGETALL"]), key],
             lambda: [b"HSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""])]

@@ -50,6 +50,12 @@ impl KeyPositions {
         last: -1,
         step: 1,
     };
+    /// The argument after a subcommand is the only key.
+    pub const SECOND: KeyPositions = KeyPositions {
+        first: 2,
+        last: 2,
+        step: 1,
+    };
     /// The first two arguments are keys.
     pub const TWO: KeyPositions = KeyPositions {
         first: 1,

@@ -131,6 +131,44 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// How the value is kept, in the words of OBJECT ENCODING.
+    pub(crate) fn encoding(&self) -> &'static str {
+        match &self.body {
+            Body::Vacant | Body::Inline { .. } => "embstr",
+            Body::Packed { .. } | Body::Long { .. } => "raw",
+            Body::Composite {
+                value: Collection::Hash(fields),
+                ..
+            } if fields.is_small() => "listpack",
+            Body::Composite { .. } => "hashtable",
+        }
+    }
+
+    /// About how many bytes the key takes with all that is kept for it.
+    pub(crate) fn memory(&self) -> usize {
+        let allocated = match &self.body {
+            Body::Vacant | Body::Inline { .. } => 0,
+            Body::Packed { bytes, .. } => allocation_of(bytes.len()),
+            Body::Long { key, value } => {
+                allocation_of(key.len()).saturating_add(allocation_of(value.len()))
+            }
+            Body::Composite {
+                key,
+                value: Collection::Hash(fields),
+            } => allocation_of(key.len()).saturating_add(fields.memory()),
+        };
+        allocated
+            .saturating_add(size_of::<Entry>())
+            .saturating_add(LINK_BYTES)
+    }
+}
+
+/// What an allocation of so many bytes takes.
+pub(crate) fn allocation_of(bytes: usize) -> usize {
+    bytes.saturating_add(ALLOCATION_BYTES)
+}
+
 impl Body {
     /// A key with a string.
     pub(crate) fn string(key: &[u8], value: &[u8]) -> Body {
@@ -252,3 +290,9 @@ const DATABASE_BITS: u32 = 4;
 const DATABASE_MASK: u64 = 0xf;
 
 const _: () = assert!(size_of::<Entry>() == 64, "an entry is one cache line");
+
+/// What the allocator adds to a piece, and the count of those who share it.
+const ALLOCATION_BYTES: usize = 16;
+
+/// A key's link in the index, with its share of links that are free.
+const LINK_BYTES: usize = 16;

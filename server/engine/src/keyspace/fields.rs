@@ -47,6 +47,15 @@ impl Fields {
         self.bytes
     }
 
+    /// About how many bytes of memory they take.
+    pub(crate) fn memory(&self) -> usize {
+        let beside = PAIR_MEMORY.saturating_sub(PAIR_OVERHEAD);
+        let pairs = self.pairs.len().saturating_mul(beside);
+        pairs
+            .saturating_add(self.bytes)
+            .saturating_add(size_of::<Fields>())
+    }
+
     pub(crate) fn get(&self, field: &[u8]) -> Option<&Arc<[u8]>> {
         self.offset(field).map(|offset| &self.pairs[offset].value)
     }
@@ -233,3 +242,6 @@ const LINEAR_FIELDS_MAX: usize = 64;
 
 /// Two length prefixes in the journal.
 const PAIR_OVERHEAD: usize = 10;
+
+/// The pair, two allocations with their counts, and its offset in the index of a large hash.
+const PAIR_MEMORY: usize = size_of::<Pair>() + 48;

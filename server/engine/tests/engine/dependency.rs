@@ -96,6 +96,33 @@ fn whatever_tells_of_a_key_or_of_its_absence_waits_for_it() {
         assert_eq!(depends(&mut node, line).0, expected, "{line}");
     }
     for line in [
+        "GETDEL k",
+        "GETSET k w",
+        "APPEND k w",
+        "INCRBYFLOAT k 1",
+        "SET k w IFEQ v",
+        "SET k w IFNE v",
+        "DELIFEQ k v",
+        "DELEX k IFEQ v",
+        "MSETNX k 1 x 2",
+        "MSETNX x 1 k 2",
+        "RENAME k x",
+        "COPY k x",
+        "RENAMENX other k",
+        "COPY other k",
+    ] {
+        let mut node = Node::default();
+        node.run("SET other v PX 1000");
+        node.run(setup);
+        node.run("DEL k");
+        assert_eq!(depends(&mut node, line).0, 3, "{line} of an absent key");
+    }
+}
+
+#[test]
+fn whatever_tells_of_a_hash_or_of_its_absence_waits_for_it() {
+    for line in [
+        "HINCRBYFLOAT h f 2",
         "HSETNX h f 2",
         "HSETNX h g 2",
         "HMSET h f 2",
@@ -113,27 +140,6 @@ fn whatever_tells_of_a_key_or_of_its_absence_waits_for_it() {
             node.run(setup);
             assert_eq!(depends(&mut node, line).0, 3, "{line} after {setup}");
         }
-    }
-    for line in [
-        "GETDEL k",
-        "GETSET k w",
-        "APPEND k w",
-        "SET k w IFEQ v",
-        "SET k w IFNE v",
-        "DELIFEQ k v",
-        "DELEX k IFEQ v",
-        "MSETNX k 1 x 2",
-        "MSETNX x 1 k 2",
-        "RENAME k x",
-        "COPY k x",
-        "RENAMENX other k",
-        "COPY other k",
-    ] {
-        let mut node = Node::default();
-        node.run("SET other v PX 1000");
-        node.run(setup);
-        node.run("DEL k");
-        assert_eq!(depends(&mut node, line).0, 3, "{line} of an absent key");
     }
 }
 
@@ -270,6 +276,8 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
         "SET k v",
         "SETNX k v",
         "INCR k",
+        "INCRBYFLOAT k 1",
+        "HINCRBYFLOAT k f 1",
         "HSET k f v",
         "HINCRBY k f 1",
         "HMSET k f v",

@@ -92,6 +92,8 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["SET k1 1", "PEXPIRE k1 30000"], "COPY k1 k2"),
     (&["SET k 1111111111", "PEXPIRE k 30000"], "APPEND k 2"),
     (&["SET k 1111111111"], "SETRANGE k 20 2"),
+    (&["SET k 0.5"], "INCRBYFLOAT k 1e100"),
+    (HASH, "HINCRBYFLOAT h a 1e100"),
 ];
 
 #[test]
@@ -153,6 +155,8 @@ fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
             format!("COPY k {key}"),
         ),
         (&[], format!("MSET {key} 1 {key}2 2 k {value}")),
+        (&[], "INCRBYFLOAT k 1e4932".into()),
+        (&[], "HINCRBYFLOAT k f 1e4932".into()),
     ];
     let short = COMMANDS.iter().map(|(setup, line)| {
         let setup: Vec<String> = setup.iter().map(|&line| line.into()).collect();

@@ -84,6 +84,8 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         ("SET a 1 XX GET", &[5]),
         ("SET absent 1 NX GET", &[0]),
         ("GETSET a 1", &[5]),
+        ("INCRBYFLOAT a 0.5", &[7]),
+        ("HINCRBYFLOAT h g 1e3", &[4]),
         ("GETDEL a", &[5]),
         ("GETDEL absent", &[0]),
         ("GETEX a PX 100", &[5]),

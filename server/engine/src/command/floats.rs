@@ -1,0 +1,78 @@
+//! Numbers with a fraction: INCRBYFLOAT and HINCRBYFLOAT.
+
+use crate::command::hashes::set_or_create;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::extended::{Extended, Parsed};
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
+
+/// A sum may have some thousand digits, however short its summands are: hence the flag.
+const INCRBYFLOAT: Spec = Spec {
+    name: "incrbyfloat",
+    arity: 3,
+    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Adds to a key's number, which may have a fraction and begins at 0; keeps the TTL",
+    handler: Handler::Keys(incrbyfloat),
+};
+
+fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let found = context.peek(key);
+    context.reveal(&found);
+    let old = match context.string(&found)? {
+        None => Parsed::Finite(Extended::ZERO),
+        Some(text) => Extended::parse(text).ok_or(NOT_A_FLOAT)?,
+    };
+    let increment = Extended::parse(arguments[2]).ok_or(NOT_A_FLOAT)?;
+    let sum = sum_of(old, increment)?;
+    context.effects.charge(sum.len())?;
+    let deadline = context.deadline(&found);
+    context.put_string(&found, key, sum.as_bytes(), deadline)?;
+    Ok(Reply::bulk(sum))
+}
+
+const HINCRBYFLOAT: Spec = Spec {
+    name: "hincrbyfloat",
+    arity: 4,
+    summary: "Adds to the number in a hash's field, which may have a fraction and begins at 0",
+    handler: Handler::Keys(hincrbyfloat),
+    ..INCRBYFLOAT
+};
+
+fn hincrbyfloat(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+) -> Result<Reply, ErrorReply> {
+    let (key, field) = (arguments[1], arguments[2]);
+    let increment = Extended::parse(arguments[3]).ok_or(NOT_A_FLOAT)?;
+    if increment == Parsed::Infinite {
+        return Err(ErrorReply::fixed("ERR value is NaN or Infinity"));
+    }
+    let found = context.peek(key);
+    context.reveal(&found);
+    let fields = context.fields(&found)?;
+    let old = match fields.and_then(|fields| fields.get(field)) {
+        None => Parsed::Finite(Extended::ZERO),
+        Some(text) => {
+            Extended::parse(text).ok_or(ErrorReply::fixed("ERR hash value is not a float"))?
+        }
+    };
+    let sum = sum_of(old, increment)?;
+    context.effects.charge(sum.len())?;
+    set_or_create(context, &found, key, &[field, sum.as_bytes()])?;
+    Ok(Reply::bulk(sum))
+}
+
+fn sum_of(old: Parsed, increment: Parsed) -> Result<String, ErrorReply> {
+    let (Parsed::Finite(old), Parsed::Finite(increment)) = (old, increment) else {
+        return Err(NOT_FINITE);
+    };
+    Ok(old.plus(increment).ok_or(NOT_FINITE)?.text())
+}
+
+const NOT_A_FLOAT: ErrorReply = ErrorReply::fixed("ERR value is not a valid float");
+const NOT_FINITE: ErrorReply = ErrorReply::fixed("ERR increment would produce NaN or Infinity");

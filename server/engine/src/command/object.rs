@@ -1,0 +1,128 @@
+//! What a key takes and how it is kept: OBJECT and MEMORY USAGE, for people and tools that look around.
+
+use crate::command::arguments::{integer, is_option};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::entry::Entry;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
+
+const OBJECT: Spec = Spec {
+    name: "object",
+    arity: -2,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::SECOND,
+    summary: "Tells how a key's value is kept",
+    handler: Handler::Keys(object),
+};
+
+fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let subcommand = arguments[1].to_ascii_lowercase();
+    match (&*subcommand, &arguments[2..]) {
+        (b"encoding", [key]) => {
+            let answer = |entry: &Entry| Ok(Reply::bulk(entry.encoding()));
+            of_entry(context, key, answer)
+        }
+        // What replies share of it on their way out are copies to a client.
+        (b"refcount", [key]) => of_entry(context, key, |_| Ok(Reply::Integer(1))),
+        (b"idletime", [key]) => of_entry(context, key, |_| Err(NO_IDLE_TIME)),
+        (b"freq", [key]) => of_entry(context, key, |_| Err(NO_FREQUENCY)),
+        (b"help", []) => Ok(help(OBJECT_HELP)),
+        (b"encoding", _) => Err(ErrorReply::wrong_arity("object|encoding")),
+        (b"refcount", _) => Err(ErrorReply::wrong_arity("object|refcount")),
+        (b"idletime", _) => Err(ErrorReply::wrong_arity("object|idletime")),
+        (b"freq", _) => Err(ErrorReply::wrong_arity("object|freq")),
+        (b"help", _) => Err(ErrorReply::wrong_arity("object|help")),
+        _ => Err(ErrorReply::unknown_subcommand("object", arguments[1])),
+    }
+}
+
+/// Nothing where there is no such key.
+fn of_entry(
+    context: &mut CommandContext<'_>,
+    key: &[u8],
+    answer: impl Fn(&Entry) -> Result<Reply, ErrorReply>,
+) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(key);
+    match found.live {
+        None => Ok(Reply::Nil),
+        Some(slot) => answer(context.keyspace.entry(slot)),
+    }
+}
+
+const MEMORY: Spec = Spec {
+    name: "memory",
+    arity: -2,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::SECOND,
+    summary: "Tells how many bytes a key takes",
+    handler: Handler::Keys(memory),
+};
+
+fn memory(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let subcommand = arguments[1].to_ascii_lowercase();
+    match (&*subcommand, &arguments[2..]) {
+        (b"usage", [key, options @ ..]) => {
+            check_samples(options)?;
+            of_entry(context, key, |entry| Ok(Reply::count(entry.memory())))
+        }
+        (b"help", []) => Ok(help(MEMORY_HELP)),
+        (b"usage", _) => Err(ErrorReply::wrong_arity("memory|usage")),
+        (b"help", _) => Err(ErrorReply::wrong_arity("memory|help")),
+        _ => Err(ErrorReply::unknown_subcommand("memory", arguments[1])),
+    }
+}
+
+/// How many parts to look at is checked and of no use: what a value takes is known without.
+fn check_samples(options: &[&[u8]]) -> Result<(), ErrorReply> {
+    for option in options.chunks(2) {
+        match option {
+            [name, count] if is_option(name, "samples") => {
+                if integer(count)? < 0 {
+                    return Err(ErrorReply::SYNTAX);
+                }
+            }
+            _ => return Err(ErrorReply::SYNTAX),
+        }
+    }
+    Ok(())
+}
+
+fn help(lines: &[&'static str]) -> Reply {
+    Reply::Array(lines.iter().map(|&line| Reply::status(line)).collect())
+}
+
+const NO_IDLE_TIME: ErrorReply = ErrorReply::fixed(
+    "ERR idle time is not tracked: no key is ever evicted, so that nothing is kept of when one was used",
+);
+
+/// As Redis says it with every policy that does not evict by frequency.
+const NO_FREQUENCY: ErrorReply = ErrorReply::fixed(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+     when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+const OBJECT_HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    How the value is kept: embstr in the key's own entry, raw beside it; listpack for a hash",
+    "    that is searched from front to back, hashtable for one with an index.",
+    "FREQ <key>",
+    "    Not tracked here.",
+    "HELP",
+    "    Prints this help.",
+    "IDLETIME <key>",
+    "    Not tracked here.",
+    "REFCOUNT <key>",
+    "    Always 1: no two keys share a value.",
+];
+
+const MEMORY_HELP: &[&str] = &[
+    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "HELP",
+    "    Prints this help.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    The bytes that the key and its value take, the allocator's share estimated.",
+];

@@ -1,0 +1,117 @@
+//! Numbers of 80 bits: the expected texts are those of Redis 7.0.15 on x86-64.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn number(text: &str) -> Extended {
+    match Extended::parse(text.as_bytes()) {
+        Some(Parsed::Finite(number)) => number,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn sum(one: &str, two: &str) -> String {
+    number(one).plus(number(two)).expect("it is finite").text()
+}
+
+#[test]
+fn sums_are_rounded_to_64_bits_and_shown_with_17_digits() {
+    for (one, two, expected) in [
+        ("0.1", "0.2", "0.3"),
+        ("10.5", "0.1", "10.6"),
+        ("3.0e3", "200", "3200"),
+        ("0", "123456789.123456789", "123456789.12345678899873747"),
+        ("0", "36893488147419103233", "36893488147419103232"),
+        ("0", "18446744073709551617", "18446744073709551616"),
+        ("0", "18446744073709551619", "18446744073709551620"),
+        ("18446744073709551615", "0", "18446744073709551615"),
+        ("0", "0.333333333333333333333333333", "0.33333333333333333"),
+        ("0", "1e-20", "0"),
+        ("0", "-1e-20", "0"),
+        ("-1.5", "1.5", "0"),
+        ("-0.0", "-0.0", "0"),
+        ("0x1p3", "0x.8", "8.5"),
+        (".5", "5.", "5.5"),
+        ("-1", "0.25", "-0.75"),
+        ("0.25", "-1", "-0.75"),
+        ("1e17", "1e-7", "100000000000000000"),
+    ] {
+        assert_eq!(sum(one, two), expected, "{one} + {two}");
+    }
+}
+
+#[test]
+fn the_range_has_two_ends() {
+    assert_eq!(number("1e4932").text().len(), 4933);
+    for text in [
+        "1e4933",
+        "1e5000",
+        "1e-5000",
+        "1e-4960",
+        "0x1p16384",
+        "0x1p-16447",
+        "1e999999999999",
+    ] {
+        assert_eq!(Extended::parse(text.as_bytes()), None, "{text}");
+    }
+    for text in [
+        "0x1p16383",
+        "0x1p-16445",
+        "1e-4950",
+        "0e999999999999",
+        "0x0p-99999999999",
+    ] {
+        assert!(Extended::parse(text.as_bytes()).is_some(), "{text}");
+    }
+    let largest = number("1.1e4932");
+    assert_eq!(largest.plus(largest), None);
+    assert_eq!(
+        number("0x1p-16445")
+            .plus(number("-0x1p-16445"))
+            .map(Extended::text),
+        Some("0".into())
+    );
+}
+
+#[test]
+fn other_texts_are_no_numbers() {
+    for text in [
+        "", ".", "-", "+", "e5", "1e", "1e+", "0x", "0x.", "0x1p", "1_0", "--1", "1 ", " 1", "nan",
+        "-nan", "infinit", "1.2.3", "1f", "\u{0}", "1\u{0}",
+    ] {
+        assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
+    }
+    assert_eq!(Extended::parse(&[b'1'; TEXT_BYTES_MAX]), None);
+    for text in ["inf", "-INF", "+infinity"] {
+        assert_eq!(Extended::parse(text.as_bytes()), Some(Parsed::Infinite));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whole numbers of 62 bits are exact, as are their sums.
+    #[test]
+    fn whole_numbers_are_exact(one in -(1_i64 << 61)..1_i64 << 61, two in -(1_i64 << 61)..1_i64 << 61) {
+        prop_assert_eq!(sum(&one.to_string(), &two.to_string()), (one + two).to_string());
+    }
+
+    /// A double has 53 bits: read here and shown, it is read back as the same.
+    #[test]
+    fn doubles_survive(value in -1e30..1e30_f64) {
+        prop_assume!(value.abs() > 1e-1);
+        let text = number(&format!("{value:e}")).text();
+        prop_assert_eq!(text.parse::<f64>(), Ok(value));
+    }
+
+    /// Sums of decimal fractions are what they are on paper.
+    #[test]
+    fn decimal_fractions_add_up(one in 0..700_u64, two in 0..700_u64) {
+        let text = |hundredths: u64| {
+            let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
+        prop_assert_eq!(sum(&text(one), &text(two)), text(one + two));
+    }
+}

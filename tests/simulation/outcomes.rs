@@ -44,9 +44,7 @@ impl World {
                 }
                 self.note(|| format!("client {client}, {operation:?}: {error}"));
                 self.callers[caller].state = State::Idle;
-                let pause_ns = self.random.below(SECOND_NS);
-                self.network
-                    .at(self.now_ns + pause_ns, What::Caller(caller));
+                self.plan_next(caller);
             }
             _ => {}
         }
@@ -99,7 +97,7 @@ impl World {
     /// How long a caller wants to hold what it has.
     fn hold_ns(&mut self) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
-        if self.plan.is_crowded {
+        if self.plan.is_crowded || self.plan.is_in_step {
             return self.random.below(ttl_ns / 100);
         }
         // Some hold it while many nodes go and come back.

@@ -103,7 +103,8 @@ pub struct Plan {
     pub length_s: u64,
     /// Hundreds of callers wait for one lock, and hold it for a moment.
     pub is_crowded: bool,
-    /// Three clients that are as far from three nodes, without jitter, ask at the same moments.
+    /// Three clients that are as far from three nodes, without jitter, or two from four, ask at the same moments, again
+    /// and again.
     pub is_in_step: bool,
 }
 
@@ -144,7 +145,7 @@ impl Plan {
         };
         match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
-            1 => plan.in_step(),
+            1..4 => plan.in_step(&mut random),
             _ => plan,
         }
     }
@@ -159,16 +160,19 @@ impl Plan {
         }
     }
 
-    fn in_step(self) -> Plan {
-        // Three by three, and two by two: as many nodes as make a draw.
-        let (nodes, clients) = if self.seed % 4 == 1 { (4, 2) } else { (3, 3) };
+    fn in_step(self, random: &mut Random) -> Plan {
+        // As many nodes as make a draw.
+        let (nodes, clients) = random.pick(&[(3, 3), (4, 2)]);
+        let latency_us = random.pick(&[1_000, 100_000, 250_000]);
         Plan {
             nodes,
             clients,
             callers: 1,
             names: 1,
+            latency_us,
+            ttl_ms: 10_000,
             faults: Faults::None,
-            length_s: 20,
+            length_s: 300,
             is_in_step: true,
             ..self
         }

@@ -42,6 +42,8 @@ pub struct Report {
     pub events: u64,
     /// How long locks were free while callers waited, where nothing went wrong.
     pub turns_ms: Vec<u64>,
+    /// Of callers that asked in step: after how many of the longest ways the first of them had the lock.
+    pub draws_ways: Vec<u64>,
     /// The most requests that a client kept for its nodes at a time.
     pub requests_kept_max: u64,
     /// Simulated time.

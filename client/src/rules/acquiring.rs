@@ -260,9 +260,12 @@ impl Acquiring {
             Decision::Busy { holder } => holder.clone(),
             _ => None,
         };
+        let is_split = is_split(&asking.attempt, context.nodes());
         match asking.attempt.blocking() {
             Some(first) => {
                 let (name, now) = (&self.call.name, context.now);
+                // Where votes are split, nobody holds the lock who would need its free nodes: all are asked at once.
+                let first = (!is_split).then_some(first);
                 context.refusals.note(name, first, holder, until, now);
             }
             None => context.refusals.forget(&self.call.name),
@@ -270,9 +273,7 @@ impl Acquiring {
         let last = self.last.take();
         let has_changed_hands = match (&last, &decision) {
             // Of split votes another one refuses each time.
-            (Some(last), Decision::Busy { .. }) if !is_split(&asking.attempt, context.nodes()) => {
-                last.decision != decision
-            }
+            (Some(last), Decision::Busy { .. }) if !is_split => last.decision != decision,
             _ => false,
         };
         if has_changed_hands {
@@ -422,8 +423,11 @@ impl Acquiring {
         }
     }
 
+    /// Until the holder's lease is over. Once it is, that shortens no pause any more: where too few nodes can vote, one
+    /// attempt would follow the other.
     fn time_left(&self, now: ClientInstant) -> Option<Duration> {
         let free_at = self.last.as_ref().and_then(|last| last.free_at);
+        let free_at = free_at.filter(|at| !now.has_reached(*at));
         free_at.map(|at| now.until(at))
     }
 

@@ -74,7 +74,8 @@ impl Failure {
 }
 
 /// Whether several callers have taken nodes and perhaps none of them a majority: no single one refuses on so many that
-/// the others are none. Where nodes do not tell the holder, it counts as one.
+/// the others are none, or that with all that have told neither way it may have the lock. The second matters for an even
+/// number of nodes, half of which keep a majority from everybody. Where nodes do not tell the holder, it counts as one.
 pub(super) fn is_split(attempt: &Acquisition, nodes: usize) -> bool {
     let refusals: Vec<_> = attempt
         .votes()
@@ -85,9 +86,13 @@ pub(super) fn is_split(attempt: &Acquisition, nodes: usize) -> bool {
         })
         .collect();
     let count = |holder: &Option<&Token>| refusals.iter().filter(|one| *one == holder).count();
+    let is_grant = |vote: &&Vote| matches!(vote, Vote::Told(Answer::Granted(_)));
+    let granted = attempt.votes().iter().filter(is_grant).count();
+    let unknown = nodes - granted - refusals.len();
     let blocking = nodes - majority(nodes) + 1;
+    let may_hold = |count: usize| count >= blocking && count + unknown >= majority(nodes);
     let is_told = refusals.iter().all(Option::is_some);
-    is_told && !refusals.is_empty() && refusals.iter().all(|holder| count(holder) < blocking)
+    is_told && !refusals.is_empty() && !refusals.iter().any(|holder| may_hold(count(holder)))
 }
 
 fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
@@ -121,4 +126,58 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
         answer: answer(node, vote),
     };
     votes.map(report).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::acquisition::{AttemptEvent, Terms};
+    use crate::settings::Drift;
+    use crate::votes::Identity;
+
+    /// An attempt at so many nodes after these votes: `+` for a grant, `.` for no answer, a letter for its holder.
+    fn attempt(votes: &str) -> Acquisition {
+        let terms = Terms {
+            nodes: votes.len(),
+            ttl: Duration::from_secs(10),
+            drift: Drift::default(),
+            min_validity: Duration::ZERO,
+        };
+        let start = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let mut actions = Vec::new();
+        let patience = |_| Duration::from_secs(1);
+        let mut attempt = Acquisition::start(terms, start, patience, &mut actions);
+        for (node, vote) in votes.chars().enumerate() {
+            let by = Identity {
+                id: Arc::from(format!("n{node}")),
+                incarnation: 1,
+                cluster: None,
+            };
+            let answer = match vote {
+                '.' => continue,
+                '+' => Answer::Granted(by),
+                '?' => Answer::Busy { by, holder: None },
+                letter => Answer::Busy {
+                    by,
+                    holder: Some(Token::from(letter.to_string().as_str())),
+                },
+            };
+            attempt.handle(start, AttemptEvent::Answered { node, answer }, &mut actions);
+        }
+        attempt
+    }
+
+    #[test]
+    fn split_votes_are_told_from_a_lock_that_is_held() {
+        for split in [
+            "+ab", "++aa", "+++aaa", "++aab", "+a.", "+aab.", "++ab", ".++aab",
+        ] {
+            assert!(is_split(&attempt(split), split.len()), "{split}");
+        }
+        for held in [
+            "+aa", "aa.", "+aa.", "aa..", "+++", "++aaa", "aaa..", "+??", "+a?",
+        ] {
+            assert!(!is_split(&attempt(held), held.len()), "{held}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ mod failure;
 use std::rc::Rc;
 use std::time::Duration;
 
-use self::failure::{Failure, is_split};
+use self::failure::{Failure, is_draw, is_split};
 use super::acquisition::{
     Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms, Vote,
 };
@@ -260,12 +260,12 @@ impl Acquiring {
             Decision::Busy { holder } => holder.clone(),
             _ => None,
         };
-        let is_split = is_split(&asking.attempt, context.nodes());
         match asking.attempt.blocking() {
             Some(first) => {
                 let (name, now) = (&self.call.name, context.now);
-                // Where votes are split, nobody holds the lock who would need its free nodes: all are asked at once.
-                let first = (!is_split).then_some(first);
+                // After a draw nobody holds the lock who would need its free nodes: all are asked at once.
+                let is_draw = is_draw(&asking.attempt, context.nodes());
+                let first = (!is_draw).then_some(first);
                 context.refusals.note(name, first, holder, until, now);
             }
             None => context.refusals.forget(&self.call.name),
@@ -273,7 +273,9 @@ impl Acquiring {
         let last = self.last.take();
         let has_changed_hands = match (&last, &decision) {
             // Of split votes another one refuses each time.
-            (Some(last), Decision::Busy { .. }) if !is_split => last.decision != decision,
+            (Some(last), Decision::Busy { .. }) if !is_split(&asking.attempt, context.nodes()) => {
+                last.decision != decision
+            }
             _ => false,
         };
         if has_changed_hands {

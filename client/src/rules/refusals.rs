@@ -19,7 +19,7 @@ pub(super) struct Refusals {
 
 #[derive(Clone, Debug)]
 struct Refused {
-    /// None once the lock was acquired, and where votes were split.
+    /// None once the lock was acquired, and after a draw.
     nodes: Option<NodeSet>,
     until: ClientInstant,
     /// Who had the lock at the last refusal; none once that was this client itself.

@@ -74,25 +74,33 @@ impl Failure {
 }
 
 /// Whether several callers have taken nodes and perhaps none of them a majority: no single one refuses on so many that
-/// the others are none, or that with all that have told neither way it may have the lock. The second matters for an even
-/// number of nodes, half of which keep a majority from everybody. Where nodes do not tell the holder, it counts as one.
+/// the others are none, or nobody can have one. The second matters for an even number of nodes, half of which keep a
+/// majority from everybody. Where nodes do not tell the holder, it counts as one.
 pub(super) fn is_split(attempt: &Acquisition, nodes: usize) -> bool {
-    let refusals: Vec<_> = attempt
-        .votes()
-        .iter()
-        .filter_map(|vote| match vote {
-            Vote::Told(Answer::Busy { holder, .. }) => Some(holder.as_ref()),
-            _ => None,
-        })
-        .collect();
-    let count = |holder: &Option<&Token>| refusals.iter().filter(|one| *one == holder).count();
-    let is_grant = |vote: &&Vote| matches!(vote, Vote::Told(Answer::Granted(_)));
-    let granted = attempt.votes().iter().filter(is_grant).count();
-    let unknown = nodes - granted - refusals.len();
     let blocking = nodes - majority(nodes) + 1;
-    let may_hold = |count: usize| count >= blocking && count + unknown >= majority(nodes);
-    let is_told = refusals.iter().all(Option::is_some);
-    is_told && !refusals.is_empty() && !refusals.iter().any(|holder| may_hold(count(holder)))
+    most_of_one(attempt).is_some_and(|most| most < blocking) || is_draw(attempt, nodes)
+}
+
+/// Whether several callers have taken nodes and none of them can have a majority, not even with all nodes that have told
+/// neither way.
+pub(super) fn is_draw(attempt: &Acquisition, nodes: usize) -> bool {
+    let is_told =
+        |vote: &&Vote| matches!(vote, Vote::Told(Answer::Granted(_) | Answer::Busy { .. }));
+    let unknown = nodes - attempt.votes().iter().filter(is_told).count();
+    most_of_one(attempt).is_some_and(|most| most + unknown < majority(nodes))
+}
+
+/// On how many nodes a single owner refuses, where every refusal names its owner.
+fn most_of_one(attempt: &Acquisition) -> Option<usize> {
+    let votes = attempt.votes().iter();
+    let holders = votes.filter_map(|vote| match vote {
+        Vote::Told(Answer::Busy { holder, .. }) => Some(holder.as_ref()),
+        _ => None,
+    });
+    let holders: Option<Vec<&Token>> = holders.collect();
+    let holders = holders?;
+    let count = |holder: &&Token| holders.iter().filter(|one| *one == holder).count();
+    holders.iter().map(count).max()
 }
 
 fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {

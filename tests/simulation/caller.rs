@@ -30,6 +30,7 @@ pub(super) struct Hold {
     pub(super) held: OperationId,
     pub(super) name: u64,
     pub(super) token: quorlock_client::Token,
+    pub(super) began_ns: u64,
     pub(super) until_ns: u64,
 }
 

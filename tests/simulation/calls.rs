@@ -52,11 +52,18 @@ impl World {
                     None => self.gone(client, held),
                 }
                 self.callers[number].state = State::Idle;
-                let pause_ns = self.random.below(SECOND_NS);
-                self.network
-                    .at(self.now_ns + pause_ns, What::Caller(number));
+                self.plan_next(number);
             }
         }
+    }
+
+    /// A caller that has done with a lock wants the next one: soon, or when all others do.
+    pub(super) fn plan_next(&mut self, caller: usize) {
+        let at_ns = match self.plan.is_in_step {
+            true => self.now_ns.next_multiple_of(STEP_NS),
+            false => self.now_ns + self.random.below(SECOND_NS),
+        };
+        self.network.at(at_ns, What::Caller(caller));
     }
 
     /// Nobody wants a call or a hold any more; the client tells when it has undone it.
@@ -78,8 +85,9 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, number: usize, client: usize, name: u64) {
+        let is_patient = self.is_over || self.plan.is_in_step;
         let wait = match self.random.below(4) {
-            0 if !self.is_over => Wait::None,
+            0 if !is_patient => Wait::None,
             _ => Wait::For(Duration::from_nanos(WAIT_NS)),
         };
         let call = Call::Acquire(AcquireCall {
@@ -99,7 +107,7 @@ impl World {
             waits: wait != Wait::None,
         };
         self.call(client, call);
-        if self.random.chance(1, 8) && !self.is_over {
+        if self.random.chance(1, 8) && !is_patient {
             // Also when the answer is on its way.
             let ways_ns = self.plan.latency_us * 8_000;
             let most_ns = self.random.pick(&[SECOND_NS, ways_ns, WAIT_NS]);
@@ -124,6 +132,9 @@ impl World {
         }
     }
 }
+
+/// Every call of callers in step is over before the next one: its wait, and a moment in which it holds the lock.
+const STEP_NS: u64 = 30 * SECOND_NS;
 
 pub(super) fn lock_name(name: u64) -> Bytes {
     Bytes::from(format!("lock-{name}"))

@@ -212,6 +212,8 @@ impl World {
             let ms = took_ms(freed_ns.max(first_ns));
             if asked_ns < freed_ns {
                 self.report.turns_ms.push(ms);
+            } else if self.plan.is_in_step && !self.is_over {
+                self.report.draws_ways.push(ms / latency_ms.max(1));
             }
             if ms > self.turn_ms_max() {
                 self.violation = Some(format!("callers wait, and a lock is free for {ms} ms"));

@@ -35,10 +35,15 @@ impl World {
     pub(super) fn is_delayed(&mut self, what: &What) -> Option<u64> {
         let (wire, until_ns) = match what {
             What::Connect(wire) | What::ToNode(wire, _) | What::EndAtNode(wire) => {
-                (*wire, self.paths[wire.id.0].to_node_until_ns)
+                let uplink_ns = self.uplinks[wire.client].to_node_until_ns;
+                (*wire, self.paths[wire.id.0].to_node_until_ns.max(uplink_ns))
             }
             What::Connected(wire) | What::ToClient(wire, _) | What::EndAtClient(wire) => {
-                (*wire, self.paths[wire.id.0].to_client_until_ns)
+                let uplink_ns = self.uplinks[wire.client].to_client_until_ns;
+                (
+                    *wire,
+                    self.paths[wire.id.0].to_client_until_ns.max(uplink_ns),
+                )
             }
             _ => return None,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::middle_box::Meddling;
 use super::network::{Healing, What, Wire};
 use super::plan::Faults;
+use super::server::CLUSTER;
 use super::world::{SECOND_NS, World};
 
 /// One thing that goes wrong.
@@ -18,6 +19,8 @@ pub enum Fault {
     Kill,
     /// A node's machine loses power: what was not synced is lost in part, and it comes back with another boot.
     PowerLoss,
+    /// The machines of all nodes lose power at once.
+    Blackout,
     /// All connections of a node are closed.
     Closed,
     /// A node has forgotten its connections and says so when something arrives on them.
@@ -46,6 +49,12 @@ pub enum Fault {
     Suspend,
     /// A node's wall clock is set, forwards or backwards.
     WallClock,
+    /// Nothing that a client says reaches any node; what nodes say reaches it.
+    Unheard,
+    /// Nothing that nodes say reaches a client; what it says reaches them.
+    Deaf,
+    /// Both.
+    CutOff,
     /// Another node of the cluster, with an empty directory, answers under the address.
     Replaced,
     /// A node of another cluster answers under the address for a while.
@@ -61,24 +70,43 @@ impl World {
         *self.report.faults.entry(kind).or_default() += 1;
         self.note(|| format!("{kind:?} at node {node}"));
         let lasts_ns = self.begin(kind, node);
+        self.leftovers.disturb(self.now_ns);
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let pause_ns = match self.plan.faults {
             Faults::All => self.random.below(ttl_ns),
+            // A client that hears nothing may not be heard any more either.
+            Faults::CutOff => self.random.below(lasts_ns + ttl_ns),
             // One at a time: the next one begins when this node has had the time to be taken again.
             Faults::Network | Faults::Answers => lasts_ns + ttl_ns + RECONNECT_NS,
             // What the node before has granted expires, and then this one is taken.
-            Faults::Entries => lasts_ns + 2 * ttl_ns + RECONNECT_NS,
+            Faults::Entries => lasts_ns + self.entry_ns(),
             _ => lasts_ns + ttl_ns,
         };
         let next = usize::try_from(self.random.below(self.plan.nodes as u64)).unwrap_or(0);
         self.network.at(self.now_ns + pause_ns, What::Fault(next));
     }
 
+    /// The nodes to which the same happens at the same moment.
+    fn together(&self, node: usize) -> Vec<usize> {
+        let count = match self.plan.is_together {
+            true => self.plan.away,
+            false => 1,
+        };
+        let nodes = node..node + count;
+        nodes.map(|node| node % self.plan.nodes).collect()
+    }
+
+    /// How long it takes until whoever answers under an address since another one did has the locks of all clients that
+    /// hold some.
+    pub(super) fn entry_ns(&self) -> u64 {
+        2 * self.plan.ttl_ms * 1_000_000 + RECONNECT_NS
+    }
+
     /// Begins, and says how long it lasts.
     fn begin(&mut self, kind: Fault, node: usize) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let lasts_ns = match kind {
-            Fault::Kill | Fault::PowerLoss => self.random.below(3 * SECOND_NS),
+            Fault::Kill | Fault::PowerLoss | Fault::Blackout => self.random.below(3 * SECOND_NS),
             Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
             _ => ttl_ns / 4 + self.random.below(ttl_ns * 2),
         };
@@ -87,12 +115,34 @@ impl World {
         let path = &mut self.paths[node];
         match kind {
             Fault::Pause => {
-                self.servers[node].is_paused = true;
-                healing = Some(Healing::Resume);
+                for other in self.together(node) {
+                    self.servers[other].is_paused = true;
+                    let resume = What::Heal(other, Healing::Resume);
+                    self.network.at(until_ns, resume);
+                }
+                healing = None;
             }
             Fault::Kill | Fault::PowerLoss => {
                 self.down(node, kind == Fault::PowerLoss);
                 healing = Some(Healing::Start);
+            }
+            Fault::Blackout => {
+                for other in 0..self.plan.nodes {
+                    self.down(other, true);
+                    let at_ns = self.now_ns + self.random.below(3 * SECOND_NS);
+                    self.network.at(at_ns, What::Heal(other, Healing::Start));
+                }
+                healing = None;
+            }
+            Fault::Unheard | Fault::Deaf | Fault::CutOff => {
+                let uplink = &mut self.uplinks[node % self.plan.clients];
+                if kind != Fault::Deaf {
+                    uplink.to_node_until_ns = until_ns;
+                }
+                if kind != Fault::Unheard {
+                    uplink.to_client_until_ns = until_ns;
+                }
+                healing = None;
             }
             Fault::Silence => {
                 // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
@@ -126,7 +176,12 @@ impl World {
                 let sync_ns = self.random.below(2 * SECOND_NS);
                 self.servers[node].sync_ns = sync_ns;
             }
-            Fault::Replaced | Fault::Stranger => healing = self.replace(node, kind, until_ns),
+            Fault::Replaced | Fault::Stranger => {
+                for other in self.together(node) {
+                    self.replace(other, kind, until_ns);
+                }
+                healing = None;
+            }
             Fault::FullDisk => self.servers[node].set_full(true),
             Fault::Suspend => {
                 self.suspend(node % self.plan.clients, until_ns);
@@ -144,21 +199,29 @@ impl World {
         lasts_ns
     }
 
-    /// Another node answers under the address: of another cluster until then, or of this one, some for good.
-    fn replace(&mut self, node: usize, kind: Fault, until_ns: u64) -> Option<Healing> {
+    /// Another node answers under the address: of another cluster until then, or of this one, some for good. Where several
+    /// addresses lead elsewhere at the same time, their nodes are of one cluster, and a minority of them unless clients
+    /// know theirs; else each stranger has one of its own.
+    fn replace(&mut self, node: usize, kind: Fault, until_ns: u64) {
         let is_stranger = kind == Fault::Stranger;
         let is_for_good = !is_stranger && self.random.chance(1, 2);
         self.down(node, false);
         let server = &mut self.servers[node];
         server.tell_time(self.now_ns);
-        server.replace(is_stranger);
+        let other = match self.plan.faults {
+            Faults::Entries => "red".to_owned(),
+            _ => format!("red-{node}"),
+        };
+        server.replace(if is_stranger { &other } else { CLUSTER });
         if is_for_good {
             server.forget_away();
         }
         let lease_ns = self.now_ns + self.plan.ttl_ms * 1_000_000;
         server.is_empty_until_ns = if is_stranger { until_ns } else { lease_ns };
         server.start();
-        (!is_for_good).then_some(Healing::Return)
+        if !is_for_good {
+            self.network.at(until_ns, What::Heal(node, Healing::Return));
+        }
     }
 
     /// A node's process is gone, or its machine.
@@ -204,6 +267,7 @@ impl World {
 
     pub(super) fn heal(&mut self, node: usize, healing: Healing) {
         self.note(|| format!("{healing:?} node {node}"));
+        self.leftovers.disturb(self.now_ns);
         self.servers[node].tell_time(self.now_ns);
         match healing {
             Healing::Resume => self.servers[node].is_paused = false,
@@ -233,7 +297,7 @@ impl World {
     }
 }
 
-/// What is wrong on the way to a node at present.
+/// What is wrong on the way to a node at present, or on that of a client to all nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
     pub(super) to_node_until_ns: u64,
@@ -241,6 +305,13 @@ pub(super) struct Path {
     pub(super) refuses: bool,
     pub(super) trickles: bool,
     pub(super) meddling: Option<Meddling>,
+}
+
+impl Path {
+    pub(super) fn is_well(&self, now_ns: u64) -> bool {
+        let is_cut = self.to_node_until_ns > now_ns || self.to_client_until_ns > now_ns;
+        !is_cut && !self.refuses && !self.trickles && self.meddling.is_none()
+    }
 }
 
 /// The longest until a client dials again, with its deadlines.

@@ -23,6 +23,8 @@ pub(crate) struct Ledger {
     faults: BTreeMap<String, u64>,
     /// How many turns of waiting callers took so many milliseconds.
     turns: BTreeMap<u64, u64>,
+    /// How many draws of callers in step were over after so many ways.
+    draws: BTreeMap<u64, u64>,
 }
 
 impl Ledger {
@@ -61,6 +63,9 @@ impl Ledger {
             requests_kept_max: number("requests_kept_max")?,
             faults: counts(value.get("faults"), "faults", |name| Some(name.to_owned()))?,
             turns: counts(value.get("turns_ms"), "turns_ms", |ms| ms.parse().ok())?,
+            draws: counts(value.get("draws_ways"), "draws_ways", |ways| {
+                ways.parse().ok()
+            })?,
         };
         let seeds = ledger.passed.checked_add(ledger.failed.len() as u64);
         if seeds != Some(ledger.next_seed) {
@@ -83,9 +88,10 @@ impl Ledger {
     }
 
     fn text(&self) -> String {
-        let turns = self.turns.iter();
-        let turns: BTreeMap<String, u64> =
-            turns.map(|(ms, count)| (ms.to_string(), *count)).collect();
+        let in_text = |counts: &BTreeMap<u64, u64>| -> BTreeMap<String, u64> {
+            let counts = counts.iter();
+            counts.map(|(at, count)| (at.to_string(), *count)).collect()
+        };
         let value = json!({
             "format": FORMAT,
             "next_seed": self.next_seed,
@@ -97,7 +103,8 @@ impl Ledger {
             "connects": self.connects,
             "requests_kept_max": self.requests_kept_max,
             "faults": self.faults,
-            "turns_ms": turns,
+            "turns_ms": in_text(&self.turns),
+            "draws_ways": in_text(&self.draws),
         });
         format!("{value:#}\n")
     }
@@ -117,6 +124,9 @@ impl Ledger {
         for ms in &report.turns_ms {
             *self.turns.entry(*ms).or_insert(0) += 1;
         }
+        for ways in &report.draws_ways {
+            *self.draws.entry(*ways).or_insert(0) += 1;
+        }
         for (fault, count) in &report.faults {
             *self.faults.entry(format!("{fault:?}")).or_insert(0) += count;
         }
@@ -130,15 +140,10 @@ impl Ledger {
             .iter()
             .map(|(fault, count)| format!("{fault} {count}"))
             .collect();
-        let turns = match (self.turn_ms(500), self.turn_ms(999)) {
-            (Some(median), Some(most)) => format!(
-                "{} turns of waiting callers: median {median} ms, p99.9 {most} ms",
-                self.turns.values().sum::<u64>()
-            ),
-            _ => "no turns of waiting callers".to_owned(),
-        };
+        let turns = spread(&self.turns, "turns of waiting callers", "ms");
+        let draws = spread(&self.draws, "draws of callers in step", "ways");
         format!(
-            "{hours} hours simulated, {} events, {} acquisitions, {} connects, {} requests kept by a client at most\nfaults: {}\n{turns}",
+            "{hours} hours simulated, {} events, {} acquisitions, {} connects, {} requests kept by a client at most\nfaults: {}\n{draws}\n{turns}",
             self.events,
             self.acquired,
             self.connects,
@@ -146,17 +151,28 @@ impl Ledger {
             faults.join(", ")
         )
     }
+}
 
-    /// What so many thousandths of the turns did not take longer than.
-    fn turn_ms(&self, thousandths: u64) -> Option<u64> {
-        let index = self.turns.values().sum::<u64>() * thousandths / 1000;
-        let mut before = 0;
-        let is_there = |(_, count): &(&u64, &u64)| {
-            before += **count;
-            before > index
-        };
-        self.turns.iter().find(is_there).map(|(ms, _)| *ms)
+/// How many there are, and how long they took.
+fn spread(counts: &BTreeMap<u64, u64>, what: &str, unit: &str) -> String {
+    match (quantile(counts, 500), quantile(counts, 999)) {
+        (Some(median), Some(most)) => format!(
+            "{} {what}: median {median} {unit}, p99.9 {most} {unit}",
+            counts.values().sum::<u64>()
+        ),
+        _ => format!("no {what}"),
     }
+}
+
+/// What so many thousandths of them did not take longer than.
+fn quantile(counts: &BTreeMap<u64, u64>, thousandths: u64) -> Option<u64> {
+    let index = counts.values().sum::<u64>() * thousandths / 1000;
+    let mut before = 0;
+    let is_there = |(_, count): &(&u64, &u64)| {
+        before += **count;
+        before > index
+    };
+    counts.iter().find(is_there).map(|(took, _)| *took)
 }
 
 fn count(value: Option<&Value>, place: &str) -> Result<u64, String> {
@@ -187,7 +203,7 @@ fn counts<K: Ord>(
     counts.iter().map(one).collect()
 }
 
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -240,7 +256,7 @@ mod tests {
             (String::new(), "line 1"),
             (text[..half].to_owned(), "line "),
             ("{}\n".to_owned(), "\"format\""),
-            (text.replace("\"format\": 2", "\"format\": 1"), "\"format\""),
+            (text.replace("\"format\": 3", "\"format\": 2"), "\"format\""),
             (text.replace("\"events\"", "\"event\""), "\"events\""),
             (
                 text.replace("\"passed\": 1", "\"passed\": -1"),

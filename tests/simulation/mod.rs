@@ -9,6 +9,7 @@ mod calls;
 mod checks;
 mod exchange;
 mod faults;
+mod leftovers;
 mod machine;
 mod middle_box;
 mod network;

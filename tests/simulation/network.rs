@@ -106,10 +106,10 @@ impl Network {
         let mut random = Random::of(&[plan.seed, 2]);
         let (latency_us, nodes) = (plan.latency_us, plan.nodes);
         let way = |random: &mut Random, client: usize, node: usize| {
-            // Each client is the nearest to a node of its own, and otherwise they are alike.
-            let step = (node + nodes - client % nodes) % nodes;
+            // Each client is the nearest to as many nodes, and otherwise they are alike.
+            let step = (node + plan.clients - client) % plan.clients;
             let part_us = match plan.is_in_step {
-                true => latency_us * step as u64 / (2 * nodes as u64),
+                true => latency_us * step as u64 / (2 * plan.clients as u64),
                 false => random.below(latency_us / 2 + 1),
             };
             1_000 * (latency_us / 2 + part_us)

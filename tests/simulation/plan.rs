@@ -12,7 +12,7 @@ pub enum Faults {
     Pauses,
     /// The connections to one node, or to all, swallow everything, and new ones work.
     Silence,
-    /// One node at a time is killed or loses power, and is started again.
+    /// One node at a time is killed or loses power, or all lose power at once, and they are started again.
     Crashes,
     /// The way to one node at a time: closed, half open, one-way, refused, slow, a few bytes at a time.
     Network,
@@ -22,6 +22,8 @@ pub enum Faults {
     Disks,
     /// Machines of clients that sleep, and wall clocks that are set.
     Clocks,
+    /// One client at a time is not heard by any node, hears none, or both.
+    CutOff,
     /// One address at a time leads to another node than before: an empty one, or one of another cluster.
     Entries,
     /// All of it, at any number of nodes.
@@ -35,16 +37,27 @@ impl Faults {
             Faults::None => &[],
             Faults::Pauses => &[Fault::Pause],
             Faults::Silence => &[Fault::Silence],
-            Faults::Crashes => &[Fault::Kill, Fault::Kill, Fault::PowerLoss],
+            Faults::Crashes => CRASHES,
             Faults::Network => NETWORK,
             Faults::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
             Faults::Disks => &[Fault::SlowSync, Fault::FullDisk],
             Faults::Clocks => &[Fault::Suspend, Fault::WallClock],
+            Faults::CutOff => &[Fault::Unheard, Fault::Deaf, Fault::CutOff],
             Faults::Entries => &[Fault::Replaced, Fault::Stranger],
             Faults::All => ALL,
         }
     }
 }
+
+const CRASHES: &[Fault] = &[
+    Fault::Kill,
+    Fault::Kill,
+    Fault::Kill,
+    Fault::Kill,
+    Fault::PowerLoss,
+    Fault::PowerLoss,
+    Fault::Blackout,
+];
 
 const NETWORK: &[Fault] = &[
     Fault::Closed,
@@ -75,6 +88,9 @@ const ALL: &[Fault] = &[
     Fault::FullDisk,
     Fault::Suspend,
     Fault::WallClock,
+    Fault::Unheard,
+    Fault::Deaf,
+    Fault::CutOff,
     Fault::Stranger,
 ];
 
@@ -99,11 +115,16 @@ pub struct Plan {
     pub fsync: &'static str,
     /// What goes wrong.
     pub faults: Faults,
+    /// At how many nodes at a time, where that is one at a time or two of five.
+    pub away: usize,
+    /// These nodes go and come back together.
+    pub is_together: bool,
     /// How long things go wrong, in seconds.
     pub length_s: u64,
     /// Hundreds of callers wait for one lock, and hold it for a moment.
     pub is_crowded: bool,
-    /// Three clients that are as far from three nodes, without jitter, ask at the same moments.
+    /// Three clients that are as far from three nodes, without jitter, or two from four, ask at the same moments, again
+    /// and again.
     pub is_in_step: bool,
 }
 
@@ -125,6 +146,7 @@ impl Plan {
             Faults::Answers,
             Faults::Disks,
             Faults::Clocks,
+            Faults::CutOff,
             Faults::Entries,
             Faults::All,
         ];
@@ -138,14 +160,37 @@ impl Plan {
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
             faults: random.pick(&all),
+            away: 1,
+            is_together: false,
             length_s: 60,
             is_crowded: false,
             is_in_step: false,
         };
         match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
-            1 => plan.in_step(),
-            _ => plan,
+            1..4 => plan.in_step(&mut random),
+            _ => plan.with_away(&mut random),
+        }
+    }
+
+    /// Half of the time so many nodes are away as leave a majority, and, of addresses that lead to another cluster than
+    /// the one that clients are told, sometimes more.
+    fn with_away(self, random: &mut Random) -> Plan {
+        let minority = (self.nodes - 1) / 2;
+        let away = match self.faults {
+            Faults::Pauses | Faults::Network | Faults::Answers => random.pick(&[1, minority]),
+            Faults::Entries => random.pick(&[1, minority, minority, minority + 1]),
+            _ => 1,
+        };
+        let is_together = match self.faults {
+            Faults::Entries => true,
+            Faults::Pauses => random.chance(1, 2),
+            _ => false,
+        };
+        Plan {
+            away,
+            is_together,
+            ..self
         }
     }
 
@@ -159,16 +204,19 @@ impl Plan {
         }
     }
 
-    fn in_step(self) -> Plan {
-        // Three by three, and two by two: as many nodes as make a draw.
-        let (nodes, clients) = if self.seed % 4 == 1 { (4, 2) } else { (3, 3) };
+    fn in_step(self, random: &mut Random) -> Plan {
+        // As many nodes as make a draw.
+        let (nodes, clients) = random.pick(&[(3, 3), (4, 2)]);
+        let latency_us = random.pick(&[1_000, 100_000, 250_000]);
         Plan {
             nodes,
             clients,
             callers: 1,
             names: 1,
+            latency_us,
+            ttl_ms: 10_000,
             faults: Faults::None,
-            length_s: 20,
+            length_s: 300,
             is_in_step: true,
             ..self
         }
@@ -176,9 +224,21 @@ impl Plan {
 
     /// Whether a majority of the nodes holds a lock and answers in time whatever happens, so that no lock may be lost.
     pub fn keeps_a_majority(&self) -> bool {
-        matches!(
+        let is_minority = 2 * self.away < self.nodes;
+        let is_checked = matches!(
             self.faults,
-            Faults::None | Faults::Pauses | Faults::Silence | Faults::Network | Faults::Answers
-        )
+            Faults::None
+                | Faults::Pauses
+                | Faults::Silence
+                | Faults::Network
+                | Faults::Answers
+                | Faults::Entries
+        );
+        is_minority && is_checked
+    }
+
+    /// Whether clients are told which cluster is theirs: where a majority of the addresses may lead elsewhere.
+    pub(super) fn tells_cluster(&self) -> bool {
+        2 * self.away >= self.nodes
     }
 }

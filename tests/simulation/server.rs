@@ -24,6 +24,8 @@ pub(super) struct Server {
     pub(super) sync_ns: u64,
     is_full: bool,
     pub(super) is_sync_planned: bool,
+    /// When what is written is synced the next time; never where the kernel decides.
+    sync_due_ns: Option<u64>,
     /// The disk of the node that answered under the address before, and the fingerprint of its directory.
     away: Option<(MemoryDisk, u64)>,
     /// The node that answers under the address may hold no lock before this time.
@@ -70,6 +72,7 @@ impl Server {
             sync_ns: 0,
             is_full: false,
             is_sync_planned: false,
+            sync_due_ns: (fsync != "no").then_some(0),
             away: None,
             is_empty_until_ns: 0,
         };
@@ -77,14 +80,12 @@ impl Server {
         server
     }
 
-    /// Another node answers under the address from now on: one with an empty directory, of this cluster or another,
-    /// each of a different one, so that strangers are never the majority that names the cluster. The process of the node before has ended.
-    pub(super) fn replace(&mut self, is_stranger: bool) {
+    /// Another node answers under the address from now on: one with an empty directory, of this cluster or another. The
+    /// process of the node before has ended.
+    pub(super) fn replace(&mut self, cluster: &str) {
         if self.away.is_some() {
             return;
         }
-        let other = format!("other-{}", self.setup.seed);
-        let cluster = if is_stranger { &*other } else { CLUSTER };
         let config = &mut self.setup.config;
         config.set("cluster-id", &[cluster]).expect("it exists");
         let fingerprint = self.setup.directory_fingerprint;
@@ -187,6 +188,12 @@ impl Server {
         !node.is_stopping()
     }
 
+    /// Whether it runs and serves, and its disk is well.
+    pub(super) fn is_well(&self) -> bool {
+        let serves = self.node.as_ref().is_some_and(Node::is_serving);
+        serves && !self.is_paused && !self.is_full && self.sync_ns == 0 && !self.is_syncing()
+    }
+
     /// Whether it runs a sync that takes long.
     pub(super) fn is_syncing(&self) -> bool {
         self.node.as_ref().is_some_and(Node::is_syncing)
@@ -200,14 +207,17 @@ impl Server {
         }
     }
 
-    /// What comes with time: ticks, syncs of the second, the end of a restart delay. A failure ends the node.
+    /// What comes with time: ticks, syncs of the second, the end of a restart delay. A failure ends the node. What is
+    /// never synced is lost in part when the power goes.
     pub(super) fn tick(&mut self) {
         let Some(node) = self.node.as_mut().filter(|_| !self.is_paused) else {
             return;
         };
         if node.is_serving() {
             let _ = node.maintain();
-            if !node.is_syncing() {
+            let is_due = self.sync_due_ns.is_some_and(|at_ns| self.told_ns >= at_ns);
+            if is_due && !node.is_syncing() {
+                self.sync_due_ns = Some(self.told_ns + SYNC_EVERY_NS);
                 let _ = node.sync();
             }
         } else {
@@ -233,4 +243,5 @@ impl Server {
 }
 
 const ROUNDS: usize = 8;
-const CLUSTER: &str = "blue";
+const SYNC_EVERY_NS: u64 = 1_000_000_000;
+pub(super) const CLUSTER: &str = "blue";

@@ -15,10 +15,11 @@ use super::caller::{Caller, Hold, OpenCall, State};
 use super::calls::lock_name;
 use super::checks::Phase;
 use super::faults::{Fault, Path};
+use super::leftovers::Leftovers;
 use super::machine::Machine;
 use super::network::{Network, What, Wire};
 use super::plan::{Faults, Plan};
-use super::server::Server;
+use super::server::{CLUSTER, Server};
 use crate::crash::random::Random;
 
 /// What a run came to.
@@ -42,6 +43,8 @@ pub struct Report {
     pub events: u64,
     /// How long locks were free while callers waited, where nothing went wrong.
     pub turns_ms: Vec<u64>,
+    /// Of callers that asked in step: after how many of the longest ways the first of them had the lock.
+    pub draws_ways: Vec<u64>,
     /// The most requests that a client kept for its nodes at a time.
     pub requests_kept_max: u64,
     /// Simulated time.
@@ -60,10 +63,13 @@ pub(super) struct World {
     /// Calls that have no outcome yet, by client.
     pub(super) open: BTreeMap<(usize, OperationId), OpenCall>,
     pub(super) holds: Vec<Hold>,
+    pub(super) leftovers: Leftovers,
     /// Every token that a caller was told.
     pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) network: Network,
     pub(super) paths: Vec<Path>,
+    /// The ways of each client to all nodes.
+    pub(super) uplinks: Vec<Path>,
     pub(super) machines: Vec<Machine>,
     pub(super) random: Random,
     pub(super) report: Report,
@@ -111,8 +117,11 @@ impl World {
         let client = |number: usize| {
             let nodes = (1..=plan.nodes).map(|node| format!("redis://10.0.0.{node}:7001"));
             let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).next());
-            Redlock::builder()
-                .nodes(nodes)
+            let mut builder = Redlock::builder().nodes(nodes);
+            if plan.tells_cluster() {
+                builder = builder.cluster_id(CLUSTER);
+            }
+            builder
                 .build_rules(Box::new(random))
                 .expect("these addresses can be read")
         };
@@ -126,6 +135,7 @@ impl World {
                 .collect(),
             clients: (0..plan.clients).map(client).collect(),
             paths: vec![Path::default(); plan.nodes],
+            uplinks: vec![Path::default(); plan.clients],
             machines: (0..plan.clients)
                 .map(|client| {
                     let mut random = Random::of(&[seed, 6, client as u64]);
@@ -143,6 +153,7 @@ impl World {
                 .collect(),
             open: BTreeMap::new(),
             holds: Vec::new(),
+            leftovers: Leftovers::of(plan.nodes),
             tokens: BTreeSet::new(),
             network: Network::new(plan),
             random: Random::of(&[seed, 5]),
@@ -170,7 +181,13 @@ impl World {
         }
         if self.plan.faults != Faults::None {
             // Everybody has seen every node by then.
-            self.network.at(3 * SECOND_NS, What::Fault(0));
+            let chains = match self.plan.is_together {
+                true => 1,
+                false => self.plan.away,
+            };
+            for chain in 0..chains {
+                self.network.at(3 * SECOND_NS, What::Fault(chain));
+            }
         }
     }
 
@@ -216,6 +233,9 @@ impl World {
                 self.check_empty(node);
                 if node == 0 {
                     self.check_sizes();
+                    if self.now_ns.is_multiple_of(LOOK_EVERY_NS) {
+                        self.check_leftovers();
+                    }
                 }
                 self.network.at(self.now_ns + TICK_NS, What::Tick(node));
             }
@@ -328,4 +348,6 @@ fn steered_ppm(plan: &Plan, random: &mut Random) -> i32 {
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 const TICK_NS: u64 = 50_000_000;
+/// How often nodes are searched for keys that nobody holds.
+const LOOK_EVERY_NS: u64 = SECOND_NS / 2;
 pub(super) const WAIT_NS: u64 = 20 * SECOND_NS;

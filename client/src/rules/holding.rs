@@ -227,18 +227,23 @@ impl Holding {
     }
 
     /// Asks the nodes again that did not renew, before the next round does: a node that has come
-    /// back is needed as soon as the next one goes.
+    /// back is needed as soon as the next one goes. While a round still waits for a majority, those are asked again
+    /// that somebody else had: an attempt of others ends soon, silent nodes may answer too late.
     ///
     /// An answer counts in the round it was asked for, which began earlier. A node is asked again
     /// only when it has answered.
     fn heal(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
         let round = &mut self.round;
-        let is_renewed = round.is_settled && round.renewed.distinct() >= majority(self.terms.nodes);
-        if !self.renews || !is_renewed {
-            return;
+        let is_renewed = round.renewed.distinct() >= majority(self.terms.nodes);
+        let has_failed = round.is_settled && !is_renewed;
+        if !self.renews || has_failed {
+            return self.healing.pause();
         }
         let grants = &self.grants;
-        let may_heal = |node: &NodeIndex| !round.is_awaited(*node) && grants[*node].may_heal(now);
+        let is_wanted = |node: NodeIndex| round.is_settled || round.is_busy(node);
+        let may_heal = |node: &NodeIndex| {
+            !round.is_awaited(*node) && is_wanted(*node) && grants[*node].may_heal(now)
+        };
         let missing: Vec<NodeIndex> = round.not_renewed().filter(may_heal).collect();
         if missing.is_empty() {
             return self.healing.pause();

@@ -19,7 +19,7 @@ pub(super) struct Refusals {
 
 #[derive(Clone, Debug)]
 struct Refused {
-    /// None once the lock was acquired.
+    /// None once the lock was acquired, and after a draw.
     nodes: Option<NodeSet>,
     until: ClientInstant,
     /// Who had the lock at the last refusal; none once that was this client itself.
@@ -37,12 +37,12 @@ impl Refusals {
         refused.nodes.filter(|_| !now.has_reached(refused.until))
     }
 
-    /// An attempt failed because of this holder, and cannot succeed without one of these nodes. That is forgotten in
-    /// the end.
+    /// An attempt failed because of this holder, and cannot succeed without one of these nodes, if such are told. That
+    /// is forgotten in the end.
     pub(super) fn note(
         &mut self,
         name: &Bytes,
-        nodes: NodeSet,
+        nodes: Option<NodeSet>,
         holder: Option<Token>,
         until: ClientInstant,
         now: ClientInstant,
@@ -63,7 +63,7 @@ impl Refusals {
             None => None,
         };
         let refused = Refused {
-            nodes: Some(nodes),
+            nodes,
             until,
             holder,
             contended_until,
@@ -133,8 +133,9 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_is_forgotten() {
         let mut refusals = Refusals::default();
-        let mut nodes = NodeSet::default();
-        nodes.insert(3);
+        let mut set = NodeSet::default();
+        set.insert(3);
+        let nodes = Some(set);
         let name = |number: usize| Bytes::from(format!("lock-{number}"));
         let until = START.after(Duration::from_secs(10));
         for number in 0..2 * NAMES_MAX {
@@ -160,7 +161,7 @@ mod tests {
         let [ours, other] = ["ours", "other"].map(Token::from);
         assert!(!refusals.is_contended(&name, &ours, START));
         let until = START.after(Duration::from_secs(10));
-        let nodes = NodeSet::default();
+        let nodes = Some(NodeSet::default());
         // A caller of this client waits for another one.
         refusals.note(&name, nodes, Some(ours.clone()), until, START);
         assert!(!refusals.is_contended(&name, &ours, START));

@@ -25,9 +25,11 @@ impl Failure {
         is_busy && !later.is_split() && self.decision != *decision
     }
 
-    /// Time until enough nodes are free again, if nobody renews and they have told.
+    /// Time until enough nodes are free again, if nobody renews and they have told. Once it is over it shortens no
+    /// pause any more: where too few nodes can vote, one attempt would follow the other.
     pub(super) fn time_left(&self, now: ClientInstant) -> Option<Duration> {
-        self.free_at.map(|at| now.until(at))
+        let free_at = self.free_at.filter(|at| !now.has_reached(*at));
+        free_at.map(|at| now.until(at))
     }
 
     /// What is said of it after a wait of this length.

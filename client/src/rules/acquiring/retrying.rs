@@ -59,6 +59,8 @@ impl Acquiring {
         match attempt.blocking() {
             Some(first) => {
                 let until = now.after(self.call.ttl);
+                // After a draw nobody holds the lock who would need its free nodes: all are asked at once.
+                let first = (!attempt.is_draw()).then_some(first);
                 context.refusals.note(name, first, holder, until, now);
             }
             None => context.refusals.forget(name),

@@ -52,22 +52,37 @@ impl Acquisition {
     }
 
     /// Whether several callers have taken nodes and perhaps none of them a majority: no single one refuses on so many
-    /// that the others are none. Where a node does not tell the holder, that may be any.
+    /// that the others are none, or nobody can have one. The second matters for an even number of nodes, half of which
+    /// keep a majority from everybody. Where a node does not tell the holder, that may be any.
     pub(crate) fn is_split(&self) -> bool {
         let blocking = self.terms.nodes - majority(self.terms.nodes) + 1;
-        let (mut refusing, count) = self.nodes_where(is_refusal);
+        self.most_of_one().is_some_and(|most| most < blocking) || self.is_draw()
+    }
+
+    /// Whether several callers have taken nodes and none of them can have a majority, not even with all nodes that
+    /// have told neither way.
+    pub(crate) fn is_draw(&self) -> bool {
+        let is_told =
+            |vote: &Vote| is_refusal(vote) || matches!(vote, Vote::Told(Answer::Granted(_)));
+        let (_, told) = self.nodes_where(is_told);
+        let unknown = self.terms.nodes - told;
+        let needed = majority(self.terms.nodes);
+        self.most_of_one()
+            .is_some_and(|most| most + unknown < needed)
+    }
+
+    /// On how many nodes a single holder refuses, where every refusal names its holder.
+    fn most_of_one(&self) -> Option<usize> {
+        let (mut refusing, _) = self.nodes_where(is_refusal);
+        let mut most = None;
         // One holder after the other, with all nodes that name it.
         while let Some(node) = refusing.first() {
-            let Some(holder) = holder_of(&self.votes[node]) else {
-                return false;
-            };
-            let (theirs, their_count) = self.nodes_where(|vote| holder_of(vote) == Some(holder));
-            if their_count >= blocking {
-                return false;
-            }
+            let holder = holder_of(&self.votes[node])?;
+            let (theirs, count) = self.nodes_where(|vote| holder_of(vote) == Some(holder));
+            most = most.max(Some(count));
             refusing.remove_all(theirs);
         }
-        count > 0
+        most
     }
 
     /// The token that most of the refusing nodes name.
@@ -145,14 +160,20 @@ mod tests {
             ("AAABB", false),
             ("BBAAA", false),
             ("BABAA", false),
-            ("AABB", false),
-            ("AABg", false),
-            ("gBAA", false),
+            ("AAAg", false),
+            ("AAg-", false),
+            ("AA--", false),
             ("AAg", false),
-            ("Ag", false),
             ("A", false),
             // Several have some, this caller among them, and nobody has enough.
             ("AABBg", true),
+            ("AABBC-", true),
+            // Half of the nodes keep a majority from everybody.
+            ("AABB", true),
+            ("AABg", true),
+            ("gBAA", true),
+            ("AAAggg", true),
+            ("Ag", true),
             ("AABBC", true),
             ("AAggg", true),
             ("AAgg-", true),
@@ -177,10 +198,10 @@ mod tests {
         let votes: String = ('0'..).take(crate::votes::NODES_MAX).collect();
         let votes = votes.replace(['?', '-', 'g'], "a");
         assert!(attempt(&votes).is_split());
-        // Half of them block, one less does not.
+        // Who has a majority holds the lock, with half of the nodes nobody can.
         let of_one = |count: usize| votes[..64 - count].to_owned() + &"z".repeat(count);
-        assert!(!attempt(&of_one(32)).is_split());
-        assert!(attempt(&of_one(31)).is_split());
+        assert!(!attempt(&of_one(33)).is_split());
+        assert!(attempt(&of_one(32)).is_split());
     }
 
     #[test]

@@ -453,3 +453,42 @@ fn nothing_is_healed_where_the_renewal_has_failed() {
     // The next round comes soon, and asks all of them.
     assert_eq!(asks(&held.pass(RETRY_MAX)), 5);
 }
+
+#[test]
+fn while_silent_nodes_are_waited_for_those_are_asked_again_that_others_had() {
+    let mut held = Held::on(&[0, 1, 2], None);
+    held.now = held.now.after(THIRD);
+    let patience = TTL / 6;
+    let event = HoldingEvent::Timer;
+    held.holding
+        .handle(held.now, patience, event, &mut Vec::new());
+    // Two are stopped, and an attempt of somebody else has the last one.
+    (0..2).for_each(|node| drop(held.yes(node, 1)));
+    held.answer(4, 1, ExtendAnswer::Other(identity(4)));
+    assert_eq!(held.pass(TTL / 48), extends(4, 1));
+    let taken = held.answer(4, 1, ExtendAnswer::Gone(identity(4)));
+    assert_eq!(taken, [HoldingAction::Take { node: 4, round: 1 }]);
+    let answer = Answer::Busy {
+        by: identity(4),
+        holder: None,
+    };
+    let (node, round) = (4, 1);
+    let refused = HoldingEvent::Taken {
+        node,
+        round,
+        answer,
+    };
+    assert_eq!(held.event(refused), []);
+    // Once the round has failed, the next one asks all, and no timer is left in the past.
+    held.now = START.after(THIRD + patience);
+    let mut actions = Vec::new();
+    held.holding
+        .handle(held.now, patience, HoldingEvent::Timer, &mut actions);
+    let timer = actions.iter().rev().find_map(|action| match action {
+        HoldingAction::ArmTimer(at) => Some(*at),
+        _ => None,
+    });
+    assert!(actions.contains(&HoldingAction::NotRenewed), "{actions:?}");
+    let is_past = timer.is_none_or(|at| held.now.has_reached(at));
+    assert!(!is_past, "{actions:?}");
+}

@@ -147,7 +147,7 @@ fn the_grace_begins_while_renewals_fail() {
     let mut shell = cluster();
     // The loop ends by SIGKILL; each of its lines is a hundredth of a second or more.
     let script = "trap 'echo asked' TERM; echo started; while :; do sleep 0.01; echo on; done";
-    let options = ["--ttl", "4s", "--grace", "1s"];
+    let options = ["--ttl", "6s", "--grace", "1s"];
     let running = Running::start(&shell, &options, script);
     running.has_printed("started");
     // All nodes fall silent; nobody takes the lock away.

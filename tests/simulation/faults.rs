@@ -112,7 +112,6 @@ impl World {
         };
         let until_ns = self.now_ns + lasts_ns;
         let mut healing = Some(Healing::Path);
-        let path = &mut self.paths[node];
         match kind {
             Fault::Pause => {
                 for other in self.together(node) {
@@ -127,21 +126,11 @@ impl World {
                 healing = Some(Healing::Start);
             }
             Fault::Blackout => {
-                for other in 0..self.plan.nodes {
-                    self.down(other, true);
-                    let at_ns = self.now_ns + self.random.below(3 * SECOND_NS);
-                    self.network.at(at_ns, What::Heal(other, Healing::Start));
-                }
+                self.black_out();
                 healing = None;
             }
             Fault::Unheard | Fault::Deaf | Fault::CutOff => {
-                let uplink = &mut self.uplinks[node % self.plan.clients];
-                if kind != Fault::Deaf {
-                    uplink.to_node_until_ns = until_ns;
-                }
-                if kind != Fault::Unheard {
-                    uplink.to_client_until_ns = until_ns;
-                }
+                self.cut_off(kind, node % self.plan.clients, until_ns);
                 healing = None;
             }
             Fault::Silence => {
@@ -161,6 +150,53 @@ impl World {
                 self.disconnect(node, false);
                 healing = None;
             }
+            Fault::Replaced | Fault::Stranger => {
+                for other in self.together(node) {
+                    self.replace(other, kind, until_ns);
+                }
+                healing = None;
+            }
+            Fault::Suspend => {
+                self.suspend(node % self.plan.clients, until_ns);
+                healing = None;
+            }
+            Fault::WallClock => {
+                let hours = i64::try_from(self.random.below(200)).unwrap_or(0) - 100;
+                self.servers[node].step_wall(hours * 3_600_000_000);
+                healing = None;
+            }
+            _ => self.spoil(kind, node, until_ns),
+        }
+        if let Some(healing) = healing {
+            self.network.at(until_ns, What::Heal(node, healing));
+        }
+        lasts_ns
+    }
+
+    /// All machines lose power, and each comes back at a time of its own.
+    fn black_out(&mut self) {
+        for node in 0..self.plan.nodes {
+            self.down(node, true);
+            let at_ns = self.now_ns + self.random.below(3 * SECOND_NS);
+            self.network.at(at_ns, What::Heal(node, Healing::Start));
+        }
+    }
+
+    /// No node hears this client, or it hears none, or both.
+    fn cut_off(&mut self, kind: Fault, client: usize, until_ns: u64) {
+        let uplink = &mut self.uplinks[client];
+        if kind != Fault::Deaf {
+            uplink.to_node_until_ns = until_ns;
+        }
+        if kind != Fault::Unheard {
+            uplink.to_client_until_ns = until_ns;
+        }
+    }
+
+    /// What lasts at one node, or on the way to it, until it heals.
+    fn spoil(&mut self, kind: Fault, node: usize, until_ns: u64) {
+        let path = &mut self.paths[node];
+        match kind {
             Fault::ToNode => path.to_node_until_ns = until_ns,
             Fault::ToClient => path.to_client_until_ns = until_ns,
             Fault::Refused => {
@@ -176,27 +212,9 @@ impl World {
                 let sync_ns = self.random.below(2 * SECOND_NS);
                 self.servers[node].sync_ns = sync_ns;
             }
-            Fault::Replaced | Fault::Stranger => {
-                for other in self.together(node) {
-                    self.replace(other, kind, until_ns);
-                }
-                healing = None;
-            }
             Fault::FullDisk => self.servers[node].set_full(true),
-            Fault::Suspend => {
-                self.suspend(node % self.plan.clients, until_ns);
-                healing = None;
-            }
-            Fault::WallClock => {
-                let hours = i64::try_from(self.random.below(200)).unwrap_or(0) - 100;
-                self.servers[node].step_wall(hours * 3_600_000_000);
-                healing = None;
-            }
+            _ => {}
         }
-        if let Some(healing) = healing {
-            self.network.at(until_ns, What::Heal(node, healing));
-        }
-        lasts_ns
     }
 
     /// Another node answers under the address: of another cluster until then, or of this one, some for good. Where several

@@ -29,6 +29,13 @@ impl Engine {
         watches.watch(found.hash, database, key, found.live.is_some())
     }
 
+    /// Ends the watching of keys.
+    pub fn unwatch(&mut self, watched: impl IntoIterator<Item = WatchedKey>) {
+        for one in watched {
+            self.keyspace.watches.unwatch(one);
+        }
+    }
+
     /// Whether a watched key was written, deleted or flushed, or has expired, since it was watched.
     pub fn has_changed(&self, now: NodeTime, watched: &WatchedKey) -> bool {
         let is_live = || {

@@ -80,7 +80,7 @@ pub(super) fn leave<S: Stream>(
     tasks: &mut Vec<Task>,
     connection: &mut Connection<S>,
 ) {
-    connection.session.stop_listening(node);
+    connection.session.leave(node);
     let client_id = connection.session.client.id;
     if matches!(connection.stage, Stage::Blocked) {
         node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);

@@ -93,7 +93,8 @@ impl Batch<'_> {
         }
         session.note_command(row.name);
         if !is_arity(row.arity, arguments.len()) {
-            let refused = session.refuse(row.name, ErrorReply::wrong_arity(row.name));
+            let error = ErrorReply::wrong_arity(row.name);
+            let refused = session.refuse(row.name, error, self)?;
             return Ok(Answer::Reply(refused));
         }
         self.owed = *wait;
@@ -147,6 +148,8 @@ impl Batch<'_> {
         let name = arguments.first().copied().unwrap_or_default();
         let (executor, now) = self.executor()?;
         let step = match (spec_named(name), introspection::named(name)) {
+            // What it does to the cache of scripts is not taken back with the transaction.
+            (Some(spec), _) if spec.name == SCRIPT => Err(NOT_IN_TRANSACTION),
             (Some(spec), _) => match executor.refuses(now.node, spec) {
                 Some(refusal) => Err(refusal),
                 None => Command::of(spec, arguments).map(|_| Step::Keys(spec)),
@@ -175,6 +178,7 @@ impl Session {
 /// releasing and locking it.
 const LONG_REPLY_BYTES: usize = 64 * 1024;
 
+const SCRIPT: &str = "script";
 const NOT_IN_TRANSACTION: ErrorReply =
     ErrorReply::fixed("ERR Command not allowed inside a transaction");
 const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

@@ -183,6 +183,9 @@ pub(crate) fn reset(
     batch: &mut Batch<'_>,
     _: &[&[u8]],
 ) -> Result<Answer, Failure> {
+    let (executor, _) = batch.executor()?;
+    session.end_transaction(executor);
+    session.stop_listening(executor);
     session.reset(batch.node);
     Ok(Answer::Reply(Reply::status("RESET")))
 }

@@ -49,6 +49,8 @@ pub(crate) struct Session {
     /// What was queued since MULTI.
     transaction: Option<Transaction>,
     watched: Vec<WatchedKey>,
+    /// Memory of them.
+    watched_bytes: usize,
     listening: Listening,
     /// Memory of the names it listens to.
     listening_bytes: usize,
@@ -72,6 +74,7 @@ impl Session {
             position: Position::ZERO,
             transaction: None,
             watched: Vec::new(),
+            watched_bytes: 0,
             listening: Listening::default(),
             listening_bytes: 0,
         };
@@ -118,14 +121,12 @@ impl Session {
         self.limits_changed = true;
     }
 
-    /// Back to the state of a new connection (RESET).
+    /// Back to the state of a new connection (RESET), whose transaction and subscriptions have ended.
     fn reset(&mut self, node: &NodeState) {
         self.caller = Caller {
             client_id: self.client.id,
             ..Caller::default()
         };
-        self.end_transaction();
-        self.stop_listening(node);
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);
@@ -142,6 +143,18 @@ impl Session {
         introduction.name.clear();
         introduction.database = 0;
         introduction.is_resp3 = false;
+    }
+
+    /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
+    pub(crate) fn leave(&mut self, node: &NodeState) {
+        if self.watched.is_empty() && !self.is_listening() {
+            return;
+        }
+        // A node whose lock is poisoned stops.
+        if let Ok(mut executor) = node.lock() {
+            self.unwatch(&mut executor);
+            self.stop_listening(&mut executor);
+        }
     }
 
     /// Memory of what it keeps from request to request: what is queued, watched and listened to.

@@ -7,7 +7,7 @@ use quorlock_engine::{ErrorReply, Protocol, Reply, glob_matches};
 
 use crate::core::clients::Listening;
 use crate::core::commit::Failure;
-use crate::core::state::NodeState;
+use crate::core::executor::Executor;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::table::{Row, row};
@@ -62,15 +62,11 @@ impl Session {
         })
     }
 
-    /// Ends all subscriptions: the connection goes, or is reset.
-    pub(crate) fn stop_listening(&mut self, node: &NodeState) {
-        if !std::mem::take(&mut self.listening).is_any() {
-            return;
-        }
-        self.listening_bytes = 0;
-        self.client.introduction().listening = Listening::default();
-        // A node whose lock is poisoned stops.
-        if let Ok(mut executor) = node.lock() {
+    /// Ends all subscriptions.
+    pub(super) fn stop_listening(&mut self, executor: &mut Executor) {
+        if std::mem::take(&mut self.listening).is_any() {
+            self.listening_bytes = 0;
+            self.client.introduction().listening = Listening::default();
             executor.engine.channels().leave(self.client.id);
         }
     }

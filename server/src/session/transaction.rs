@@ -9,7 +9,7 @@ use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, WatchedKey};
 use smallvec::SmallVec;
 
 use crate::core::commit::Failure;
-use crate::core::executor::{log_bytes_max, needs_service};
+use crate::core::executor::{Executor, log_bytes_max, needs_service};
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::table::{Row, Run, row};
@@ -80,20 +80,29 @@ impl Session {
     }
 
     /// A request that acts on the transaction, or on none, is refused: that spoils it. A malformed EXEC ends it.
-    pub(super) fn refuse(&mut self, name: &str, error: ErrorReply) -> Reply {
+    ///
+    /// # Errors
+    /// When the node has failed.
+    pub(super) fn refuse(
+        &mut self,
+        name: &str,
+        error: ErrorReply,
+        batch: &mut Batch<'_>,
+    ) -> Result<Reply, Failure> {
         if name == EXEC {
-            self.end_transaction();
-            return aborted(&error);
+            let (executor, _) = batch.executor()?;
+            self.end_transaction(executor);
+            return Ok(aborted(&error));
         }
-        match self.transaction {
+        Ok(match self.transaction {
             Some(_) => self.queue(Err(error), &[]),
             None => Reply::Error(error),
-        }
+        })
     }
 
     /// Back to before MULTI; nothing is watched any more.
-    pub(super) fn end_transaction(&mut self) -> Option<Transaction> {
-        self.watched = Vec::new();
+    pub(super) fn end_transaction(&mut self, executor: &mut Executor) -> Option<Transaction> {
+        self.unwatch(executor);
         let transaction = self.transaction.take()?;
         let mut introduction = self.client.introduction();
         introduction.queued = None;
@@ -101,10 +110,15 @@ impl Session {
         Some(transaction)
     }
 
+    pub(super) fn unwatch(&mut self, executor: &mut Executor) {
+        executor.engine.unwatch(std::mem::take(&mut self.watched));
+        self.watched_bytes = 0;
+    }
+
     /// Memory of what is queued and watched.
     pub(super) fn transaction_bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |queue| queue.bytes);
-        queued + self.watched.capacity() * WATCHED_BYTES
+        queued + self.watched_bytes
     }
 }
 
@@ -159,17 +173,19 @@ fn multi(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer
     Ok(Answer::Reply(Reply::Ok))
 }
 
-fn discard(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+fn discard(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
     let reply = match session.transaction {
         Some(_) => Reply::Ok,
         None => return Ok(Answer::Reply(Reply::Error(DISCARD_WITHOUT_MULTI))),
     };
-    session.end_transaction();
+    let (executor, _) = batch.executor()?;
+    session.end_transaction(executor);
     Ok(Answer::Reply(reply))
 }
 
-fn unwatch(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
-    session.watched = Vec::new();
+fn unwatch(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    let (executor, _) = batch.executor()?;
+    session.unwatch(executor);
     Ok(Answer::Reply(Reply::Ok))
 }
 
@@ -182,12 +198,12 @@ fn watch(
         return Ok(Answer::Reply(Reply::Error(WATCH_INSIDE)));
     }
     let keys = &arguments[1..];
-    let key_bytes = keys.iter().map(|key| key.len());
-    if session.watched.len() + keys.len() > WATCHED_MAX
-        || key_bytes.sum::<usize>() > QUEUED_BYTES_MAX
-    {
+    let key_bytes = keys.iter().map(|key| key.len() + WATCHED_BYTES);
+    let bytes = session.watched_bytes + key_bytes.sum::<usize>();
+    if session.watched.len() + keys.len() > WATCHED_MAX || bytes > QUEUED_BYTES_MAX {
         return Ok(Answer::Reply(Reply::Error(TOO_MANY_WATCHED)));
     }
+    session.watched_bytes = bytes;
     let database = session.caller.database;
     let (executor, now) = batch.executor()?;
     for key in keys {
@@ -201,14 +217,14 @@ fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Ans
     let Some(transaction) = &session.transaction else {
         return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
     };
+    let (executor, now) = batch.executor()?;
     if transaction.is_spoilt {
-        session.end_transaction();
+        session.end_transaction(executor);
         return Ok(Answer::Reply(Reply::Error(SPOILT)));
     }
-    let (executor, now) = batch.executor()?;
     let has_changed = |watched: &WatchedKey| executor.engine.has_changed(now.node, watched);
     if session.watched.iter().any(has_changed) {
-        session.end_transaction();
+        session.end_transaction(executor);
         return Ok(Answer::Reply(Reply::NilArray));
     }
     let refusal = executor.refuses_transaction(now.node, transaction.needs_service);
@@ -219,7 +235,7 @@ fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Ans
         session.has_waited_for_segment = true;
         return Ok(Answer::LacksSegment);
     }
-    let Some(transaction) = session.end_transaction() else {
+    let Some(transaction) = session.end_transaction(executor) else {
         return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
     };
     match refusal {
@@ -313,5 +329,6 @@ const TOO_LARGE: ErrorReply = ErrorReply::fixed(
     "ERR the transaction is larger than 16 MiB, more than one frame of the log can hold. Nothing of it will be \
      executed: divide it",
 );
-const TOO_MANY_WATCHED: ErrorReply =
-    ErrorReply::fixed("ERR a connection may watch 4096 keys. None of these is watched");
+const TOO_MANY_WATCHED: ErrorReply = ErrorReply::fixed(
+    "ERR a connection may watch 4096 keys, and 16 MiB of them. None of these is watched",
+);

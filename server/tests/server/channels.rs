@@ -153,3 +153,21 @@ fn who_listens_is_not_idle_and_is_shown() {
         assert_eq!(client.ask("PUBLISH a x"), ":0");
     });
 }
+
+/// RESET ended the subscriptions with a lock of its own, while the requests before it held the engine.
+#[test]
+fn a_pipeline_that_listens_and_resets_is_answered() {
+    with_node(&[], |node, _| {
+        let mut client = wire(node);
+        client.send(b"SUBSCRIBE a\r\nRESET\r\nPING\r\n");
+        for expected in ["[subscribe, a, :1]", "+RESET", "+PONG"] {
+            assert_eq!(client.reply(), expected);
+        }
+        client.send(b"HELLO 3\r\nSUBSCRIBE a\r\nSET k 1\r\nRESET\r\nQUIT\r\n");
+        assert!(client.reply().contains("proto"));
+        for expected in ["[subscribe, a, :1]", "+OK", "+RESET", "+OK", "<closed>"] {
+            assert_eq!(client.reply(), expected);
+        }
+        assert_eq!(wire(node).ask("PUBSUB CHANNELS"), "[]");
+    });
+}

@@ -154,6 +154,19 @@ fn what_one_connection_queues_is_bounded_and_shown() {
             "{reply}"
         );
         assert!(used(&mut other) < 12 << 20, "{}", used(&mut other));
+        let long = "w".repeat(3 << 20);
+        let mut watching = wire(node);
+        for number in 0..5 {
+            assert_eq!(watching.ask(&format!("WATCH {number}{long}")), "+OK");
+        }
+        assert!(
+            watching
+                .ask(&format!("WATCH 6{long}"))
+                .starts_with("-ERR a connection may watch")
+        );
+        assert!(used(&mut other) > 15 << 20, "{}", used(&mut other));
+        assert_eq!(watching.ask("UNWATCH"), "+OK");
+        assert!(used(&mut other) < 12 << 20, "{}", used(&mut other));
         assert_eq!(client.ask("PING"), "+QUEUED", "checked only");
         assert!(client.ask("EXEC").starts_with("-EXECABORT"));
         assert_eq!(client.ask("EXISTS a"), ":0");

@@ -1,15 +1,15 @@
 //! Keys that clients watch: whether they have changed since.
-//!
-//! Nobody says when a client that watched has gone: what it held is dropped with it, and its key leaves
-//! the table with the next change of that key, or when the table has doubled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A key at the moment from which a client watches it. Dropping it ends that.
+/// A key at the moment from which a client watches it. It is to be given back to
+/// [`Engine::unwatch`](crate::Engine::unwatch).
 #[derive(Debug)]
+#[must_use = "the table keeps its key until it is given back"]
 pub struct WatchedKey {
+    hash: u64,
     pub(crate) database: u8,
     pub(crate) key: Arc<[u8]>,
     /// It existed: so it has changed when it has expired.
@@ -22,8 +22,6 @@ pub struct WatchedKey {
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     keys: BTreeMap<u64, Watched>,
-    /// So many had a watcher when the table was last looked through.
-    kept: usize,
 }
 
 /// Two keys of one hash share it: a transaction is then refused that need not have been.
@@ -53,10 +51,6 @@ impl Watches {
         key: &[u8],
         was_live: bool,
     ) -> WatchedKey {
-        if self.keys.len() >= self.kept.saturating_mul(2).max(KEPT_MIN) {
-            self.keys.retain(|_, watched| watched.has_watchers());
-            self.kept = self.keys.len();
-        }
         let watched = self.keys.entry(hash).or_insert_with(|| Watched {
             database,
             key: key.into(),
@@ -68,6 +62,7 @@ impl Watches {
             key.into()
         };
         WatchedKey {
+            hash,
             database,
             key,
             was_live,
@@ -76,23 +71,21 @@ impl Watches {
         }
     }
 
-    /// Notes a change of a key.
-    #[inline]
-    pub(crate) fn touch(&mut self, hash: u64) {
-        if !self.keys.is_empty() {
-            self.note(hash);
+    /// Ends the watching of a key.
+    pub(crate) fn unwatch(&mut self, watched: WatchedKey) {
+        let hash = watched.hash;
+        drop(watched);
+        let has_watchers = |watched: &Watched| Arc::strong_count(&watched.changes) > 1;
+        if !self.keys.get(&hash).is_some_and(has_watchers) {
+            self.keys.remove(&hash);
         }
     }
 
-    #[cold]
-    fn note(&mut self, hash: u64) {
-        let Some(watched) = self.keys.get(&hash) else {
-            return;
-        };
-        if watched.has_watchers() {
+    /// Notes a change of a key.
+    #[inline]
+    pub(crate) fn touch(&mut self, hash: u64) {
+        if let Some(watched) = self.keys.get(&hash) {
             watched.changes.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.keys.remove(&hash);
         }
     }
 
@@ -111,40 +104,27 @@ impl Watches {
     }
 }
 
-impl Watched {
-    fn has_watchers(&self) -> bool {
-        Arc::strong_count(&self.changes) > 1
-    }
-}
-
-/// A smaller table is not looked through.
-const KEPT_MIN: usize = 64;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_clients_that_have_gone_leave_the_table() {
+    fn a_key_leaves_the_table_with_the_last_who_watches_it() {
         let mut watches = Watches::default();
-        let mut held: Vec<WatchedKey> = (0..10_000)
-            .map(|hash| watches.watch(hash, 0, b"key", true))
-            .collect();
-        assert_eq!(watches.len(), 10_000);
-        held.truncate(10);
-        watches.touch(9_999);
-        assert_eq!(watches.len(), 9_999, "with its next change");
-        let another: Vec<WatchedKey> = (10_000..20_000)
-            .map(|hash| watches.watch(hash, 0, b"key", true))
-            .collect();
-        drop(another);
-        held.truncate(5);
-        for hash in 20_000..30_000 {
-            drop(watches.watch(hash, 0, b"key", true));
-        }
-        assert!(watches.len() <= 10_000, "{}", watches.len());
-        assert!(held.iter().all(|watched| !watched.has_changed()));
+        let one = watches.watch(1, 0, b"one", true);
+        let again = watches.watch(1, 0, b"one", true);
+        let other = watches.watch(2, 0, b"other", true);
+        watches.touch(1);
         watches.touch(3);
-        assert!(held[3].has_changed() && !held[4].has_changed());
+        assert!(one.has_changed() && again.has_changed() && !other.has_changed());
+        let since = watches.watch(1, 0, b"one", true);
+        assert!(!since.has_changed());
+        for watched in [one, again, since] {
+            assert_eq!(watches.len(), 2);
+            watches.unwatch(watched);
+        }
+        assert_eq!(watches.len(), 1);
+        watches.unwatch(other);
+        assert!(watches.is_empty());
     }
 }

@@ -18,6 +18,14 @@ fn the_length_of_a_mutation_is_known_before_it_is_made() {
         assert_eq!(removed.len(), 1 + bytes_of(&[part, b"field"]), "{length}");
         encode_delete(&mut deleted, 0, part);
         assert_eq!(deleted.len(), 1 + bytes_of(&[part]), "{length}");
+        let mut replaced = vec![VERSION];
+        let deadline = Deadline::NEVER;
+        encode_replace(&mut replaced, 0, b"key", ValueRef::String(part), deadline);
+        assert_eq!(
+            replaced.len(),
+            1 + bytes_of_replace(b"key", length),
+            "{length}"
+        );
     }
 }
 

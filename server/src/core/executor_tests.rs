@@ -327,13 +327,18 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     let words: [&[u8]; 3] = [b"SET", b"key", &value];
     let long = Command::parse(&words).unwrap();
     let short = Command::parse(&[b"SET", b"key", b"x"]).unwrap();
+    let of_all = room as u64 + 1;
     assert!(executor.waits_for_segment(&long));
+    assert!(executor.transaction_waits_for_segment(of_all));
     assert!(!executor.waits_for_segment(&short));
+    assert!(!executor.transaction_waits_for_segment(of_all - 1));
     preparer.prepare().unwrap();
     assert!(!executor.lacks_room_for(&long) && !executor.waits_for_segment(&long));
+    assert!(!executor.transaction_waits_for_segment(of_all));
 
     let (executor, _, _) = core_with_log(Durability::Volatile, &SMALL);
     assert!(!executor.lacks_room_for(&long), "it is not logged");
+    assert!(!executor.transaction_waits_for_segment(of_all));
 }
 
 #[test]

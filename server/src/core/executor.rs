@@ -240,6 +240,12 @@ impl Executor {
         self.effects.reply.taken()
     }
 
+    /// Whether that is so much that the engine is better released before it is rendered, which takes
+    /// about as long as releasing and locking it.
+    pub(crate) fn has_long_reply(&self) -> bool {
+        self.reply_bytes() >= LONG_REPLY_BYTES
+    }
+
     /// Appends a control record; returns its position.
     pub(crate) fn append(&mut self, now: NodeTime, record: &Record) -> Position {
         self.record.clear();
@@ -465,3 +471,5 @@ const GROUP_BYTES_MAX: u64 = 1024;
 
 /// A script writes up to its own limit, whatever its arguments are.
 const SCRIPT_BYTES_MAX: u64 = 4 << 20;
+
+const LONG_REPLY_BYTES: usize = 64 * 1024;

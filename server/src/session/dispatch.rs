@@ -129,7 +129,7 @@ impl Batch<'_> {
             return Ok(Answer::LacksSegment);
         }
         let reply = executor.execute(now, &session.caller, &command, wait);
-        let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
+        let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {
             let lines = executor.engine.take_script_log();
@@ -173,10 +173,6 @@ impl Session {
         }
     }
 }
-
-/// The engine is released before a reply of this size is rendered, which takes about as long as
-/// releasing and locking it.
-const LONG_REPLY_BYTES: usize = 64 * 1024;
 
 const SCRIPT: &str = "script";
 const NOT_IN_TRANSACTION: ErrorReply =

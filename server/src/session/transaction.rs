@@ -269,7 +269,7 @@ impl Transaction {
         let mut wait = batch.owed;
         let (executor, _) = batch.executor()?;
         let ended = executor.end_transaction(now, running, &mut wait);
-        let is_long = executor.reply_bytes() >= LONG_REPLY_BYTES;
+        let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if self.has_script {
             let lines = executor.engine.take_script_log();
@@ -314,9 +314,6 @@ const WATCHED_BYTES: usize = 192;
 const ARGUMENT_BYTES: usize = 32;
 
 const ARGUMENTS_INLINE: usize = 8;
-
-/// The engine is released before a reply of this size is rendered, as for other commands.
-const LONG_REPLY_BYTES: usize = 64 * 1024;
 
 const NESTED: ErrorReply = ErrorReply::fixed("ERR MULTI calls can not be nested");
 const WATCH_INSIDE: ErrorReply = ErrorReply::fixed("ERR WATCH inside MULTI is not allowed");

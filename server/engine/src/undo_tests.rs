@@ -7,6 +7,7 @@ use crate::command::spec::Handler;
 use crate::context::CommandContext;
 use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
+use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules};
 use crate::position::LogPosition;
@@ -59,11 +60,12 @@ fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
     let entries = keyspace.entries_from(0).map(|(slot, entry)| {
         let value = match entry.value() {
             ValueRef::String(string) => format!("{string:?}"),
-            ValueRef::Hash(fields) => {
+            ValueRef::Collection(Collection::Hash(fields)) => {
                 let mut pairs: Vec<_> = fields.iter().collect();
                 pairs.sort();
                 format!("{pairs:?} {}", fields.bytes())
             }
+            ValueRef::Collection(other) => format!("{other:?}"),
         };
         let (position, deadline) = (entry.position().get(), entry.deadline);
         format!("{slot} {position} {deadline:?} {:?} = {value}", entry.key())

@@ -5,6 +5,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::extended::{Extended, Parsed};
+use crate::keyspace::fields::Fields;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
@@ -54,7 +55,7 @@ fn hincrbyfloat(
     }
     let found = context.peek(key);
     context.reveal(&found);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => Parsed::Finite(Extended::ZERO),
         Some(text) => {

@@ -27,7 +27,7 @@ const HSCAN: Spec = Spec {
 fn hscan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let start = cursor(arguments[2])?;
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(page(0, Vec::new()));
     };
     // In Redis's order: options count only where there is a hash.
@@ -101,7 +101,7 @@ fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
         [count, ..] => return Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
     };
     let found = context.lookup(arguments[1]);
-    let length = context.fields(&found)?.map_or(0, Fields::len);
+    let length = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     if length == 0 || count == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
@@ -137,9 +137,9 @@ fn count_of(argument: &[u8]) -> Result<i64, ErrorReply> {
 
 fn one_field(context: &mut CommandContext<'_>, key: &[u8]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(key);
-    let length = context.fields(&found)?.map_or(0, Fields::len);
+    let length = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     let offset = context.keyspace.random_below(numbered(length));
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Nil);
     };
     let Some((field, _)) = fields.at(offset as usize) else {
@@ -173,7 +173,7 @@ fn add_field(
 ) -> Result<(), ErrorReply> {
     let is_resp3 = context.caller.protocol == Protocol::Resp3;
     let found = context.peek(key);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(());
     };
     let Some((field, value)) = fields.at(offset) else {

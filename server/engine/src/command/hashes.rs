@@ -5,6 +5,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
+use crate::keyspace::change::Change;
 use crate::keyspace::fields::Fields;
 use crate::number::parse_integer;
 use crate::reply::Reply;
@@ -31,10 +32,10 @@ fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     let found = context.peek(key);
     context.reveal(&found);
-    let before = context.fields(&found)?.map_or(0, Fields::len);
+    let before = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     set_or_create(context, &found, key, pairs)?;
     let found = context.peek(key);
-    let after = context.fields(&found)?.map_or(0, Fields::len);
+    let after = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
 }
 
@@ -45,14 +46,20 @@ pub(super) fn set_or_create(
     key: &[u8],
     pairs: &[&[u8]],
 ) -> Result<(), ErrorReply> {
-    if context.fields(found)?.is_some() {
-        return context.set_fields(found, key, pairs);
+    if context.collection::<Fields>(found)?.is_some() {
+        let pairs = pairs.chunks_exact(2);
+        let changes = pairs.map(|pair| Change::HashSet {
+            field: pair[0],
+            value: pair[1],
+        });
+        context.change(found, key, changes)?;
+        return Ok(());
     }
     let mut fields = Fields::default();
     for pair in pairs.chunks_exact(2) {
         fields.set(pair[0], pair[1], context.keyspace.seed());
     }
-    context.put_hash(found, key, fields, Deadline::NEVER)
+    context.put_collection(found, key, fields, Deadline::NEVER)
 }
 
 const HMSET: Spec = Spec {
@@ -86,7 +93,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let (key, pair) = (arguments[1], &arguments[2..]);
     let found = context.peek(key);
     context.reveal(&found);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     if fields.is_some_and(|fields| fields.get(pair[0]).is_some()) {
         return Ok(Reply::Integer(0));
     }
@@ -105,7 +112,7 @@ const HGET: Spec = Spec {
 
 fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Nil);
     };
     let Some(value) = fields.get(arguments[2]) else {
@@ -126,7 +133,7 @@ const HMGET: Spec = Spec {
 fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
     let mut replies = Vec::new();
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         for _ in &arguments[2..] {
             context.effects.charge(0)?;
             replies.push(Reply::Nil);
@@ -150,7 +157,7 @@ const HEXISTS: Spec = Spec {
 
 fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     Ok(Reply::flag(
         fields.is_some_and(|fields| fields.get(arguments[2]).is_some()),
     ))
@@ -166,7 +173,7 @@ const HSTRLEN: Spec = Spec {
 fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
     let value = context
-        .fields(&found)?
+        .collection::<Fields>(&found)?
         .and_then(|fields| fields.get(arguments[2]));
     Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
@@ -185,7 +192,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let increment = integer(arguments[3])?;
     let found = context.peek(key);
     context.reveal(&found);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => 0,
         Some(digits) => {
@@ -214,11 +221,10 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let key = arguments[1];
     let found = context.peek(key);
     context.reveal(&found);
-    Ok(Reply::count(context.remove_fields(
-        &found,
-        key,
-        &arguments[2..],
-    )?))
+    context.collection::<Fields>(&found)?;
+    let fields = arguments[2..].iter();
+    let changes = fields.map(|field| Change::HashDelete { field });
+    Ok(Reply::count(context.change(&found, key, changes)?))
 }
 
 const HLEN: Spec = Spec {
@@ -232,7 +238,9 @@ const HLEN: Spec = Spec {
 
 fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    Ok(Reply::count(context.fields(&found)?.map_or(0, Fields::len)))
+    Ok(Reply::count(
+        context.collection::<Fields>(&found)?.map_or(0, Fields::len),
+    ))
 }
 
 const HKEYS: Spec = Spec {
@@ -246,7 +254,7 @@ const HKEYS: Spec = Spec {
 
 fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let mut names = Vec::new();
@@ -266,7 +274,7 @@ const HVALS: Spec = Spec {
 
 fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let mut values = Vec::new();
@@ -286,7 +294,7 @@ const HGETALL: Spec = Spec {
 
 fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Map(Vec::new()));
     };
     let mut pairs = Vec::new();

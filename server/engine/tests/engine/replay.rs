@@ -51,10 +51,10 @@ fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
 #[test]
 fn unknown_versions_mutations_types_and_databases_are_named() {
     let cases: &[(&[u8], usize, PayloadErrorKind)] = &[
-        (&[3, 7], 0, PayloadErrorKind::Version(3)),
+        (&[4, 7], 0, PayloadErrorKind::Version(4)),
         (&[0], 0, PayloadErrorKind::Version(0)),
         (&[1, 0], 1, PayloadErrorKind::Mutation(0)),
-        (&[1, 7, 8], 2, PayloadErrorKind::Mutation(8)),
+        (&[1, 7, 21], 2, PayloadErrorKind::Mutation(21)),
         (&[1, 5, 16, 1, b'k'], 2, PayloadErrorKind::Database(16)),
         (&[1, 6, 255], 2, PayloadErrorKind::Database(255)),
         (

@@ -5,6 +5,7 @@
 //! arguments are right; the function checks what the arguments say.
 
 mod arguments;
+mod blocking;
 mod channels;
 mod compare;
 mod counters;
@@ -104,6 +105,7 @@ const FAMILIES: &[Family] = &[
     lists::FAMILY,
     list_parts::FAMILY,
     list_moves::FAMILY,
+    blocking::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

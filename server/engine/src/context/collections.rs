@@ -134,6 +134,7 @@ impl CommandContext<'_> {
             return;
         }
         if may_grow {
+            self.keyspace.waiters.note_written(found.hash);
             // A re-entered lock is granted anew for the time it has left.
             self.note_deadline(deadline);
         }

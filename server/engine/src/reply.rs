@@ -149,7 +149,7 @@ impl ReplyBudget {
         self.charge_memory(memory_of(reply))
     }
 
-    /// What has been charged.
+    /// What has been charged, by earlier replies as well.
     pub const fn taken(&self) -> usize {
         self.taken
     }
@@ -184,6 +184,14 @@ impl ReplyTooLarge {
         self.error(
             "the reply to a command of this script or transaction",
             "This command changed nothing, but earlier writes have taken effect",
+        )
+    }
+
+    /// The reply to a transaction that is taken back because there is no room for all its replies.
+    pub(crate) fn of_transaction(self) -> ErrorReply {
+        self.error(
+            "the replies to this transaction, errors included,",
+            "Nothing of it was executed",
         )
     }
 

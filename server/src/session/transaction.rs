@@ -252,18 +252,25 @@ impl Transaction {
         let mut replies = Vec::with_capacity(self.commands.len());
         for queued in &self.commands {
             let arguments = queued.arguments();
-            replies.push(match queued.step {
+            let reply = match queued.step {
                 Step::Keys(spec) => {
                     let (executor, _) = batch.executor()?;
                     let arguments = &*arguments;
                     let command = Command { spec, arguments };
                     executor.execute_next(now, &session.caller, &command)
                 }
-                Step::Node(run) => match run(session, batch, &arguments)? {
-                    Answer::Reply(reply) => reply,
-                    _ => Reply::Error(NO_REPLY),
-                },
-            });
+                Step::Node(run) => {
+                    let reply = match run(session, batch, &arguments)? {
+                        Answer::Reply(reply) => reply,
+                        _ => Reply::Error(NO_REPLY),
+                    };
+                    let (executor, _) = batch.executor()?;
+                    executor.charge_next(reply)
+                }
+            };
+            // Without one it has reached a limit, and its end takes it back.
+            let Some(reply) = reply else { break };
+            replies.push(reply);
         }
         batch.under_lock += self.commands.len();
         let mut wait = batch.owed;

@@ -73,6 +73,16 @@ impl Reply {
         Reply::Integer(i64::try_from(count).expect("it counts things in memory"))
     }
 
+    /// What a command with subcommands answers to HELP: the lines about each of them, and about HELP itself, as
+    /// Redis has them.
+    pub fn help(command: &str, lines: &[&'static str]) -> Reply {
+        let head = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        let head = Reply::Status(head.into_bytes().into());
+        let tail = ["HELP", "    Prints this help."];
+        let lines = lines.iter().chain(&tail).map(|&line| Reply::status(line));
+        Reply::Array(std::iter::once(head).chain(lines).collect())
+    }
+
     /// Whether this is a refusal.
     pub const fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))

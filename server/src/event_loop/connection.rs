@@ -15,7 +15,7 @@ use crate::event_loop::memory::Held;
 use crate::event_loop::messages::Messages;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
-use crate::session::{Batch, Next, Session};
+use crate::session::{Batch, Blocked, Next, Session};
 use quorlock_engine::{RawTime, Reply};
 
 /// One client's connection.
@@ -29,6 +29,8 @@ pub(crate) struct Connection<S> {
     pub(crate) wait: Wait,
     /// It is among those that take part in the next iteration.
     pub(crate) is_queued: bool,
+    /// What it waits for, while it is blocked.
+    pub(crate) blocked: Option<Blocked>,
     /// When it last took part in an iteration.
     pub(crate) served: Served,
     parser: RequestParser,
@@ -73,6 +75,8 @@ pub(crate) enum Stage {
     Blocked,
     /// Its next request waits for a segment of the log.
     LacksSegment,
+    /// Its next request waits for the end of a pause.
+    Paused,
     /// It goes at the end of this iteration.
     Closed,
 }
@@ -111,6 +115,7 @@ impl<S: Stream> Connection<S> {
             then: Next::Read,
             wait: Wait::default(),
             is_queued: false,
+            blocked: None,
             served: Served::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),
@@ -279,7 +284,7 @@ impl<S: Stream> Connection<S> {
             let (session, wait) = (&mut self.session, &mut self.wait);
             let start = self.replies.len();
             self.then = batch.execute(session, &arguments, wait, &mut self.replies);
-            if self.then == Next::LacksSegment {
+            if matches!(self.then, Next::LacksSegment | Next::Paused) {
                 drop(arguments);
                 self.backlog.push_back(request);
                 continue;
@@ -295,7 +300,9 @@ impl<S: Stream> Connection<S> {
         if self.then == Next::Read
             && let Some(error) = self.broken.take()
         {
-            error.write_reply(self.replies.owned());
+            if self.session.wants_replies() {
+                error.write_reply(self.replies.owned());
+            }
             self.told_error = Some(error);
             self.then = Next::Close;
         }
@@ -354,9 +361,11 @@ impl<S: Stream> Connection<S> {
                 Stage::Sending => Activity::Sending {
                     since: self.sending_since,
                 },
-                Stage::Held | Stage::Blocked | Stage::LacksSegment | Stage::Closed => {
-                    Activity::Busy
-                }
+                Stage::Held
+                | Stage::Blocked
+                | Stage::LacksSegment
+                | Stage::Paused
+                | Stage::Closed => Activity::Busy,
             },
             unauthenticated_since: self.session.unauthenticated_since(),
             active_at: self.session.client.active_raw(),
@@ -423,7 +432,8 @@ impl<S: Stream> Connection<S> {
 
     /// Answers what the client waited for.
     pub(crate) fn answer(&mut self, answer: &Reply) {
-        reply::write(&mut self.replies, answer, self.session.protocol());
+        self.session.write(&mut self.replies, answer);
+        self.session.note_answered();
         self.wait = Wait::default();
     }
 

@@ -1,9 +1,15 @@
-//! Clients that wait for more than their replies: until something is synced, or for a segment of the log.
+//! Clients that wait for more than their replies: until something is synced, for a segment of the log, or for the
+//! end of a pause; and what other clients make of that.
 //!
 //! Others do that, as tasks; a message says when it is over. Meanwhile the event loop goes on.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use quorlock_engine::{ErrorReply, Reply};
+
+use crate::core::clients::Waiting;
+use crate::core::deliveries::What;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
@@ -22,6 +28,8 @@ impl<S: Stream> EventLoop<S> {
         let counter = &self.node.statistics.blocked;
         counter.fetch_add(1, Ordering::Relaxed);
         connection.stage = Stage::Blocked;
+        connection.blocked = Some(blocked);
+        connection.session.client.note_waiting(Waiting::Blocked);
         if connection.has_work() {
             self.receive_blocked(slot);
         } else {
@@ -42,17 +50,96 @@ impl<S: Stream> EventLoop<S> {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        let is_waiting = matches!(connection.stage, Stage::Blocked);
-        if !is_waiting || connection.session.client.id != client_id {
-            return;
+        let client = &connection.session.client;
+        // The end of an earlier wait may still be on its way; and where somebody else has ended this one,
+        // that is on its way.
+        let is_this = client.id == client_id && connection.blocked == Some(blocked);
+        if is_this && client.claim_wait(Waiting::None) {
+            let reply = blocked.reply(&self.node);
+            self.end_wait(slot, &reply);
         }
+    }
+
+    /// Answers a client that is blocked; nobody waits with it any more.
+    fn end_wait(&mut self, slot: usize, reply: &Reply) {
+        let connection = &mut self.connections[slot];
         let counter = &self.node.statistics.blocked;
         counter.fetch_sub(1, Ordering::Relaxed);
-        connection.answer(&blocked.reply(&self.node));
+        connection.blocked = None;
+        connection.answer(reply);
         connection.session.client.touch(self.node.clock.raw());
         connection.stage = Stage::Held;
         self.queue.push(slot, connection.wait);
         self.unsent += 1;
+    }
+
+    /// Does what other clients want of connections of this worker.
+    pub(super) fn follow_orders(&mut self) {
+        for order in self.node.deliveries.take_orders(self.number) {
+            let slot = order.connection;
+            let is_here = self.connections.get(slot).is_some_and(|connection| {
+                connection.session.client.id == order.client_id
+                    && !matches!(connection.stage, Stage::Closed)
+            });
+            match order.what {
+                _ if !is_here => {}
+                What::Close => self.close(slot),
+                What::Unblock { is_error } => self.unblock(slot, is_error),
+            }
+        }
+    }
+
+    /// CLIENT UNBLOCK. Who ordered it has claimed the wait, so that nobody else ends it.
+    fn unblock(&mut self, slot: usize, is_error: bool) {
+        let connection = &self.connections[slot];
+        let Some(blocked) = connection.blocked else {
+            return;
+        };
+        let client = &connection.session.client;
+        client.note_waiting(Waiting::None);
+        self.tasks.push(Task::StopWaiting {
+            client_id: client.id,
+        });
+        let reply = match is_error {
+            true => Reply::Error(UNBLOCKED),
+            false => blocked.reply(&self.node),
+        };
+        self.end_wait(slot, &reply);
+    }
+
+    /// A request that a pause holds up is kept with what came after it.
+    pub(super) fn wait_for_pause(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.stage = Stage::Paused;
+        connection.session.client.note_waiting(Waiting::Paused);
+        let counter = &self.node.statistics.blocked;
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.paused.push(slot);
+        if connection.has_work() {
+            self.receive_blocked(slot);
+        } else {
+            self.guard.count(connection);
+        }
+    }
+
+    /// What is left of a pause.
+    pub(super) fn pause_left(&self) -> Option<Duration> {
+        self.node.pause.left(self.node.clock.raw())
+    }
+
+    /// Executes what a pause has held up, once it is over.
+    pub(super) fn resume_paused(&mut self) {
+        if self.paused.is_empty() || self.pause_left().is_some() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.paused) {
+            let connection = &mut self.connections[slot];
+            connection.stage = Stage::Reading;
+            connection.session.client.note_waiting(Waiting::None);
+            let counter = &self.node.statistics.blocked;
+            counter.fetch_sub(1, Ordering::Relaxed);
+            self.iteration.queue(slot, connection);
+        }
     }
 
     pub(super) fn wait_for_segment(&mut self, slot: usize) {
@@ -82,9 +169,13 @@ pub(super) fn leave<S: Stream>(
 ) {
     connection.session.leave(node);
     let client_id = connection.session.client.id;
-    if matches!(connection.stage, Stage::Blocked) {
+    if matches!(connection.stage, Stage::Blocked | Stage::Paused) {
         node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+    if matches!(connection.stage, Stage::Blocked) {
         tasks.push(Task::StopWaiting { client_id });
     }
     node.clients.remove(client_id);
 }
+
+const UNBLOCKED: ErrorReply = ErrorReply::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");

@@ -54,10 +54,16 @@ pub(crate) fn module(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     Ok(Answer::Reply(
-        if arguments[1].eq_ignore_ascii_case(b"list") {
-            Reply::Array(Vec::new())
-        } else {
-            Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1]))
+        match (
+            arguments[1].to_ascii_lowercase().as_slice(),
+            &arguments[2..],
+        ) {
+            (b"list", []) => Reply::Array(Vec::new()),
+            (b"help", []) => Reply::help("MODULE", MODULE_HELP),
+            (b"list", _) => Reply::Error(ErrorReply::wrong_arity("module|list")),
+            (b"help", _) => Reply::Error(ErrorReply::wrong_arity("module|help")),
+            (b"load" | b"loadex" | b"unload", _) => Reply::Error(NO_MODULES),
+            _ => Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1])),
         },
     ))
 }
@@ -102,3 +108,10 @@ pub(crate) fn shutdown(
 
 const REWRITING: ErrorReply =
     ErrorReply::fixed("ERR Background append only file rewriting already in progress");
+
+const NO_MODULES: ErrorReply = ErrorReply::fixed(
+    "ERR this node loads no modules: code that was not tested with it could break its locks. Remove the module, or \
+     run it in a Redis of its own",
+);
+
+const MODULE_HELP: &[&str] = &["LIST", "    Return a list of loaded modules: always empty."];

@@ -34,6 +34,11 @@ pub(crate) fn config(
             "ERR CONFIG REWRITE is not in this version: change the configuration file; what \
              CONFIG SET has changed lasts until the node stops",
         )),
+        (b"help", []) => Reply::help("CONFIG", HELP),
+        (b"resetstat" | b"help", _) => {
+            let name = String::from_utf8_lossy(&subcommand).into_owned();
+            Reply::Error(ErrorReply::wrong_arity(&format!("config|{name}")))
+        }
         _ => Reply::Error(ErrorReply::unknown_subcommand("config", arguments[1])),
     };
     Ok(Answer::Reply(reply))
@@ -228,3 +233,14 @@ mod tests {
         assert!(!warns(20, 40), "the configuration covers it");
     }
 }
+
+const HELP: &[&str] = &[
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Not in this version.",
+];

@@ -4,10 +4,10 @@ use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, is_arity, spec_na
 
 use crate::core::commit::Failure;
 use crate::core::wait::Wait;
-use crate::protocol::{Output, reply};
+use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::transaction::Step;
-use crate::session::{Session, introspection};
+use crate::session::{Session, client, introspection};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -28,8 +28,13 @@ impl Batch<'_> {
             }
             Ok(Answer::Many(several)) => {
                 for one in &several {
-                    reply::write(replies, one, session.caller.protocol);
+                    session.write(replies, one);
                 }
+                session.note_answered();
+                return Next::Read;
+            }
+            Ok(Answer::Nothing) => {
+                session.note_answered();
                 return Next::Read;
             }
             Ok(Answer::After(reply, after)) => {
@@ -45,6 +50,10 @@ impl Batch<'_> {
                 self.commands -= 1;
                 return Next::LacksSegment;
             }
+            Ok(Answer::Paused) => {
+                self.commands -= 1;
+                return Next::Paused;
+            }
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(failure) => (
@@ -53,7 +62,8 @@ impl Batch<'_> {
             ),
         };
         self.errors += u64::from(answer.is_error());
-        reply::write(replies, &answer, session.caller.protocol);
+        session.write(replies, &answer);
+        session.note_answered();
         next
     }
 
@@ -69,6 +79,9 @@ impl Batch<'_> {
             && is_known()
         {
             return Ok(Answer::Reply(Reply::Error(error)));
+        }
+        if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
+            return Ok(Answer::Paused);
         }
         if session.queues(name) {
             return self.queue(session, arguments);
@@ -141,6 +154,26 @@ impl Batch<'_> {
             self.release();
         }
         Ok(Answer::Reply(reply))
+    }
+
+    /// Whether a pause keeps a request waiting. One that would be refused is refused at once.
+    fn is_held_up(&mut self, session: &Session, arguments: &[&[u8]]) -> bool {
+        let name = arguments.first().copied().unwrap_or_default();
+        let may_write = match (spec_named(name), introspection::named(name)) {
+            _ if !session.is_authenticated => return false,
+            (Some(spec), _) if is_arity(spec.arity, arguments.len()) => {
+                spec.flags.contains(Flags::WRITE) || spec.flags.contains(Flags::MAY_REPLICATE)
+            }
+            (None, Some(row)) if is_arity(row.arity, arguments.len()) => {
+                if client::ends_pause(arguments) {
+                    return false;
+                }
+                session.executes_writes(row.name)
+            }
+            _ => return false,
+        };
+        let now_raw = self.raw();
+        self.node.pause.holds_up(now_raw, may_write)
     }
 
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.

@@ -54,7 +54,8 @@ pub(crate) fn command(
             Err(error) => Reply::Error(error.of_command()),
         },
         (Some(b"docs"), names) => docs(names),
-        (Some(name @ (b"count" | b"list")), _) => {
+        (Some(b"help"), []) => Reply::help("COMMAND", HELP),
+        (Some(name @ (b"count" | b"list" | b"help")), _) => {
             let name = String::from_utf8_lossy(name).into_owned();
             Reply::Error(ErrorReply::wrong_arity(&format!("command|{name}")))
         }
@@ -159,6 +160,23 @@ fn docs(names: &[&[u8]]) -> Reply {
             .collect(),
     )
 }
+
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    Return details about all commands.",
+    "COUNT",
+    "    Return the total number of commands in this node.",
+    "LIST",
+    "    Return a list of all commands in this node.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation details about multiple commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+];
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,8 @@ mod batch;
 mod batch_tests;
 mod blocked;
 mod client;
+mod client_kill;
+mod client_replies;
 mod config;
 mod dispatch;
 mod greeting;
@@ -54,6 +56,7 @@ pub(crate) struct Session {
     listening: Listening,
     /// Memory of the names it listens to.
     listening_bytes: usize,
+    replies: client_replies::Replies,
 }
 
 impl Session {
@@ -77,6 +80,7 @@ impl Session {
             watched_bytes: 0,
             listening: Listening::default(),
             listening_bytes: 0,
+            replies: client_replies::Replies::default(),
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -127,6 +131,7 @@ impl Session {
             client_id: self.client.id,
             ..Caller::default()
         };
+        self.replies = client_replies::Replies::default();
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);
@@ -143,6 +148,9 @@ impl Session {
         introduction.name.clear();
         introduction.database = 0;
         introduction.is_resp3 = false;
+        introduction.is_untouching = false;
+        drop(introduction);
+        self.client.spare(false);
     }
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.

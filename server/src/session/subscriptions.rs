@@ -210,7 +210,7 @@ fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Result
             let patterns = channels.len(Subscription::Pattern);
             return Ok(Answer::Reply(Reply::count(patterns)));
         }
-        (b"help", []) => replies.extend(HELP.iter().map(|&line| Reply::status(line))),
+        (b"help", []) => return Ok(Answer::Reply(Reply::help("PUBSUB", HELP))),
         (b"channels" | b"shardchannels", _) => {
             let name = String::from_utf8_lossy(arguments[1]).into_owned();
             let error = ErrorReply::new(format!(
@@ -244,7 +244,6 @@ const WHILE_LISTENING: &[&[u8]] = &[
 ];
 
 const HELP: &[&str] = &[
-    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANNELS [<pattern>]",
     "    The channels that somebody listens to.",
     "NUMPAT",

@@ -32,6 +32,8 @@ pub(super) struct Transaction {
     /// At most how many bytes they add to the log.
     log_bytes_max: u64,
     has_script: bool,
+    /// A command may write or publish, so that a pause of writes holds up EXEC.
+    may_write: bool,
     needs_service: bool,
     /// A command was refused.
     is_spoilt: bool,
@@ -59,6 +61,12 @@ impl Session {
     pub(super) fn queues(&self, name: &[u8]) -> bool {
         let is_now = |now: &&[u8]| now.eq_ignore_ascii_case(name);
         self.transaction.is_some() && !EXECUTED_AT_ONCE.iter().any(is_now)
+    }
+
+    /// Whether a request of this name executes commands that may write or publish.
+    pub(super) fn executes_writes(&self, name: &str) -> bool {
+        let transaction = self.transaction.as_ref();
+        name == EXEC && transaction.is_some_and(|transaction| transaction.may_write)
     }
 
     /// Keeps a request for EXEC, or spoils the transaction.
@@ -134,6 +142,8 @@ impl Transaction {
             self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
             self.has_script |= spec.flags.contains(Flags::SCRIPT);
             self.needs_service |= needs_service(spec);
+            self.may_write |= spec.flags.contains(Flags::WRITE);
+            self.may_write |= spec.flags.contains(Flags::MAY_REPLICATE);
         }
         let memory = arguments
             .iter()

@@ -11,7 +11,7 @@ pub(super) const FAMILY: Family = &[&PUBLISH, &SPUBLISH];
 const PUBLISH: Spec = Spec {
     name: "publish",
     arity: 3,
-    flags: Flags::FAST,
+    flags: Flags::FAST.with(Flags::MAY_REPLICATE),
     keys: KeyPositions::NONE,
     summary: "Sends a message to those who listen to a channel; returns how many they are",
     handler: Handler::Keys(|context, arguments| publish(context, Subscription::Channel, arguments)),

@@ -29,7 +29,7 @@ fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         (b"refcount", [key]) => of_entry(context, key, |_| Ok(Reply::Integer(1))),
         (b"idletime", [key]) => of_entry(context, key, |_| Err(NO_IDLE_TIME)),
         (b"freq", [key]) => of_entry(context, key, |_| Err(NO_FREQUENCY)),
-        (b"help", []) => Ok(help(OBJECT_HELP)),
+        (b"help", []) => Ok(Reply::help("OBJECT", OBJECT_HELP)),
         (b"encoding", _) => Err(ErrorReply::wrong_arity("object|encoding")),
         (b"refcount", _) => Err(ErrorReply::wrong_arity("object|refcount")),
         (b"idletime", _) => Err(ErrorReply::wrong_arity("object|idletime")),
@@ -68,7 +68,7 @@ fn memory(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
             check_samples(options)?;
             of_entry(context, key, |entry| Ok(Reply::count(entry.memory())))
         }
-        (b"help", []) => Ok(help(MEMORY_HELP)),
+        (b"help", []) => Ok(Reply::help("MEMORY", MEMORY_HELP)),
         (b"usage", _) => Err(ErrorReply::wrong_arity("memory|usage")),
         (b"help", _) => Err(ErrorReply::wrong_arity("memory|help")),
         _ => Err(ErrorReply::unknown_subcommand("memory", arguments[1])),
@@ -90,10 +90,6 @@ fn check_samples(options: &[&[u8]]) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-fn help(lines: &[&'static str]) -> Reply {
-    Reply::Array(lines.iter().map(|&line| Reply::status(line)).collect())
-}
-
 const NO_IDLE_TIME: ErrorReply = ErrorReply::fixed(
     "ERR idle time is not tracked: no key is ever evicted, so that nothing is kept of when one was used",
 );
@@ -105,14 +101,11 @@ const NO_FREQUENCY: ErrorReply = ErrorReply::fixed(
 );
 
 const OBJECT_HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ENCODING <key>",
     "    How the value is kept: embstr in the key's own entry, raw beside it; listpack for a hash",
     "    that is searched from front to back, hashtable for one with an index.",
     "FREQ <key>",
     "    Not tracked here.",
-    "HELP",
-    "    Prints this help.",
     "IDLETIME <key>",
     "    Not tracked here.",
     "REFCOUNT <key>",
@@ -120,9 +113,6 @@ const OBJECT_HELP: &[&str] = &[
 ];
 
 const MEMORY_HELP: &[&str] = &[
-    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "HELP",
-    "    Prints this help.",
     "USAGE <key> [SAMPLES <count>]",
     "    The bytes that the key and its value take, the allocator's share estimated.",
 ];

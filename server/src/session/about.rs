@@ -1,5 +1,5 @@
-//! Commands about the node as a whole: ROLE, BGREWRITEAOF, MODULE, CLUSTER, LASTSAVE,
-//! SHUTDOWN.
+//! Commands about the node as a whole: ROLE, BGREWRITEAOF, SAVE, BGSAVE, MODULE, CLUSTER and its kin,
+//! LASTSAVE, SHUTDOWN.
 
 use std::sync::atomic::Ordering;
 
@@ -13,6 +13,28 @@ pub(crate) fn cluster(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result
     Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
         "ERR This instance has cluster support disabled",
     ))))
+}
+
+/// SAVE: there are no snapshots to write.
+pub(crate) fn save(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(Reply::Error(NO_SNAPSHOTS)))
+}
+
+/// BGSAVE, with Redis's grammar.
+pub(crate) fn bgsave(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let is_right = match &arguments[1..] {
+        [] => true,
+        [word] => word.eq_ignore_ascii_case(b"schedule"),
+        _ => false,
+    };
+    Ok(Answer::Reply(Reply::Error(match is_right {
+        true => NO_SNAPSHOTS,
+        false => ErrorReply::SYNTAX,
+    })))
 }
 
 pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
@@ -108,6 +130,11 @@ pub(crate) fn shutdown(
 
 const REWRITING: ErrorReply =
     ErrorReply::fixed("ERR Background append only file rewriting already in progress");
+
+const NO_SNAPSHOTS: ErrorReply = ErrorReply::fixed(
+    "ERR this node writes no RDB files: its log holds every key. BGREWRITEAOF compacts it, WAITAOF waits until \
+     what was written is on disk, and LASTSAVE tells when everything last was",
+);
 
 const NO_MODULES: ErrorReply = ErrorReply::fixed(
     "ERR this node loads no modules: code that was not tested with it could break its locks. Remove the module, or \

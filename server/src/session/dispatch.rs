@@ -7,7 +7,7 @@ use crate::core::wait::Wait;
 use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::transaction::Step;
-use crate::session::{Session, client, introspection};
+use crate::session::{Session, absent, client, introspection};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -94,7 +94,7 @@ impl Batch<'_> {
             return self.answer_from_engine(session, spec, arguments, wait);
         }
         let Some(row) = introspection::named(name) else {
-            let unknown = ErrorReply::unknown_command(arguments);
+            let unknown = absent::refusal(arguments);
             return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
                 unknown
             } else {
@@ -187,7 +187,7 @@ impl Batch<'_> {
                 Some(refusal) => Err(refusal),
                 None => Command::of(spec, arguments).map(|_| Step::Keys(spec)),
             },
-            (None, None) => Err(ErrorReply::unknown_command(arguments)),
+            (None, None) => Err(absent::refusal(arguments)),
             (_, Some(row)) if !is_arity(row.arity, arguments.len()) => {
                 Err(ErrorReply::wrong_arity(row.name))
             }

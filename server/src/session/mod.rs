@@ -4,6 +4,7 @@
 //! Commands on keys go to the engine. Commands about the connection and the node are here.
 
 mod about;
+mod absent;
 mod batch;
 #[cfg(test)]
 mod batch_tests;

@@ -372,3 +372,32 @@ fn all_replies_of_a_transaction_obey_the_limit_of_one_errors_included() {
         assert_eq!(left, "changed");
     });
 }
+
+#[test]
+fn a_command_that_is_absent_spoils_a_transaction_and_says_why() {
+    with_node(&[], |node, _| {
+        let mut client = wire(node);
+        for absent in [
+            "XADD k * f v",
+            "FCALL f 0",
+            "replicaof no one",
+            "SORT k",
+            "MONITOR",
+        ] {
+            assert_eq!(client.ask("MULTI"), "+OK");
+            let reply = client.ask(absent);
+            let name = absent.split(' ').next().unwrap();
+            let known = format!("-ERR unknown command '{name}', with args beginning with: ");
+            let why = reply
+                .strip_prefix(&known)
+                .unwrap_or_else(|| panic!("{reply}"));
+            assert!(why.len() > 60 && why.ends_with(')'), "{reply}");
+            assert_eq!(client.ask("SET a 1"), "+QUEUED");
+            assert!(client.ask("EXEC").starts_with("-EXECABORT "), "{absent}");
+        }
+        assert_eq!(client.ask("EXISTS a"), ":0");
+        assert!(client.ask("SAVE").contains("BGREWRITEAOF compacts it"));
+        assert!(client.ask("BGSAVE SCHEDULE").contains("no RDB files"));
+        assert!(client.ask("MODULE LOAD x").contains("loads no modules"));
+    });
+}

@@ -4,6 +4,7 @@
 //! else has to change when one is added. After [`Command::parse`] the name and the number of
 //! arguments are right; the function checks what the arguments say.
 
+mod about;
 mod arguments;
 mod channels;
 mod compare;
@@ -27,6 +28,7 @@ mod strings;
 use std::sync::LazyLock;
 
 use crate::command::spec::Family;
+pub use crate::command::about::{About, Categories, Description, KeyAccess};
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;
 use crate::keyspace::VALUE_BYTES_MAX;

@@ -59,7 +59,8 @@ pub(crate) struct Introduction {
     pub(crate) is_resp3: bool,
     /// CLIENT NO-TOUCH: shown and of no effect, since nothing is kept of when a key was used.
     pub(crate) is_untouching: bool,
-    pub(crate) last_command: &'static str,
+    /// With its subcommand.
+    pub(crate) last_command: (&'static str, &'static str),
     /// How many requests are queued since MULTI, if it is in a transaction, and their memory.
     pub(crate) queued: Option<usize>,
     pub(crate) queued_bytes: usize,
@@ -192,6 +193,11 @@ impl Client {
         if flags.is_empty() {
             flags.push('N');
         }
+        let command = match introduction.last_command {
+            ("", _) => "NULL".to_owned(),
+            (command, "") => command.to_owned(),
+            (command, part) => format!("{command}|{part}"),
+        };
         let mut line = String::new();
         // Writing to a String cannot fail.
         let _ = write!(
@@ -207,11 +213,7 @@ impl Client {
             seconds_since(self.active_raw()),
             introduction.database,
             u8::from(output_bytes > 0),
-            if introduction.last_command.is_empty() {
-                "NULL"
-            } else {
-                introduction.last_command
-            },
+            command,
             if introduction.is_resp3 { 3 } else { 2 },
             introduction.library_name,
             introduction.library_version,

@@ -1,6 +1,6 @@
 //! CLIENT: names, ids and lists of connections, and what one of them does to others.
 
-use quorlock_engine::{ErrorReply, RawTime, Reply, parse_integer};
+use quorlock_engine::{Categories, Description, ErrorReply, Flags, RawTime, Reply, parse_integer};
 
 use crate::core::clients::Waiting;
 use crate::core::commit::Failure;
@@ -241,3 +241,58 @@ const HELP: &[&str] = &[
     "NO-TOUCH (ON|OFF)",
     "    Has no effect: nothing is kept of when a key was used.",
 ];
+
+const OPEN: Flags = Flags::NO_SCRIPT.with(Flags::ALWAYS);
+const ADMIN: Flags = OPEN.with(Flags::ADMIN);
+
+/// Its subcommands.
+pub(crate) const PARTS: &[Description] = &[
+    of("getname", 2, OPEN, "2.6.9", "Tells this connection's name"),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    of("id", 2, OPEN, "5.0.0", "Tells this connection's number"),
+    of("info", 2, OPEN, "6.2.0", "Tells of this connection"),
+    of("kill", -3, ADMIN, "2.4.0", "Closes connections"),
+    of("list", -2, ADMIN, "2.4.0", "Tells of all connections"),
+    of(
+        "no-evict",
+        3,
+        ADMIN,
+        "7.0.0",
+        "Closes this connection after all others",
+    ),
+    of("no-touch", 3, OPEN, "7.2.0", "Has no effect"),
+    of("pause", -3, ADMIN, "3.0.0", "Holds up requests for a time"),
+    of("reply", 3, OPEN, "3.2.0", "Leaves out replies"),
+    of(
+        "setinfo",
+        4,
+        OPEN,
+        "7.2.0",
+        "Names this connection's library",
+    ),
+    of("setname", 3, OPEN, "2.6.9", "Names this connection"),
+    of(
+        "unblock",
+        -3,
+        ADMIN,
+        "5.0.0",
+        "Ends what another connection waits for",
+    ),
+    of("unpause", 2, ADMIN, "6.2.0", "Ends a pause"),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::CONNECTION, summary)
+}

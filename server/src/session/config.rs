@@ -4,7 +4,8 @@
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
 use quorlock_engine::{
-    ErrorReply, NO_ROOM, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Reply, glob_matches,
+    Categories, Description, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
+    PATTERN_TOO_LONG, Reply, glob_matches,
 };
 use quorlock_persistence::Position;
 
@@ -232,6 +233,45 @@ mod tests {
         assert!(!warns(90, 60));
         assert!(!warns(20, 40), "the configuration covers it");
     }
+}
+
+const ADMIN: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
+
+/// Its subcommands.
+pub(crate) const PARTS: &[Description] = &[
+    of("get", -3, ADMIN, "2.0.0", "Tells directives"),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    of("resetstat", 2, ADMIN, "2.0.0", "Counts anew"),
+    of(
+        "rewrite",
+        2,
+        ADMIN,
+        "2.8.0",
+        "Not in this version: an error",
+    ),
+    of(
+        "set",
+        -4,
+        ADMIN,
+        "2.0.0",
+        "Changes directives until the node stops",
+    ),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
 }
 
 const HELP: &[&str] = &[

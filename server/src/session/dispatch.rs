@@ -1,6 +1,6 @@
 //! One request: who may ask, which table its command is in, and where it runs.
 
-use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, is_arity, spec_named};
+use quorlock_engine::{Command, Description, ErrorReply, Flags, Reply, Spec, is_arity, spec_named};
 
 use crate::core::commit::Failure;
 use crate::core::wait::Wait;
@@ -90,7 +90,7 @@ impl Batch<'_> {
             if !session.is_authenticated {
                 return Ok(Answer::Reply(Reply::Error(NOAUTH)));
             }
-            session.note_command(spec.name);
+            session.note_command(spec.name, spec.about.subcommands, arguments);
             return self.answer_from_engine(session, spec, arguments, wait);
         }
         let Some(row) = introspection::named(name) else {
@@ -104,7 +104,7 @@ impl Batch<'_> {
         if !session.is_authenticated && !row.before_auth {
             return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
-        session.note_command(row.name);
+        session.note_command(row.name, row.parts(), arguments);
         if !is_arity(row.arity, arguments.len()) {
             let error = ErrorReply::wrong_arity(row.name);
             let refused = session.refuse(row.name, error, self)?;
@@ -199,10 +199,15 @@ impl Batch<'_> {
 }
 
 impl Session {
-    fn note_command(&mut self, name: &'static str) {
-        if self.last_command != name {
-            self.last_command = name;
-            self.client.introduction().last_command = name;
+    fn note_command(&mut self, name: &'static str, parts: &[Description], arguments: &[&[u8]]) {
+        let is_part = |part: &&Description| {
+            let given = arguments.get(1).copied().unwrap_or_default();
+            part.name.as_bytes().eq_ignore_ascii_case(given)
+        };
+        let part = parts.iter().find(is_part).map_or("", |part| part.name);
+        if self.last_command != (name, part) {
+            self.last_command = (name, part);
+            self.client.introduction().last_command = (name, part);
         }
     }
 }

@@ -17,6 +17,7 @@ mod dispatch;
 mod greeting;
 pub(crate) mod info;
 mod introspection;
+mod request_keys;
 mod subscriptions;
 mod table;
 mod transaction;
@@ -43,7 +44,8 @@ pub(crate) struct Session {
     unauthenticated_since: RawTime,
     limits: Limits,
     limits_changed: bool,
-    last_command: &'static str,
+    /// With its subcommand.
+    last_command: (&'static str, &'static str),
     /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
     /// there is one.
     has_waited_for_segment: bool,
@@ -73,7 +75,7 @@ impl Session {
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
-            last_command: "",
+            last_command: ("", ""),
             has_waited_for_segment: false,
             position: Position::ZERO,
             transaction: None,

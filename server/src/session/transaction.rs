@@ -5,7 +5,7 @@
 
 use std::mem::size_of;
 
-use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, WatchedKey};
+use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, Spec, WatchedKey};
 use smallvec::SmallVec;
 
 use crate::core::commit::Failure;
@@ -16,12 +16,40 @@ use crate::session::table::{Row, Run, row};
 
 /// They need what the other rows are, and so stand above their table.
 pub(crate) const ROWS: &[Row] = &[
-    row("multi", 1, multi).transactional(),
-    row(EXEC, 1, exec).transactional(),
-    row("discard", 1, discard).transactional(),
-    row("watch", -2, watch).transactional(),
-    row("unwatch", 1, unwatch).transactional().queueable(),
+    of(row("multi", 1, multi), "1.2.0", "Begins a transaction"),
+    of(
+        row(EXEC, 1, exec),
+        "1.2.0",
+        "Executes what was queued since MULTI",
+    )
+    .flags(
+        Flags::NO_SCRIPT
+            .with(Flags::ALWAYS)
+            .with(Flags::SKIP_SLOWLOG),
+    ),
+    of(
+        row("discard", 1, discard),
+        "2.0.0",
+        "Forgets what was queued since MULTI",
+    ),
+    of(
+        row("watch", -2, watch),
+        "2.2.0",
+        "Has EXEC fail if one of these keys changes",
+    )
+    .on_all(&[KeyAccess::LOOK]),
+    of(
+        row("unwatch", 1, unwatch),
+        "2.2.0",
+        "Watches no key any more",
+    )
+    .queueable(),
 ];
+
+const fn of(row: Row, since: &'static str, summary: &'static str) -> Row {
+    row.transactional()
+        .told(since, Categories::TRANSACTION, summary)
+}
 
 /// What was queued since MULTI.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@
 
 use crate::command::arguments::{integer, is_option};
 use crate::command::scan::{ScanOptions, cursor};
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::{CommandContext, Protocol};
 use crate::effects::Effects;
@@ -17,6 +18,7 @@ pub(super) const FAMILY: Family = &[&HSCAN, &HRANDFIELD];
 
 const HSCAN: Spec = Spec {
     name: "hscan",
+    about: About::new("2.8.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -77,6 +79,7 @@ fn page(next: usize, items: Vec<Reply>) -> Reply {
 
 const HRANDFIELD: Spec = Spec {
     name: "hrandfield",
+    about: About::new("6.2.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,

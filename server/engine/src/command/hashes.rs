@@ -1,6 +1,7 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
 use crate::command::arguments::integer;
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -17,6 +18,7 @@ pub(super) const FAMILY: Family = &[
 
 const HSET: Spec = Spec {
     name: "hset",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
     arity: -4,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
     keys: KeyPositions::ONE,
@@ -57,6 +59,7 @@ pub(super) fn set_or_create(
 
 const HMSET: Spec = Spec {
     name: "hmset",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
     summary: "Sets fields of a hash; HSET with another reply",
     handler: Handler::Keys(hmset),
     ..HSET
@@ -75,6 +78,7 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HSETNX: Spec = Spec {
     name: "hsetnx",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::ADD]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -96,6 +100,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const HGET: Spec = Spec {
     name: "hget",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -117,6 +122,7 @@ fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HMGET: Spec = Spec {
     name: "hmget",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns several fields of a hash",
     handler: Handler::Keys(hmget),
@@ -143,6 +149,7 @@ fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HEXISTS: Spec = Spec {
     name: "hexists",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
     summary: "Tells whether a hash has a field",
     handler: Handler::Keys(hexists),
     ..HGET
@@ -158,6 +165,7 @@ fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HSTRLEN: Spec = Spec {
     name: "hstrlen",
+    about: About::new("3.2.0", Categories::HASH, &[KeyAccess::LOOK]),
     summary: "Returns the length of what a hash's field holds",
     handler: Handler::Keys(hstrlen),
     ..HGET
@@ -173,6 +181,7 @@ fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HINCRBY: Spec = Spec {
     name: "hincrby",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::CHANGE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -203,6 +212,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HDEL: Spec = Spec {
     name: "hdel",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -223,6 +233,7 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HLEN: Spec = Spec {
     name: "hlen",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -237,6 +248,7 @@ fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HKEYS: Spec = Spec {
     name: "hkeys",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -259,6 +271,7 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HVALS: Spec = Spec {
     name: "hvals",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     summary: "Returns what the fields of a hash hold",
     handler: Handler::Keys(hvals),
     ..HKEYS
@@ -279,6 +292,7 @@ fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HGETALL: Spec = Spec {
     name: "hgetall",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     summary: "Returns the fields of a hash with their values",
     handler: Handler::Keys(hgetall),
     ..HKEYS

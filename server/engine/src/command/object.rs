@@ -1,6 +1,7 @@
 //! What a key takes and how it is kept: OBJECT and MEMORY USAGE, for people and tools that look around.
 
 use crate::command::arguments::{integer, is_option};
+use crate::command::about::{About, Categories, Description, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -11,6 +12,7 @@ pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
 
 const OBJECT: Spec = Spec {
     name: "object",
+    about: About::new("2.2.3", Categories::NONE, &[]).with_subcommands(OBJECT_PARTS),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
@@ -54,6 +56,7 @@ fn of_entry(
 
 const MEMORY: Spec = Spec {
     name: "memory",
+    about: About::new("4.0.0", Categories::NONE, &[]).with_subcommands(MEMORY_PARTS),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
@@ -115,4 +118,44 @@ const OBJECT_HELP: &[&str] = &[
 const MEMORY_HELP: &[&str] = &[
     "USAGE <key> [SAMPLES <count>]",
     "    The bytes that the key and its value take, the allocator's share estimated.",
+];
+
+const OBJECT_PARTS: &[Description] = &[
+    of_object("encoding", "2.2.3", "Tells how a key's value is kept"),
+    of_object("freq", "4.0.0", "Not tracked: an error"),
+    of_object("idletime", "2.2.3", "Not tracked: an error"),
+    of_object("refcount", "2.2.3", "Answers 1"),
+    Description::subcommand(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "6.2.0",
+        Categories::KEYSPACE,
+        "Tells of the subcommands",
+    ),
+];
+
+const fn of_object(name: &'static str, since: &'static str, summary: &'static str) -> Description {
+    Description::subcommand(name, 3, Flags::READ, since, Categories::KEYSPACE, summary)
+        .on_key(&[KeyAccess::LOOK])
+}
+
+const MEMORY_PARTS: &[Description] = &[
+    Description::subcommand(
+        "usage",
+        -3,
+        Flags::READ,
+        "4.0.0",
+        Categories::NONE,
+        "Tells how many bytes a key takes",
+    )
+    .on_key(&[KeyAccess::LOOK]),
+    Description::subcommand(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "4.0.0",
+        Categories::NONE,
+        "Tells of the subcommands",
+    ),
 ];

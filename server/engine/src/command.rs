@@ -4,6 +4,7 @@
 //! else has to change when one is added. After [`Command::parse`] the name and the number of
 //! arguments are right; the function checks what the arguments say.
 
+mod about;
 mod arguments;
 mod blocking;
 mod channels;
@@ -30,6 +31,7 @@ mod strings;
 
 use std::sync::LazyLock;
 
+pub use crate::command::about::{About, Categories, Description, KeyAccess};
 use crate::command::spec::Family;
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;

@@ -56,6 +56,8 @@ pub struct Effects {
     pub ran_out_of_room: bool,
     /// A write was refused because the group would have been too large for a frame.
     pub was_too_large: bool,
+    /// Why the transaction, of which these are the effects, may not go on.
+    pub(crate) ended: Option<ErrorReply>,
     /// What was published. It is to be sent when the reply may leave.
     pub published: Vec<Published>,
     /// Bytes of it.
@@ -82,6 +84,7 @@ impl Effects {
         self.room_bytes = None;
         self.ran_out_of_room = false;
         self.was_too_large = false;
+        self.ended = None;
         self.published.clear();
         self.published_bytes = 0;
         self.may_wait = false;

@@ -68,6 +68,13 @@ impl ErrorReply {
         ErrorReply::new(text)
     }
 
+    /// The same with a reason behind it, for people.
+    pub fn because(self, why: &str) -> ErrorReply {
+        let mut text = self.0.into_owned();
+        text.extend_from_slice(format!("({why})").as_bytes());
+        ErrorReply::new(text)
+    }
+
     /// A subcommand that does not exist.
     pub fn unknown_subcommand(command: &str, subcommand: &[u8]) -> ErrorReply {
         let mut text = b"ERR unknown subcommand '".to_vec();

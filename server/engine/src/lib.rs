@@ -35,7 +35,10 @@ mod transaction;
 #[cfg(test)]
 mod undo_tests;
 
-pub use command::{Command, Flags, KeyPositions, Spec, all_specs, is_arity, spec_named};
+pub use command::{
+    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs,
+    is_arity, spec_named,
+};
 pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, JOURNAL_BYTES_MAX, KeyHash};

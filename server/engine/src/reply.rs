@@ -73,6 +73,16 @@ impl Reply {
         Reply::Integer(i64::try_from(count).expect("it counts things in memory"))
     }
 
+    /// What a command with subcommands answers to HELP: the lines about each of them, and about HELP itself, as
+    /// Redis has them.
+    pub fn help(command: &str, lines: &[&'static str]) -> Reply {
+        let head = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        let head = Reply::Status(head.into_bytes().into());
+        let tail = ["HELP", "    Prints this help."];
+        let lines = lines.iter().chain(&tail).map(|&line| Reply::status(line));
+        Reply::Array(std::iter::once(head).chain(lines).collect())
+    }
+
     /// Whether this is a refusal.
     pub const fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
@@ -149,7 +159,7 @@ impl ReplyBudget {
         self.charge_memory(memory_of(reply))
     }
 
-    /// What has been charged.
+    /// What has been charged, by earlier replies as well.
     pub const fn taken(&self) -> usize {
         self.taken
     }
@@ -184,6 +194,14 @@ impl ReplyTooLarge {
         self.error(
             "the reply to a command of this script or transaction",
             "This command changed nothing, but earlier writes have taken effect",
+        )
+    }
+
+    /// The reply to a transaction that is taken back because there is no room for all its replies.
+    pub(crate) fn of_transaction(self) -> ErrorReply {
+        self.error(
+            "the replies to this transaction, errors included,",
+            "Nothing of it was executed",
         )
     }
 

@@ -1,6 +1,7 @@
-//! Messages that were published and answers to clients that waited, on their way to those clients' workers.
+//! Messages that were published, answers to clients that waited, and orders of one client about another (CLIENT
+//! KILL, CLIENT UNBLOCK), on their way to the workers of those whom they are for.
 //!
-//! Invariant: they are queued while the engine is locked, so each worker has them in the order in which they were
+//! Invariant: messages are queued while the engine is locked, so each worker has them in the order in which they were
 //! published.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,23 @@ pub(crate) enum Content {
     Answer(Reply),
 }
 
+/// What a worker is to do with one of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) connection: usize,
+    pub(crate) client_id: u64,
+    pub(crate) what: What,
+}
+
+/// What one client may ask for about another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Close it.
+    Close,
+    /// End what it waits for, which was claimed for this: as if its time were up, or with an error.
+    Unblock { is_error: bool },
+}
+
 /// A queue for each worker.
 pub(crate) struct Deliveries {
     queues: Vec<Queue>,
@@ -39,6 +57,7 @@ pub(crate) struct Deliveries {
 #[derive(Default)]
 struct Queue {
     deliveries: Mutex<Vec<Delivery>>,
+    orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
     is_unwoken: AtomicBool,
     wake: OnceLock<Wake>,
@@ -97,6 +116,41 @@ impl Deliveries {
                 wake();
             }
         }
+    }
+
+    /// Queues an order for the worker of this client. [`Deliveries::wake`] is to follow.
+    pub(crate) fn order(&self, client: &Client, what: What) {
+        // A client without a worker of this node is one of a test.
+        let Some(queue) = self.queues.get(client.worker) else {
+            return;
+        };
+        let order = Order {
+            connection: client.connection(),
+            client_id: client.id,
+            what,
+        };
+        queue
+            .orders
+            .lock()
+            .expect("no holder of a queue can panic")
+            .push(order);
+        queue.is_unwoken.store(true, Ordering::Release);
+    }
+
+    /// Takes the orders for a worker.
+    pub(crate) fn take_orders(&self, worker: usize) -> Vec<Order> {
+        self.queues.get(worker).map_or_else(Vec::new, |queue| {
+            let mut orders = queue.orders.lock().expect("no holder of a queue can panic");
+            std::mem::take(&mut *orders)
+        })
+    }
+
+    /// Wakes all workers: something that concerns each of them has changed.
+    pub(crate) fn wake_all(&self) {
+        for queue in &self.queues {
+            queue.is_unwoken.store(true, Ordering::Release);
+        }
+        self.wake();
     }
 
     /// Takes what is there for a worker.

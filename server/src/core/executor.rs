@@ -215,15 +215,20 @@ impl Executor {
         self.engine.begin_transaction(now, &mut self.effects)
     }
 
-    /// Executes its next command.
+    /// Executes its next command. `None` where it may not go on: it is to be ended, with an error.
     pub(crate) fn execute_next(
         &mut self,
         now: Moment,
         caller: &Caller,
         command: &Command<'_>,
-    ) -> Reply {
+    ) -> Option<Reply> {
         let effects = &mut self.effects;
         self.engine.execute_next(now, caller, command, effects)
+    }
+
+    /// Charges the reply of a command that is not the engine's to its room for replies; `None` as above.
+    pub(crate) fn charge_next(&mut self, reply: Reply) -> Option<Reply> {
+        self.engine.charge_next(reply, &mut self.effects)
     }
 
     /// Ends it, and raises `wait` to what its replies depend on.

@@ -21,6 +21,7 @@ use crate::core::executor::Executor;
 use crate::core::log_queue::{Job, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::next_commit::CommitRequest;
+use crate::core::pause::Pause;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
@@ -40,6 +41,8 @@ pub(crate) struct NodeState {
     pub(crate) facts: StartFacts,
     pub(crate) clients: Clients,
     pub(crate) deliveries: Deliveries,
+    /// CLIENT PAUSE.
+    pub(crate) pause: Pause,
     pub(crate) statistics: Statistics,
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,

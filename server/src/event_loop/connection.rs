@@ -29,6 +29,8 @@ pub(crate) struct Connection<S> {
     pub(crate) wait: Wait,
     /// It is among those that take part in the next iteration.
     pub(crate) is_queued: bool,
+    /// What it waits for, while it is blocked.
+    pub(crate) blocked: Option<Blocked>,
     /// When it last took part in an iteration.
     pub(crate) served: Served,
     parser: RequestParser,
@@ -74,9 +76,11 @@ pub(crate) enum Stage {
     /// Its replies wait for the client to read.
     Sending,
     /// It waits with the client until that is over.
-    Blocked(Blocked),
+    Blocked,
     /// Its next request waits for a segment of the log.
     LacksSegment,
+    /// Its next request waits for the end of a pause.
+    Paused,
     /// It goes at the end of this iteration.
     Closed,
 }
@@ -115,6 +119,7 @@ impl<S: Stream> Connection<S> {
             then: Next::Read,
             wait: Wait::default(),
             is_queued: false,
+            blocked: None,
             served: Served::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),
@@ -288,7 +293,7 @@ impl<S: Stream> Connection<S> {
             let (session, wait) = (&mut self.session, &mut self.wait);
             let start = self.replies.len();
             self.then = batch.execute(session, &arguments, wait, &mut self.replies);
-            if self.then == Next::LacksSegment {
+            if matches!(self.then, Next::LacksSegment | Next::Paused) {
                 drop(arguments);
                 self.backlog.push_back(request);
                 continue;
@@ -304,7 +309,9 @@ impl<S: Stream> Connection<S> {
         if self.then == Next::Read
             && let Some(error) = self.broken.take()
         {
-            error.write_reply(self.replies.owned());
+            if self.session.wants_replies() {
+                error.write_reply(self.replies.owned());
+            }
             self.told_error = Some(error);
             self.then = Next::Close;
         }
@@ -363,9 +370,11 @@ impl<S: Stream> Connection<S> {
                 Stage::Sending => Activity::Sending {
                     since: self.sending_since,
                 },
-                Stage::Held | Stage::Blocked(_) | Stage::LacksSegment | Stage::Closed => {
-                    Activity::Busy
-                }
+                Stage::Held
+                | Stage::Blocked
+                | Stage::LacksSegment
+                | Stage::Paused
+                | Stage::Closed => Activity::Busy,
             },
             unauthenticated_since: self.session.unauthenticated_since(),
             active_at: self.session.client.active_raw(),
@@ -432,8 +441,14 @@ impl<S: Stream> Connection<S> {
 
     /// Answers what the client waited for.
     pub(crate) fn answer(&mut self, answer: &Reply, wait: Wait) {
-        reply::write(&mut self.replies, answer, self.session.protocol());
+        self.session.write(&mut self.replies, answer);
+        self.session.note_answered();
         self.wait = wait;
+    }
+
+    /// Whether it waits for an element of a key.
+    pub(crate) fn is_blocked_for_element(&self) -> bool {
+        matches!(self.stage, Stage::Blocked) && self.blocked.is_some_and(Blocked::is_for_element)
     }
 
     /// Whether the client sends no more, and there is nothing left to read.

@@ -29,6 +29,8 @@ pub(crate) enum Next {
     /// The request was not executed: it may need a segment of the log that is not made yet. It is to be
     /// executed again once one was made, or could not be.
     LacksSegment,
+    /// The request was not executed: it is to be executed again once the pause of the node is over.
+    Paused,
     /// Send what there is and close.
     Close,
 }
@@ -73,6 +75,10 @@ pub(crate) enum Answer {
     Wait(Blocked),
     /// Not executed yet.
     LacksSegment,
+    /// Not executed before a pause is over.
+    Paused,
+    /// No reply.
+    Nothing,
     /// This reply, then close.
     Last(Reply),
     /// Close without a word.

@@ -4,16 +4,20 @@
 //! Commands on keys go to the engine. Commands about the connection and the node are here.
 
 mod about;
+mod absent;
 mod batch;
 #[cfg(test)]
 mod batch_tests;
 mod blocked;
 mod client;
+mod client_kill;
+mod client_replies;
 mod config;
 mod dispatch;
 mod greeting;
 pub(crate) mod info;
 mod introspection;
+mod request_keys;
 mod subscriptions;
 mod table;
 mod transaction;
@@ -40,7 +44,8 @@ pub(crate) struct Session {
     unauthenticated_since: RawTime,
     limits: Limits,
     limits_changed: bool,
-    last_command: &'static str,
+    /// With its subcommand.
+    last_command: (&'static str, &'static str),
     /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
     /// there is one.
     has_waited_for_segment: bool,
@@ -56,6 +61,7 @@ pub(crate) struct Session {
     listening_bytes: usize,
     /// Memory of the command with which it waits for an element, if it does.
     waiting_bytes: Option<usize>,
+    replies: client_replies::Replies,
 }
 
 impl Session {
@@ -71,7 +77,7 @@ impl Session {
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
-            last_command: "",
+            last_command: ("", ""),
             has_waited_for_segment: false,
             position: Position::ZERO,
             transaction: None,
@@ -80,6 +86,7 @@ impl Session {
             listening: Listening::default(),
             listening_bytes: 0,
             waiting_bytes: None,
+            replies: client_replies::Replies::default(),
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -130,6 +137,7 @@ impl Session {
             client_id: self.client.id,
             ..Caller::default()
         };
+        self.replies = client_replies::Replies::default();
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);
@@ -146,6 +154,9 @@ impl Session {
         introduction.name.clear();
         introduction.database = 0;
         introduction.is_resp3 = false;
+        introduction.is_untouching = false;
+        drop(introduction);
+        self.client.spare(false);
     }
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.

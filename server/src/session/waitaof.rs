@@ -83,7 +83,8 @@ fn waitaof_arguments(arguments: &[&[u8]]) -> Result<WaitedFor, ErrorReply> {
     })
 }
 
-fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
+/// A timeout in milliseconds.
+pub(super) fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
     let timeout_ms = parse_integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
     u64::try_from(timeout_ms).map_err(|_| TIMEOUT_NEGATIVE)
 }

@@ -8,6 +8,7 @@
 
 mod blocking;
 mod channels;
+mod client;
 mod compaction;
 mod connections;
 mod disk;

@@ -115,11 +115,25 @@ def sort(reply):
     return (kind, value)
 
 
+def properties(reply):
+    """What COMMAND INFO tells of commands, without hints, key specifications and subcommands."""
+    kind, value = reply
+    if kind not in "*~" or not isinstance(value, list):
+        return reply
+    if len(value) == 10 and value[0][0] == "$":
+        return (kind, [sort(part) for part in value[:7]])
+    return (kind, [properties(part) for part in value])
+
+
 def same(command, one, two):
     name = command[0].upper().decode("latin-1") if command else ""
     if one == two:
         return True
     if name in UNORDERED and sort(one) == sort(two):
+        return True
+    if name == "COMMAND" and command[1].upper() == b"INFO" and properties(one) == properties(two):
+        return True
+    if name == "COMMAND" and command[1].upper().startswith((b"GETKEYS", b"LIST")) and sort(one) == sort(two):
         return True
     if name in TOLERANCE and one[0] == two[0] == ":":
         first, second = int(one[1]), int(two[1])

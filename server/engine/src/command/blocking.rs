@@ -1,5 +1,6 @@
 //! Commands on lists that wait for an element where there is none.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::wait_limit;
 use crate::command::list_moves::{SeveralPops, move_element};
 use crate::command::lists::{end_named, pop_elements};
@@ -15,8 +16,11 @@ pub(super) const FAMILY: Family = &[&BLPOP, &BRPOP, &BLMOVE, &BRPOPLPUSH, &BLMPO
 
 const BLPOP: Spec = Spec {
     name: "blpop",
+    about: About::new("2.0.0", Categories::LIST, &[KeyAccess::TAKE]),
     arity: -3,
-    flags: Flags::WRITE_KEYS.with(Flags::NO_SCRIPT),
+    flags: Flags::WRITE_KEYS
+        .with(Flags::NO_SCRIPT)
+        .with(Flags::BLOCKING),
     keys: KeyPositions::ALL_BUT_LAST,
     summary: "Takes an element from the left end of the first list that has one, or waits for one",
     handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Left)),
@@ -52,9 +56,15 @@ fn pop(
 
 const BLMOVE: Spec = Spec {
     name: "blmove",
+    about: About::new(
+        "6.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
     arity: 6,
     flags: Flags::GROW_KEYS
         .with(Flags::NO_SCRIPT)
+        .with(Flags::BLOCKING)
         .with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Moves an element from an end of a list to an end of another, or waits for one",
@@ -69,6 +79,11 @@ fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const BRPOPLPUSH: Spec = Spec {
     name: "brpoplpush",
+    about: About::new(
+        "2.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
     arity: 4,
     summary: "Moves an element from the right end of a list to the left end of another, or waits for one",
     handler: Handler::Keys(brpoplpush),
@@ -96,8 +111,11 @@ fn move_or_wait(
 
 const BLMPOP: Spec = Spec {
     name: "blmpop",
+    about: About::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(2),
     arity: -5,
-    flags: Flags::WRITE_KEYS.with(Flags::NO_SCRIPT),
+    flags: Flags::WRITE_KEYS
+        .with(Flags::BLOCKING)
+        .with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,
     summary: "Takes elements from an end of the first list that has any, or waits for one",
     handler: Handler::Keys(blmpop),

@@ -4,6 +4,7 @@
 //! first: a field that is removed leaves its location to the last one, which has been returned by
 //! then, so that a field which is there from the first call to the last is never missed.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::scan::{ScanOptions, cursor};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -17,6 +18,7 @@ pub(super) const FAMILY: Family = &[&HSCAN, &HRANDFIELD];
 
 const HSCAN: Spec = Spec {
     name: "hscan",
+    about: About::new("2.8.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -77,6 +79,7 @@ fn page(next: usize, items: Vec<Reply>) -> Reply {
 
 const HRANDFIELD: Spec = Spec {
     name: "hrandfield",
+    about: About::new("6.2.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,

@@ -1,5 +1,6 @@
 //! Elements go from list to list, or come from the first list that has one.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{is_option, positive_number};
 use crate::command::lists::{end_named, pop_elements, push_or_create};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -14,6 +15,11 @@ pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
 
 const LMOVE: Spec = Spec {
     name: "lmove",
+    about: About::new(
+        "6.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
     arity: 5,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
@@ -28,6 +34,11 @@ fn lmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const RPOPLPUSH: Spec = Spec {
     name: "rpoplpush",
+    about: About::new(
+        "1.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
     arity: 3,
     summary: "Moves an element from the right end of a list to the left end of another, and returns it",
     handler: Handler::Keys(rpoplpush),
@@ -87,8 +98,9 @@ pub(super) fn move_element(
 
 const LMPOP: Spec = Spec {
     name: "lmpop",
+    about: About::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(1),
     arity: -4,
-    flags: Flags::WRITE_KEYS,
+    flags: Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,
     summary: "Takes elements from an end of the first list that has any",
     handler: Handler::Keys(lmpop),

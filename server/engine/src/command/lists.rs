@@ -1,5 +1,6 @@
 //! Lists: elements in their order under one key. Queues and waiters of fair locks stand in them.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option, positive, saturated_count};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -16,6 +17,7 @@ pub(super) const FAMILY: Family = &[
 
 const LPUSH: Spec = Spec {
     name: "lpush",
+    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::ADD]),
     arity: -3,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -66,6 +68,7 @@ pub(super) fn push_or_create(
 
 const LPUSHX: Spec = Spec {
     name: "lpushx",
+    about: About::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
     summary: "Adds elements at the left end of a list that exists; returns its length",
     handler: Handler::Keys(|context, arguments| push_if_exists(context, arguments, End::Left)),
     ..LPUSH
@@ -73,6 +76,7 @@ const LPUSHX: Spec = Spec {
 
 const RPUSHX: Spec = Spec {
     name: "rpushx",
+    about: About::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
     summary: "Adds elements at the right end of a list that exists; returns its length",
     handler: Handler::Keys(|context, arguments| push_if_exists(context, arguments, End::Right)),
     ..LPUSH
@@ -93,6 +97,7 @@ fn push_if_exists(
 
 const LPOP: Spec = Spec {
     name: "lpop",
+    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::TAKE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -176,6 +181,7 @@ fn wrong_arity_of_pop(end: End) -> ErrorReply {
 
 const LLEN: Spec = Spec {
     name: "llen",
+    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -191,6 +197,7 @@ fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const LINDEX: Spec = Spec {
     name: "lindex",
+    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -225,6 +232,7 @@ fn index_of(number: i64, length: usize) -> Option<usize> {
 
 const LRANGE: Spec = Spec {
     name: "lrange",
+    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
     arity: 4,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -262,6 +270,7 @@ pub(super) fn range_of(start: i64, stop: i64, length: usize) -> std::ops::Range<
 
 const LSET: Spec = Spec {
     name: "lset",
+    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::UPDATE]),
     arity: 4,
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,

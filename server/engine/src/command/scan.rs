@@ -3,6 +3,7 @@
 //! SCAN's cursor is the number of a slot. A key keeps its slot for as long as it exists, so a key
 //! that is there from the first call to the last is returned exactly once.
 
+use crate::command::about::{About, Categories};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -15,6 +16,11 @@ pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
 
 const KEYS: Spec = Spec {
     name: "keys",
+    about: About::new(
+        "1.0.0",
+        Categories::KEYSPACE.with(Categories::DANGEROUS),
+        &[],
+    ),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
@@ -40,6 +46,7 @@ fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SCAN: Spec = Spec {
     name: "scan",
+    about: About::new("2.8.0", Categories::KEYSPACE, &[]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,

@@ -77,13 +77,12 @@ fn manage(
             }
         }
         (b"kill", []) => Err(NOT_BUSY),
-        (b"help", []) => Ok(Reply::Array(
-            HELP.iter().map(|&line| Reply::status(line)).collect(),
-        )),
+        (b"help", []) => Ok(Reply::help("SCRIPT", HELP)),
         (b"load", _) => Err(ErrorReply::wrong_arity("script|load")),
         (b"exists", _) => Err(ErrorReply::wrong_arity("script|exists")),
         (b"flush", _) => Err(ErrorReply::wrong_arity("script|flush")),
         (b"kill", _) => Err(ErrorReply::wrong_arity("script|kill")),
+        (b"help", _) => Err(ErrorReply::wrong_arity("script|help")),
         _ => Err(ErrorReply::unknown_subcommand("script", arguments[1])),
     }
 }
@@ -97,7 +96,6 @@ const FLUSH_MODE: ErrorReply = ErrorReply::fixed("ERR SCRIPT FLUSH only support 
 const NOT_BUSY: ErrorReply = ErrorReply::fixed("NOTBUSY No scripts in execution right now.");
 
 const HELP: &[&str] = &[
-    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "EXISTS <sha1> [<sha1> ...]",
     "    Tells which of the scripts the node knows.",
     "FLUSH [ASYNC|SYNC]",

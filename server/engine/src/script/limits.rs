@@ -131,6 +131,19 @@ impl Budget {
         Ok(())
     }
 
+    /// Begins the count of time now, whatever comes.
+    pub(crate) fn start_time(&self) {
+        let now = (self.clock.borrow_mut())();
+        self.started.set(Some(now));
+    }
+
+    /// Whether the time since the count began is used up. Ends nothing.
+    pub(crate) fn is_time_up(&self) -> bool {
+        let now = (self.clock.borrow_mut())();
+        let since = |started| now.saturating_since(started);
+        self.started.get().map_or(Duration::ZERO, since) >= self.limits.time
+    }
+
     /// Ends the script; the first reason counts.
     pub(crate) fn end(&self, end: End) -> End {
         let first = self.ended.get().unwrap_or(end);

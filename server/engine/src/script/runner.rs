@@ -82,10 +82,25 @@ impl Runner {
         std::mem::take(&mut *self.shared.log.borrow_mut())
     }
 
-    /// The scripts until [`Runner::end_transaction`] share the limits on time and steps of one.
+    /// The scripts until [`Runner::end_transaction`] share the limits on time and steps of one; the time
+    /// is also that of the commands between them.
     pub(crate) fn begin_transaction(&mut self) {
         self.shared.budget.begin();
+        self.shared.budget.start_time();
         self.shared.budget.share(true);
+    }
+
+    /// Why a transaction may not go on, once its time is used up.
+    pub(crate) fn refuses_next(&self) -> Option<ErrorReply> {
+        let limit_ms = self.shared.budget.limits().time.as_millis();
+        self.shared.budget.is_time_up().then(|| {
+            ErrorReply::new(format!(
+                "ERR its commands together took longer than script-time-limit ({limit_ms} ms), during which \
+                 nobody else is served. Nothing of it was executed: no lock was taken, extended or \
+                 released by it. Divide it, ask for less at a time (SCAN for KEYS), or raise \
+                 script-time-limit"
+            ))
+        })
     }
 
     pub(crate) fn end_transaction(&mut self) {

@@ -90,6 +90,14 @@ impl LossOptions {
 }
 
 impl StopRules {
+    /// What must be left of the lease when the command is asked to end.
+    pub(super) fn time_needed(&self) -> Duration {
+        match self.on_lost {
+            OnLost::Ignore => Duration::ZERO,
+            OnLost::Signal(_) | OnLost::Kill => self.grace.saturating_add(self.margin),
+        }
+    }
+
     /// What asks a process to end.
     pub(super) fn request(&self) -> Option<Signal> {
         match self.on_lost {

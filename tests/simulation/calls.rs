@@ -96,6 +96,7 @@ impl World {
             wait,
             renews: true,
             min_validity: Duration::ZERO,
+            reserve: Duration::ZERO,
             max_lifetime: None,
         });
         // Its number is known before the call: the answer may come at once.

@@ -40,6 +40,7 @@ impl Held {
             ttl: TTL,
             drift: Drift::default(),
             min_validity: Duration::ZERO,
+            reserve: None,
         };
         let mut actions = Vec::new();
         let mut attempt = Acquisition::start(terms, START, |_| PATIENCE, &mut actions);

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod cluster;
+mod cluster_requests;
 mod examples;
 mod log;
 mod log_bad_input;

@@ -377,7 +377,7 @@ impl Holding {
                     valid_until: self.valid_until,
                 });
             }
-        } else if !round.is_settled && round.awaited.is_empty() {
+        } else if !round.is_settled && !round.may_find(quorum) {
             round.is_settled = true;
             self.fail_round(now, actions);
         }

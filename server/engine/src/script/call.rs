@@ -4,6 +4,7 @@
 //! no protocol bytes are made. All calls of a script share one group of effects and one moment.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
@@ -20,6 +21,7 @@ use crate::number::{argument_text, parse_integer};
 use crate::reply::Reply;
 use crate::script::convert::Names;
 use crate::script::failure::Raised;
+use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End};
 use crate::script::random::Random;
 use crate::time::Moment;
@@ -27,10 +29,12 @@ use crate::time::Moment;
 /// What the functions of `redis` share with the runner. Everything is empty between scripts.
 #[derive(Debug)]
 pub(crate) struct ScriptState {
-    pub(crate) budget: Budget,
+    pub(crate) budget: Rc<Budget>,
     pub(crate) running: RefCell<Running>,
     pub(crate) random: Cell<Random>,
     pub(crate) log: RefCell<Vec<LogLine>>,
+    /// What the script has set of `cjson`.
+    pub(crate) json: Rc<Cell<JsonSettings>>,
 }
 
 /// What the running script works on: moved in when it begins and out when it ends.

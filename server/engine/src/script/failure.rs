@@ -4,9 +4,10 @@
 
 use std::fmt;
 
-use mlua::{Error, Value};
+use mlua::{Error, Lua, Value};
 
 use crate::error::ErrorReply;
+use crate::number::truncated;
 use crate::script::limits::{End, ScriptLimits};
 
 /// An error raised by `redis.call` or by `error`, on its way through the interpreter.
@@ -47,6 +48,34 @@ impl From<Raised> for Error {
     fn from(raised: Raised) -> Error {
         Error::external(raised)
     }
+}
+
+/// A fault of the script's own, with the place of the function at that level of the stack.
+pub(crate) fn located(lua: &Lua, level: f64, text: &[u8]) -> Error {
+    let text = [&location_of(lua, level), text].concat();
+    let value = match lua.create_string(&text) {
+        Ok(text) => Some(Value::String(text)),
+        Err(error) => return error,
+    };
+    let text = [b"ERR ", &*text].concat();
+    Raised { text, value }.into()
+}
+
+/// Where the function at that level of the stack is, as Lua puts it in front of its errors.
+pub(crate) fn location_of(lua: &Lua, level: f64) -> Vec<u8> {
+    let Ok(level) = usize::try_from(truncated(level)) else {
+        return Vec::new();
+    };
+    if level == 0 {
+        return Vec::new();
+    }
+    let line = lua.inspect_stack(level, |frame| {
+        let is_script = frame.source().short_src.as_deref() == Some(CHUNK_NAME);
+        frame.current_line().filter(|_| is_script)
+    });
+    line.flatten().map_or(Vec::new(), |line| {
+        format!("{CHUNK_NAME}:{line}: ").into_bytes()
+    })
 }
 
 /// What is found at the bottom of an error of the interpreter.

@@ -11,7 +11,8 @@ use crate::context::Protocol;
 use crate::number::{argument_text, truncated};
 use crate::script::call::{LogLine, OnError, ScriptState, call};
 use crate::script::convert::Names;
-use crate::script::failure::{CHUNK_NAME, Cause, Raised, cause_of, fault_text};
+use crate::script::failure::{Cause, Raised, cause_of, fault_text, located};
+use crate::script::libraries::{self, Host};
 use crate::script::limits::End;
 use crate::script::random::Random;
 
@@ -24,6 +25,11 @@ pub(crate) fn natives(
     let natives = lua.create_table()?;
     natives.raw_set("globals", lua.globals())?;
     natives.raw_set("redis", redis(lua, shared, names)?)?;
+    let host = Host {
+        budget: Rc::clone(&shared.budget),
+        json: Rc::clone(&shared.json),
+    };
+    libraries::add_to(lua, &host, &natives)?;
     let budget = Rc::clone(shared);
     let check = lua.create_function(move |_, ()| budget.budget.check().map_err(Error::external))?;
     natives.raw_set("check", check)?;
@@ -146,32 +152,7 @@ fn raise(lua: &Lua, names: &Names, value: Value, level: Option<f64>) -> Error {
             .into();
         }
     };
-    let mut placed = location_of(lua, level.unwrap_or(1.0));
-    placed.extend_from_slice(&text);
-    let value = match lua.create_string(&placed) {
-        Ok(text) => Some(Value::String(text)),
-        Err(error) => return error,
-    };
-    let mut text = b"ERR ".to_vec();
-    text.append(&mut placed);
-    Raised { text, value }.into()
-}
-
-/// Where the function at that level of the stack is, as Lua puts it in front of its errors.
-fn location_of(lua: &Lua, level: f64) -> Vec<u8> {
-    let Ok(level) = usize::try_from(truncated(level)) else {
-        return Vec::new();
-    };
-    if level == 0 {
-        return Vec::new();
-    }
-    let line = lua.inspect_stack(level, |frame| {
-        let is_script = frame.source().short_src.as_deref() == Some(CHUNK_NAME);
-        frame.current_line().filter(|_| is_script)
-    });
-    line.flatten().map_or(Vec::new(), |line| {
-        format!("{CHUNK_NAME}:{line}: ").into_bytes()
-    })
+    located(lua, level.unwrap_or(1.0), &text)
 }
 
 /// What `pcall` and `xpcall` hand to the script. The end of a script cannot be caught.

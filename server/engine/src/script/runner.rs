@@ -18,6 +18,7 @@ use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, ScriptState};
 use crate::script::failure::{Cause, cause_of, ended_reply, fault_text, raised_reply};
+use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::random::Random;
 use crate::script::recency::Slot;
@@ -52,10 +53,11 @@ impl Runner {
             journal_bytes_before: 0,
         };
         let shared = ScriptState {
-            budget: Budget::new(limits, clock),
+            budget: Rc::new(Budget::new(limits, clock)),
             running: RefCell::new(running),
             random: Cell::new(Random::default()),
             log: RefCell::new(Vec::new()),
+            json: Rc::default(),
         };
         Runner {
             cache: Cache::new(seed),
@@ -221,17 +223,13 @@ impl Runner {
         let budget = &self.shared.budget;
         budget.begin();
         self.shared.random.set(Random::default());
+        self.shared.json.set(JsonSettings::default());
         let mark = context.begin_undo();
         self.shared
             .running
             .borrow_mut()
             .enter(context, call.is_read_only || script.is_read_only);
-        let result = vm.run(
-            &script.function,
-            call.keys,
-            call.rest,
-            budget.limits().memory_bytes,
-        );
+        let result = vm.run(&script.function, call.keys, call.rest, budget);
         let is_resp3 = self.shared.is_resp3();
         self.shared.running.borrow_mut().leave(context);
         context.effects.reply = context.keyspace.reply_budget();

@@ -6,6 +6,7 @@
 mod harness;
 
 mod commands;
+mod libraries;
 mod limits;
 mod locks;
 mod replies;

@@ -2,7 +2,7 @@
 //!
 //! The path of a script: `commands` reads the request, `runner` finds or compiles the script and
 //! hands it to the interpreter in `vm`, `call` runs the commands it asks for, `convert` turns
-//! values into replies, `failure` makes the error texts. `library` and `libraries` are the functions
+//! values into replies, `failure` makes the error texts. `library`, `redis_library` and `libraries` are the functions
 //! that a script can call. `limits` ends a script that uses too much.
 
 mod cache;
@@ -17,6 +17,7 @@ mod library;
 mod limits;
 mod random;
 mod recency;
+mod redis_library;
 pub(crate) mod runner;
 mod send;
 mod shebang;
@@ -24,4 +25,5 @@ mod vm;
 
 pub use call::LogLine;
 pub use limits::ScriptLimits;
+pub use redis_library::REDIS_VERSION;
 pub(crate) use send::Scripts;

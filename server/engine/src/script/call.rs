@@ -96,6 +96,10 @@ pub(crate) fn call(
         Reply::Error(error) if on_error == OnError::Raise => {
             Err(Raised::by_command(error.as_bytes()).into())
         }
+        Reply::Error(error) if error == NO_ARGUMENT || error == WRONG_ARGUMENT => {
+            // No command was called.
+            names.error_table(lua, error.as_bytes()).map(Value::Table)
+        }
         Reply::Bulk(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
         Reply::Shared(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
         reply => names.value_of(lua, reply, is_resp3),
@@ -133,7 +137,9 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
         Handler::Keys(function) if !spec.flags.contains(Flags::NO_SCRIPT) => function,
         _ => return Err(NOT_ALLOWED),
     };
-    if running.is_read_only && spec.flags.contains(Flags::WRITE) {
+    // What is published goes to replicas as well, in Redis.
+    let is_write = spec.flags.contains(Flags::WRITE) || matches!(spec.name, "publish" | "spublish");
+    if running.is_read_only && is_write {
         return Err(READ_ONLY);
     }
     let mut context = CommandContext {
@@ -143,6 +149,12 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
         effects: &mut running.effects,
     };
     function(&mut context, &arguments)
+}
+
+/// Whether scripts or clients know a command of this name.
+pub(crate) fn is_command(name: &[u8]) -> bool {
+    let lower = name.to_ascii_lowercase();
+    spec_named(name).is_some() || CONNECTION.contains(&&*lower) || SERVER_ONLY.contains(&&*lower)
 }
 
 /// Commands that are not the engine's but make sense to a script.
@@ -193,9 +205,9 @@ impl Text {
     }
 }
 
-const NO_ARGUMENT: ErrorReply =
+pub(crate) const NO_ARGUMENT: ErrorReply =
     ErrorReply::fixed("ERR Please specify at least one argument for this redis lib call");
-const WRONG_ARGUMENT: ErrorReply =
+pub(crate) const WRONG_ARGUMENT: ErrorReply =
     ErrorReply::fixed("ERR Lua redis lib command arguments must be strings or integers");
 const WRONG_ARITY: ErrorReply =
     ErrorReply::fixed("ERR Wrong number of args calling Redis command from script");
@@ -206,30 +218,62 @@ const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
 const DATABASE_RANGE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");
 
-/// Commands of a connection or of the whole node, told apart from those that do not exist.
+/// Commands of a connection that make sense to a script.
+const CONNECTION: &[&[u8]] = &[b"select", b"ping", b"echo"];
+
+/// Commands that block, or of a connection or the whole node, told apart from those that do not exist.
 const SERVER_ONLY: &[&[u8]] = &[
+    b"acl",
     b"auth",
     b"bgrewriteaof",
     b"bgsave",
+    b"blmove",
+    b"blmpop",
+    b"blpop",
+    b"brpop",
+    b"brpoplpush",
+    b"bzmpop",
+    b"bzpopmax",
+    b"bzpopmin",
     b"client",
+    b"cluster",
+    b"command",
     b"config",
     b"debug",
     b"discard",
     b"exec",
+    b"failover",
+    b"fcall",
+    b"fcall_ro",
+    b"function",
     b"hello",
+    b"info",
+    b"lastsave",
+    b"latency",
+    b"module",
     b"monitor",
     b"multi",
     b"psubscribe",
+    b"psync",
+    b"pubsub",
     b"punsubscribe",
     b"quit",
+    b"replicaof",
     b"reset",
+    b"role",
     b"save",
     b"shutdown",
+    b"slaveof",
+    b"slowlog",
     b"ssubscribe",
     b"subscribe",
     b"sunsubscribe",
+    b"swapdb",
+    b"sync",
     b"unsubscribe",
     b"unwatch",
+    b"wait",
+    b"waitaof",
     b"watch",
 ];
 

@@ -17,6 +17,8 @@ pub(crate) struct Raised {
     pub(crate) text: Vec<u8>,
     /// What `pcall` hands to the script; the text itself if it is `None`.
     pub(crate) value: Option<Value>,
+    /// A command answered it.
+    pub(crate) is_by_command: bool,
 }
 
 impl Raised {
@@ -24,6 +26,16 @@ impl Raised {
         Raised {
             text: text.to_vec(),
             value: None,
+            is_by_command: true,
+        }
+    }
+
+    /// A value that the script itself raised, and what it is to a client.
+    pub(crate) fn value(text: &[u8], value: Option<Value>) -> Raised {
+        Raised {
+            text: text.to_vec(),
+            value,
+            is_by_command: false,
         }
     }
 
@@ -32,6 +44,7 @@ impl Raised {
         Raised {
             text: format!("ERR {text}").into_bytes(),
             value: None,
+            is_by_command: false,
         }
     }
 }
@@ -57,8 +70,7 @@ pub(crate) fn located(lua: &Lua, level: f64, text: &[u8]) -> Error {
         Ok(text) => Some(Value::String(text)),
         Err(error) => return error,
     };
-    let text = [b"ERR ", &*text].concat();
-    Raised { text, value }.into()
+    Raised::value(&[b"ERR ", &*text].concat(), value).into()
 }
 
 /// Where the function at that level of the stack is, as Lua puts it in front of its errors.
@@ -122,10 +134,7 @@ pub(crate) fn fault_text(text: &str) -> String {
         Some((_, rest)) => rest,
         None => text,
     };
-    text.replace(
-        "attempt to modify a readonly table",
-        "Attempt to modify a readonly table",
-    )
+    text.replace("attempt to modify a readonly table", READ_ONLY_TABLE)
 }
 
 /// The reply to a script that has raised an error nobody caught.
@@ -136,7 +145,7 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
         Cause::Fault(fault) => {
             let fault = fault_text(&fault);
             match line {
-                Some(line) if !fault.starts_with(CHUNK_NAME) => {
+                Some(line) if !fault.starts_with(CHUNK_NAME) && fault != READ_ONLY_TABLE => {
                     format!("ERR {CHUNK_NAME}:{line}: {fault}").into_bytes()
                 }
                 _ => format!("ERR {fault}").into_bytes(),
@@ -209,6 +218,8 @@ pub(crate) const CHUNK_NAME: &str = "user_script";
 /// What the file of wrappers is called.
 pub(crate) const SANDBOX_NAME: &str = "sandbox";
 
+/// Raised by a function like `rawset` it has no place in the script.
+const READ_ONLY_TABLE: &str = "Attempt to modify a readonly table";
 const TRACEBACK: &str = "\nstack traceback:\n";
 /// A script may raise a text of any length; a client need not read it all.
 const ERROR_BYTES_MAX: usize = 4096;

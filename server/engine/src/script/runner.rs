@@ -194,6 +194,7 @@ impl Runner {
             return Err(NO_SCRIPT);
         };
         let (sha, is_read_only) = (script.sha, script.is_read_only);
+        let declares_writes = !is_read_only && script.body.starts_with(b"#!");
         let function = match function {
             Some(function) => function,
             None => {
@@ -209,6 +210,7 @@ impl Runner {
             function,
             sha,
             is_read_only,
+            declares_writes,
         })
     }
 
@@ -217,6 +219,9 @@ impl Runner {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
+        if call.is_read_only && script.declares_writes {
+            return Reply::Error(WRITING_SCRIPT);
+        }
         let Some(vm) = &mut self.vm else {
             return Reply::Error(NO_SCRIPT);
         };
@@ -315,6 +320,8 @@ struct Runnable {
     function: Function,
     sha: Sha,
     is_read_only: bool,
+    /// Its first line has flags, and not the one for reading only.
+    declares_writes: bool,
 }
 
 fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Compiled, ErrorReply> {
@@ -341,6 +348,9 @@ fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {
 
 pub(crate) const NO_SCRIPT: ErrorReply =
     ErrorReply::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+const WRITING_SCRIPT: ErrorReply =
+    ErrorReply::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
 /// The placeholder's; nothing is ever written there.
 const NO_RULES: Rules = Rules {

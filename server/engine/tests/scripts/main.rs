@@ -9,6 +9,7 @@ mod commands;
 mod libraries;
 mod limits;
 mod locks;
+mod protocols;
 mod replies;
 mod words;
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
-use crate::command::spec::{Flags, Handler};
+use crate::command::spec::{Flags, Handler, Spec};
 use crate::command::spec_named;
 use crate::context::CommandContext;
 use crate::context::{Caller, Protocol};
@@ -80,7 +80,9 @@ pub(crate) fn call(
         let mut running = shared.running.borrow_mut();
         // Each reply goes into the interpreter, whose memory has a limit of its own.
         running.effects.reply = running.keyspace.reply_budget();
-        let reply = run(&mut running, arguments).unwrap_or_else(Reply::Error);
+        let ran = run(&mut running, arguments);
+        let is_long = matches!(ran, Ok((_, true)));
+        let reply = ran.map_or_else(Reply::Error, |(reply, _)| reply);
         if running.effects.ran_out_of_room {
             // Half of a script must not stay: a lock without its TTL, say.
             return Err(mlua::Error::external(shared.budget.end(End::Room)));
@@ -89,6 +91,10 @@ pub(crate) fn call(
         let journal_bytes = journal_bytes.saturating_sub(running.journal_bytes_before);
         if journal_bytes > shared.budget.limits().journal_bytes {
             return Err(mlua::Error::external(shared.budget.end(End::Journal)));
+        }
+        if is_long {
+            // Such a command is one step, but can take as long as thousands.
+            shared.budget.check().map_err(mlua::Error::external)?;
         }
         (reply, running.caller.protocol == Protocol::Resp3)
     };
@@ -118,7 +124,8 @@ fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Val
     Ok(Value::String(text))
 }
 
-fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> {
+/// The reply, and whether the command may have taken long.
+fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), ErrorReply> {
     if values.is_empty() {
         return Err(NO_ARGUMENT);
     }
@@ -128,7 +135,7 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
     }
     let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
     let Some(spec) = spec_named(arguments[0]) else {
-        return run_other(running, &arguments);
+        return run_other(running, &arguments).map(|reply| (reply, false));
     };
     if !spec.accepts(arguments.len()) {
         return Err(WRONG_ARITY);
@@ -148,7 +155,15 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
         caller: running.caller,
         effects: &mut running.effects,
     };
-    function(&mut context, &arguments)
+    let reply = function(&mut context, &arguments)?;
+    Ok((reply, is_long(spec, arguments.len())))
+}
+
+/// Whether the work of a command grows with more than a few arguments. Reading the clock after each
+/// of the others would cost the usual lock script some percent.
+fn is_long(spec: &Spec, arguments: usize) -> bool {
+    let is_short = spec.flags.contains(Flags::FAST) || matches!(spec.name, "del" | "set");
+    !is_short || arguments > INLINE_ARGUMENTS
 }
 
 /// Whether scripts or clients know a command of this name.

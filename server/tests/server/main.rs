@@ -16,6 +16,7 @@ mod machine;
 mod metrics;
 mod modes;
 mod panics;
+mod recorded_replies;
 mod replies;
 mod restart;
 mod restart_delay;

@@ -56,7 +56,7 @@ pub use number::{double_text, parse_integer};
 pub use position::LogPosition;
 pub use replay::SnapshotCursor;
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
-pub use script::{LogLine, ScriptLimits};
+pub use script::{LogLine, REDIS_VERSION, ScriptLimits};
 pub use serving::Served;
 pub use stored::{Stored, StoredValue};
 pub use time::{BootTime, Deadline, Moment, NodeTime, RawTime};

@@ -33,6 +33,8 @@ pub enum Reply {
     Set(Vec<Reply>),
     /// A floating point number; a bulk in RESP2.
     Double(f64),
+    /// The digits of a whole number of any length; a bulk in RESP2.
+    BigNumber(Vec<u8>),
     /// True or false; 1 or 0 in RESP2.
     Boolean(bool),
     /// Text with a three-letter format; a bulk in RESP2.
@@ -172,7 +174,7 @@ fn memory_of(reply: &Reply) -> usize {
         Reply::Ok | Reply::Nil | Reply::NilArray => 0,
         Reply::Integer(_) | Reply::Double(_) | Reply::Boolean(_) => 0,
         Reply::Status(text) => text.len(),
-        Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => bytes.len(),
+        Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(_, bytes) => bytes.len(),
         Reply::Shared(bytes) => bytes.len(),
         Reply::Error(error) => error.as_bytes().len(),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => items.iter().fold(0, sum),

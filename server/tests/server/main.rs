@@ -18,6 +18,7 @@ mod machine;
 mod metrics;
 mod modes;
 mod panics;
+mod recorded_replies;
 mod replies;
 mod restart;
 mod restart_delay;

@@ -95,14 +95,14 @@ def sections():
     yield name, lines
 
 
-def rules():
+def rules(name="differences.txt"):
     found = []
-    with open(os.path.join(HERE, "differences.txt"), encoding="ascii") as file:
+    with open(os.path.join(HERE, name), encoding="ascii") as file:
         for line in file:
             if line.strip() and not line.startswith("#"):
                 rule, pattern, reason = (part.strip() for part in line.split(" | ", 2))
                 if rule not in ("any", "code", "kind") or not reason:
-                    raise ValueError(f"differences.txt: {line!r}")
+                    raise ValueError(f"{name}: {line!r}")
                 found.append((rule, re.compile(pattern.encode(), re.IGNORECASE)))
     return found
 

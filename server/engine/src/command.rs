@@ -19,7 +19,10 @@ mod ranges;
 mod rename;
 mod scan;
 mod scripting;
+mod set_algebra;
 mod set_options;
+mod set_walks;
+mod sets;
 mod several_strings;
 pub(crate) mod spec;
 mod strings;
@@ -99,6 +102,9 @@ const FAMILIES: &[Family] = &[
     floats::FAMILY,
     hashes::FAMILY,
     hash_walks::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

@@ -24,10 +24,14 @@ mod ranges;
 mod rename;
 mod scan;
 mod scripting;
+mod set_algebra;
 mod set_options;
+mod set_walks;
+mod sets;
 mod several_strings;
 pub(crate) mod spec;
 mod strings;
+mod walks;
 
 use std::sync::LazyLock;
 
@@ -108,6 +112,9 @@ const FAMILIES: &[Family] = &[
     list_parts::FAMILY,
     list_moves::FAMILY,
     blocking::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

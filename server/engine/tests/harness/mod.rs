@@ -148,9 +148,10 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
             let Reply::Bulk(key) = key else {
                 panic!("keys are bulks")
             };
-            let value = match ask(&[b"get", &key]) {
-                Reply::Error(_) => sorted(ask(&[b"hgetall", &key])),
-                string => render(&string),
+            let value = match render(&ask(&[b"type", &key])).as_str() {
+                "hash" => sorted(ask(&[b"hgetall", &key])),
+                "set" => sorted(ask(&[b"smembers", &key])),
+                _ => render(&ask(&[b"get", &key])),
             };
             let left = render(&ask(&[b"pttl", &key]));
             lines.push(format!(
@@ -163,13 +164,19 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
     lines
 }
 
-/// A hash as text in the order of its fields.
+/// A hash as text in the order of its fields, or a set.
 fn sorted(reply: Reply) -> String {
-    let Reply::Map(mut pairs) = reply else {
-        panic!("HGETALL answers a map")
-    };
-    pairs.sort_by_key(|(field, _)| render(field));
-    render(&Reply::Map(pairs))
+    match reply {
+        Reply::Map(mut pairs) => {
+            pairs.sort_by_key(|(field, _)| render(field));
+            render(&Reply::Map(pairs))
+        }
+        Reply::Set(mut members) => {
+            members.sort_by_key(render);
+            format!("set {}", render(&Reply::Set(members)))
+        }
+        other => panic!("a hash or a set: {other:?}"),
+    }
 }
 
 /// Splits a line into words. A word in double quotes may hold spaces and `\xNN`, `\n`, `\r`.

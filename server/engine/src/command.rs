@@ -14,6 +14,9 @@ mod floats;
 mod hash_walks;
 mod hashes;
 mod keys;
+mod list_moves;
+mod list_parts;
+mod lists;
 mod object;
 mod ranges;
 mod rename;
@@ -98,6 +101,9 @@ const FAMILIES: &[Family] = &[
     floats::FAMILY,
     hashes::FAMILY,
     hash_walks::FAMILY,
+    lists::FAMILY,
+    list_parts::FAMILY,
+    list_moves::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

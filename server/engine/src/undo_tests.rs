@@ -91,9 +91,28 @@ fn command() -> impl Strategy<Value = String> {
         1 => key.clone().prop_map(|key| format!("INCR k{key}")),
         4 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HSET k{key} f{field} v{field}")),
         2 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HINCRBY k{key} n{field} 1")),
-        3 => (key, 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        14 => (key, 0..4_u8, 0..4_u8).prop_flat_map(|(key, other, element)| list_command(key, other, element)),
         1 => Just("FLUSHDB".to_string()),
     ]
+}
+
+/// Lists have keys of their own, so that commands find what they are for.
+fn list_command(key: u8, other: u8, element: u8) -> impl Strategy<Value = String> {
+    let key = format!("l{}", key % 3);
+    prop::sample::select(vec![
+        format!("RPUSH {key} {element} x {other} y"),
+        format!("LPUSH {key} {element}"),
+        format!("LPOP {key}"),
+        format!("RPOP {key} {other}"),
+        format!("LSET {key} {other} {element}"),
+        format!("LINSERT {key} AFTER {element} {other}"),
+        format!("LREM {key} 0 {element}"),
+        format!("LTRIM {key} 1 -2"),
+        format!("LMOVE {key} l{other} LEFT RIGHT"),
+        format!("LMOVE {key} {key} RIGHT LEFT"),
+        format!("COPY {key} l{other}"),
+    ])
 }
 
 proptest! {

@@ -144,6 +144,38 @@ class Maker:
             lambda: [b"HRANDFIELD", key, self.pick([b"0", b"2", b"-3", self.number()]), b"WITHVALUES"],
         ])()
 
+    def end(self):
+        return self.pick([b"LEFT", b"RIGHT", b"left", b"Right"]) if self.chance(95) else self.value()
+
+    def list(self):
+        key, element = self.key(), self.element()
+        return self.pick([
+            lambda: [self.pick([b"LPUSH", b"RPUSH"]), key] + self.some(self.element, 6),
+            lambda: [self.pick([b"LPUSH", b"RPUSH"]), key] + self.some(self.element, 6),
+            lambda: [self.pick([b"LPUSHX", b"RPUSHX"]), key] + self.some(self.element),
+            lambda: [self.pick([b"LPOP", b"RPOP"]), key],
+            lambda: [self.pick([b"LPOP", b"RPOP"]), key, self.number()],
+            lambda: [b"LLEN", key],
+            lambda: [b"LINDEX", key, self.number()],
+            lambda: [b"LRANGE", key, self.number(), self.number()],
+            lambda: [b"LSET", key, self.number(), element],
+            lambda: [b"LINSERT", key, self.pick([b"BEFORE", b"AFTER", b"after", b"AT"]), element, self.element()],
+            lambda: [b"LREM", key, self.number(), element],
+            lambda: [b"LTRIM", key, self.number(), self.number()],
+            lambda: [b"LPOS", key, element]
+            + sum(([self.pick([b"RANK", b"COUNT", b"MAXLEN", b"rank", b"BOGUS"]), self.number()] for _ in range(self.random.choice([0, 1, 1, 2, 3]))), []),
+            lambda: [b"LMOVE", key, self.key(), self.end(), self.end()],
+            lambda: [b"RPOPLPUSH", key, self.key()],
+            lambda: [b"LMPOP"] + self.counted_keys() + [self.end()] + self.options([b"COUNT", b"2", b"1", b"0", b"count"]),
+        ])()
+
+    def element(self):
+        return self.pick(FIELDS) if self.chance(80) else self.value()
+
+    def counted_keys(self):
+        keys = self.some(self.key, 3)
+        return [b"%d" % len(keys) if self.chance(85) else self.number()] + keys
+
     def any_key(self):
         key = self.key()
         return self.pick([
@@ -171,7 +203,7 @@ class Maker:
         ])()
 
     def plain(self):
-        made = self.pick([self.string, self.string, self.string, self.hash, self.hash, self.any_key, self.deadline])()
+        made = self.pick([self.string, self.string, self.string, self.hash, self.hash, self.list, self.list, self.any_key, self.deadline])()
         if self.chance(3):
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3):
@@ -199,7 +231,7 @@ class Maker:
         for database in range(DATABASES):
             made += [[b"SELECT", b"%d" % database], [b"KEYS", b"*"], [b"DBSIZE"]]
             for key in KEYS:
-                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"PTTL", key]]
+                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"LRANGE", key, b"0", b"-1"], [b"PTTL", key]]
         return made
 
 

@@ -14,6 +14,21 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, ErrorReply> {
     parse_integer(argument).ok_or(ErrorReply::NOT_AN_INTEGER)
 }
 
+/// How many: a number of 64 bits that is not negative.
+pub(crate) fn positive(argument: &[u8]) -> Result<usize, ErrorReply> {
+    let number = parse_integer(argument).and_then(|number| usize::try_from(number).ok());
+    number.ok_or(ErrorReply::fixed(
+        "ERR value is out of range, must be positive",
+    ))
+}
+
+/// How many, and at least one, or the error.
+pub(crate) fn positive_number(argument: &[u8], error: &'static str) -> Result<usize, ErrorReply> {
+    let number = parse_integer(argument).and_then(|number| usize::try_from(number).ok());
+    let number = number.filter(|&number| number > 0);
+    number.ok_or(ErrorReply::fixed(error))
+}
+
 /// How a time is written in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeForm {

@@ -130,7 +130,7 @@ fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
 
 fn count_of(argument: &[u8]) -> Result<i64, ErrorReply> {
     match integer(argument)? {
-        i64::MIN => Err(OUT_OF_RANGE),
+        i64::MIN => Err(ErrorReply::OUT_OF_SYMMETRIC_RANGE),
         count => Ok(count),
     }
 }
@@ -198,7 +198,3 @@ fn add_field(
 fn numbered(length: usize) -> u32 {
     u32::try_from(length).expect("the bytes of a hash are bounded far below 4 GiB")
 }
-
-const OUT_OF_RANGE: ErrorReply = ErrorReply::fixed(
-    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-);

@@ -46,7 +46,7 @@ fn rename(
 ) -> Result<bool, ErrorReply> {
     let (from, to) = (context.lookup(key), context.peek(other));
     if from.live.is_none() {
-        return Err(ErrorReply::fixed("ERR no such key"));
+        return Err(ErrorReply::NO_SUCH_KEY);
     }
     context.reveal(&to);
     if to.live.is_some() && taken == Taken::Kept {

@@ -124,6 +124,16 @@ impl CommandContext<'_> {
         Ok(may_grow)
     }
 
+    /// Whether what leaves the value may be somebody's from then on: a permit that is popped from a
+    /// list is granted by that, and would be granted again if that were forgotten. A field that leaves
+    /// a hash is a release.
+    pub(super) fn is_taken_from(&self, slot: Slot) -> bool {
+        match self.value(slot) {
+            ValueRef::String(_) | ValueRef::Collection(Collection::Hash(_)) => false,
+            ValueRef::Collection(_) => true,
+        }
+    }
+
     fn is_emptied(&self, slot: Slot) -> bool {
         matches!(self.value(slot), ValueRef::Collection(left) if left.is_empty())
     }
@@ -136,15 +146,15 @@ impl CommandContext<'_> {
             self.note_uncovered(found);
         }
         let deadline = self.deadline(found);
+        if may_grow || self.is_taken_from(slot) {
+            // A re-entered lock is granted anew for the time it has left.
+            self.note_deadline(deadline);
+        }
         if self.is_emptied(slot) {
             // Replay deletes it as well.
             self.keyspace
                 .remove(found.hash, slot, self.effects.position);
             return;
-        }
-        if may_grow {
-            // A re-entered lock is granted anew for the time it has left.
-            self.note_deadline(deadline);
         }
         self.note_after(found, deadline);
     }

@@ -142,6 +142,47 @@ fn a_reply_depends_on_the_change_that_emptied_a_collection_and_on_that_of_an_unc
     }
 }
 
+/// A permit that was popped is held for as long as its list lasts: a restart delay has to cover that.
+#[test]
+fn what_is_taken_from_a_list_counts_as_granted() {
+    let element = &b"x"[..];
+    for changes in [
+        &[Change::ListPop {
+            end: LEFT,
+            count: 1,
+        }][..],
+        &[Change::ListPush { end: LEFT, element }],
+        &[
+            Change::ListPush { end: LEFT, element },
+            Change::ListRemove { index: 1 },
+        ],
+    ] {
+        let (mut keyspace, mut effects, _) = with_list(short());
+        let count = at(&mut keyspace, &mut effects, 2, |context| {
+            change(context, changes)
+        });
+        assert_eq!(count, Ok(changes.len()));
+        let granted = short().node_time();
+        assert_eq!(effects.longest_deadline, Some(granted), "{changes:?}");
+        assert_eq!(effects.longest_covered, Some(granted), "{changes:?}");
+    }
+    let (mut keyspace, mut effects, _) = with_list(short());
+    let is_deleted = at(&mut keyspace, &mut effects, 2, |context| {
+        let found = context.peek(b"key");
+        context.delete(&found, b"key")
+    });
+    assert_eq!(is_deleted, Ok(true));
+    assert_eq!(effects.longest_deadline, Some(short().node_time()));
+    // The one change only removes, and nothing is left to grow.
+    let (mut keyspace, mut effects, _) = with_list(short());
+    let removal = [Change::ListRemove { index: 0 }];
+    let count = at(&mut keyspace, &mut effects, 2, |context| {
+        change(context, &removal)
+    });
+    assert_eq!(count, Ok(1));
+    assert_eq!(effects.longest_deadline, Some(short().node_time()));
+}
+
 #[test]
 fn a_change_that_changes_nothing_is_neither_logged_nor_a_write() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());

@@ -199,14 +199,22 @@ impl Request {
         let (key, hash) = (random.pick(&KEYS), random.pick(&["h0", "h1"]));
         let token = format!("t{}", random.below(1 << 40));
         let ttl = random.pick(&TTLS_MS).to_string();
-        match random.below(9) {
-            0..=3 => Request::new(&["SET", key, &token, "PX", &ttl], Reads::Nothing),
-            4 => Request::new(&["DEL", key], Reads::Nothing),
-            5 => Request::new(&["HSET", hash, "f1", &token], Reads::Nothing),
-            6 => Request::new(&["PEXPIRE", hash, &ttl], Reads::Nothing),
-            7 => Request::new(&["INCR", "counter"], Reads::Nothing),
-            _ => Request::new(&["SET", "k9", &"y".repeat(300), "PX", &ttl], Reads::Nothing),
-        }
+        let (list, other) = (random.pick(&LISTS), random.pick(&LISTS));
+        let (element, second) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
+        let score = random.below(5).to_string();
+        let words: &[&str] = match random.below(14) {
+            0..=3 => &["SET", key, &token, "PX", &ttl],
+            4 => &["SET", key, &"y".repeat(300), "PX", &ttl],
+            5 => &["DEL", key],
+            6 => &["HSET", hash, "f1", &token],
+            7 => &["PEXPIRE", hash, &ttl],
+            8 => &["INCR", "counter"],
+            9..=10 => &["RPUSH", list, element, second, "e"],
+            11 => &["LMOVE", list, other, "LEFT", "RIGHT"],
+            12 => &["SADD", "s0", element, second, "e"],
+            _ => &["ZADD", "z0", &score, element],
+        };
+        Request::new(words, Reads::Nothing)
     }
 
     /// Whether it is a script: one that runs out of room keeps what it did before.

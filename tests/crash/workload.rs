@@ -318,7 +318,7 @@ impl Maker {
 /// Requests on lists, sets and sorted sets beside the others, in some workloads. They are drawn from numbers of their
 /// own, so that all other workloads stay what they are.
 fn add_elements(steps: &mut Vec<Step>, seed: u64) {
-    let mut random = Random::of(&[seed, 5]);
+    let mut random = Random::of(&[seed, 7]);
     if random.chance(1, 6) {
         let more = |random: &mut Random| vec![Request::on_elements(random)];
         add_requests(steps, &mut random, 3, more);

@@ -22,10 +22,14 @@ mod ranges;
 mod rename;
 mod scan;
 mod scripting;
+mod set_algebra;
 mod set_options;
+mod set_walks;
+mod sets;
 mod several_strings;
 pub(crate) mod spec;
 mod strings;
+mod walks;
 
 use std::sync::LazyLock;
 
@@ -104,6 +108,9 @@ const FAMILIES: &[Family] = &[
     lists::FAMILY,
     list_parts::FAMILY,
     list_moves::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

@@ -31,6 +31,10 @@ FLOATS = [
     b"+.e1", b"--1", b"1_0", b"18446744073709551615", b"36893488147419103233", b"0.333333333333333333333333333",
 ]
 VALUES = [b"v", b"text", b"", b"\x00\xff", b"a b", b"0", b"x" * 44, b"x" * 45, b"y" * 100, b"z" * 1500]
+MEMBERS = FIELDS + [b"0", b"2", b"-1", b"01", b"9223372036854775808", b"z" * 1500]
+# Which members SPOP takes differs, and all that follows with it: the key goes as well.
+SPOP = b"local popped = redis.call('SPOP', unpack(ARGV)) redis.call('DEL', ARGV[1]) return type(popped)"
+RANDOM = {"RANDOMKEY", "HRANDFIELD", "SRANDMEMBER"}
 PATTERNS = [b"*", b"a", b"?", b"[ab]", b"[^a]", b"\\a", b"", b"*f*", b"["]
 
 
@@ -176,6 +180,33 @@ class Maker:
         keys = self.some(self.key, 3)
         return [b"%d" % len(keys) if self.chance(85) else self.number()] + keys
 
+    def member(self):
+        return self.pick(MEMBERS)
+
+    def set(self):
+        key, member = self.key(), self.member()
+        return self.pick([
+            lambda: [b"SADD", key] + self.some(self.member, 6),
+            lambda: [b"SADD", key] + self.some(self.member, 6),
+            lambda: [b"SADD", key] + [b"%d" % number for number in range(self.random.randrange(50, 80))],
+            lambda: [b"SREM", key] + self.some(self.member),
+            lambda: [b"SISMEMBER", key, member],
+            lambda: [b"SMISMEMBER", key] + self.some(self.member),
+            lambda: [self.pick([b"SCARD", b"SMEMBERS"]), key],
+            lambda: [b"SMOVE", key, self.key(), member],
+            lambda: [self.pick([b"SINTER", b"SUNION", b"SDIFF"])] + self.some(self.key),
+            lambda: [self.pick([b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE"]), key] + self.some(self.key),
+            lambda: [self.pick([b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE"]), key] + self.some(self.key),
+            lambda: [b"SINTERCARD", self.pick([b"1", b"2", self.number()])] + self.some(self.key)
+            + self.options([b"LIMIT", b"limit", self.number(), b"2"]),
+            lambda: [b"SSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""]), b"COUNT", b"1000"]
+            + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
+            lambda: [b"SRANDMEMBER", key],
+            lambda: [b"SRANDMEMBER", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])],
+            lambda: [b"SPOP", key, self.pick([b"0", b"100", self.pick(HOSTILE)])],
+            lambda: [b"EVAL", SPOP, b"0", key] + self.pick([[], [self.number()]]),
+        ])()
+
     def any_key(self):
         key = self.key()
         return self.pick([
@@ -203,12 +234,15 @@ class Maker:
         ])()
 
     def plain(self):
-        made = self.pick([self.string, self.string, self.string, self.hash, self.hash, self.list, self.list, self.any_key, self.deadline])()
+        kinds = [self.string, self.string, self.hash, self.hash, self.list, self.list, self.set, self.set, self.any_key, self.deadline]
+        made = self.pick(kinds)()
         if self.chance(3):
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3):
             made = made + [self.value()]
-        if made[0] == b"HRANDFIELD":
+        if made[0] == b"SPOP" and len(made) == 2:
+            made = [b"EVAL", SPOP, b"0", made[1]]
+        if made[0] in (b"HRANDFIELD", b"SRANDMEMBER"):
             # Nobody can wait for a reply of two thousand million fields.
             made = [b"-3" if word.startswith(b"-") and len(word) > 4 else word for word in made]
         return [self.pick([made[0], made[0], made[0].lower()])] + made[1:]
@@ -231,7 +265,7 @@ class Maker:
         for database in range(DATABASES):
             made += [[b"SELECT", b"%d" % database], [b"KEYS", b"*"], [b"DBSIZE"]]
             for key in KEYS:
-                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"LRANGE", key, b"0", b"-1"], [b"PTTL", key]]
+                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"LRANGE", key, b"0", b"-1"], [b"SMEMBERS", key], [b"PTTL", key]]
         return made
 
 
@@ -269,7 +303,7 @@ def is_same(command, one, two):
     name = command[0].upper().decode("latin-1")
     if same(command, one, two):
         return True
-    if name in ("RANDOMKEY", "HRANDFIELD"):
+    if name in RANDOM:
         return size(one) == size(two)
     if name == "DBSIZE" and one[0] == two[0] == ":":
         # Redis counts a key that was set with a time in the past until it comes across it.
@@ -278,7 +312,7 @@ def is_same(command, one, two):
         return False
     # Whatever a script calls is compared as the call alone would be.
     inner = {word.upper().decode("latin-1") for word in command[3:]}
-    if inner & {"RANDOMKEY", "HRANDFIELD", "DBSIZE"}:
+    if inner & (RANDOM | {"DBSIZE"}):
         return one[0] == two[0]
     if inner & (UNORDERED | {"PTTL", "TTL", "PEXPIRETIME", "EXPIRETIME", "SETRANGE"}):
         return normal(one) == normal(two)

@@ -76,7 +76,13 @@ fn mget_of_one_long_value_many_times_takes_no_memory() {
 
 #[test]
 fn a_reply_may_take_the_limit_and_not_a_byte_more() {
-    let setup: &[&str] = &["SET a 12345", "SET bc 1", "HSET h f 123456 g 12", "DEL bc"];
+    let setup: &[&str] = &[
+        "SET a 12345",
+        "SET bc 1",
+        "HSET h f 123456 g 12",
+        "SADD s m mmm",
+        "DEL bc",
+    ];
     for (line, lengths) in [
         ("GET a", &[5][..]),
         ("GET absent", &[0]),
@@ -102,8 +108,18 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         ("HRANDFIELD h -3", &[1, 1, 1]),
         ("HKEYS h", &[1, 1]),
         ("HGETALL h", &[1, 6, 1, 2]),
-        ("KEYS *", &[1, 1]),
-        ("SCAN 0 COUNT 1000000000", &[1, 1]),
+        ("KEYS *", &[1, 1, 1]),
+        ("SCAN 0 COUNT 1000000000", &[1, 1, 1]),
+        ("SMEMBERS s", &[1, 3]),
+        ("SMISMEMBER s m n x", &[0, 0, 0]),
+        ("SSCAN s 0", &[1, 3]),
+        ("SSCAN s 0 MATCH m*", &[1, 3]),
+        ("SRANDMEMBER s 9", &[1, 3]),
+        ("SPOP s 2", &[1, 3]),
+        ("SPOP s 9", &[1, 3]),
+        ("SINTER s s", &[1, 3]),
+        ("SUNION s none s", &[1, 3]),
+        ("SDIFF s none", &[1, 3]),
         ("SCRIPT EXISTS x y z", &[0, 0, 0]),
     ] {
         let whole = cost(lengths);
@@ -139,6 +155,11 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
             ("PEXPIRE lock 1000", "1"),
             ("EXISTS lock", "1"),
             ("HSET h f 1", "1"),
+            ("SADD s a b", "2"),
+            ("SUNIONSTORE t s s", "2"),
+            ("SMOVE s t a", "1"),
+            ("SREM s b", "1"),
+            ("DEL t", "1"),
             ("INCR n", "1"),
             ("DEL lock h n", "3"),
             ("KEYS *", "[]"),
@@ -154,13 +175,15 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
     assert_eq!(node.run("MGET lock lock"), "[\"token\", \"token\"]");
 }
 
-/// The count of HRANDFIELD asks for more than it sends.
+/// The count of HRANDFIELD and SRANDMEMBER asks for more than they send.
 #[test]
-fn any_count_of_random_fields_is_bounded_by_the_reply() {
+fn any_count_of_random_parts_is_bounded_by_the_reply() {
     let mut node = Node::default();
     node.run("HSET h f v g w");
+    node.run("SADD s f g");
     for count in ["-4611686018427387903", "-9223372036854775807"] {
         assert!(is_too_large(&node.reply(&format!("HRANDFIELD h {count}"))));
+        assert!(is_too_large(&node.reply(&format!("SRANDMEMBER s {count}"))));
     }
     assert!(is_too_large(
         &node.reply("HRANDFIELD h -1000000000 WITHVALUES")

@@ -173,9 +173,9 @@ fn sorted(reply: Reply) -> String {
             pairs.sort_by_key(|(field, _)| render(field));
             render(&Reply::Map(pairs))
         }
-        Reply::Array(mut members) | Reply::Set(mut members) => {
+        Reply::Set(mut members) => {
             members.sort_by_key(render);
-            render(&Reply::Array(members))
+            format!("set {}", render(&Reply::Set(members)))
         }
         other => panic!("{other:?} is no collection"),
     }

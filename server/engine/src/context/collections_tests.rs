@@ -187,7 +187,7 @@ fn what_is_taken_from_a_list_counts_as_granted() {
 fn a_change_that_changes_nothing_is_neither_logged_nor_a_write() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());
     let mut members = Members::default();
-    members.add(b"one", 0);
+    members.add(&b"one"[..], 0);
     let is_put = at(&mut keyspace, &mut effects, 1, |context| {
         put(context, members, Deadline::NEVER)
     });

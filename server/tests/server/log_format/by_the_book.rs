@@ -65,6 +65,42 @@ fn the_chapter_is_enough_to_read_a_log() {
     }
 }
 
+/// Every code of the chapter's table is in the logs that are kept.
+#[test]
+fn every_mutation_of_the_chapter_is_in_a_kept_log() {
+    let mut words = String::new();
+    for (version, name) in all() {
+        words.push_str(&fs::read_to_string(text(version, name, "words")).unwrap());
+    }
+    for mutation in [
+        "replace",
+        "deadline",
+        "hash-set",
+        "hash-delete",
+        "delete",
+        "flush",
+        "list-push-left",
+        "list-push-right",
+        "list-pop-left",
+        "list-pop-right",
+        "list-rotate-left",
+        "list-rotate-right",
+        "list-set",
+        "list-insert",
+        "list-remove",
+        "set-add",
+        "set-remove",
+        "score-set",
+        "score-remove",
+    ] {
+        let is_there = words.contains(&format!(" {mutation} "));
+        assert!(is_there, "{mutation}");
+    }
+    for value in ["string", "hash", "list", "set", "zset"] {
+        assert!(words.contains(&format!(" {value} ")), "{value}");
+    }
+}
+
 /// The chapter's examples, byte for byte.
 #[test]
 fn the_chapters_examples_are_right() {

@@ -147,7 +147,7 @@ impl<S: Stream> EventLoop<S> {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
             Stage::Sending if self.sending.contains(&slot) => {}
             Stage::Sending => self.send(slot),
-            Stage::Blocked => self.receive_blocked(slot),
+            Stage::Blocked(_) => self.receive_blocked(slot),
             Stage::Reading | Stage::Held | Stage::LacksSegment | Stage::Closed => {}
         }
     }
@@ -159,7 +159,7 @@ impl<S: Stream> EventLoop<S> {
                 connection,
                 client_id,
                 blocked,
-            } => self.answer(connection, client_id, blocked),
+            } => self.end_wait(connection, client_id, blocked),
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
             // The next iteration sends the replies that may leave.
             Message::Synced | Message::Published => {}
@@ -243,8 +243,10 @@ impl<S: Stream> EventLoop<S> {
     /// Whether a client waits for a reply that is on its way. The last sync has ended every wait for
     /// one.
     fn owes_replies(&self) -> bool {
-        let is_waiting = |connection: &Connection<S>| {
-            matches!(connection.stage, Stage::Blocked | Stage::LacksSegment)
+        let is_waiting = |connection: &Connection<S>| match connection.stage {
+            Stage::Blocked(blocked) => !blocked.is_for_element(),
+            Stage::LacksSegment => true,
+            _ => false,
         };
         self.unsent > 0 || self.connections.iter().any(|(_, one)| is_waiting(one))
     }
@@ -399,7 +401,7 @@ impl<S: Stream> EventLoop<S> {
                 self.sending.retain(|sending| *sending != slot);
             }
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
-            Stage::Reading | Stage::Blocked | Stage::Closed => {}
+            Stage::Reading | Stage::Blocked(_) | Stage::Closed => {}
         }
         if connection.is_queued {
             self.iteration.forget(slot);

@@ -5,6 +5,7 @@
 //! arguments are right; the function checks what the arguments say.
 
 mod arguments;
+mod blocking;
 mod channels;
 mod compare;
 mod counters;
@@ -111,6 +112,7 @@ const FAMILIES: &[Family] = &[
     sets::FAMILY,
     set_walks::FAMILY,
     set_algebra::FAMILY,
+    blocking::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

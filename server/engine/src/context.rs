@@ -8,6 +8,7 @@ mod collections;
 mod publishing;
 mod several;
 pub(crate) mod undo;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -144,6 +145,7 @@ impl CommandContext<'_> {
 
     fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.keyspace.watches.touch(found.hash);
+        self.keyspace.waiters.note_written(found.hash);
         self.note_before(found);
         let is_stored = self
             .keyspace

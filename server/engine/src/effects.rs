@@ -3,6 +3,8 @@
 //! The engine fills this in and touches nothing else. One command, script or transaction is one group of
 //! mutations and becomes one frame of the log.
 
+use std::time::Duration;
+
 use crate::channels::Published;
 use crate::error::ErrorReply;
 use crate::position::LogPosition;
@@ -26,6 +28,10 @@ impl Dependency {
         self.synced = self.synced.max(other.synced);
     }
 }
+
+/// How long a client waits for an element at most; `None` is without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitLimit(pub Option<Duration>);
 
 /// The effects of one command, script or transaction. The node owns it and uses it again for the next one.
 #[derive(Debug, Default)]
@@ -54,6 +60,10 @@ pub struct Effects {
     pub published: Vec<Published>,
     /// Bytes of it.
     pub(crate) published_bytes: usize,
+    /// The command may wait for what it does not find: it stands alone, in no script or transaction.
+    pub may_wait: bool,
+    /// It has found nothing, and waits at most so long if it may.
+    pub wait_limit: Option<WaitLimit>,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
 }
@@ -74,6 +84,8 @@ impl Effects {
         self.was_too_large = false;
         self.published.clear();
         self.published_bytes = 0;
+        self.may_wait = false;
+        self.wait_limit = None;
         self.reply = ReplyBudget::default();
     }
 

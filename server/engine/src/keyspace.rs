@@ -17,6 +17,7 @@ mod slab;
 pub(crate) mod sorted_set;
 mod table;
 mod undo;
+pub(crate) mod waiters;
 pub(crate) mod watches;
 mod wheel;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
+use crate::keyspace::waiters::Waiters;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
 use crate::position::LogPosition;
@@ -99,6 +101,7 @@ pub(crate) struct Keyspace {
     wheel: Wheel,
     undo: Undo,
     pub(crate) watches: Watches,
+    pub(crate) waiters: Waiters,
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
     counts: [DatabaseCount; DATABASES as usize],
@@ -131,6 +134,7 @@ impl Keyspace {
             wheel: Wheel::default(),
             undo: Undo::default(),
             watches: Watches::default(),
+            waiters: Waiters::default(),
             channels: Channels::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,

@@ -1,4 +1,4 @@
-//! Messages that were published, on their way to the workers of those who listen.
+//! Messages that were published and answers to clients that waited, on their way to those clients' workers.
 //!
 //! Invariant: they are queued while the engine is locked, so each worker has them in the order in which they were
 //! published.
@@ -6,20 +6,29 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::Reply;
 use quorlock_engine::channels::Published;
+use quorlock_engine::{Reply, Served};
 
-use crate::core::clients::Clients;
+use crate::core::clients::{Client, Clients};
+use crate::core::outgoing::Outgoing;
 use crate::core::wait::Wait;
 use crate::sync::Mutex;
 
-/// A message for one connection.
+/// A message or an answer for one connection.
 pub(crate) struct Delivery {
     pub(crate) connection: usize,
     pub(crate) client_id: u64,
-    pub(crate) message: Arc<Reply>,
-    /// What the publisher's reply waits for, and so the message.
+    pub(crate) content: Content,
+    /// What has to be on record before it leaves.
     pub(crate) wait: Wait,
+}
+
+/// What a connection is sent.
+pub(crate) enum Content {
+    /// It listens to what was published.
+    Message(Arc<Reply>),
+    /// It waited for this.
+    Answer(Reply),
 }
 
 /// A queue for each worker.
@@ -51,22 +60,32 @@ impl Deliveries {
         let _ = self.queues[worker].wake.set(wake);
     }
 
-    /// Queues what was published for those who listen. Called while the engine is locked.
-    pub(crate) fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
-        for (Published { message, receivers }, wait) in published {
+    /// Queues messages and answers for those they are for. Called while the engine is locked.
+    pub(crate) fn queue(&self, outgoing: Outgoing, clients: &Clients) {
+        for (Published { message, receivers }, wait) in outgoing.published {
             for client in clients.with_ids_in(&receivers) {
-                let Some(queue) = self.queues.get(client.worker) else {
-                    continue;
-                };
-                queue.lock().push(Delivery {
-                    connection: client.connection(),
-                    client_id: client.id,
-                    message: Arc::clone(&message),
-                    wait,
-                });
-                queue.is_unwoken.store(true, Ordering::Release);
+                let message = Content::Message(Arc::clone(&message));
+                self.queue_one(&client, message, wait);
             }
         }
+        for (Served { client, reply }, wait) in outgoing.served {
+            for client in clients.with_ids_in(&[client]) {
+                self.queue_one(&client, Content::Answer(reply.clone()), wait);
+            }
+        }
+    }
+
+    fn queue_one(&self, client: &Client, content: Content, wait: Wait) {
+        let Some(queue) = self.queues.get(client.worker) else {
+            return;
+        };
+        queue.lock().push(Delivery {
+            connection: client.connection(),
+            client_id: client.id,
+            content,
+            wait,
+        });
+        queue.is_unwoken.store(true, Ordering::Release);
     }
 
     /// Wakes the workers for whom something was queued. Called once the engine is released.

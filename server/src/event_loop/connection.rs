@@ -15,7 +15,7 @@ use crate::event_loop::memory::Held;
 use crate::event_loop::messages::Messages;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
-use crate::session::{Batch, Next, Session};
+use crate::session::{Batch, Blocked, Next, Session};
 use quorlock_engine::{RawTime, Reply};
 
 /// One client's connection.
@@ -48,9 +48,13 @@ pub(crate) struct Connection<S> {
     is_readable: bool,
     /// The client sends no more: what the stream holds is to be read to its end.
     is_ending: bool,
+    /// The stream was read to its end.
+    has_ended: bool,
     replies: Output,
     /// Messages that were published for it and come behind its replies, with what they wait for.
     messages: Messages,
+    /// What it waits for has come before its replies had left.
+    pub(crate) early_answer: Option<(Reply, Wait)>,
     /// When the first byte of the request came that is not complete.
     request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
@@ -70,7 +74,7 @@ pub(crate) enum Stage {
     /// Its replies wait for the client to read.
     Sending,
     /// It waits with the client until that is over.
-    Blocked,
+    Blocked(Blocked),
     /// Its next request waits for a segment of the log.
     LacksSegment,
     /// It goes at the end of this iteration.
@@ -120,8 +124,10 @@ impl<S: Stream> Connection<S> {
             was_heard: false,
             is_readable: false,
             is_ending: false,
+            has_ended: false,
             replies: Output::default(),
             messages: Messages::default(),
+            early_answer: None,
             request_began: None,
             sending_since: RawTime::ZERO,
             over_soft_limit: OverSoftLimit::default(),
@@ -182,7 +188,10 @@ impl<S: Stream> Connection<S> {
     /// A read that does not fill the buffer has emptied the stream; if more comes, a new event says so.
     fn read(&mut self, buffer: &mut [u8]) -> Received {
         match self.stream.receive(buffer) {
-            Ok(0) => Received::End,
+            Ok(0) => {
+                self.has_ended = true;
+                Received::End
+            }
             Err(StreamError::Broken) => Received::Broken,
             Ok(count) => {
                 self.is_readable = self.is_ending || count == buffer.len();
@@ -354,7 +363,7 @@ impl<S: Stream> Connection<S> {
                 Stage::Sending => Activity::Sending {
                     since: self.sending_since,
                 },
-                Stage::Held | Stage::Blocked | Stage::LacksSegment | Stage::Closed => {
+                Stage::Held | Stage::Blocked(_) | Stage::LacksSegment | Stage::Closed => {
                     Activity::Busy
                 }
             },
@@ -422,9 +431,14 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers what the client waited for.
-    pub(crate) fn answer(&mut self, answer: &Reply) {
+    pub(crate) fn answer(&mut self, answer: &Reply, wait: Wait) {
         reply::write(&mut self.replies, answer, self.session.protocol());
-        self.wait = Wait::default();
+        self.wait = wait;
+    }
+
+    /// Whether the client sends no more, and there is nothing left to read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Whether replies are here.

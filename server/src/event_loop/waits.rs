@@ -1,10 +1,14 @@
-//! Clients that wait for more than their replies: until something is synced, or for a segment of the log.
+//! Clients that wait for more than their replies: until something is synced, for an element of a key, or for a
+//! segment of the log.
 //!
 //! Others do that, as tasks; a message says when it is over. Meanwhile the event loop goes on.
 
 use std::sync::atomic::Ordering;
 
+use quorlock_engine::Reply;
+
 use crate::core::state::NodeState;
+use crate::core::wait::Wait;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::message::Task;
@@ -14,14 +18,19 @@ use crate::session::Blocked;
 impl<S: Stream> EventLoop<S> {
     pub(super) fn block(&mut self, slot: usize, blocked: Blocked) {
         let connection = &mut self.connections[slot];
-        self.tasks.push(Task::Wait {
-            connection: slot,
-            client_id: connection.session.client.id,
-            blocked,
-        });
         let counter = &self.node.statistics.blocked;
         counter.fetch_add(1, Ordering::Relaxed);
-        connection.stage = Stage::Blocked;
+        connection.stage = Stage::Blocked(blocked);
+        if let Some((answer, wait)) = connection.early_answer.take() {
+            return self.answer(slot, &answer, wait);
+        }
+        if !blocked.is_for_element() || blocked.until_raw.is_some() {
+            self.tasks.push(Task::Wait {
+                connection: slot,
+                client_id: connection.session.client.id,
+                blocked,
+            });
+        }
         if connection.has_work() {
             self.receive_blocked(slot);
         } else {
@@ -33,26 +42,63 @@ impl<S: Stream> EventLoop<S> {
         let connection = &mut self.connections[slot];
         let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
-        if received == Received::Broken {
+        // Nobody would get the element of a client that has gone.
+        let has_gone = connection.has_ended()
+            && matches!(connection.stage, Stage::Blocked(blocked) if blocked.is_for_element());
+        if received == Received::Broken || has_gone {
             self.close(slot);
         }
     }
 
-    pub(super) fn answer(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
-        let Some(connection) = self.connections.get_mut(slot) else {
+    /// What a client waited for is over, in one way or the other.
+    pub(super) fn end_wait(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
+        let Some(connection) = self.connections.get(slot) else {
             return;
         };
-        let is_waiting = matches!(connection.stage, Stage::Blocked);
+        // It may have been answered, and wait for something else.
+        let is_waiting =
+            matches!(&connection.stage, Stage::Blocked(awaited) if *awaited == blocked);
         if !is_waiting || connection.session.client.id != client_id {
             return;
         }
+        let mut wait = Wait::default();
+        if blocked.is_for_element() {
+            // A node whose lock is poisoned stops.
+            let Ok(mut executor) = self.node.lock() else {
+                return;
+            };
+            if !executor.engine.stop_waiting(client_id) {
+                // It was served just before: its answer is on its way.
+                return;
+            }
+            wait = executor.sample().wait;
+        }
+        self.answer(slot, &blocked.reply(&self.node), wait);
+    }
+
+    /// Answers a client that waits.
+    fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait) {
+        let connection = &mut self.connections[slot];
         let counter = &self.node.statistics.blocked;
         counter.fetch_sub(1, Ordering::Relaxed);
-        connection.answer(&blocked.reply(&self.node));
+        connection.answer(reply, wait);
+        connection.session.end_wait(wait.position());
         connection.session.client.touch(self.node.clock.raw());
-        connection.stage = Stage::Held;
-        self.queue.push(slot, connection.wait);
-        self.unsent += 1;
+        self.hold(slot);
+    }
+
+    /// An element has come for a client that waits, or is about to.
+    pub(super) fn answer_with_element(&mut self, slot: usize, reply: Reply, wait: Wait) {
+        let connection = &mut self.connections[slot];
+        let Stage::Blocked(blocked) = connection.stage else {
+            connection.early_answer = Some((reply, wait));
+            return;
+        };
+        if blocked.until_raw.is_some() {
+            let client_id = connection.session.client.id;
+            self.tasks.push(Task::StopWaiting { client_id });
+        }
+        self.answer(slot, &reply, wait);
     }
 
     pub(super) fn wait_for_segment(&mut self, slot: usize) {
@@ -82,7 +128,7 @@ pub(super) fn leave<S: Stream>(
 ) {
     connection.session.leave(node);
     let client_id = connection.session.client.id;
-    if matches!(connection.stage, Stage::Blocked) {
+    if matches!(connection.stage, Stage::Blocked(_)) {
         node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
         tasks.push(Task::StopWaiting { client_id });
     }

@@ -156,16 +156,8 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
-            let wakes_maintenance = executor.take_wake_request();
-            let published = executor.take_published();
-            let has_published = !published.is_empty();
-            if has_published {
-                self.node.deliveries.queue(published, &self.node.clients);
-            }
-            drop(executor);
-            if has_published {
-                self.node.deliveries.wake();
-            }
+            let wakes_maintenance = executor.take_wake_request() || executor.has_postponed();
+            self.node.release(executor);
             if wakes_maintenance {
                 self.node.signals.activity.notify_one();
             }

@@ -1,13 +1,14 @@
 //! One request: who may ask, which table its command is in, and where it runs.
 
-use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, is_arity, spec_named};
+use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, WaitLimit, is_arity, spec_named};
 
+use crate::clock::saturated_nanos;
 use crate::core::commit::Failure;
 use crate::core::wait::Wait;
 use crate::protocol::{Output, reply};
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::transaction::Step;
-use crate::session::{Session, introspection};
+use crate::session::{Awaited, Blocked, Session, introspection};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -38,7 +39,7 @@ impl Batch<'_> {
             }
             Ok(Answer::Wait(blocked)) => {
                 // The replies before it are on its way, with their sync.
-                wait.urgent = wait.urgent.max(blocked.position);
+                wait.urgent = wait.urgent.max(blocked.urgent());
                 return Next::Wait(blocked);
             }
             Ok(Answer::LacksSegment) => {
@@ -129,6 +130,11 @@ impl Batch<'_> {
             return Ok(Answer::LacksSegment);
         }
         let reply = executor.execute(now, &session.caller, &command, wait);
+        if let Some(limit) = executor.wait_limit() {
+            return Ok(Answer::Wait(
+                self.wait_for_element(session, limit, arguments),
+            ));
+        }
         let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {
@@ -141,6 +147,24 @@ impl Batch<'_> {
             self.release();
         }
         Ok(Answer::Reply(reply))
+    }
+
+    /// The client waits for what its command has not found.
+    fn wait_for_element(
+        &mut self,
+        session: &mut Session,
+        limit: WaitLimit,
+        arguments: &[&[u8]],
+    ) -> Blocked {
+        let bytes = |argument: &&[u8]| 2 * (argument.len() + WAITING_ARGUMENT_BYTES);
+        session.waiting_bytes = Some(arguments.iter().map(bytes).sum());
+        let now_raw = self.raw();
+        Blocked {
+            awaited: Awaited::Element,
+            until_raw: limit
+                .0
+                .map(|limit| now_raw.plus_nanos(saturated_nanos(limit))),
+        }
     }
 
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
@@ -173,6 +197,9 @@ impl Session {
         }
     }
 }
+
+/// Memory of an argument of a command that waits, beside its bytes.
+const WAITING_ARGUMENT_BYTES: usize = 96;
 
 const SCRIPT: &str = "script";
 const NOT_IN_TRANSACTION: ErrorReply =

@@ -25,7 +25,7 @@ use quorlock_engine::{Caller, Protocol, RawTime, WatchedKey};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
-pub(crate) use blocked::Blocked;
+pub(crate) use blocked::{Awaited, Blocked};
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     listening: Listening,
     /// Memory of the names it listens to.
     listening_bytes: usize,
+    /// Memory of the command with which it waits for an element, if it does.
+    waiting_bytes: Option<usize>,
 }
 
 impl Session {
@@ -77,6 +79,7 @@ impl Session {
             watched_bytes: 0,
             listening: Listening::default(),
             listening_bytes: 0,
+            waiting_bytes: None,
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -147,19 +150,26 @@ impl Session {
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
-        if self.watched.is_empty() && !self.is_listening() {
+        if self.watched.is_empty() && !self.is_listening() && self.waiting_bytes.is_none() {
             return;
         }
         // A node whose lock is poisoned stops.
         if let Ok(mut executor) = node.lock() {
             self.unwatch(&mut executor);
             self.stop_listening(&mut executor);
+            executor.engine.stop_waiting(self.client.id);
         }
+    }
+
+    /// It has what it waited for, or waits no longer. `position`: what its answer reveals.
+    pub(crate) fn end_wait(&mut self, position: Position) {
+        self.waiting_bytes = None;
+        self.position = self.position.max(position);
     }
 
     /// Memory of what it keeps from request to request: what is queued, watched and listened to.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.transaction_bytes() + self.listening_bytes
+        self.transaction_bytes() + self.listening_bytes + self.waiting_bytes.unwrap_or_default()
     }
 
     fn select(&mut self, database: u8) {

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod blocking;
 mod channels;
 mod compaction;
 mod connections;

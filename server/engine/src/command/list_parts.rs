@@ -1,6 +1,6 @@
 //! Elements in the middle of lists: looked for, inserted, removed, trimmed.
 
-use crate::command::arguments::{integer, is_option};
+use crate::command::arguments::{integer, is_option, saturated_count};
 use crate::command::lists::range_of;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -61,7 +61,7 @@ fn lrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     };
     let limit = match count.unsigned_abs() {
         0 => usize::MAX,
-        limit => usize::try_from(limit).unwrap_or(usize::MAX),
+        limit => saturated_count(limit),
     };
     let equal = list.iter().enumerate();
     let equal = equal.filter(|(_, one)| ***one == *element);
@@ -212,7 +212,7 @@ impl PositionOptions {
                 };
                 options.is_backwards = rank < 0;
                 let skipped = rank.unsigned_abs().saturating_sub(1);
-                options.skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+                options.skipped = saturated_count(skipped);
             } else if is_option(name, "count") {
                 options.count = Some(zero_is_all(value, "ERR COUNT can't be negative")?);
             } else if is_option(name, "maxlen") {

@@ -1,6 +1,6 @@
 //! Lists: elements in their order under one key. Queues and waiters of fair locks stand in them.
 
-use crate::command::arguments::{integer, is_option, positive};
+use crate::command::arguments::{integer, is_option, positive, saturated_count};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -248,18 +248,16 @@ fn lrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 /// The indexes from one number to another, both included; negative ones count from the end.
 pub(super) fn range_of(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
-    let from_left = |number: i64| {
-        let number = i128::from(number);
-        let number = match number < 0 {
-            true => number.saturating_add(length as i128),
-            false => number,
-        };
-        number.clamp(-1, length as i128)
+    let from_left = |number: i64| match number < 0 {
+        true => length.saturating_sub(saturated_count(number.unsigned_abs())),
+        false => saturated_count(number.unsigned_abs()),
     };
-    let start = usize::try_from(from_left(start)).unwrap_or(0);
-    let end = usize::try_from(from_left(stop).saturating_add(1)).unwrap_or(0);
-    let end = end.min(length);
-    start.min(end)..end
+    let is_before_first = stop < 0 && saturated_count(stop.unsigned_abs()) > length;
+    let end = match is_before_first {
+        true => 0,
+        false => from_left(stop).saturating_add(1).min(length),
+    };
+    from_left(start).min(end)..end
 }
 
 const LSET: Spec = Spec {

@@ -50,6 +50,12 @@ impl KeyPositions {
         last: -1,
         step: 1,
     };
+    /// All arguments but the last are keys.
+    pub const ALL_BUT_LAST: KeyPositions = KeyPositions {
+        first: 1,
+        last: -2,
+        step: 1,
+    };
     /// The argument after a subcommand is the only key.
     pub const SECOND: KeyPositions = KeyPositions {
         first: 2,

@@ -168,6 +168,9 @@ impl CommandContext<'_> {
                 .remove(found.hash, slot, self.effects.position);
             return;
         }
+        if may_grow {
+            self.keyspace.waiters.note_written(found.hash);
+        }
         self.note_after(found, deadline);
     }
 }

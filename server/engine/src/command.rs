@@ -23,6 +23,7 @@ mod set_options;
 mod several_strings;
 pub(crate) mod spec;
 mod strings;
+mod walks;
 
 use std::sync::LazyLock;
 

@@ -18,9 +18,15 @@ mod object;
 mod ranges;
 mod rename;
 mod scan;
+mod scores;
 mod scripting;
 mod set_options;
 mod several_strings;
+mod sorted_set_algebra;
+mod sorted_set_ranges;
+mod sorted_set_removals;
+mod sorted_set_walks;
+mod sorted_sets;
 pub(crate) mod spec;
 mod strings;
 mod walks;
@@ -99,6 +105,11 @@ const FAMILIES: &[Family] = &[
     floats::FAMILY,
     hashes::FAMILY,
     hash_walks::FAMILY,
+    sorted_sets::FAMILY,
+    sorted_set_ranges::FAMILY,
+    sorted_set_removals::FAMILY,
+    sorted_set_algebra::FAMILY,
+    sorted_set_walks::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

@@ -91,8 +91,31 @@ fn command() -> impl Strategy<Value = String> {
         1 => key.clone().prop_map(|key| format!("INCR k{key}")),
         4 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HSET k{key} f{field} v{field}")),
         2 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HINCRBY k{key} n{field} 1")),
-        3 => (key, 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        6 => sorted_set_command(),
         1 => Just("FLUSHDB".to_string()),
+    ]
+}
+
+/// Some of the sets have more members than are searched from front to back.
+fn sorted_set_command() -> impl Strategy<Value = String> {
+    let (key, member, score) = (0..8_u8, 0..6_u8, -2..3_i8);
+    let many = |key| {
+        let pairs = (0..80).map(|number| format!(" {} m{number}", number % 7));
+        format!("ZADD k{key}{}", pairs.collect::<String>())
+    };
+    let end = prop_oneof![Just("MIN"), Just("MAX")];
+    prop_oneof![
+        4 => (key.clone(), score.clone(), member.clone()).prop_map(|(key, score, member)| format!("ZADD k{key} {score} m{member} 1 m{score}")),
+        1 => key.clone().prop_map(many),
+        2 => (key.clone(), score.clone(), member.clone()).prop_map(|(key, score, member)| format!("ZINCRBY k{key} {score} m{member}")),
+        2 => (key.clone(), member.clone()).prop_map(|(key, member)| format!("ZREM k{key} m{member} none m1")),
+        1 => (key.clone(), score.clone()).prop_map(|(key, score)| format!("ZREMRANGEBYSCORE k{key} ({score} 2")),
+        1 => (key.clone(), member.clone()).prop_map(|(key, rank)| format!("ZREMRANGEBYRANK k{key} {rank} -2")),
+        2 => (key.clone(), end, 1..90_u8).prop_map(|(key, end, count)| format!("ZMPOP 1 k{key} {end} COUNT {count}")),
+        1 => (key.clone(), key.clone()).prop_map(|(key, other)| format!("ZRANGESTORE k{key} k{other} 1 3")),
+        1 => (key.clone(), key.clone()).prop_map(|(key, other)| format!("ZUNIONSTORE k{key} 2 k{key} k{other} WEIGHTS 1 -1")),
+        1 => (key.clone(), key).prop_map(|(key, other)| format!("ZDIFFSTORE k{key} 2 k{key} k{other}")),
     ]
 }
 

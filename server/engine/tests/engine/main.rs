@@ -15,4 +15,5 @@ mod properties;
 mod replay;
 mod replies;
 mod scanning;
+mod sorted_sets;
 mod traces;

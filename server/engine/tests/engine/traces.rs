@@ -25,6 +25,11 @@ fn hashes() {
 }
 
 #[test]
+fn sorted_sets() {
+    replay("sorted_sets");
+}
+
+#[test]
 fn expiry() {
     replay("expiry");
 }

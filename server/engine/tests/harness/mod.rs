@@ -148,9 +148,10 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
             let Reply::Bulk(key) = key else {
                 panic!("keys are bulks")
             };
-            let value = match ask(&[b"get", &key]) {
-                Reply::Error(_) => sorted(ask(&[b"hgetall", &key])),
-                string => render(&string),
+            let value = match render(&ask(&[b"type", &key])).as_str() {
+                "hash" => sorted(ask(&[b"hgetall", &key])),
+                "zset" => render(&ask(&[b"zrange", &key, b"0", b"-1", b"withscores"])),
+                _ => render(&ask(&[b"get", &key])),
             };
             let left = render(&ask(&[b"pttl", &key]));
             lines.push(format!(

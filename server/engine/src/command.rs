@@ -20,7 +20,10 @@ mod rename;
 mod scan;
 mod scores;
 mod scripting;
+mod set_algebra;
 mod set_options;
+mod set_walks;
+mod sets;
 mod several_strings;
 mod sorted_set_algebra;
 mod sorted_set_ranges;
@@ -110,6 +113,9 @@ const FAMILIES: &[Family] = &[
     sorted_set_removals::FAMILY,
     sorted_set_algebra::FAMILY,
     sorted_set_walks::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

@@ -54,16 +54,24 @@ fn run(context: &mut CommandContext<'_>, line: &str) -> Reply {
     run(context, command.arguments).unwrap_or_else(Reply::Error)
 }
 
-/// Everything that can be told of a keyspace: the entries with their slots and positions, and
-/// counts. Only the order of a hash's fields may change when the removal of one is undone.
+/// Everything that can be told of a keyspace: the entries with their slots and positions, with the
+/// order of what is in them, and counts.
 fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
     let entries = keyspace.entries_from(0).map(|(slot, entry)| {
         let value = match entry.value() {
             ValueRef::String(string) => format!("{string:?}"),
             ValueRef::Collection(Collection::Hash(fields)) => {
-                let mut pairs: Vec<_> = fields.iter().collect();
-                pairs.sort();
-                format!("{pairs:?} {}", fields.bytes())
+                let pairs: Vec<_> = fields.iter().collect();
+                format!("{pairs:?} {} {}", fields.bytes(), fields.is_small())
+            }
+            ValueRef::Collection(Collection::Set(set)) => {
+                let members: Vec<_> = set.iter().collect();
+                let has_integers = set.is_of_integers();
+                format!(
+                    "{members:?} {} {} {has_integers}",
+                    set.bytes(),
+                    set.is_small()
+                )
             }
             ValueRef::Collection(other) => format!("{other:?}"),
         };
@@ -93,6 +101,26 @@ fn command() -> impl Strategy<Value = String> {
         2 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HINCRBY k{key} n{field} 1")),
         3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
         6 => sorted_set_command(),
+        1 => (key.clone(), 0..30_u8).prop_map(|(key, from)| {
+            let many: Vec<_> = (from..from + 70).map(|field| format!("f{field} v")).collect();
+            format!("HSET k{key} {}", many.join(" "))
+        }),
+        4 => (key.clone(), 0..9_u8).prop_map(|(key, member)| format!("SADD k{key} {member} m{member} 3")),
+        1 => (key.clone(), 0..30_u8).prop_map(|(key, from)| {
+            let many: Vec<_> = (from..from + 70).map(|member| member.to_string()).collect();
+            format!("SADD k{key} {}", many.join(" "))
+        }),
+        3 => (key.clone(), 0..9_u8).prop_map(|(key, member)| format!("SREM k{key} {member} 2{member} m{member}")),
+        1 => key.clone().prop_map(|key| format!("SPOP k{key}")),
+        1 => (key.clone(), 0..9_u8).prop_map(|(key, count)| format!("SPOP k{key} {count}")),
+        2 => (key.clone(), key.clone(), 0..9_u8).prop_map(|(from, to, member)| format!("SMOVE k{from} k{to} {member}")),
+        2 => (
+            prop_oneof![Just("SINTERSTORE"), Just("SUNIONSTORE"), Just("SDIFFSTORE")],
+            key.clone(),
+            key.clone(),
+            key,
+        )
+            .prop_map(|(name, to, one, other)| format!("{name} k{to} k{one} k{other}")),
         1 => Just("FLUSHDB".to_string()),
     ]
 }

@@ -12,7 +12,10 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN_MAX = 12
-UNORDERED = {"KEYS", "HKEYS", "HVALS", "HGETALL", "SCAN", "HSCAN", "HRANDFIELD", "ZSCAN", "ZRANDMEMBER"}
+UNORDERED = {
+    "KEYS", "HKEYS", "HVALS", "HGETALL", "SCAN", "HSCAN", "HRANDFIELD",
+    "SMEMBERS", "SSCAN", "SRANDMEMBER", "SPOP", "SINTER", "SUNION", "SDIFF", "ZSCAN", "ZRANDMEMBER",
+}
 DOUBLE = re.compile(rb"-?([0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?|inf)")
 # Time passes between the two servers' replies.
 TOLERANCE = {"PTTL": 400, "TTL": 1, "PEXPIRETIME": 400, "EXPIRETIME": 1}

@@ -32,9 +32,13 @@ FLOATS = [
 ]
 VALUES = [b"v", b"text", b"", b"\x00\xff", b"a b", b"0", b"x" * 44, b"x" * 45, b"y" * 100, b"z" * 1500]
 SCORES = [b"0", b"-0", b"1", b"1", b"2", b"2.5", b"-1", b"3", b"inf", b"-inf", b"1e17", b"0.1", b"0.2", b"0.3"]
-MEMBERS = [b"a", b"b", b"c", b"d", b"e", b"1", b"", b"\x00\xff"]
+SCORED = [b"a", b"b", b"c", b"d", b"e", b"1", b"", b"\x00\xff"]
 # Members are compared only where all have the same score: the order of others says nothing.
 EQUAL_SCORES = b"equal"
+MEMBERS = FIELDS + [b"0", b"2", b"-1", b"01", b"9223372036854775808", b"z" * 1500]
+# Which members SPOP takes differs, and all that follows with it: the key goes as well.
+SPOP = b"local popped = redis.call('SPOP', unpack(ARGV)) redis.call('DEL', ARGV[1]) return type(popped)"
+RANDOM = {"RANDOMKEY", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"}
 PATTERNS = [b"*", b"a", b"?", b"[ab]", b"[^a]", b"\\a", b"", b"*f*", b"["]
 
 
@@ -44,8 +48,8 @@ class Maker:
     def __init__(self, seed):
         self.random = random.Random(seed)
         # Most keys of a sequence are of the same type, so that commands find what they are for.
-        many = self.pick([self.string, self.hash, self.sorted_set])
-        few = [self.string, self.hash, self.sorted_set, self.any_key, self.deadline]
+        many = self.pick([self.string, self.hash, self.set, self.sorted_set])
+        few = [self.string, self.hash, self.set, self.sorted_set, self.any_key, self.deadline]
         self.kinds = [many] * 6 + few
         self.times = self.random.sample(range(1, 1000), SEQUENCE_COMMANDS * 8)
 
@@ -155,8 +159,8 @@ class Maker:
     def score(self):
         return self.pick(SCORES) if self.chance(80) else self.float()
 
-    def member(self):
-        return self.pick(MEMBERS)
+    def scored_member(self):
+        return self.pick(SCORED)
 
     def bound(self):
         """Of a range of scores."""
@@ -166,17 +170,17 @@ class Maker:
     def member_bound(self):
         if self.chance(6):
             return self.pick([b"a", b"", b"+a", b"-\x00", b"+\x00a"])
-        return self.pick([b"-", b"+", b"[" + self.member(), b"(" + self.member()])
+        return self.pick([b"-", b"+", b"[" + self.scored_member(), b"(" + self.scored_member()])
 
     def limit(self):
         chosen = [b"0", b"1", b"2", b"-1", b"100"]
         return self.pick([[], [b"LIMIT", self.pick(chosen), self.pick(chosen)], [b"LIMIT", self.number(), self.number()]])
 
     def scored(self, most=4):
-        return [part for _ in range(self.random.randint(1, most)) for part in (self.score(), self.member())]
+        return [part for _ in range(self.random.randint(1, most)) for part in (self.score(), self.scored_member())]
 
     def sorted_set(self):
-        key, member = self.key(), self.member()
+        key, member = self.key(), self.scored_member()
         adding = [b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR", b"ch", b"BOGUS"]
         return self.pick([
             lambda: [b"ZADD", key] + self.scored(8),
@@ -184,9 +188,9 @@ class Maker:
             lambda: [b"ZADD", key] + self.options(adding) + self.scored(),
             lambda: [b"ZADD", key] + self.options(adding) + self.scored(1),
             lambda: [b"ZINCRBY", key, self.score(), member],
-            lambda: [b"ZREM", key] + self.some(self.member),
+            lambda: [b"ZREM", key] + self.some(self.scored_member),
             lambda: [self.pick([b"ZSCORE", b"ZRANK", b"ZREVRANK"]), key, member],
-            lambda: [b"ZMSCORE", key] + self.some(self.member),
+            lambda: [b"ZMSCORE", key] + self.some(self.scored_member),
             lambda: [b"ZCARD", key],
             lambda: [b"ZCOUNT", key, self.bound(), self.bound()],
             lambda: [b"ZSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""])]
@@ -250,13 +254,40 @@ class Maker:
     def equal_scores(self):
         key, low, high = EQUAL_SCORES, self.member_bound(), self.member_bound()
         return self.pick([
-            lambda: [b"ZADD", key] + [part for member in self.some(self.member) for part in (b"0", member)],
-            lambda: [b"ZADD", key] + [part for member in self.some(self.member, 8) for part in (b"0", member)],
+            lambda: [b"ZADD", key] + [part for member in self.some(self.scored_member) for part in (b"0", member)],
+            lambda: [b"ZADD", key] + [part for member in self.some(self.scored_member, 8) for part in (b"0", member)],
             lambda: [self.pick([b"ZRANGEBYLEX", b"ZREVRANGEBYLEX"]), key, low, high] + self.limit(),
             lambda: [b"ZRANGE", key, low, high, b"BYLEX"] + self.limit() + self.options([b"REV", b"WITHSCORES"]),
             lambda: [b"ZRANGESTORE", self.key(), key, low, high, b"BYLEX"] + self.limit() + self.options([b"REV"]),
             lambda: [self.pick([b"ZLEXCOUNT", b"ZREMRANGEBYLEX"]), key, low, high],
-            lambda: [self.pick([b"ZRANK", b"ZREM"]), key, self.member()],
+            lambda: [self.pick([b"ZRANK", b"ZREM"]), key, self.scored_member()],
+        ])()
+
+    def member(self):
+        return self.pick(MEMBERS)
+
+    def set(self):
+        key, member = self.key(), self.member()
+        return self.pick([
+            lambda: [b"SADD", key] + self.some(self.member, 6),
+            lambda: [b"SADD", key] + self.some(self.member, 6),
+            lambda: [b"SADD", key] + [b"%d" % number for number in range(self.random.randrange(50, 80))],
+            lambda: [b"SREM", key] + self.some(self.member),
+            lambda: [b"SISMEMBER", key, member],
+            lambda: [b"SMISMEMBER", key] + self.some(self.member),
+            lambda: [self.pick([b"SCARD", b"SMEMBERS"]), key],
+            lambda: [b"SMOVE", key, self.key(), member],
+            lambda: [self.pick([b"SINTER", b"SUNION", b"SDIFF"])] + self.some(self.key),
+            lambda: [self.pick([b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE"]), key] + self.some(self.key),
+            lambda: [self.pick([b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE"]), key] + self.some(self.key),
+            lambda: [b"SINTERCARD", self.pick([b"1", b"2", self.number()])] + self.some(self.key)
+            + self.options([b"LIMIT", b"limit", self.number(), b"2"]),
+            lambda: [b"SSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""]), b"COUNT", b"1000"]
+            + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
+            lambda: [b"SRANDMEMBER", key],
+            lambda: [b"SRANDMEMBER", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])],
+            lambda: [b"SPOP", key, self.pick([b"0", b"100", self.pick(HOSTILE)])],
+            lambda: [b"EVAL", SPOP, b"0", key] + self.pick([[], [self.number()]]),
         ])()
 
     def any_key(self):
@@ -291,7 +322,9 @@ class Maker:
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3):
             made = made + [self.value()]
-        if made[0] in (b"HRANDFIELD", b"ZRANDMEMBER"):
+        if made[0] == b"SPOP" and len(made) == 2:
+            made = [b"EVAL", SPOP, b"0", made[1]]
+        if made[0] in (b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"):
             # Nobody can wait for a reply of two thousand million fields.
             made = [b"-3" if word.startswith(b"-") and len(word) > 4 else word for word in made]
         return [self.pick([made[0], made[0], made[0].lower()])] + made[1:]
@@ -314,7 +347,7 @@ class Maker:
         for database in range(DATABASES):
             made += [[b"SELECT", b"%d" % database], [b"KEYS", b"*"], [b"DBSIZE"]]
             for key in KEYS + [EQUAL_SCORES]:
-                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"PTTL", key]]
+                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"SMEMBERS", key], [b"PTTL", key]]
                 made += [[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]]
         return made
 
@@ -353,7 +386,7 @@ def is_same(command, one, two):
     name = command[0].upper().decode("latin-1")
     if same(command, one, two):
         return True
-    if name in ("RANDOMKEY", "HRANDFIELD", "ZRANDMEMBER"):
+    if name in RANDOM:
         return size(one) == size(two)
     if name == "DBSIZE" and one[0] == two[0] == ":":
         # Redis counts a key that was set with a time in the past until it comes across it.
@@ -362,7 +395,7 @@ def is_same(command, one, two):
         return False
     # Whatever a script calls is compared as the call alone would be.
     inner = {word.upper().decode("latin-1") for word in command[3:]}
-    if inner & {"RANDOMKEY", "HRANDFIELD", "ZRANDMEMBER", "DBSIZE"}:
+    if inner & (RANDOM | {"DBSIZE"}):
         return one[0] == two[0]
     if inner & (UNORDERED | {"PTTL", "TTL", "PEXPIRETIME", "EXPIRETIME", "SETRANGE"}):
         return normal(read_doubles(one)) == normal(read_doubles(two))

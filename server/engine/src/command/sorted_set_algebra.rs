@@ -11,6 +11,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::command::arguments::{integer, is_option};
 use crate::command::scores::weight;
+use crate::command::set_algebra::admit_sizes;
 use crate::command::sorted_set_ranges::{set_of, store};
 use crate::command::sorted_sets::Shape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -446,26 +447,6 @@ fn difference<'s>(sources: &[Source<'s>], seed: u64) -> Result<Vec<Scored<'s>>, 
 
 /// Refuses inputs that would keep all other commands waiting. Returns the bytes of all.
 fn admit(sources: &[Source<'_>]) -> Result<usize, ErrorReply> {
-    let (mut members, mut bytes) = (0_usize, 0_usize);
-    for source in sources {
-        members = members.saturating_add(source.input.len());
-        bytes = bytes.saturating_add(source.input.bytes());
-    }
-    if members > MEMBERS_MAX {
-        return Err(ErrorReply::new(format!(
-            "ERR the sets of this command have more than {MEMBERS_MAX} members together, so \
-             nothing was done. Name fewer or smaller sets in one command"
-        )));
-    }
-    if bytes > BYTES_MAX {
-        return Err(ErrorReply::new(format!(
-            "ERR the members of the sets of this command take more than {BYTES_MAX} bytes \
-             together, so nothing was done. Name fewer or smaller sets in one command"
-        )));
-    }
-    Ok(bytes)
+    let inputs = sources.iter().map(|source| source.input);
+    admit_sizes(inputs.map(|input| (input.len(), input.bytes())))
 }
-
-/// What one command takes together: about a fifth of a second of work.
-const MEMBERS_MAX: usize = 1 << 20;
-const BYTES_MAX: usize = 64 << 20;

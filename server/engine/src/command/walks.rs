@@ -4,6 +4,8 @@
 //! first: a part that is removed leaves its offset to the last one, which has been returned by then,
 //! so that a part which is there from the first call to the last is never missed.
 
+use std::collections::HashMap;
+
 use crate::command::arguments::integer;
 use crate::command::scan::{ScanOptions, cursor};
 use crate::context::CommandContext;
@@ -148,15 +150,21 @@ pub(super) fn different(
     length: usize,
     count: usize,
 ) -> Vec<usize> {
-    let mut offsets: Vec<usize> = (0..length).collect();
     if count >= length {
-        return offsets;
+        return (0..length).collect();
     }
+    // A shuffle of all offsets of which only the first ones are taken, and only those kept that it has
+    // moved: few out of many cost little.
+    let (mut offsets, mut moved) = (Vec::with_capacity(count), HashMap::new());
     for chosen in 0..count {
         let other = any_offset(context, length.saturating_sub(chosen));
-        offsets.swap(chosen, chosen.saturating_add(other));
+        let other = chosen.saturating_add(other);
+        let displaced = moved.remove(&chosen).unwrap_or(chosen);
+        offsets.push(match other == chosen {
+            true => displaced,
+            false => moved.insert(other, displaced).unwrap_or(other),
+        });
     }
-    offsets.truncate(count);
     offsets
 }
 

@@ -30,6 +30,18 @@ impl CommandContext<'_> {
         }
     }
 
+    /// The collections of several keys beside the effects.
+    pub(crate) fn collections_and_effects<K: Kind>(
+        &mut self,
+        found: &[KeySlot],
+    ) -> Result<(Vec<Option<&K>>, &mut Effects), ErrorReply> {
+        let values = found.iter().map(|found| {
+            let value = found.live.map(|slot| self.keyspace.value(slot));
+            value.map(of_kind).transpose()
+        });
+        Ok((values.collect::<Result<_, _>>()?, self.effects))
+    }
+
     /// Writes a collection, whatever was there before.
     pub(crate) fn put_collection(
         &mut self,

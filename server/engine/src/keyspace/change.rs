@@ -342,12 +342,12 @@ impl Collection {
                     value,
                     offset,
                 },
-            ) => fields.put_back(offset, &field, value),
+            ) => fields.put_back(offset, &field, value, seed),
             (Collection::Set(members), Reversal::MemberAdded { member }) => {
                 drop(members.take(&member));
             }
             (Collection::Set(members), Reversal::MemberRemoved { member, offset }) => {
-                members.put_back(offset, member);
+                members.put_back(offset, member, seed);
             }
             (Collection::SortedSet(set), Reversal::Score { member, score }) => match score {
                 Some(score) => drop(set.set(&member, score, seed)),
@@ -360,7 +360,7 @@ impl Collection {
                     score,
                     offset,
                 },
-            ) => set.put_back(offset, &member, score),
+            ) => set.put_back(offset, &member, score, seed),
             (Collection::List(list), reversal) => revert_list(list, reversal),
             (_, reversal) => debug_assert!(false, "{reversal:?} is of another type"),
         }

@@ -99,10 +99,10 @@ impl Fields {
     }
 
     /// Puts a field back where it was taken, so that all fields are where they were before.
-    pub(crate) fn put_back(&mut self, offset: usize, field: &[u8], value: Arc<[u8]>) {
+    pub(crate) fn put_back(&mut self, offset: usize, field: &[u8], value: Arc<[u8]>, seed: u64) {
         self.bytes = self.bytes.saturating_add(pair_bytes(field, &value));
         let field = field.into();
-        self.pairs.put_back(offset, Pair { field, value });
+        self.pairs.put_back(offset, Pair { field, value }, seed);
     }
 }
 

@@ -72,11 +72,11 @@ impl Members {
     }
 
     /// Adds a member; false if it is there already. `seed` is for the index of a large set.
-    pub(crate) fn add(&mut self, member: &[u8], seed: u64) -> bool {
-        if self.contains(member) {
+    pub(crate) fn add(&mut self, member: impl AsRef<[u8]> + Into<Arc<[u8]>>, seed: u64) -> bool {
+        if self.contains(member.as_ref()) {
             return false;
         }
-        self.count_in(member);
+        self.count_in(member.as_ref());
         self.table.push(member.into(), seed);
         true
     }
@@ -91,9 +91,9 @@ impl Members {
     }
 
     /// Puts a member back where it was taken, so that all are where they were before.
-    pub(crate) fn put_back(&mut self, offset: usize, member: Arc<[u8]>) {
+    pub(crate) fn put_back(&mut self, offset: usize, member: Arc<[u8]>, seed: u64) {
         self.count_in(&member);
-        self.table.put_back(offset, member);
+        self.table.put_back(offset, member, seed);
     }
 
     fn count_in(&mut self, member: &[u8]) {

@@ -116,14 +116,14 @@ impl SortedSet {
     }
 
     /// Puts a member back where it was taken, so that all are where they were before.
-    pub(crate) fn put_back(&mut self, offset: usize, member: &[u8], score: f64) {
+    pub(crate) fn put_back(&mut self, offset: usize, member: &[u8], score: f64, seed: u64) {
         let scored = Scored {
             member: member.into(),
             score,
         };
         self.bytes = self.bytes.saturating_add(member_bytes(member));
         self.order.insert(scored.clone());
-        self.table.put_back(offset, scored);
+        self.table.put_back(offset, scored, seed);
     }
 }
 

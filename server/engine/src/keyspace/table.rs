@@ -77,7 +77,15 @@ impl<T: Named> Table<T> {
         self.elements.push(element);
         if let Some(index) = &mut self.index {
             index.insert(&self.elements, offset);
-        } else if self.elements.len() > LINEAR_ELEMENTS_MAX {
+        } else {
+            self.index_if_large(seed);
+        }
+    }
+
+    /// Whether there is an index depends on nothing but the number of elements, and so does where an
+    /// element goes when another is taken out: what is undone is where it was.
+    fn index_if_large(&mut self, seed: u64) {
+        if self.elements.len() > LINEAR_ELEMENTS_MAX {
             self.index = Some(Box::new(Index::of(&self.elements, seed)));
         }
     }
@@ -92,22 +100,29 @@ impl<T: Named> Table<T> {
                 self.elements.swap_remove(offset)
             }
         };
+        if self.elements.len() <= LINEAR_ELEMENTS_MAX {
+            self.index = None;
+        }
         Some((offset, element))
     }
 
-    /// Puts an element back where it was taken out, so that all are where they were before.
-    pub(crate) fn put_back(&mut self, offset: usize, element: T) {
+    /// Puts an element back where it was taken out, so that all are where they were before. `seed` is
+    /// as for [`Table::push`].
+    pub(crate) fn put_back(&mut self, offset: usize, element: T, seed: u64) {
         let (last, offset) = (self.elements.len(), offset.min(self.elements.len()));
-        let Some(index) = &mut self.index else {
+        if last < LINEAR_ELEMENTS_MAX {
             self.elements.insert(offset, element);
             return;
-        };
-        if offset < last {
+        }
+        if let Some(index) = self.index.as_mut().filter(|_| offset < last) {
             index.renumber(&self.elements, offset, last);
         }
         self.elements.push(element);
         self.elements.swap(offset, last);
-        index.insert(&self.elements, offset_number(offset));
+        match &mut self.index {
+            Some(index) => index.insert(&self.elements, offset_number(offset)),
+            None => self.index_if_large(seed),
+        }
     }
 }
 

@@ -187,6 +187,42 @@ fn whatever_tells_of_a_sorted_set_or_of_its_absence_waits_for_it() {
 }
 
 #[test]
+fn whatever_tells_of_a_set_or_of_its_absence_waits_for_it() {
+    for line in [
+        "SADD s m",
+        "SREM s none",
+        "SISMEMBER s m",
+        "SMISMEMBER s m",
+        "SCARD s",
+        "SMEMBERS s",
+        "SMOVE s t none",
+        "SMOVE t s x",
+        "SPOP s 0",
+        "SRANDMEMBER s",
+        "SRANDMEMBER s 1",
+        "SSCAN s 0",
+        "SINTER s t",
+        "SINTER t s",
+        "SUNION t s",
+        "SDIFF t s",
+        "SINTERCARD 2 t s",
+        "SINTERSTORE x t s",
+        "SUNIONSTORE x t s",
+        "SDIFFSTORE x t s",
+        "SDIFFSTORE s none",
+    ] {
+        for setup in ["SADD s v", "PEXPIRE s 10", "DEL s"] {
+            let mut node = Node::default();
+            node.run("SADD s m n");
+            node.run("SADD t x");
+            node.run("PEXPIRE t 20000");
+            node.run(setup);
+            assert_eq!(depends(&mut node, line).0, 4, "{line} after {setup}");
+        }
+    }
+}
+
+#[test]
 fn a_refusal_of_msetnx_waits_for_nothing() {
     let mut node = Node::default();
     node.run("SET lock t1 PX 1000");

@@ -80,9 +80,10 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         "SET a 12345",
         "SET bc 1",
         "HSET h f 123456 g 12",
-        "DEL bc",
         "ZADD z 1.5 123456 2.25 12 3 3",
         "ZADD y 1 12",
+        "SADD s m mmm",
+        "DEL bc",
     ];
     for (line, lengths) in [
         ("GET a", &[5][..]),
@@ -128,8 +129,18 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         ("ZRANDMEMBER z 9 WITHSCORES", &[6, 0, 2, 0, 1, 0]),
         ("ZRANDMEMBER y", &[2]),
         ("ZRANDMEMBER y -2 WITHSCORES", &[2, 0, 2, 0]),
-        ("KEYS *", &[1, 1, 1, 1]),
-        ("SCAN 0 COUNT 1000000000", &[1, 1, 1, 1]),
+        ("KEYS *", &[1, 1, 1, 1, 1]),
+        ("SCAN 0 COUNT 1000000000", &[1, 1, 1, 1, 1]),
+        ("SMEMBERS s", &[1, 3]),
+        ("SMISMEMBER s m n x", &[0, 0, 0]),
+        ("SSCAN s 0", &[1, 3]),
+        ("SSCAN s 0 MATCH m*", &[1, 3]),
+        ("SRANDMEMBER s 9", &[1, 3]),
+        ("SPOP s 2", &[1, 3]),
+        ("SPOP s 9", &[1, 3]),
+        ("SINTER s s", &[1, 3]),
+        ("SUNION s none s", &[1, 3]),
+        ("SDIFF s none", &[1, 3]),
         ("SCRIPT EXISTS x y z", &[0, 0, 0]),
     ] {
         let whole = cost(lengths);
@@ -165,6 +176,11 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
             ("PEXPIRE lock 1000", "1"),
             ("EXISTS lock", "1"),
             ("HSET h f 1", "1"),
+            ("SADD s a b", "2"),
+            ("SUNIONSTORE t s s", "2"),
+            ("SMOVE s t a", "1"),
+            ("SREM s b", "1"),
+            ("DEL t", "1"),
             ("INCR n", "1"),
             ("DEL lock h n", "3"),
             ("KEYS *", "[]"),
@@ -202,13 +218,15 @@ fn nested_scores_are_charged_as_such() {
     }
 }
 
-/// The count of HRANDFIELD asks for more than it sends.
+/// The count of HRANDFIELD and SRANDMEMBER asks for more than they send.
 #[test]
-fn any_count_of_random_fields_is_bounded_by_the_reply() {
+fn any_count_of_random_parts_is_bounded_by_the_reply() {
     let mut node = Node::default();
     node.run("HSET h f v g w");
+    node.run("SADD s f g");
     for count in ["-4611686018427387903", "-9223372036854775807"] {
         assert!(is_too_large(&node.reply(&format!("HRANDFIELD h {count}"))));
+        assert!(is_too_large(&node.reply(&format!("SRANDMEMBER s {count}"))));
     }
     node.run("ZADD z 1 a 2 b");
     for line in [

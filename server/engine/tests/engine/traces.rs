@@ -25,6 +25,11 @@ fn hashes() {
 }
 
 #[test]
+fn sets() {
+    replay("sets");
+}
+
+#[test]
 fn sorted_sets() {
     replay("sorted_sets");
 }

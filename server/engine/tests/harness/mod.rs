@@ -150,6 +150,7 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
             };
             let value = match render(&ask(&[b"type", &key])).as_str() {
                 "hash" => sorted(ask(&[b"hgetall", &key])),
+                "set" => sorted(ask(&[b"smembers", &key])),
                 "zset" => render(&ask(&[b"zrange", &key, b"0", b"-1", b"withscores"])),
                 _ => render(&ask(&[b"get", &key])),
             };
@@ -164,13 +165,19 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
     lines
 }
 
-/// A hash as text in the order of its fields.
+/// A hash as text in the order of its fields, or a set.
 fn sorted(reply: Reply) -> String {
-    let Reply::Map(mut pairs) = reply else {
-        panic!("HGETALL answers a map")
-    };
-    pairs.sort_by_key(|(field, _)| render(field));
-    render(&Reply::Map(pairs))
+    match reply {
+        Reply::Map(mut pairs) => {
+            pairs.sort_by_key(|(field, _)| render(field));
+            render(&Reply::Map(pairs))
+        }
+        Reply::Set(mut members) => {
+            members.sort_by_key(render);
+            format!("set {}", render(&Reply::Set(members)))
+        }
+        other => panic!("a hash or a set: {other:?}"),
+    }
 }
 
 /// Splits a line into words. A word in double quotes may hold spaces and `\xNN`, `\n`, `\r`.

@@ -98,6 +98,7 @@ fn describe_spec(spec: &'static Spec) -> Reply {
         (Flags::ADMIN, "admin"),
         (Flags::NO_SCRIPT, "noscript"),
         (Flags::FAST, "fast"),
+        (Flags::MOVABLE_KEYS, "movablekeys"),
     ];
     let flags: Vec<&'static str> = flags
         .iter()

@@ -106,6 +106,8 @@ impl Flags {
     pub const PAIRS: Flags = Flags(1 << 9);
     /// May log a whole value that it has found, however short its arguments are.
     pub const WHOLE_VALUE: Flags = Flags(1 << 10);
+    /// Some of its keys are where other arguments say.
+    pub const MOVABLE_KEYS: Flags = Flags(1 << 11);
 
     /// A command that reads keys.
     pub const READ_KEYS: Flags = Flags::READ.with(Flags::TOUCHES_KEYS);

@@ -16,4 +16,5 @@ mod replay;
 mod replies;
 mod scanning;
 mod snapshots;
+mod sorted_sets;
 mod traces;

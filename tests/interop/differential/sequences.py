@@ -48,8 +48,8 @@ class Maker:
     def __init__(self, seed):
         self.random = random.Random(seed)
         # Most keys of a sequence are of the same type, so that commands find what they are for.
-        many = self.pick([self.string, self.hash, self.set, self.sorted_set])
-        few = [self.string, self.hash, self.set, self.sorted_set, self.any_key, self.deadline]
+        many = self.pick([self.string, self.hash, self.list, self.set, self.sorted_set])
+        few = [self.string, self.hash, self.list, self.set, self.sorted_set, self.any_key, self.deadline]
         self.kinds = [many] * 6 + few
         self.times = self.random.sample(range(1, 1000), SEQUENCE_COMMANDS * 8)
 

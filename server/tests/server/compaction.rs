@@ -189,7 +189,7 @@ fn fill(client: &mut Wire) {
 }
 
 fn long(number: usize) -> String {
-    format!("{number:0104000}")
+    format!("{number}{}", "x".repeat(104_000))
 }
 
 /// What is there after [`fill`] and the changes behind it.

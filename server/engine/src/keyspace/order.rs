@@ -158,6 +158,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn members_are_where_a_sorted_vector_has_them(
             numbers in prop::collection::vec((any::<bool>(), 0..1500_u16), 0..1500),

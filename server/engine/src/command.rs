@@ -23,12 +23,18 @@ mod object;
 mod ranges;
 mod rename;
 mod scan;
+mod scores;
 mod scripting;
 mod set_algebra;
 mod set_options;
 mod set_walks;
 mod sets;
 mod several_strings;
+mod sorted_set_algebra;
+mod sorted_set_ranges;
+mod sorted_set_removals;
+mod sorted_set_walks;
+mod sorted_sets;
 pub(crate) mod spec;
 mod strings;
 mod walks;
@@ -111,6 +117,14 @@ const FAMILIES: &[Family] = &[
     lists::FAMILY,
     list_parts::FAMILY,
     list_moves::FAMILY,
+    sorted_sets::FAMILY,
+    sorted_set_ranges::FAMILY,
+    sorted_set_removals::FAMILY,
+    sorted_set_algebra::FAMILY,
+    sorted_set_walks::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
     blocking::FAMILY,
     sets::FAMILY,
     set_walks::FAMILY,

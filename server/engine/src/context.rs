@@ -204,6 +204,10 @@ impl CommandContext<'_> {
         mutation::encode_delete(&mut self.effects.journal, found.database, key);
         self.keyspace.watches.touch(found.hash);
         self.note_before(found);
+        if self.is_taken_from(slot) {
+            // With the last element the key goes.
+            self.note_deadline(self.deadline(found));
+        }
         self.keyspace
             .remove(found.hash, slot, self.effects.position);
         Ok(true)

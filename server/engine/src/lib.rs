@@ -10,6 +10,7 @@ pub mod channels;
 mod command;
 mod context;
 pub mod control;
+mod double;
 mod effects;
 mod engine;
 mod error;

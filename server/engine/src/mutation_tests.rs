@@ -242,7 +242,19 @@ fn what_no_writer_writes_is_refused_where_it_begins() {
         (&[0], 0, Version(0)),
         (&[1, FLUSH_ALL, 0], 2, Mutation(0)),
         (&[1, 21], 1, Mutation(21)),
+        (&[3, 21], 1, Mutation(21)),
         (&[3, 0x80 | 17, 1, b'm'], 1, Mutation(0x80 | 17)),
+        // Changes of hashes never leave out the key.
+        (&[3, DELETE, 0, 0, 0x80 | 4, 1, b'f'], 4, Mutation(0x80 | 4)),
+        // What only the newest version has.
+        (&[1, 8, 0, 0, 0], 1, Mutation(8)),
+        (&[2, 20, 0, 0, 0], 1, Mutation(20)),
+        (&[2, DELETE, 0, 0, 0x80 | 17, 0], 4, Mutation(0x80 | 17)),
+        (
+            &[2, REPLACE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SET, 1, 0],
+            12,
+            ValueType(SET),
+        ),
         (
             &[3, DELETE, 0, 0, 0x80 | DELETE],
             4,

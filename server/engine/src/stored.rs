@@ -38,7 +38,7 @@ pub enum StoredValue {
 }
 
 impl StoredValue {
-    fn of(collection: &Collection) -> StoredValue {
+    pub(crate) fn of(collection: &Collection) -> StoredValue {
         match collection {
             Collection::Hash(fields) => {
                 let pairs = fields.iter();

@@ -101,6 +101,7 @@ fn command() -> impl Strategy<Value = String> {
         2 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HINCRBY k{key} n{field} 1")),
         3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
         14 => (key.clone(), 0..4_u8, 0..4_u8).prop_flat_map(|(key, other, element)| list_command(key, other, element)),
+        6 => sorted_set_command(),
         1 => (key.clone(), 0..30_u8).prop_map(|(key, from)| {
             let many: Vec<_> = (from..from + 70).map(|field| format!("f{field} v")).collect();
             format!("HSET k{key} {}", many.join(" "))
@@ -141,6 +142,28 @@ fn list_command(key: u8, other: u8, element: u8) -> impl Strategy<Value = String
         format!("LMOVE {key} {key} RIGHT LEFT"),
         format!("COPY {key} l{other}"),
     ])
+}
+
+/// Some of the sets have more members than are searched from front to back.
+fn sorted_set_command() -> impl Strategy<Value = String> {
+    let (key, member, score) = (0..8_u8, 0..6_u8, -2..3_i8);
+    let many = |key| {
+        let pairs = (0..80).map(|number| format!(" {} m{number}", number % 7));
+        format!("ZADD k{key}{}", pairs.collect::<String>())
+    };
+    let end = prop_oneof![Just("MIN"), Just("MAX")];
+    prop_oneof![
+        4 => (key.clone(), score.clone(), member.clone()).prop_map(|(key, score, member)| format!("ZADD k{key} {score} m{member} 1 m{score}")),
+        1 => key.clone().prop_map(many),
+        2 => (key.clone(), score.clone(), member.clone()).prop_map(|(key, score, member)| format!("ZINCRBY k{key} {score} m{member}")),
+        2 => (key.clone(), member.clone()).prop_map(|(key, member)| format!("ZREM k{key} m{member} none m1")),
+        1 => (key.clone(), score.clone()).prop_map(|(key, score)| format!("ZREMRANGEBYSCORE k{key} ({score} 2")),
+        1 => (key.clone(), member.clone()).prop_map(|(key, rank)| format!("ZREMRANGEBYRANK k{key} {rank} -2")),
+        2 => (key.clone(), end, 1..90_u8).prop_map(|(key, end, count)| format!("ZMPOP 1 k{key} {end} COUNT {count}")),
+        1 => (key.clone(), key.clone()).prop_map(|(key, other)| format!("ZRANGESTORE k{key} k{other} 1 3")),
+        1 => (key.clone(), key.clone()).prop_map(|(key, other)| format!("ZUNIONSTORE k{key} 2 k{key} k{other} WEIGHTS 1 -1")),
+        1 => (key.clone(), key).prop_map(|(key, other)| format!("ZDIFFSTORE k{key} 2 k{key} k{other}")),
+    ]
 }
 
 proptest! {

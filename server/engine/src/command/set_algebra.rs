@@ -219,11 +219,16 @@ fn difference<'s>(sets: &[Option<&'s Members>]) -> Result<Vec<&'s Arc<[u8]>>, Er
 
 /// Refuses sets that would keep all others waiting. Returns the bytes of all.
 fn admit(sets: &[&Members]) -> Result<usize, ErrorReply> {
-    let sum = |of: fn(&Members) -> usize| {
-        let each = sets.iter().map(|set| of(set));
-        each.fold(0, usize::saturating_add)
-    };
-    let (members, bytes) = (sum(Members::len), sum(Members::bytes));
+    admit_sizes(sets.iter().map(|set| (set.len(), set.bytes())))
+}
+
+/// The same for the inputs of any such command: of each the number of its members, and their bytes.
+pub(super) fn admit_sizes(
+    sizes: impl Iterator<Item = (usize, usize)>,
+) -> Result<usize, ErrorReply> {
+    let (members, bytes) = sizes.fold((0_usize, 0_usize), |sum, (members, bytes)| {
+        (sum.0.saturating_add(members), sum.1.saturating_add(bytes))
+    });
     if members > MEMBERS_MAX {
         return Err(ErrorReply::new(format!(
             "ERR the sets of this command have more than {MEMBERS_MAX} members together, so \

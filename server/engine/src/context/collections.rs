@@ -6,7 +6,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::collection::{Collection, Kind};
-use crate::keyspace::entry::{Body, ValueRef};
+use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::mutation;
 use crate::time::Deadline;
 
@@ -62,7 +62,8 @@ impl CommandContext<'_> {
     }
 
     /// Makes changes to the collection of a key that exists, in their order, and deletes the key
-    /// when nothing is left. All of them or, with an error, none. Returns how many changed something.
+    /// when nothing is left: what would come after that is not made. All of them or, with an error,
+    /// none. Returns how many changed something.
     pub(crate) fn change<'c>(
         &mut self,
         found: &KeySlot,
@@ -78,6 +79,10 @@ impl CommandContext<'_> {
                 let journal = &mut self.effects.journal;
                 mutation::encode_change(journal, found.database, key, &change, count == 0);
                 count = count.saturating_add(1);
+                if self.is_emptied(slot) {
+                    // Replay deletes the key here, and finds none for what follows.
+                    break;
+                }
             }
         }
         if count > 0 {
@@ -131,6 +136,20 @@ impl CommandContext<'_> {
         Ok(may_grow)
     }
 
+    /// Whether what leaves the value may be somebody's from then on: a permit that is popped from a
+    /// list is granted by that, and would be granted again if that were forgotten. A field that leaves
+    /// a hash is a release.
+    pub(super) fn is_taken_from(&self, slot: Slot) -> bool {
+        match self.value(slot) {
+            ValueRef::String(_) | ValueRef::Collection(Collection::Hash(_)) => false,
+            ValueRef::Collection(_) => true,
+        }
+    }
+
+    fn is_emptied(&self, slot: Slot) -> bool {
+        matches!(self.value(slot), ValueRef::Collection(left) if left.is_empty())
+    }
+
     /// What follows from changes that have been made.
     fn end_changes(&mut self, found: &KeySlot, was_uncovered: bool, may_grow: bool) {
         let Some(slot) = found.live else { return };
@@ -139,7 +158,11 @@ impl CommandContext<'_> {
             self.note_uncovered(found);
         }
         let deadline = self.deadline(found);
-        if matches!(self.value(slot), ValueRef::Collection(left) if left.is_empty()) {
+        if may_grow || self.is_taken_from(slot) {
+            // A re-entered lock is granted anew for the time it has left.
+            self.note_deadline(deadline);
+        }
+        if self.is_emptied(slot) {
             // Replay deletes it as well.
             self.keyspace
                 .remove(found.hash, slot, self.effects.position);
@@ -147,8 +170,6 @@ impl CommandContext<'_> {
         }
         if may_grow {
             self.keyspace.waiters.note_written(found.hash);
-            // A re-entered lock is granted anew for the time it has left.
-            self.note_deadline(deadline);
         }
         self.note_after(found, deadline);
     }
@@ -160,3 +181,7 @@ fn of_kind<K: Kind>(value: ValueRef<'_>) -> Result<&K, ErrorReply> {
         ValueRef::String(_) => Err(ErrorReply::WRONG_TYPE),
     }
 }
+
+#[cfg(test)]
+#[path = "collections_tests.rs"]
+mod tests;

@@ -427,3 +427,7 @@ fn rotate(list: &mut List, from: End) {
         list.push(from.other(), element);
     }
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

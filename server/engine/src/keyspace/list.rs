@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::keyspace::table::capacity_after;
+
 /// One of a list's ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -97,6 +99,7 @@ impl List {
             End::Right => self.elements.pop_back(),
         }?;
         self.bytes = self.bytes.saturating_sub(element_bytes(&element));
+        self.give_memory_back();
         Some(element)
     }
 
@@ -122,7 +125,15 @@ impl List {
     pub(crate) fn remove(&mut self, index: usize) -> Option<Arc<[u8]>> {
         let element = self.elements.remove(index)?;
         self.bytes = self.bytes.saturating_sub(element_bytes(&element));
+        self.give_memory_back();
         Some(element)
+    }
+
+    /// A queue that was long once does not keep the memory.
+    fn give_memory_back(&mut self) {
+        if let Some(capacity) = capacity_after(self.len(), self.elements.capacity()) {
+            self.elements.shrink_to(capacity);
+        }
     }
 }
 
@@ -139,3 +150,22 @@ const ELEMENT_MEMORY: usize = size_of::<Arc<[u8]>>() + 32;
 
 /// Where Redis begins a second node (`list-max-listpack-size -2`).
 const SMALL_BYTES_MAX: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_long_once_gives_its_memory_back() {
+        for end in [End::Left, End::Right] {
+            let mut list = List::default();
+            for _ in 0..100_000 {
+                list.push(End::Right, b"x"[..].into());
+            }
+            while list.len() > 10 {
+                list.pop(end);
+            }
+            assert!(list.elements.capacity() < 200, "{end:?}");
+        }
+    }
+}

@@ -103,6 +103,12 @@ impl<T: Named> Table<T> {
         if self.elements.len() <= LINEAR_ELEMENTS_MAX {
             self.index = None;
         }
+        if let Some(capacity) = capacity_after(self.elements.len(), self.elements.capacity()) {
+            self.elements.shrink_to(capacity);
+            if let Some(index) = &mut self.index {
+                index.shrink_to(&self.elements, capacity);
+            }
+        }
         Some((offset, element))
     }
 
@@ -140,9 +146,7 @@ impl Index {
     }
 
     fn hash(&self, name: &[u8]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(name);
-        hasher.finish()
+        hash_with(&self.hasher, name)
     }
 
     fn find<T: Named>(&self, elements: &[T], name: &[u8]) -> Option<usize> {
@@ -155,11 +159,14 @@ impl Index {
     fn insert<T: Named>(&mut self, elements: &[T], offset: u32) {
         let hash = self.hash(elements[offset as usize].name());
         let hasher = &self.hasher;
-        self.offsets.insert_unique(hash, offset, |&other| {
-            let mut state = hasher.build_hasher();
-            state.write(elements[other as usize].name());
-            state.finish()
-        });
+        let hash_of = |&other: &u32| hash_with(hasher, elements[other as usize].name());
+        self.offsets.insert_unique(hash, offset, hash_of);
+    }
+
+    fn shrink_to<T: Named>(&mut self, elements: &[T], capacity: usize) {
+        let hasher = &self.hasher;
+        let hash_of = |&other: &u32| hash_with(hasher, elements[other as usize].name());
+        self.offsets.shrink_to(capacity, hash_of);
     }
 
     /// Forgets the element at `offset`, into which the last one is about to move.
@@ -183,9 +190,60 @@ impl Index {
     }
 }
 
+fn hash_with(hasher: &FixedState, name: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(name);
+    state.finish()
+}
+
+/// The capacity to go down to where a removal has left so few elements that most of the memory is
+/// free; `None` where it stays. Half of it is free again then, so that not every removal copies all.
+pub(crate) fn capacity_after(length: usize, capacity: usize) -> Option<usize> {
+    let is_sparse = capacity > CAPACITY_KEPT && length < capacity / 4;
+    is_sparse.then_some(length.saturating_mul(2).max(CAPACITY_KEPT))
+}
+
 fn offset_number(offset: usize) -> u32 {
     u32::try_from(offset).expect("the bytes of a value are bounded far below 4 GiB")
 }
 
 /// Up to this many elements are searched without an index.
 const LINEAR_ELEMENTS_MAX: usize = 64;
+
+/// Elements for which memory is kept.
+const CAPACITY_KEPT: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Named for u64 {
+        fn name(&self) -> &[u8] {
+            &NAMES[*self as usize]
+        }
+    }
+
+    static NAMES: [[u8; 2]; 10_000] = {
+        let (mut names, mut number) = ([[0; 2]; 10_000], 0_usize);
+        while number < names.len() {
+            names[number] = (number as u16).to_le_bytes();
+            number += 1;
+        }
+        names
+    };
+
+    #[test]
+    fn a_table_that_was_large_once_gives_its_memory_back_and_finds_what_is_left() {
+        let mut table = Table::default();
+        (0..10_000_u64).for_each(|number| table.push(number, 5));
+        (100..10_000_u64).for_each(|number| drop(table.take(number.name())));
+        assert!(table.elements.capacity() < 500);
+        let capacity = table.index.as_ref().map(|index| index.offsets.capacity());
+        assert!(
+            capacity.is_some_and(|capacity| capacity < 900),
+            "{capacity:?}"
+        );
+        assert!((0..100_u64).all(|number| table.find(number.name()) == Some(&number)));
+        assert!((100..200_u64).all(|number| table.find(number.name()).is_none()));
+    }
+}

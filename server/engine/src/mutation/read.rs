@@ -13,7 +13,8 @@ use crate::mutation::{
 };
 use crate::time::Deadline;
 
-/// Reads the mutations of a payload, front to back. After an error it ends.
+/// Reads the mutations of a payload, front to back. After an error it ends. What the payload's
+/// version does not have is refused.
 #[derive(Debug)]
 pub struct Mutations<'a> {
     payload: &'a [u8],
@@ -21,8 +22,7 @@ pub struct Mutations<'a> {
     hash_seed: u64,
     /// The database and key of the mutation before.
     before: Option<(u8, &'a [u8])>,
-    /// Deadlines are nanoseconds throughout, also where they are far away.
-    has_nanos_only: bool,
+    version: u8,
 }
 
 impl<'a> Mutations<'a> {
@@ -44,7 +44,7 @@ impl<'a> Mutations<'a> {
             offset: usize::from(!payload.is_empty()),
             hash_seed,
             before: None,
-            has_nanos_only: version == VERSION,
+            version,
         })
     }
 
@@ -64,7 +64,9 @@ impl<'a> Mutations<'a> {
             kind: PayloadErrorKind::Mutation(mutation),
         };
         if let Some(change) = mutation.checked_sub(SAME_KEY) {
-            let (database, key) = self.before.ok_or(unknown)?;
+            let is_there = self.has_collections() && change > FLUSH_ALL;
+            let before = self.before.filter(|_| is_there);
+            let (database, key) = before.ok_or(unknown)?;
             let change = self.change(change)?.ok_or(unknown)?;
             return Ok(Mutation::Change {
                 database,
@@ -72,7 +74,7 @@ impl<'a> Mutations<'a> {
                 change,
             });
         }
-        if mutation == 0 || mutation > MUTATION_LAST {
+        if mutation == 0 || mutation > self.mutation_last() {
             return Err(unknown);
         }
         let database = self.database()?;
@@ -105,11 +107,25 @@ impl<'a> Mutations<'a> {
         })
     }
 
+    /// The last number of a mutation that this version has.
+    fn mutation_last(&self) -> u8 {
+        if self.has_collections() {
+            MUTATION_LAST
+        } else {
+            FLUSH_ALL
+        }
+    }
+
+    fn has_collections(&self) -> bool {
+        self.version == VERSION_COLLECTIONS
+    }
+
     fn value(&mut self) -> Result<NewValue<'a>, PayloadError> {
         let offset = self.offset;
         match self.byte()? {
             STRING => Ok(NewValue::String(self.bytes()?)),
-            HASH | LIST | SET | SORTED_SET => self.collection(offset),
+            HASH => self.collection(offset),
+            LIST | SET | SORTED_SET if self.has_collections() => self.collection(offset),
             other => Err(PayloadError {
                 offset,
                 kind: PayloadErrorKind::ValueType(other),
@@ -199,7 +215,7 @@ impl<'a> Mutations<'a> {
         let bits = self.eight_bytes()?;
         let deadline = Deadline::from_bits(bits);
         // Earlier releases counted in nanoseconds to the end.
-        if self.has_nanos_only && deadline.is_far() {
+        if self.version == VERSION && deadline.is_far() {
             return Ok(Deadline::at_nanos(u128::from(bits)));
         }
         Ok(deadline)

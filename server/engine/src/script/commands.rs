@@ -81,7 +81,6 @@ fn manage(
         (b"exists", _) => Err(ErrorReply::wrong_arity("script|exists")),
         (b"help", _) => Err(ErrorReply::wrong_arity("script|help")),
         (b"kill", _) => Err(ErrorReply::wrong_arity("script|kill")),
-        (b"help", _) => Err(ErrorReply::wrong_arity("script|help")),
         _ => Err(ErrorReply::unknown_subcommand("script", arguments[1])),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::error::ErrorReply;
-use crate::number::{argument_text, truncated};
+use crate::number::{argument_text, double_text, truncated};
 use crate::reply::{ELEMENT_BYTES, Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
 
 /// The names of the fields with a meaning, made once so that a lookup makes no string.
@@ -93,7 +93,7 @@ impl Names {
             Reply::Double(number) if is_resp3 => {
                 Value::Table(field_table(lua, &self.double, number)?)
             }
-            Reply::Double(number) => Value::String(lua.create_string(argument_text(number))?),
+            Reply::Double(number) => Value::String(lua.create_string(double_text(number))?),
             Reply::BigNumber(digits) if is_resp3 => {
                 let digits = lua.create_string(digits)?;
                 Value::Table(field_table(lua, &self.big_number, digits)?)

@@ -144,6 +144,49 @@ fn whatever_tells_of_a_hash_or_of_its_absence_waits_for_it() {
 }
 
 #[test]
+fn whatever_tells_of_a_sorted_set_or_of_its_absence_waits_for_it() {
+    for line in [
+        "ZADD z NX 1 a",
+        "ZADD z XX 1 none",
+        "ZINCRBY z 0 a",
+        "ZREM z none",
+        "ZSCORE z a",
+        "ZMSCORE z a",
+        "ZCARD z",
+        "ZRANK z a",
+        "ZREVRANK z a WITHSCORE",
+        "ZRANGE z 0 -1",
+        "ZRANGE z 5 -1",
+        "ZREVRANGEBYSCORE z 9 0",
+        "ZCOUNT z 5 9",
+        "ZLEXCOUNT z - +",
+        "ZRANGESTORE to z 0 -1",
+        "ZREMRANGEBYRANK z 7 8",
+        "ZREMRANGEBYSCORE z 7 8",
+        "ZPOPMIN z 0",
+        "ZMPOP 2 none z MIN",
+        "ZUNION 2 none z",
+        "ZINTER 2 none z",
+        "ZDIFF 2 none z",
+        "ZINTERCARD 2 none z",
+        "ZUNIONSTORE to 2 none z",
+        "ZINTERSTORE z 1 none",
+        "ZDIFFSTORE z 1 none",
+        "ZSCAN z 0",
+        "ZRANDMEMBER z",
+        "ZRANDMEMBER z 1",
+    ] {
+        for setup in ["ZADD z 5 c", "PEXPIRE z 10", "DEL z"] {
+            let mut node = Node::default();
+            node.run("ZADD z 1 a 2 b");
+            node.run("PEXPIRE z 20000");
+            node.run(setup);
+            assert_eq!(depends(&mut node, line).0, 3, "{line} after {setup}");
+        }
+    }
+}
+
+#[test]
 fn whatever_tells_of_a_set_or_of_its_absence_waits_for_it() {
     for line in [
         "SADD s m",
@@ -318,6 +361,8 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
         "HINCRBY k f 1",
         "HMSET k f v",
         "HSETNX k f v",
+        "ZADD k 1 a",
+        "ZINCRBY k 1 a",
         "SET k v EX 61",
         "MSET k v",
         "MSETNX k v",

@@ -57,6 +57,13 @@ fn least(upto: usize, is_done: impl Fn(usize) -> bool) -> usize {
 }
 
 const HASH: &[&str] = &["HSET h a 1", "PEXPIRE h 30000"];
+const SCORES: &[&str] = &["ZADD z 1 a 2 b", "PEXPIRE z 30000"];
+const FOUR: &[&str] = &["ZADD z 1 aaaaaaaaaa 2 bbbbbbbbbb 3 cccccccccc 4 d"];
+const TWO_SORTED: &[&str] = &[
+    "ZADD x 1 aaaaaaaaaa 2 b",
+    "ZADD y 1 b 2 cccccccccc",
+    "SET to v",
+];
 const COMMANDS: &[(&[&str], &str)] = &[
     (HASH, "HSET h b 2222222222 c 3333333333 d 4"),
     (HASH, "HSET h a 2222222222 a 3 a 4444444444"),
@@ -94,6 +101,32 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["SET k 1111111111"], "SETRANGE k 20 2"),
     (&["SET k 0.5"], "INCRBYFLOAT k 1e100"),
     (HASH, "HINCRBYFLOAT h a 1e100"),
+    (SCORES, "ZADD z 5 cccccccccc 6 a 7 d 8 d"),
+    (SCORES, "ZADD z XX CH 5 cccccccccc 6 a 2 b"),
+    (&["SET z v"], "DEL z"),
+    (&[], "ZADD z 5 cccccccccc 6 a 7 d 8 d"),
+    (SCORES, "ZINCRBY z 1 cccccccccc"),
+    (&[], "ZINCRBY z 1 cccccccccc"),
+    (FOUR, "ZREM z aaaaaaaaaa none d cccccccccc"),
+    (FOUR, "ZREM z aaaaaaaaaa bbbbbbbbbb cccccccccc d"),
+    (FOUR, "ZREMRANGEBYRANK z 0 2"),
+    (FOUR, "ZREMRANGEBYRANK z 0 -1"),
+    (FOUR, "ZREMRANGEBYSCORE z (1 3"),
+    (
+        &["ZADD z 0 aaaaaaaaaa 0 bbbbbbbbbb 0 c"],
+        "ZREMRANGEBYLEX z - (c",
+    ),
+    (FOUR, "ZPOPMIN z 3"),
+    (FOUR, "ZPOPMAX z 9"),
+    (FOUR, "ZMPOP 2 none z MAX COUNT 2"),
+    (FOUR, "ZRANGESTORE to z 1 2"),
+    (FOUR, "ZRANGESTORE z z 1 2"),
+    (FOUR, "ZRANGESTORE z z 7 9"),
+    (TWO_SORTED, "ZUNIONSTORE to 2 x y"),
+    (TWO_SORTED, "ZUNIONSTORE x 2 x y"),
+    (TWO_SORTED, "ZINTERSTORE to 2 x y"),
+    (TWO_SORTED, "ZINTERSTORE to 2 x none"),
+    (TWO_SORTED, "ZDIFFSTORE x 2 x y"),
     (SET, "SADD s b cccccccccc ddddddddddddddd a"),
     (SET, "SADD s b b b b b b b b b b b b b b b b b"),
     (&["SET x y"], "SADD s b cccccccccc b d"),
@@ -138,6 +171,35 @@ fn hset_at_the_limit_of_a_values_bytes_sets_all_fields_or_none() {
         assert!(!node.run(&whole).starts_with('-'), "{line} at {bytes}");
         let mut node = Node::with(limited(bytes - 1));
         assert!(node.run(&whole).starts_with('-'), "{line} at {bytes} - 1");
+    }
+}
+
+#[test]
+fn sorted_sets_at_the_limit_of_a_values_bytes_get_all_members_or_none() {
+    let grows =
+        |line: &str| ["ZADD", "ZINCRBY", "ZUNIONSTORE"].contains(&line.split(' ').next().unwrap());
+    for (setup, line) in COMMANDS.iter().filter(|(_, line)| grows(line)) {
+        let limited = |value_bytes_max| EngineOptions {
+            value_bytes_max,
+            ..free()
+        };
+        let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
+        let key = if line.contains(" to ") {
+            "to"
+        } else {
+            line.split(' ').nth(1).unwrap()
+        };
+        let mut node = Node::with(limited(bytes));
+        setup
+            .iter()
+            .chain([line])
+            .for_each(|line| drop(node.run(line)));
+        let members = node.run(&format!("ZRANGE {key} 0 -1"));
+        let names: usize = members
+            .split(", ")
+            .map(|name| name.trim_matches(['[', ']', '"']).len() + 13)
+            .sum();
+        assert_eq!(bytes, names, "{line}: what its result takes");
     }
 }
 
@@ -221,6 +283,28 @@ fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
         ),
         (&[], "INCRBYFLOAT k 1e4932".into()),
         (&[], "HINCRBYFLOAT k f 1e4932".into()),
+        (&[], format!("ZADD {key} 1 a 2 b 3 c 4 {value}")),
+        (&[format!("ZADD {key} 1 a")], format!("ZADD {key} 2 a 2 b")),
+        (
+            &[format!("ZADD {key} 1 {value} 2 b")],
+            format!("ZPOPMIN {key}"),
+        ),
+        (
+            &[format!("ZADD {key} 1 {value} 2 b")],
+            format!("ZMPOP 1 {key} MIN"),
+        ),
+        (
+            &[format!("ZADD k 1 {value} 2 b")],
+            "ZREMRANGEBYRANK k 0 0".into(),
+        ),
+        (
+            &[format!("ZADD k 1 {value} 2 b")],
+            "ZRANGESTORE to k 0 0".into(),
+        ),
+        (
+            &[format!("ZADD k 1 {value} 2 b")],
+            "ZUNIONSTORE to 1 k".into(),
+        ),
     ];
     let short = COMMANDS.iter().map(|(setup, line)| {
         let setup: Vec<String> = setup.iter().map(|&line| line.into()).collect();

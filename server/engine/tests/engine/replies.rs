@@ -80,6 +80,8 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         "SET a 12345",
         "SET bc 1",
         "HSET h f 123456 g 12",
+        "ZADD z 1.5 123456 2.25 12 3 3",
+        "ZADD y 1 12",
         "SADD s m mmm",
         "DEL bc",
     ];
@@ -108,8 +110,27 @@ fn a_reply_may_take_the_limit_and_not_a_byte_more() {
         ("HRANDFIELD h -3", &[1, 1, 1]),
         ("HKEYS h", &[1, 1]),
         ("HGETALL h", &[1, 6, 1, 2]),
-        ("KEYS *", &[1, 1, 1]),
-        ("SCAN 0 COUNT 1000000000", &[1, 1, 1]),
+        ("ZRANGE z 0 1", &[6, 2]),
+        ("ZRANGE z 0 1 WITHSCORES", &[6, 0, 2, 0]),
+        ("ZRANGE z 0 1 REV", &[1, 2]),
+        ("ZRANGEBYSCORE z 2 9 WITHSCORES LIMIT 0 1", &[2, 0]),
+        ("ZREVRANGEBYLEX z + - LIMIT 0 1", &[1]),
+        ("ZMSCORE z 12 none 3", &[0, 0, 0]),
+        ("ZMSCORE none 12", &[0]),
+        ("ZPOPMIN z", &[6, 0]),
+        ("ZPOPMAX z 2", &[1, 0, 2, 0]),
+        ("ZPOPMIN z 9", &[6, 0, 2, 0, 1, 0]),
+        ("ZMPOP 2 none z MIN", &[1, 0, 6, 0, 0]),
+        ("ZUNION 2 z y", &[6, 2, 1]),
+        ("ZINTER 2 z y WITHSCORES", &[2, 0]),
+        ("ZDIFF 2 z y", &[6, 1]),
+        ("ZSCAN z 0", &[6, 3, 2, 4, 1, 1]),
+        ("ZSCAN z 0 MATCH 1?", &[2, 4]),
+        ("ZRANDMEMBER z 9 WITHSCORES", &[6, 0, 2, 0, 1, 0]),
+        ("ZRANDMEMBER y", &[2]),
+        ("ZRANDMEMBER y -2 WITHSCORES", &[2, 0, 2, 0]),
+        ("KEYS *", &[1, 1, 1, 1, 1]),
+        ("SCAN 0 COUNT 1000000000", &[1, 1, 1, 1, 1]),
         ("SMEMBERS s", &[1, 3]),
         ("SMISMEMBER s m n x", &[0, 0, 0]),
         ("SSCAN s 0", &[1, 3]),
@@ -175,6 +196,28 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
     assert_eq!(node.run("MGET lock lock"), "[\"token\", \"token\"]");
 }
 
+/// With RESP3 a member and its score are an element of their own.
+#[test]
+fn nested_scores_are_charged_as_such() {
+    for (line, lengths) in [
+        ("ZRANGE z 0 1 WITHSCORES", &[4, 0, 0, 2, 0, 0][..]),
+        ("ZPOPMIN z", &[4, 0]),
+        ("ZPOPMIN z 1", &[4, 0, 0]),
+        ("ZUNION 1 z WITHSCORES", &[4, 0, 0, 2, 0, 0]),
+        ("ZRANDMEMBER z 2 WITHSCORES", &[4, 0, 0, 2, 0, 0]),
+    ] {
+        for (limit, is_admitted) in [(cost(lengths) - 1, false), (cost(lengths), true)] {
+            let mut node = limited(limit);
+            node.caller.protocol = quorlock_engine::Protocol::Resp3;
+            node.run("ZADD z 1 1234 2 12");
+            let before = node.log.len();
+            let reply = node.reply(line);
+            assert_eq!(is_too_large(&reply), !is_admitted, "{line} with {limit}");
+            assert!(is_admitted || node.log.len() == before, "{line}");
+        }
+    }
+}
+
 /// The count of HRANDFIELD and SRANDMEMBER asks for more than they send.
 #[test]
 fn any_count_of_random_parts_is_bounded_by_the_reply() {
@@ -185,9 +228,14 @@ fn any_count_of_random_parts_is_bounded_by_the_reply() {
         assert!(is_too_large(&node.reply(&format!("HRANDFIELD h {count}"))));
         assert!(is_too_large(&node.reply(&format!("SRANDMEMBER s {count}"))));
     }
-    assert!(is_too_large(
-        &node.reply("HRANDFIELD h -1000000000 WITHVALUES")
-    ));
+    node.run("ZADD z 1 a 2 b");
+    for line in [
+        "HRANDFIELD h -1000000000 WITHVALUES",
+        "ZRANDMEMBER z -9223372036854775807",
+        "ZRANDMEMBER z -1000000000 WITHSCORES",
+    ] {
+        assert!(is_too_large(&node.reply(line)), "{line}");
+    }
 }
 
 #[test]

@@ -30,6 +30,11 @@ fn sets() {
 }
 
 #[test]
+fn sorted_sets() {
+    replay("sorted_sets");
+}
+
+#[test]
 fn expiry() {
     replay("expiry");
 }

@@ -149,9 +149,11 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
                 panic!("keys are bulks")
             };
             let value = match render(&ask(&[b"type", &key])).as_str() {
+                "string" => render(&ask(&[b"get", &key])),
                 "hash" => sorted(ask(&[b"hgetall", &key])),
+                "list" => render(&ask(&[b"lrange", &key, b"0", b"-1"])),
                 "set" => sorted(ask(&[b"smembers", &key])),
-                _ => render(&ask(&[b"get", &key])),
+                _ => render(&ask(&[b"zrange", &key, b"0", b"-1", b"WITHSCORES"])),
             };
             let left = render(&ask(&[b"pttl", &key]));
             lines.push(format!(
@@ -164,7 +166,7 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
     lines
 }
 
-/// A hash as text in the order of its fields, or a set.
+/// A hash or a set as text, in the order of its fields or members.
 fn sorted(reply: Reply) -> String {
     match reply {
         Reply::Map(mut pairs) => {
@@ -175,7 +177,7 @@ fn sorted(reply: Reply) -> String {
             members.sort_by_key(render);
             format!("set {}", render(&Reply::Set(members)))
         }
-        other => panic!("a hash or a set: {other:?}"),
+        other => panic!("{other:?} is no collection"),
     }
 }
 

@@ -33,6 +33,7 @@ mod several_strings;
 mod sorted_set_algebra;
 mod sorted_set_ranges;
 mod sorted_set_removals;
+mod sorted_set_waits;
 mod sorted_set_walks;
 mod sorted_sets;
 pub(crate) mod spec;
@@ -126,6 +127,7 @@ const FAMILIES: &[Family] = &[
     set_walks::FAMILY,
     set_algebra::FAMILY,
     blocking::FAMILY,
+    sorted_set_waits::FAMILY,
     sets::FAMILY,
     set_walks::FAMILY,
     set_algebra::FAMILY,

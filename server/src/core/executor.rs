@@ -175,7 +175,8 @@ impl Executor {
         self.effects.may_wait = !runs_script;
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
         self.log(now.node, wait);
-        self.wait_limit = self.effects.wait_limit;
+        // A command that a script calls waits for nothing.
+        self.wait_limit = self.effects.wait_limit.filter(|_| !runs_script);
         self.reply_bytes = self.effects.reply.taken();
         self.serve(now);
         reply

@@ -164,6 +164,33 @@ fn who_has_gone_takes_no_element_and_leaves_nothing() {
 }
 
 #[test]
+fn members_of_sorted_sets_are_waited_for_as_elements_of_lists_are() {
+    with_node(&[], |node, _| {
+        let (mut first, mut second, mut writer) = (wire(node), wire(node), wire(node));
+        first.send(b"BZPOPMIN scores 0\r\n");
+        await_info(&mut writer, "blocked_clients", "1");
+        second.ask("HELLO 3");
+        second.send(b"BZMPOP 0 2 none scores MAX COUNT 2\r\n");
+        await_info(&mut writer, "blocked_clients", "2");
+        assert_eq!(writer.ask("RPUSH none a"), ":1");
+        assert!(
+            first.is_silent() && second.is_silent(),
+            "a list is not what they want"
+        );
+        assert_eq!(writer.ask("ZADD scores 1.5 a 2 b 3 c"), ":3");
+        assert_eq!(first.reply(), "[scores, a, 1.5]");
+        let second_reply = second.reply();
+        assert!(
+            second_reply.contains("WRONGTYPE"),
+            "of `none`, as in 7.2: {second_reply}"
+        );
+        second.send(b"BZPOPMAX else scores 0\r\n");
+        assert_eq!(second.reply(), "[scores, c, ,3]");
+        assert_eq!(writer.ask("ZRANGE scores 0 -1"), "[b]");
+    });
+}
+
+#[test]
 fn nothing_is_waited_for_inside_a_transaction_or_script() {
     with_node(&[], |node, _| {
         let mut client = wire(node);
@@ -174,6 +201,8 @@ fn nothing_is_waited_for_inside_a_transaction_or_script() {
         assert_eq!(client.ask("EXEC"), "[nil array, nil, nil array]");
         let refused = client.ask_words(&["EVAL", "return redis.call('BLPOP', 'queue', 0)", "0"]);
         assert!(refused.contains("not allowed from script"), "{refused}");
+        let words = ["EVAL", "return redis.call('BLMPOP', 0, 1, 'queue', 'LEFT')", "0"];
+        assert_eq!(client.ask_words(&words), "nil", "that one may be called");
         assert_eq!(client.info("blocked_clients"), "0");
     });
 }

@@ -124,14 +124,16 @@ impl<'a> MemberRange<'a> {
 
 /// As in Redis: what is before the first rank begins with it, what is behind the last ends with it.
 fn ranks_between(from: i64, to: i64, length: usize) -> Range<usize> {
-    let signed = i64::try_from(length).expect("it counts members in memory");
+    let count = i64::try_from(length).expect("it counts members in memory");
     let counted = |rank: i64| match rank {
         0.. => rank,
-        _ => rank.saturating_add(signed),
+        _ => rank.saturating_add(count),
     };
-    let start = usize::try_from(counted(from)).unwrap_or(0).min(length);
-    let end = usize::try_from(counted(to).saturating_add(1)).unwrap_or(0);
-    start..end.min(length).max(start)
+    let cut = |rank: i64| {
+        usize::try_from(rank.clamp(0, count)).expect("it is between 0 and a count of members")
+    };
+    let (start, end) = (cut(counted(from)), cut(counted(to).saturating_add(1)));
+    start..end.max(start)
 }
 
 impl ScoreBound {

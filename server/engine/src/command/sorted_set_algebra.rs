@@ -209,7 +209,7 @@ impl Request {
                 String::from_utf8_lossy(arguments[0]).to_ascii_lowercase()
             )));
         }
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let number = usize::try_from(number).map_err(|_| ErrorReply::SYNTAX)?;
         let (keys, rest) = rest.split_at_checked(number).ok_or(ErrorReply::SYNTAX)?;
         let found: Vec<KeySlot> = keys.iter().map(|key| context.lookup(key)).collect();
         for one in &found {
@@ -243,7 +243,7 @@ impl Request {
         &self,
         context: &CommandContext<'_>,
         operation: Operation,
-    ) -> Result<Vec<(Arc<[u8]>, f64)>, ErrorReply> {
+    ) -> Result<Vec<OwnedScored>, ErrorReply> {
         let sources = self.sources(context, operation)?;
         let (aggregate, seed) = (self.options.aggregate, context.keyspace.seed());
         let mut members: Vec<Scored<'_>> = match operation {
@@ -341,6 +341,9 @@ enum Input<'s> {
 
 /// A member with its score.
 type Scored<'s> = (&'s Arc<[u8]>, f64);
+
+/// The same without its input.
+type OwnedScored = (Arc<[u8]>, f64);
 
 impl<'s> Input<'s> {
     fn of(context: &'s CommandContext<'_>, found: &KeySlot) -> Result<Input<'s>, ErrorReply> {

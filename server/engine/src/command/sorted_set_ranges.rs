@@ -178,15 +178,17 @@ impl<'a> Query<'a> {
         let Some((offset, count)) = self.limit else {
             return start..end;
         };
-        // As in Redis a negative offset is beyond the end, and a negative count no limit.
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        // As in Redis nothing is behind a negative offset, and a negative count is no limit.
+        let Ok(offset) = usize::try_from(offset) else {
+            return end..end;
+        };
+        let count = usize::try_from(count).ok();
         if self.is_reverse {
             let end = end.saturating_sub(offset).max(start);
-            end.saturating_sub(count).max(start)..end
+            count.map_or(start, |count| end.saturating_sub(count).max(start))..end
         } else {
             let start = start.saturating_add(offset).min(end);
-            start..start.saturating_add(count).min(end)
+            start..count.map_or(end, |count| start.saturating_add(count).min(end))
         }
     }
 }

@@ -195,14 +195,7 @@ const ZMPOP: Spec = Spec {
 };
 
 fn zmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let PopOfSeveral { keys, end, count } = PopOfSeveral::parse(&arguments[1..])?;
-    let Some((key, found)) = first_key(context, keys)? else {
-        return Ok(Reply::NilArray);
-    };
-    context.effects.charge(key.len())?;
-    context.effects.charge(0)?;
-    let members = pop(context, &found, key, end, count, Shape::Nested)?;
-    Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(members)]))
+    PopOfSeveral::parse(&arguments[1..])?.run(context)
 }
 
 /// ZMPOP's arguments: `numkeys key [key ...] MIN|MAX [COUNT count]`.
@@ -235,6 +228,16 @@ impl<'a> PopOfSeveral<'a> {
             _ => return Err(ErrorReply::SYNTAX),
         };
         Ok(PopOfSeveral { keys, end, count })
+    }
+
+    pub(super) fn run(&self, context: &mut CommandContext<'_>) -> Result<Reply, ErrorReply> {
+        let Some((key, found)) = first_key(context, self.keys)? else {
+            return Ok(Reply::NilArray);
+        };
+        context.effects.charge(key.len())?;
+        context.effects.charge(0)?;
+        let members = pop(context, &found, key, self.end, self.count, Shape::Nested)?;
+        Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(members)]))
     }
 }
 

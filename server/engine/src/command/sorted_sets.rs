@@ -175,7 +175,7 @@ fn add(
 ) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
     let pairs = rule.read(&arguments[2..]);
-    if pairs.is_empty() || pairs.len() % 2 != 0 {
+    if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
         return Err(ErrorReply::SYNTAX);
     }
     let pairs = pairs.chunks_exact(2);

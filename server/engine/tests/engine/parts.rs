@@ -243,9 +243,8 @@ fn commands_of_several_parts_do_all_or_nothing_where_the_log_has_little_room() {
     }
 }
 
-/// The node refuses a command for which its log may have no room; what it reckons with must be enough.
-#[test]
-fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
+/// Commands with long keys and values, and what comes before them.
+fn long_commands() -> Vec<(Vec<String>, String)> {
     let (key, value) = ("k".repeat(300), "v".repeat(100_000));
     let long: &[(&[String], String)] = &[
         (
@@ -306,14 +305,18 @@ fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
             "ZUNIONSTORE to 1 k".into(),
         ),
     ];
+    let owned = |(setup, line): &(&[String], String)| (setup.to_vec(), line.clone());
+    long.iter().map(owned).collect()
+}
+
+/// The node refuses a command for which its log may have no room; what it reckons with must be enough.
+#[test]
+fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
     let short = COMMANDS.iter().map(|(setup, line)| {
         let setup: Vec<String> = setup.iter().map(|&line| line.into()).collect();
         (setup, (*line).to_owned())
     });
-    let long = long
-        .iter()
-        .map(|(setup, line)| (setup.to_vec(), line.clone()));
-    for (setup, line) in short.chain(long) {
+    for (setup, line) in short.chain(long_commands()) {
         let mut node = Node::default();
         setup.iter().for_each(|line| drop(node.run(line)));
         let reply = node.run(&line);

@@ -127,26 +127,28 @@ fn take(node: &mut Node, model: &mut Model, step: Step) {
             let reply = node.run(&format!("ZREMRANGEBYRANK z {from} {to}"));
             assert_eq!(reply, model.remove(removed).to_string());
         }
-        Step::Pop(is_lowest, count) => {
-            let mut members = model.sorted();
-            if !is_lowest {
-                members.reverse();
-            }
-            let members = members.into_iter().take(count);
-            let popped: Vec<_> = members
-                .map(|(score, name)| (name.to_owned(), score))
-                .collect();
-            let end = if is_lowest { "ZPOPMIN" } else { "ZPOPMAX" };
-            let expected = popped
-                .iter()
-                .flat_map(|(name, score)| [Reply::bulk(name), Reply::Double(f64::from(*score))]);
-            assert_eq!(
-                node.reply(&format!("{end} z {count}")),
-                Reply::Array(expected.collect())
-            );
-            model.remove(owned(popped.iter().map(|(name, _)| name)));
-        }
+        Step::Pop(is_lowest, count) => pop(node, model, is_lowest, count),
     }
+}
+
+fn pop(node: &mut Node, model: &mut Model, is_lowest: bool, count: usize) {
+    let mut members = model.sorted();
+    if !is_lowest {
+        members.reverse();
+    }
+    let members = members.into_iter().take(count);
+    let popped: Vec<_> = members
+        .map(|(score, name)| (name.to_owned(), score))
+        .collect();
+    let end = if is_lowest { "ZPOPMIN" } else { "ZPOPMAX" };
+    let expected = popped
+        .iter()
+        .flat_map(|(name, score)| [Reply::bulk(name), Reply::Double(f64::from(*score))]);
+    assert_eq!(
+        node.reply(&format!("{end} z {count}")),
+        Reply::Array(expected.collect())
+    );
+    model.remove(owned(popped.iter().map(|(name, _)| name)));
 }
 
 proptest! {

@@ -305,6 +305,7 @@ def main():
             print(f"   {problem}")
         print(f"FAIL {check}: {len(problems)} differences" if problems else f"ok {check}", flush=True)
         failed = failed or bool(problems)
+    print("done")
     sys.exit(1 if failed else 0)
 
 

@@ -9,6 +9,9 @@ const { createClient } = require("redis");
 const Redlock = require("redlock").default;
 
 const urls = process.env.QUORLOCK_NODES.split(",");
+// A node in its restart delay, which gives no locks.
+const delayed = process.env.QUORLOCK_DELAYED;
+const suffix = delayed ? " with a node in its restart delay" : "";
 const UNLOCK =
   'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end';
 let failures = 0;
@@ -108,25 +111,26 @@ async function nodeRedisChecks(protocol) {
 async function redlockChecks() {
   const clients = connect();
   const others = connect();
+  const serving = clients.filter((_, index) => urls[index] !== delayed);
   const once = { retryCount: 0 };
   const owner = new Redlock(clients, once);
   const second = new Redlock(others, once);
 
-  await check("node-redlock: acquires, and a second owner is refused", async () => {
+  await check(`node-redlock: acquires, and a second owner is refused${suffix}`, async () => {
     const name = fresh();
     const lock = await owner.acquire([name], 10000);
     assert.ok(lock.expiration > Date.now());
     await assert.rejects(second.acquire([name], 10000));
     await lock.release();
   });
-  await check("node-redlock: several names at once", async () => {
+  await check(`node-redlock: several names at once${suffix}`, async () => {
     const names = [fresh(), fresh(), fresh()];
     const lock = await owner.acquire(names, 10000);
     await assert.rejects(second.acquire([names[1]], 10000));
     await lock.release();
     await (await second.acquire([names[1]], 10000)).release();
   });
-  await check("node-redlock: extends", async () => {
+  await check(`node-redlock: extends${suffix}`, async () => {
     const name = fresh();
     const lock = await owner.acquire([name], 1000);
     const extended = await lock.extend(20000);
@@ -134,25 +138,25 @@ async function redlockChecks() {
     assert.ok(left > 10000 && left <= 20000, `time left ${left}`);
     await extended.release();
   });
-  await check("node-redlock: releases on every node", async () => {
+  await check(`node-redlock: releases on every node${suffix}`, async () => {
     const name = fresh();
     await (await owner.acquire([name], 10000)).release();
-    for (const client of clients) assert.equal(await client.exists(name), 0);
+    for (const client of serving) assert.equal(await client.exists(name), 0);
   });
-  await check("node-redlock: expires", async () => {
+  await check(`node-redlock: expires${suffix}`, async () => {
     const name = fresh();
     await owner.acquire([name], 400);
     await assert.rejects(second.acquire([name], 400));
     await sleep(500);
     await (await second.acquire([name], 5000)).release();
   });
-  await check("node-redlock: a lost lock cannot be extended", async () => {
+  await check(`node-redlock: a lost lock cannot be extended${suffix}`, async () => {
     const name = fresh();
     const lock = await owner.acquire([name], 10000);
-    for (const client of clients) await client.del(name);
+    for (const client of serving) await client.del(name);
     await assert.rejects(lock.extend(10000));
   });
-  await check("node-redlock: ten callers, no overlap", async () => {
+  await check(`node-redlock: ten callers, no overlap${suffix}`, async () => {
     const name = fresh();
     const held = [];
     const patient = { retryCount: 3000, retryDelay: 10, retryJitter: 8 };
@@ -177,11 +181,21 @@ async function redlockChecks() {
   await close([...clients, ...others]);
 }
 
+function version(client, name = client) {
+  console.log(`version ${client} Node.js ${require(`./node_modules/${name}/package.json`).version.replace(/^v/, "")}`);
+}
+
 async function main() {
-  await ioredisChecks();
-  await nodeRedisChecks(2);
-  await nodeRedisChecks(3);
+  if (!delayed) {
+    version("ioredis");
+    await ioredisChecks();
+    version("node-redis", "redis");
+    await nodeRedisChecks(2);
+    await nodeRedisChecks(3);
+  }
+  version("node-redlock", "redlock");
   await redlockChecks();
+  console.log("done");
   process.exit(failures ? 1 : 0);
 }
 

@@ -1,32 +1,17 @@
-// ioredis, node-redis and node-redlock against the nodes that QUORLOCK_NODES names.
+// ioredis, node-redis and node-redlock, and the checks of the other files here.
 "use strict";
 
 const assert = require("node:assert/strict");
-const { randomUUID } = require("node:crypto");
 const { setTimeout: sleep } = require("node:timers/promises");
 const Redis = require("ioredis").Redis;
 const { createClient } = require("redis");
 const Redlock = require("redlock").default;
+const { check, delayed, finish, fresh, suffix, urls, version } = require("./report.js");
+const { semaphoreChecks, redlockSemaphoreChecks } = require("./semaphores.js");
+const { queueChecks } = require("./queues.js");
 
-const urls = process.env.QUORLOCK_NODES.split(",");
-// A node in its restart delay, which gives no locks.
-const delayed = process.env.QUORLOCK_DELAYED;
-const suffix = delayed ? " with a node in its restart delay" : "";
 const UNLOCK =
   'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end';
-let failures = 0;
-
-async function check(name, run) {
-  try {
-    await run();
-    console.log(`ok ${name}`);
-  } catch (error) {
-    failures += 1;
-    console.log(`FAIL ${name}: ${String(error.message).replaceAll("\n", " ")}`);
-  }
-}
-
-const fresh = () => `interop:${randomUUID()}`;
 const connect = () => urls.map((url) => new Redis(url));
 const close = (clients) => Promise.all(clients.map((client) => client.quit()));
 
@@ -181,10 +166,6 @@ async function redlockChecks() {
   await close([...clients, ...others]);
 }
 
-function version(client, name = client) {
-  console.log(`version ${client} Node.js ${require(`./node_modules/${name}/package.json`).version.replace(/^v/, "")}`);
-}
-
 async function main() {
   if (!delayed) {
     version("ioredis");
@@ -192,11 +173,13 @@ async function main() {
     version("node-redis", "redis");
     await nodeRedisChecks(2);
     await nodeRedisChecks(3);
+    await semaphoreChecks();
+    await queueChecks();
   }
+  await redlockSemaphoreChecks();
   version("node-redlock", "redlock");
   await redlockChecks();
-  console.log("done");
-  process.exit(failures ? 1 : 0);
+  finish();
 }
 
 main().catch((error) => {

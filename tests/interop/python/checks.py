@@ -5,6 +5,7 @@ import os
 
 import drivers
 import locks
+import queues
 from report import Report
 
 if __name__ == "__main__":
@@ -15,5 +16,6 @@ if __name__ == "__main__":
     delayed = os.environ.get("QUORLOCK_DELAYED")
     if not delayed:
         drivers.run(report, urls)
+        queues.run(report, urls)
     locks.run(report, urls, delayed)
     report.finish()

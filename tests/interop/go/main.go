@@ -1,4 +1,4 @@
-// redsync on go-redis against the nodes that QUORLOCK_NODES names.
+// redsync on go-redis against the nodes that QUORLOCK_NODES names, and the checks of the other files here.
 // Prints `ok NAME` or `FAIL NAME: why` for each check.
 package main
 
@@ -227,6 +227,8 @@ func transacts(protocol int) error {
 func main() {
 	if delayed == "" {
 		drivers()
+		redislockChecks()
+		asynqChecks()
 	}
 	suffix := ""
 	if delayed != "" {

@@ -3,6 +3,7 @@
 import logging
 import os
 
+import celery_checks
 import drivers
 import locks
 import queues
@@ -17,5 +18,6 @@ if __name__ == "__main__":
     if not delayed:
         drivers.run(report, urls)
         queues.run(report, urls)
+        celery_checks.run(report, urls)
     locks.run(report, urls, delayed)
     report.finish()

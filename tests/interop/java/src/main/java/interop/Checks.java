@@ -24,6 +24,7 @@ public final class Checks {
                 RedissonCounters.run(report, urls.get(0), protocol);
             }
         }
+        if (delayed.isEmpty()) SpringChecks.run(report, urls.get(0));
         RedissonNodes.run(report, urls, delayed);
         System.out.println("done");
         // Clients stay open: to close those of Redisson takes longer than all checks.

@@ -29,7 +29,11 @@ final class Report {
         try (var stream = Report.class.getResourceAsStream(path)) {
             properties.load(stream);
         }
-        System.out.println("version " + client + " Java " + properties.getProperty("version"));
+        version(client, properties.getProperty("version"));
+    }
+
+    void version(String client, String version) {
+        System.out.println("version " + client + " Java " + version);
     }
 
     boolean hasFailed() {

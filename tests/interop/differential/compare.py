@@ -221,6 +221,7 @@ def main():
             shown = problems if options.all else problems[:SHOWN_MAX]
             print("\n".join(f"   {problem}" for problem in shown))
             print(f"FAIL {check}: {len(problems)} differences", flush=True)
+    print("done")
     sys.exit(1 if failures else 0)
 
 

@@ -1,29 +1,17 @@
-// ioredis, node-redis and node-redlock against the nodes that QUORLOCK_NODES names.
+// ioredis, node-redis and node-redlock, and the checks of the other files here.
 "use strict";
 
 const assert = require("node:assert/strict");
-const { randomUUID } = require("node:crypto");
 const { setTimeout: sleep } = require("node:timers/promises");
 const Redis = require("ioredis").Redis;
 const { createClient } = require("redis");
 const Redlock = require("redlock").default;
+const { check, delayed, finish, fresh, suffix, urls, version } = require("./report.js");
+const { semaphoreChecks, redlockSemaphoreChecks } = require("./semaphores.js");
+const { queueChecks } = require("./queues.js");
 
-const urls = process.env.QUORLOCK_NODES.split(",");
 const UNLOCK =
   'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end';
-let failures = 0;
-
-async function check(name, run) {
-  try {
-    await run();
-    console.log(`ok ${name}`);
-  } catch (error) {
-    failures += 1;
-    console.log(`FAIL ${name}: ${String(error.message).replaceAll("\n", " ")}`);
-  }
-}
-
-const fresh = () => `interop:${randomUUID()}`;
 const connect = () => urls.map((url) => new Redis(url));
 const close = (clients) => Promise.all(clients.map((client) => client.quit()));
 
@@ -108,25 +96,26 @@ async function nodeRedisChecks(protocol) {
 async function redlockChecks() {
   const clients = connect();
   const others = connect();
+  const serving = clients.filter((_, index) => urls[index] !== delayed);
   const once = { retryCount: 0 };
   const owner = new Redlock(clients, once);
   const second = new Redlock(others, once);
 
-  await check("node-redlock: acquires, and a second owner is refused", async () => {
+  await check(`node-redlock: acquires, and a second owner is refused${suffix}`, async () => {
     const name = fresh();
     const lock = await owner.acquire([name], 10000);
     assert.ok(lock.expiration > Date.now());
     await assert.rejects(second.acquire([name], 10000));
     await lock.release();
   });
-  await check("node-redlock: several names at once", async () => {
+  await check(`node-redlock: several names at once${suffix}`, async () => {
     const names = [fresh(), fresh(), fresh()];
     const lock = await owner.acquire(names, 10000);
     await assert.rejects(second.acquire([names[1]], 10000));
     await lock.release();
     await (await second.acquire([names[1]], 10000)).release();
   });
-  await check("node-redlock: extends", async () => {
+  await check(`node-redlock: extends${suffix}`, async () => {
     const name = fresh();
     const lock = await owner.acquire([name], 1000);
     const extended = await lock.extend(20000);
@@ -134,25 +123,25 @@ async function redlockChecks() {
     assert.ok(left > 10000 && left <= 20000, `time left ${left}`);
     await extended.release();
   });
-  await check("node-redlock: releases on every node", async () => {
+  await check(`node-redlock: releases on every node${suffix}`, async () => {
     const name = fresh();
     await (await owner.acquire([name], 10000)).release();
-    for (const client of clients) assert.equal(await client.exists(name), 0);
+    for (const client of serving) assert.equal(await client.exists(name), 0);
   });
-  await check("node-redlock: expires", async () => {
+  await check(`node-redlock: expires${suffix}`, async () => {
     const name = fresh();
     await owner.acquire([name], 400);
     await assert.rejects(second.acquire([name], 400));
     await sleep(500);
     await (await second.acquire([name], 5000)).release();
   });
-  await check("node-redlock: a lost lock cannot be extended", async () => {
+  await check(`node-redlock: a lost lock cannot be extended${suffix}`, async () => {
     const name = fresh();
     const lock = await owner.acquire([name], 10000);
-    for (const client of clients) await client.del(name);
+    for (const client of serving) await client.del(name);
     await assert.rejects(lock.extend(10000));
   });
-  await check("node-redlock: ten callers, no overlap", async () => {
+  await check(`node-redlock: ten callers, no overlap${suffix}`, async () => {
     const name = fresh();
     const held = [];
     const patient = { retryCount: 3000, retryDelay: 10, retryJitter: 8 };
@@ -178,11 +167,19 @@ async function redlockChecks() {
 }
 
 async function main() {
-  await ioredisChecks();
-  await nodeRedisChecks(2);
-  await nodeRedisChecks(3);
+  if (!delayed) {
+    version("ioredis");
+    await ioredisChecks();
+    version("node-redis", "redis");
+    await nodeRedisChecks(2);
+    await nodeRedisChecks(3);
+    await semaphoreChecks();
+    await queueChecks();
+  }
+  await redlockSemaphoreChecks();
+  version("node-redlock", "redlock");
   await redlockChecks();
-  process.exit(failures ? 1 : 0);
+  finish();
 }
 
 main().catch((error) => {

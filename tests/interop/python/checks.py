@@ -1,14 +1,23 @@
-"""All checks with clients of Python. QUORLOCK_NODES names the nodes."""
+"""All checks with clients of Python. QUORLOCK_NODES names the nodes, QUORLOCK_DELAYED one in its restart delay."""
 
+import logging
 import os
 
+import celery_checks
 import drivers
 import locks
+import queues
 from report import Report
 
 if __name__ == "__main__":
     urls = os.environ["QUORLOCK_NODES"].split(",")
+    # Libraries log the refusals of a node that gives no locks.
+    logging.disable()
     report = Report()
-    drivers.run(report, urls)
-    locks.run(report, urls)
+    delayed = os.environ.get("QUORLOCK_DELAYED")
+    if not delayed:
+        drivers.run(report, urls)
+        queues.run(report, urls)
+        celery_checks.run(report, urls)
+    locks.run(report, urls, delayed)
     report.finish()

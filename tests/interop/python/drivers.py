@@ -193,6 +193,7 @@ def run(report, urls):
         ("WAITAOF, CONFIG SET appendfsync, BGREWRITEAOF", knows_what_is_on_disk),
         ("requests split at every byte", splits_do_not_matter),
     ]
+    report.version("redis-py", "redis")
     version = redis.Redis.from_url(url).info()["redis_version"]
     for name, function in checks:
         if function in (client_setinfo, knows_what_is_on_disk) and tuple(map(int, version.split("."))) < (7, 2, 0):
@@ -200,5 +201,5 @@ def run(report, urls):
             continue
         report.check(f"redis-py: {name}", function, url)
     for protocol in (2, 3):
-        report.check(f"redis-py: RESP{protocol}", speaks, url, protocol)
+        report.check(f"redis-py: hashes and names with RESP{protocol}", speaks, url, protocol)
         report.check(f"redis-py: transactions with RESP{protocol}", transacts, url, protocol)

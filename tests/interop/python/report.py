@@ -1,5 +1,6 @@
 """One line for each check: `ok NAME` or `FAIL NAME: why`."""
 
+import importlib.metadata
 import sys
 import traceback
 
@@ -24,7 +25,11 @@ class Report:
     def skip(self, name, why):
         print(f"skip {name}: {why}", flush=True)
 
+    def version(self, client, package):
+        print(f"version {client} Python {importlib.metadata.version(package)}", flush=True)
+
     def finish(self):
+        print("done")
         sys.exit(1 if self.failures else 0)
 
 

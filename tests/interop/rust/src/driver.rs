@@ -4,7 +4,7 @@ use redis::{Client, RedisResult, Script, Value, cmd, pipe};
 
 use crate::{Failure, Report, expect};
 
-const UNLOCK: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then \
+pub const UNLOCK: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then \
                       return redis.call('del', KEYS[1]) else return 0 end";
 
 pub async fn run(report: &mut Report, url: &str) {

@@ -10,14 +10,19 @@ use crate::{Failure, Report, expect};
 
 const TTL: Duration = Duration::from_secs(10);
 
-pub async fn run(report: &mut Report, urls: &[String]) {
+pub async fn run(report: &mut Report, urls: &[String], delayed: Option<&str>) {
+    let suffix = delayed.map_or("", |_| " with a node in its restart delay");
+    let serving: Vec<String> =
+        urls.iter().filter(|url| Some(url.as_str()) != delayed).cloned().collect();
+    let mut add =
+        |scenario: &str, outcome| report.add(&format!("rslock: {scenario}{suffix}"), outcome);
     let name = |case: &str| format!("interop:rslock:{case}:{}", std::process::id());
     let refused = refuses(urls, &name("refused")).await;
-    report.add("rslock: acquires, and a second owner is refused", refused);
-    report.add("rslock: extends", extends(urls, &name("extend")).await);
-    report.add("rslock: releases on every node", releases(urls, &name("release")).await);
-    report.add("rslock: expires", expires(urls, &name("expire")).await);
-    report.add("rslock: ten callers, no overlap", excludes(urls, &name("ten")).await);
+    add("acquires, and a second owner is refused", refused);
+    add("extends", extends(urls, &name("extend")).await);
+    add("releases on every node", releases(urls, &serving, &name("release")).await);
+    add("expires", expires(urls, &name("expire")).await);
+    add("ten callers, no overlap", excludes(urls, &name("ten")).await);
 }
 
 /// A manager that tries once.
@@ -45,9 +50,9 @@ async fn extends(urls: &[String], name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn releases(urls: &[String], name: &str) -> Result<(), Failure> {
+async fn releases(urls: &[String], serving: &[String], name: &str) -> Result<(), Failure> {
     manager(urls).lock(name, TTL).await?.release().await;
-    for url in urls {
+    for url in serving {
         let mut connection = connect(url).await?;
         let count: i64 = cmd("EXISTS").arg(name).query_async(&mut connection).await?;
         expect(count == 0, format!("the key is still on {url}"))?;

@@ -1,8 +1,10 @@
-//! redis-rs and rslock against the nodes that `QUORLOCK_NODES` names.
+//! redis-rs, fred and rslock against the nodes that `QUORLOCK_NODES` names, of which
+//! `QUORLOCK_DELAYED` may be in its restart delay.
 //!
 //! Prints `ok NAME` or `FAIL NAME: why` for each check.
 
 mod driver;
+mod fred_driver;
 mod locks;
 
 use std::fmt::Display;
@@ -34,12 +36,29 @@ fn expect(holds: bool, what: impl Display) -> Result<(), Failure> {
     if holds { Ok(()) } else { Err(what.to_string().into()) }
 }
 
+/// Says which version of a client is checked.
+fn version(client: &str, package: &str) {
+    let locked = include_str!("../Cargo.lock");
+    let entry = format!("name = \"{package}\"\nversion = \"");
+    if let Some((_, rest)) = locked.split_once(&entry) {
+        println!("version {client} Rust {}", rest.split('"').next().unwrap_or_default());
+    }
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let nodes = std::env::var("QUORLOCK_NODES").unwrap_or_default();
     let urls: Vec<String> = nodes.split(',').map(str::to_owned).collect();
     let mut report = Report::default();
-    driver::run(&mut report, &urls[0]).await;
-    locks::run(&mut report, &urls).await;
+    let delayed = std::env::var("QUORLOCK_DELAYED").ok();
+    if delayed.is_none() {
+        version("redis-rs", "redis");
+        driver::run(&mut report, &urls[0]).await;
+        version("fred", "fred");
+        fred_driver::run(&mut report, &urls[0]).await;
+    }
+    version("rslock", "rslock");
+    locks::run(&mut report, &urls, delayed.as_deref()).await;
+    println!("done");
     if report.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

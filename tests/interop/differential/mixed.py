@@ -1,0 +1,199 @@
+"""Random sequences over all kinds of values, nested in transactions and scripts, with expiry.
+
+Like sequences.py, but every sequence mixes all kinds, so that commands meet keys of other kinds, and a part of
+them stands between MULTI and EXEC or is called by scripts, those that wait included.
+"""
+
+import argparse
+import random
+import re
+import sys
+import time
+
+import compare
+from compare import Connection, allowed, rules, show
+from kinds import LEX_KEYS, Kinds
+from sequences import DATABASES, KEYS, SEQUENCE_COMMANDS, SHOWN_MAX, Maker, normal, size, words_of
+
+# Kinds of values, and how often commands on them come.
+KINDS = {"string": 2, "hash": 2, "list": 2, "set": 2, "sorted": 3}
+LOOKS = {
+    "string": [b"GET", b"KEY"],
+    "hash": [b"HGETALL", b"KEY"],
+    "list": [b"LRANGE", b"KEY", b"0", b"-1"],
+    "set": [b"SMEMBERS", b"KEY"],
+    "sorted": [b"ZRANGE", b"KEY", b"0", b"-1", b"WITHSCORES"],
+}
+# Their replies are drawn by chance.
+DRAWN = {"RANDOMKEY", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"}
+compare.UNORDERED |= {
+    "SMEMBERS", "SINTER", "SUNION", "SDIFF", "SPOP", "SRANDMEMBER", "SSCAN", "ZRANDMEMBER", "ZSCAN",
+}
+
+
+class Mixed(Kinds, Maker):
+    """Sequences of commands from a seed."""
+
+    def __init__(self, seed, wanted):
+        super().__init__(seed)
+        self.wanted = wanted
+        self.times = self.random.sample(range(1, 1000), SEQUENCE_COMMANDS * 20)
+
+    def plain(self, waits=20):
+        """One command; WAITS times in a thousand one that may wait, which costs time outside of transactions."""
+        makers = [self.any_key, self.deadline]
+        for kind, weight in KINDS.items():
+            makers += [getattr(self, kind)] * (weight if kind in self.wanted else 0)
+        if {"list", "sorted"} <= self.wanted and self.random.randrange(1000) < waits:
+            # Its timeout stays where it is: some would be years.
+            return self.blocking()
+        made = self.pick(makers)()
+        # Without its COUNT a SCAN may answer with a part of what is there.
+        if self.chance(3) and not made[0].endswith(b"SCAN"):
+            made = made[: self.random.randint(1, len(made))]
+        elif self.chance(3):
+            made = made + [self.value()]
+        if made[0] in (b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"):
+            # Nobody can wait for a reply of two thousand million of them.
+            made = [b"-3" if word.startswith(b"-") and len(word) > 4 else word for word in made]
+        return [self.pick([made[0], made[0], made[0].lower()])] + made[1:]
+
+    def transaction(self):
+        made = [self.script() if self.chance(12) else self.plain() for _ in range(self.random.randint(1, 5))]
+        return [[b"MULTI"]] + made + [[self.pick([b"EXEC", b"EXEC", b"EXEC", b"EXEC", b"exec", b"DISCARD"])]]
+
+    def sequence(self):
+        made = []
+        while len(made) < SEQUENCE_COMMANDS:
+            if self.chance(6):
+                made += self.transaction()
+            else:
+                made.append(self.script() if self.chance(12) else self.plain(waits=2))
+        for database in range(DATABASES):
+            made += [[b"SELECT", b"%d" % database], [b"KEYS", b"*"], [b"DBSIZE"]]
+            for key in KEYS + LEX_KEYS:
+                made += [[b"TYPE", key], [b"PTTL", key]]
+                made += [[word.replace(b"KEY", key) for word in LOOKS[kind]] for kind in KINDS if kind in self.wanted]
+        return made
+
+
+def as_numbers(reply):
+    """With every text that is a number as one.
+
+    Redis 7.0 prints 0.1 as 0.10000000000000001, 7.2 does not. A score of -0 it prints as 0 as long as the sorted set
+    is small and its members are short.
+    """
+    kind, value = reply
+    if isinstance(value, list):
+        return (kind, [as_numbers(part) for part in value])
+    if kind in "$,+" and value and re.fullmatch(rb"[-+]?(\d+(\.\d+)?(e[-+]?\d+)?|inf)", value):
+        return (kind, float(value))
+    return (kind, value)
+
+
+def has_scores(name):
+    return name.startswith(("Z", "BZ"))
+
+
+def is_same(command, one, two):
+    name = command[0].upper().decode("latin-1")
+    if has_scores(name):
+        one, two = as_numbers(one), as_numbers(two)
+    if compare.same(command, one, two):
+        return True
+    if name in DRAWN:
+        return size(one) == size(two)
+    if name == "DBSIZE" and one[0] == two[0] == ":":
+        # Redis counts a key that was set with a time in the past until it comes across it.
+        return int(one[1]) >= int(two[1])
+    return name == "EVAL" and is_same_script(command, one, two)
+
+
+def is_same_script(command, one, two):
+    """Whatever a script calls is compared as the call alone would be."""
+    inner = {word.upper().decode("latin-1") for word in command[3:]}
+    if any(map(has_scores, inner)):
+        one, two = as_numbers(one), as_numbers(two)
+    if inner & (DRAWN | {"DBSIZE"}):
+        return one[0] == two[0]
+    if inner & (compare.UNORDERED | {"PTTL", "TTL", "PEXPIRETIME", "EXPIRETIME", "SETRANGE"}):
+        return normal(one) == normal(two)
+    return one == two
+
+
+def is_same_transaction(queued, one, two, known):
+    if one[0] != two[0] or not isinstance(one[1], list) or len(one[1]) != len(two[1] or []):
+        return one == two
+    return all(
+        is_same(command, *parts) or allowed(words_of(command), *parts, known)
+        for command, *parts in zip(queued, one[1], two[1])
+    )
+
+
+def differences_of(seed, kinds, servers, known):
+    """The commands sent, and where the replies differ."""
+    commands = Mixed(seed, kinds).sequence()
+    replies = [server.exchange([[b"FLUSHALL"], [b"SELECT", b"0"]] + commands)[2:] for server in servers]
+    queued = []
+    for number, (command, one, two) in enumerate(zip(commands, *replies)):
+        line = words_of(command)
+        if one == two == ("+", b"QUEUED"):
+            queued.append(command)
+            continue
+        if command[0].upper() in (b"EXEC", b"DISCARD"):
+            alike, queued = is_same_transaction(queued, one, two, known), []
+        else:
+            alike = is_same(command, one, two)
+        if not alike and not allowed(line, one, two, known):
+            before = [words_of(sent).decode() for sent in commands[:number]]
+            shown = "\n".join(f"      {sent}" for sent in before[-40:])
+            return len(commands), (
+                f"seed {seed} (--seed {seed} --sequences 1), command {number}:\n{shown}\n"
+                f"   {line.decode()}\n      reference {show(one)}\n      subject   {show(two)}"
+            )
+    return len(commands), None
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--reference", type=int, required=True)
+    arguments.add_argument("--subject", type=int, required=True)
+    arguments.add_argument("--sequences", type=int, default=2000)
+    arguments.add_argument("--seed", type=int, help="of the first one; random if not given")
+    arguments.add_argument("--kinds", default="string,hash", help="of values, to look at some alone")
+    arguments.add_argument("--all", action="store_true", help="go on after some differences")
+    options = arguments.parse_args()
+    first = options.seed if options.seed is not None else random.SystemRandom().randrange(10**9)
+    known, kinds = rules(), set(options.kinds.split(","))
+    failed = False
+    for protocol in (2, 3):
+        seeds = [seed for seed in range(first, first + options.sequences) if seed % 2 == protocol % 2]
+        if not seeds:
+            continue
+        began, count, problems = time.monotonic(), 0, []
+        servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
+        for seed in seeds:
+            try:
+                sent, problem = differences_of(seed, kinds, servers, known)
+            except (OSError, ValueError) as error:
+                sent, problem = 0, f"seed {seed}: {error}"
+                servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
+            count += sent
+            if problem:
+                problems.append(problem)
+                if len(problems) >= SHOWN_MAX and not options.all:
+                    break
+        check = (
+            f"differential: {len(seeds)} mixed sequences with RESP{protocol} from seed {first} "
+            f"({count} commands in {time.monotonic() - began:.0f} s)"
+        )
+        for problem in problems:
+            print(f"   {problem}")
+        print(f"FAIL {check}: {len(problems)} differences" if problems else f"ok {check}", flush=True)
+        failed = failed or bool(problems)
+    print("done")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

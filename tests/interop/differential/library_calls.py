@@ -281,6 +281,7 @@ def main():
             f"from seed {first} ({time.monotonic() - began:.0f} s)"
         )
         failed |= report(check, problems)
+    print("done")
     sys.exit(1 if failed else 0)
 
 

@@ -5,6 +5,7 @@
 //! arguments are right; the function checks what the arguments say.
 
 mod arguments;
+pub(crate) mod call;
 mod channels;
 mod compare;
 mod counters;

@@ -6,6 +6,7 @@
 
 mod publishing;
 mod several;
+mod tracking;
 pub(crate) mod undo;
 
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Caller {
     pub client_id: u64,
     /// The dialect of its replies.
     pub protocol: Protocol,
+    /// It keeps what it reads, and is to be told of changes of it.
+    pub keeps_reads: bool,
 }
 
 /// What a command works on. A script makes one for each command it calls.
@@ -340,6 +343,9 @@ impl CommandContext<'_> {
 
     /// Deletes all keys of a database, or of all.
     pub(crate) fn flush(&mut self, database: Option<u8>) -> Result<(), ErrorReply> {
+        if !self.keyspace.tracking.is_off() {
+            self.keyspace.tracking.flush(&mut self.effects.published);
+        }
         let mut databases = 0..DATABASES;
         if databases.all(|number| self.keyspace.count(number).keys == 0) {
             return Ok(());

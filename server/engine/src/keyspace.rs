@@ -9,6 +9,7 @@ pub(crate) mod fields;
 mod index;
 mod rollback;
 mod slab;
+mod tracked;
 mod undo;
 pub(crate) mod watches;
 mod wheel;
@@ -17,7 +18,7 @@ mod wheel_tests;
 
 use std::time::Duration;
 
-use crate::channels::Channels;
+use crate::channels::{Channels, Published};
 use crate::effects::Dependency;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
@@ -29,6 +30,7 @@ use crate::keyspace::wheel::Wheel;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
+use crate::tracking::Tracking;
 
 /// What an engine's keys have to obey.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +95,9 @@ pub(crate) struct Keyspace {
     pub(crate) watches: Watches,
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
+    pub(crate) tracking: Tracking,
+    /// What is published without a command: of keys that have expired.
+    pub(crate) unprompted: Vec<Published>,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
     /// What earlier replies of the same transaction have taken.
@@ -124,6 +129,8 @@ impl Keyspace {
             undo: Undo::default(),
             watches: Watches::default(),
             channels: Channels::default(),
+            tracking: Tracking::default(),
+            unprompted: Vec::new(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
             reply_bytes_before: 0,
@@ -393,6 +400,7 @@ impl Keyspace {
         let mut left = budget;
         let mut freed: usize = 0;
         while let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left) {
+            self.tell_expired(slot);
             let entry = self.slab.get(slot);
             let (hash, position) = (self.hash_of(entry), entry.position());
             let shard = self.index.shard_mut(hash);
@@ -407,7 +415,7 @@ impl Keyspace {
         }
         Reclaimed {
             freed,
-            more: left == 0,
+            more: left == 0 || self.tracking.forget_departed(budget),
         }
     }
 

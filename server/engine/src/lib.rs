@@ -30,6 +30,9 @@ mod script;
 mod stop;
 mod stored;
 mod time;
+pub mod tracking;
+#[cfg(test)]
+mod tracking_tests;
 mod transaction;
 #[cfg(test)]
 mod undo_tests;

@@ -69,6 +69,20 @@ pub enum Mutation<'a> {
     FlushAll,
 }
 
+impl<'a> Mutation<'a> {
+    /// The key that it changes; none where it changes all.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match self {
+            Mutation::Replace { key, .. }
+            | Mutation::SetDeadline { key, .. }
+            | Mutation::HashSet { key, .. }
+            | Mutation::HashDelete { key, .. }
+            | Mutation::Delete { key, .. } => Some(key),
+            Mutation::FlushDatabase { .. } | Mutation::FlushAll => None,
+        }
+    }
+}
+
 /// A whole value that was read from a payload.
 #[derive(Debug)]
 pub enum NewValue<'a> {
@@ -260,6 +274,16 @@ impl<'a> Mutations<'a> {
             hash_seed,
             has_nanos_only: version == VERSION,
         })
+    }
+
+    /// The mutations from this offset on, where one begins. The payload is one that this version has written.
+    pub(crate) fn of_rest(payload: &'a [u8], offset: usize, hash_seed: u64) -> Mutations<'a> {
+        Mutations {
+            payload,
+            offset: offset.max(usize::from(!payload.is_empty())),
+            hash_seed,
+            has_nanos_only: payload.first() == Some(&VERSION),
+        }
     }
 
     /// The offset of the next mutation.

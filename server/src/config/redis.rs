@@ -189,11 +189,6 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("syslog-*", "messages go to logfile or standard output"),
     Directive::inert_family("tls-*", TLS),
     Directive::inert(
-        "tracking-table-max-keys",
-        "1000000",
-        "there is no client-side caching in this release",
-    ),
-    Directive::inert(
         "unixsocketperm",
         "0",
         "there are no Unix sockets in this release",

@@ -164,6 +164,15 @@ pub(super) const USED: &[Directive] = &[
     )
     .live(),
     Directive::used(
+        "tracking-table-max-keys",
+        "1000000",
+        "0 to 4294967295, 0 = as many as fit into 512 MiB",
+        "Keys that are remembered for clients with CLIENT TRACKING. Beyond it some are told to forget one.",
+        |c, v| integer(one(v)?, 0, u32::MAX).map(|keys| c.tracking_table_max_keys = keys),
+        |c| c.tracking_table_max_keys.to_string(),
+    )
+    .live(),
+    Directive::used(
         "metrics-port",
         "off",
         "`off`, 0 to 65535",

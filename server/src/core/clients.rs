@@ -60,6 +60,27 @@ pub(crate) struct Introduction {
     pub(crate) queued: Option<usize>,
     pub(crate) queued_bytes: usize,
     pub(crate) listening: Listening,
+    pub(crate) tracking: TrackingShown,
+}
+
+/// How a client is told of changes of keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TrackingShown {
+    pub(crate) is_on: bool,
+    /// The client that is told in its place has gone.
+    pub(crate) is_broken: bool,
+    /// Who is told in its place.
+    pub(crate) redirect: Option<u64>,
+}
+
+impl TrackingShown {
+    /// As CLIENT LIST and GETREDIR show it: 0 where nobody is.
+    pub(crate) fn redirection(self) -> i64 {
+        if !self.is_on {
+            return -1;
+        }
+        i64::try_from(self.redirect.unwrap_or(0)).expect("clients are counted from 1")
+    }
 }
 
 /// How many channels, patterns and sharded channels a client listens to.
@@ -140,19 +161,25 @@ impl Client {
             patterns,
             shards,
         } = introduction.listening;
-        let flags = match (introduction.listening.is_any(), self.is_spared()) {
-            (true, true) => "Pe",
-            (true, false) => "P",
-            (false, true) => "e",
-            (false, false) => "N",
-        };
+        let tracking = introduction.tracking;
+        let flags = [
+            (introduction.listening.is_any(), 'P'),
+            (tracking.is_on, 't'),
+            (tracking.is_broken, 'R'),
+            (self.is_spared(), 'e'),
+        ];
+        let flags = flags.iter().filter(|(is_so, _)| *is_so);
+        let mut flags: String = flags.map(|(_, letter)| letter).collect();
+        if flags.is_empty() {
+            flags.push('N');
+        }
         let mut line = String::new();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} \
              ssub={shards} multi={multi} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
-             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local,
@@ -166,6 +193,7 @@ impl Client {
             } else {
                 introduction.last_command
             },
+            tracking.redirection(),
             if introduction.is_resp3 { 3 } else { 2 },
             introduction.library_name,
             introduction.library_version,

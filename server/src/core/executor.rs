@@ -136,16 +136,21 @@ impl Executor {
 
     /// The sizes of the databases now, and what a reply that reveals them has to wait for.
     pub(crate) fn sample(&self) -> Sample {
-        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
-        wait.raise(self.reach(self.changed_position));
         Sample {
             counts: std::array::from_fn(|database| {
                 let database = u8::try_from(database).expect("there are as many databases");
                 self.engine.count(database)
             }),
             position: self.changed_position,
-            wait,
+            wait: self.wait_for_all(),
         }
+    }
+
+    /// What a reply waits for that reveals all changes.
+    fn wait_for_all(&self) -> Wait {
+        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
+        wait.raise(self.reach(self.changed_position));
+        wait
     }
 
     /// Executes one command and raises `wait` to what its reply depends on.
@@ -337,6 +342,15 @@ impl Executor {
     /// Takes what was published since the last call.
     pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
         std::mem::take(&mut self.published)
+    }
+
+    /// Frees expired keys, at most so many steps of work; says whether there is more.
+    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> bool {
+        let reclaimed = self.engine.reclaim(now, budget);
+        let wait = self.wait_for_all();
+        let told = self.engine.take_unprompted().into_iter();
+        self.published.extend(told.map(|one| (one, wait)));
+        reclaimed.more
     }
 
     /// Whether keys that no delay covers are synced before the reply.

@@ -8,21 +8,20 @@ use crate::event_loop::stream::Stream;
 impl<S: Stream> EventLoop<S> {
     /// Hands out what was published for clients of this worker.
     pub(super) fn deliver(&mut self) {
-        for delivery in self.node.deliveries.take(self.number) {
-            self.deliver_one(delivery);
+        for (slot, deliveries) in self.node.deliveries.take(self.number) {
+            self.deliver_to(slot, deliveries);
         }
     }
 
-    fn deliver_one(&mut self, delivery: Delivery) {
-        let slot = delivery.connection;
+    fn deliver_to(&mut self, slot: usize, deliveries: Vec<Delivery>) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
         let is_closed = matches!(connection.stage, Stage::Closed);
-        if is_closed || connection.session.client.id != delivery.client_id {
+        if is_closed {
             return;
         }
-        connection.keep(delivery.message, delivery.wait);
+        connection.keep(deliveries);
         // Who does not read must not keep what everybody else is sent.
         if let Some(reason) = self.guard.judge_output(&self.node, connection) {
             return self.close_because(slot, reason);

@@ -57,7 +57,14 @@ impl NodeState {
             log: self.commit.size(),
             synced: self.commit.synced(),
         };
-        Ok(maintenance.next(&mut *self.lock()?, view))
+        let mut executor = self.lock()?;
+        let step = maintenance.next(&mut executor, view);
+        let has_published = self.deliveries.publish(&mut executor, &self.clients);
+        drop(executor);
+        if has_published {
+            self.deliveries.wake();
+        }
+        Ok(step)
     }
 
     /// Puts START on record, and SERVING where there is nothing to wait for.

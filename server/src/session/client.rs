@@ -8,6 +8,7 @@ use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::greeting::valid_name;
+use crate::session::tracking;
 
 pub(crate) fn client(
     session: &mut Session,
@@ -43,6 +44,16 @@ pub(crate) fn client(
         }
         (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),
         (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) => {
+            let name = String::from_utf8_lossy(&subcommand).into_owned();
+            Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
+        }
+        (b"tracking", [switch, options @ ..]) => {
+            tracking::tracking(session, batch, switch, options)?
+        }
+        (b"caching", [choice]) => tracking::caching(session, choice),
+        (b"trackinginfo", []) => tracking::trackinginfo(session),
+        (b"getredir", []) => Reply::Integer(session.redirection()),
+        (b"tracking" | b"caching" | b"trackinginfo" | b"getredir", _) => {
             let name = String::from_utf8_lossy(&subcommand).into_owned();
             Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
         }

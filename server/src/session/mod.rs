@@ -16,6 +16,7 @@ pub(crate) mod info;
 mod introspection;
 mod subscriptions;
 mod table;
+mod tracking;
 mod transaction;
 mod waitaof;
 
@@ -26,10 +27,12 @@ use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::Blocked;
+pub(crate) use config::follow;
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
 use crate::protocol::Limits;
+use crate::session::tracking::Tracks;
 use crate::session::transaction::Transaction;
 
 /// One connection's state.
@@ -54,6 +57,8 @@ pub(crate) struct Session {
     listening: Listening,
     /// Memory of the names it listens to.
     listening_bytes: usize,
+    /// How it is told of changes of keys, if it is.
+    tracking: Option<Box<Tracks>>,
 }
 
 impl Session {
@@ -77,6 +82,7 @@ impl Session {
             watched_bytes: 0,
             listening: Listening::default(),
             listening_bytes: 0,
+            tracking: None,
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -121,7 +127,7 @@ impl Session {
         self.limits_changed = true;
     }
 
-    /// Back to the state of a new connection (RESET), whose transaction and subscriptions have ended.
+    /// Back to the state of a new connection (RESET), whose transaction, subscriptions and tracking have ended.
     fn reset(&mut self, node: &NodeState) {
         self.caller = Caller {
             client_id: self.client.id,
@@ -147,13 +153,19 @@ impl Session {
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
-        if self.watched.is_empty() && !self.is_listening() {
+        if self.watched.is_empty() && !self.is_listening() && !self.is_tracking() {
             return;
         }
         // A node whose lock is poisoned stops.
         if let Ok(mut executor) = node.lock() {
             self.unwatch(&mut executor);
             self.stop_listening(&mut executor);
+            self.stop_tracking(&mut executor);
+            let is_more = executor.engine.tracking().has_departed();
+            drop(executor);
+            if is_more {
+                node.signals.activity.notify_one();
+            }
         }
     }
 

@@ -26,6 +26,7 @@ mod restart_delay_unlogged;
 mod slow_sync;
 mod stopping;
 mod time;
+mod tracking;
 mod transactions;
 mod waitaof;
 mod wire;

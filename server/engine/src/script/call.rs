@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
+use crate::command;
 use crate::command::spec::{Flags, Handler};
 use crate::command::spec_named;
 use crate::context::CommandContext;
@@ -138,7 +139,7 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
         caller: running.caller,
         effects: &mut running.effects,
     };
-    function(&mut context, &arguments)
+    command::call::call(&mut context, spec, function, &arguments)
 }
 
 /// Commands that are not the engine's but make sense to a script.

@@ -26,6 +26,7 @@ pub(crate) mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
 pub(crate) mod next_commit;
+pub(crate) mod outbox;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;

@@ -4,6 +4,7 @@
 //! here is logged, and what a client is told may be more than it has to forget, never less. As in Redis a key is
 //! its name: two keys of that name in two databases are one.
 
+mod prefixes;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use crate::channels::{ClientId, Message, Published};
 use crate::reply::Reply;
+use crate::tracking::prefixes::{Changed, Prefixes};
 use crate::tracking::table::{Position, Table};
 
 /// How a client wants to be told.
@@ -20,6 +22,8 @@ pub struct TrackingOptions {
     pub redirect: Option<ClientId>,
     /// It is not told of what it has changed itself.
     pub ignores_own: bool,
+    /// It is told of all keys that begin with its prefixes, whatever it has read.
+    pub broadcasts: bool,
 }
 
 /// Who keeps what.
@@ -27,6 +31,7 @@ pub struct TrackingOptions {
 pub struct Tracking {
     clients: BTreeMap<ClientId, Tracker>,
     table: Table,
+    prefixes: Prefixes,
     /// Clients that have gone and whose entries are still being taken out, a bounded number at a time.
     departed: BTreeMap<ClientId, BTreeSet<Position>>,
     keys_max: usize,
@@ -37,6 +42,7 @@ struct Tracker {
     options: TrackingOptions,
     /// Where the table has the keys that it keeps.
     keys: BTreeSet<Position>,
+    prefixes: BTreeSet<Arc<[u8]>>,
 }
 
 impl Default for Tracking {
@@ -44,6 +50,7 @@ impl Default for Tracking {
         Tracking {
             clients: BTreeMap::new(),
             table: Table::default(),
+            prefixes: Prefixes::default(),
             departed: BTreeMap::new(),
             keys_max: TRACKED_KEYS_MAX,
         }
@@ -58,13 +65,38 @@ impl Tracking {
         let tracker = self.clients.entry(client).or_insert(Tracker {
             options: TrackingOptions::default(),
             keys: keys.unwrap_or_default(),
+            prefixes: BTreeSet::new(),
         });
         tracker.options = options;
+    }
+
+    /// Tells a client that broadcasts of another prefix as well.
+    pub fn add_prefix(&mut self, client: ClientId, prefix: &[u8]) {
+        if let Some(tracker) = self.clients.get_mut(&client) {
+            let prefix: Arc<[u8]> = prefix.into();
+            self.prefixes.add(&prefix, client);
+            tracker.prefixes.insert(prefix);
+        }
+    }
+
+    /// The prefixes that a client is told of, in their order.
+    pub fn prefixes_of(&self, client: ClientId) -> impl Iterator<Item = &[u8]> {
+        let tracker = self.clients.get(&client);
+        let prefixes = tracker.into_iter().flat_map(|it| &it.prefixes);
+        prefixes.map(AsRef::as_ref)
+    }
+
+    /// How many prefixes somebody is told of.
+    pub fn prefixes(&self) -> usize {
+        self.prefixes.len()
     }
 
     /// The client has gone, or wants to hear of nothing any more.
     pub fn stop(&mut self, client: ClientId) {
         if let Some(tracker) = self.clients.remove(&client) {
+            for prefix in &tracker.prefixes {
+                self.prefixes.remove(prefix, client);
+            }
             self.departed.insert(client, tracker.keys);
             self.forget_departed(ENTRIES_PER_STOP);
         }
@@ -137,6 +169,9 @@ impl Tracking {
         by: Option<ClientId>,
         published: &mut Vec<Published>,
     ) {
+        if self.prefixes.note(key, by) {
+            self.take_broadcasts(published);
+        }
         if let Some(position) = self.table.position_of(key) {
             self.invalidate_at(position, by, published);
         }
@@ -158,12 +193,46 @@ impl Tracking {
                 continue;
             };
             tracker.keys.remove(&position);
+            if tracker.options.broadcasts {
+                continue;
+            }
             if !tracker.options.ignores_own || by != Some(client) {
                 receivers.push(client);
             }
         }
         let keys = Reply::Array(vec![Reply::Shared(key)]);
         self.tell(keys, receivers, published);
+    }
+
+    /// Whether clients that broadcast are to be told of something.
+    pub fn has_broadcasts(&self) -> bool {
+        self.prefixes.has_changed()
+    }
+
+    /// Takes what clients that broadcast are to be told. It depends on all that has changed since the last call.
+    pub fn take_broadcasts(&mut self, published: &mut Vec<Published>) {
+        let keys = |changed: &Changed, but: Option<ClientId>| {
+            let keys = changed
+                .iter()
+                .filter(|(_, by)| but.is_none() || **by != but);
+            let keys = keys.map(|(key, _)| Reply::Shared(Arc::clone(key)));
+            keys.collect::<Vec<_>>()
+        };
+        for (changed, listeners) in self.prefixes.take_changed() {
+            let writers: BTreeSet<ClientId> = changed.values().copied().flatten().collect();
+            let is_own = |client: &ClientId| {
+                let tracker = self.clients.get(client);
+                writers.contains(client) && tracker.is_some_and(|it| it.options.ignores_own)
+            };
+            let (own, others): (Vec<_>, Vec<_>) = listeners.into_iter().partition(is_own);
+            self.tell(Reply::Array(keys(&changed, None)), others, published);
+            for client in own {
+                let keys = keys(&changed, Some(client));
+                if !keys.is_empty() {
+                    self.tell(Reply::Array(keys), vec![client], published);
+                }
+            }
+        }
     }
 
     /// Tells everybody that no key is what it was, and remembers none.

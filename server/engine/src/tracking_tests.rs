@@ -139,3 +139,41 @@ fn a_flush_is_told_to_everybody_once() {
     assert_eq!(effects.published.len(), 1, "one message for all");
     assert_eq!(engine.tracking().items(), 0);
 }
+
+#[test]
+fn who_broadcasts_is_told_of_prefixes_and_leaves_nothing() {
+    let mut engine = engine_with(1);
+    let tracking = engine.tracking();
+    for client in 1..1000 {
+        let options = TrackingOptions {
+            broadcasts: true,
+            ignores_own: client == 3,
+            ..TrackingOptions::default()
+        };
+        tracking.start(client, options);
+        let prefix: &[u8] = if client % 2 == 0 { b"" } else { b"a" };
+        tracking.add_prefix(client, prefix);
+        tracking.add_prefix(client, &[b"b", client.to_be_bytes().as_slice()].concat());
+    }
+    assert_eq!(tracking.prefixes(), 1001);
+    let mut published = Vec::new();
+    tracking.invalidate(b"abc", Some(3), &mut published);
+    tracking.invalidate(b"b", None, &mut published);
+    assert!(published.is_empty() && tracking.has_broadcasts());
+    tracking.take_broadcasts(&mut published);
+    assert!(!tracking.has_broadcasts());
+    let told = told(&published);
+    assert!(!told.contains(&3), "it has changed this itself");
+    assert_eq!(told.len(), 998);
+    assert_eq!(published.len(), 2, "one message for each prefix");
+    // Much that has changed does not wait.
+    let long = vec![b'a'; 1 << 20];
+    tracking.invalidate(&long, None, &mut published);
+    assert!(published.len() > 2 && !tracking.has_broadcasts());
+    tracking.invalidate(b"abc", None, &mut published);
+    for client in 0..1000 {
+        tracking.stop(client);
+    }
+    assert_eq!((tracking.prefixes(), tracking.clients()), (0, 0));
+    assert!(!tracking.has_broadcasts());
+}

@@ -67,6 +67,8 @@ pub(crate) struct Introduction {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TrackingShown {
     pub(crate) is_on: bool,
+    /// It is told of prefixes.
+    pub(crate) broadcasts: bool,
     /// The client that is told in its place has gone.
     pub(crate) is_broken: bool,
     /// Who is told in its place.
@@ -166,6 +168,7 @@ impl Client {
             (introduction.listening.is_any(), 'P'),
             (tracking.is_on, 't'),
             (tracking.is_broken, 'R'),
+            (tracking.broadcasts, 'B'),
             (self.is_spared(), 'e'),
         ];
         let flags = flags.iter().filter(|(is_so, _)| *is_so);

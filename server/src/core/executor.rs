@@ -18,6 +18,7 @@ use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
+use crate::core::outbox::Outbox;
 use crate::core::time::Timekeeper;
 use crate::core::wait::{Wait, position_of, to_engine};
 use crate::date::show_duration;
@@ -44,8 +45,7 @@ pub(crate) struct Executor {
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
-    /// What was published and is not on its way, with what the replies of its publishers wait for.
-    published: Vec<(Published, Wait)>,
+    outbox: Outbox,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
 }
@@ -109,7 +109,7 @@ impl Executor {
             uncovered_position: Position::ZERO,
             rotations: 0,
             record: Vec::new(),
-            published: Vec::new(),
+            outbox: Outbox::default(),
             is_idle: false,
         }
     }
@@ -334,14 +334,13 @@ impl Executor {
         if self.syncs_uncovered() {
             wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
-        // Who hears of a change must not know more than who made it.
         let published = self.effects.published.drain(..);
-        self.published.extend(published.map(|one| (one, *wait)));
+        self.outbox.extend(&mut self.engine, published, *wait);
     }
 
     /// Takes what was published since the last call.
     pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
-        std::mem::take(&mut self.published)
+        self.outbox.take(&mut self.engine)
     }
 
     /// Frees expired keys, at most so many steps of work; says whether there is more.
@@ -349,7 +348,7 @@ impl Executor {
         let reclaimed = self.engine.reclaim(now, budget);
         let wait = self.wait_for_all();
         let told = self.engine.take_unprompted().into_iter();
-        self.published.extend(told.map(|one| (one, wait)));
+        self.outbox.extend(&mut self.engine, told, wait);
         reclaimed.more
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn client(
             tracking::tracking(session, batch, switch, options)?
         }
         (b"caching", [choice]) => tracking::caching(session, choice),
-        (b"trackinginfo", []) => tracking::trackinginfo(session),
+        (b"trackinginfo", []) => tracking::trackinginfo(session, batch)?,
         (b"getredir", []) => Reply::Integer(session.redirection()),
         (b"tracking" | b"caching" | b"trackinginfo" | b"getredir", _) => {
             let name = String::from_utf8_lossy(&subcommand).into_owned();

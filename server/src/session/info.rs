@@ -70,8 +70,8 @@ struct EngineFacts {
     counts: Counts,
     /// Channels, patterns and sharded channels that somebody listens to.
     listened: [usize; 3],
-    /// Clients that are told of changes, and keys and items of theirs.
-    tracked: [usize; 3],
+    /// Clients that are told of changes, and keys, items and prefixes of theirs.
+    tracked: [usize; 4],
 }
 
 impl EngineFacts {
@@ -82,7 +82,12 @@ impl EngineFacts {
         let channels = executor.engine.channels();
         let listened = Subscription::ALL.map(|to| channels.len(to));
         let tracking = executor.engine.tracking();
-        let tracked = [tracking.clients(), tracking.keys(), tracking.items()];
+        let tracked = [
+            tracking.clients(),
+            tracking.keys(),
+            tracking.items(),
+            tracking.prefixes(),
+        ];
         let facts = Self {
             now,
             phase: executor.phase.clone(),
@@ -358,9 +363,10 @@ fn stats(page: &mut Page<'_>) {
     page.field("pubsub_channels", channels);
     page.field("pubsub_patterns", patterns);
     page.field("pubsubshard_channels", shards);
-    let [_, tracked_keys, tracked_items] = page.engine.tracked;
+    let [_, tracked_keys, tracked_items, tracked_prefixes] = page.engine.tracked;
     page.field("tracking_total_keys", tracked_keys);
     page.field("tracking_total_items", tracked_items);
+    page.field("tracking_total_prefixes", tracked_prefixes);
 }
 
 fn replication(page: &mut Page<'_>) {

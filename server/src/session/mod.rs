@@ -171,7 +171,7 @@ impl Session {
 
     /// Memory of what it keeps from request to request: what is queued, watched and listened to.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.transaction_bytes() + self.listening_bytes
+        self.transaction_bytes() + self.listening_bytes + self.tracking_bytes()
     }
 
     fn select(&mut self, database: u8) {

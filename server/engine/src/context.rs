@@ -17,6 +17,7 @@ use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
 use crate::keyspace::{DATABASES, KeySlot, Keyspace};
 use crate::mutation;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, NodeTime};
 
@@ -65,8 +66,17 @@ impl CommandContext<'_> {
         self.effects.depends.raise(self.keyspace.dependency(found));
     }
 
-    /// Finds a key for a reply that reveals it.
+    /// Finds a key that is to be read, for a reply that reveals it.
     pub(crate) fn lookup(&mut self, key: &[u8]) -> KeySlot {
+        let found = self.lookup_to_write(key);
+        if found.live.is_none() {
+            self.notify(Class::KeyMiss, "keymiss", key);
+        }
+        found
+    }
+
+    /// The same for a key that is to be changed, or looked at only: no event tells that it is not there.
+    pub(crate) fn lookup_to_write(&mut self, key: &[u8]) -> KeySlot {
         let found = self.peek(key);
         self.reveal(&found);
         let statistics = &mut self.keyspace.statistics;
@@ -191,6 +201,9 @@ impl CommandContext<'_> {
     fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.keyspace.watches.touch(found.hash);
         self.note_before(found);
+        if found.live.is_none() && self.keyspace.events.contain(Class::New) {
+            self.notify_in(found.database, Class::New, "new", body.key());
+        }
         let is_stored = self
             .keyspace
             .put(found, body, deadline, self.effects.position);
@@ -322,7 +335,10 @@ impl CommandContext<'_> {
         for key in keys {
             let found = self.peek(key);
             self.reveal(&found);
-            deleted = deleted.saturating_add(usize::from(self.delete(&found, key)?));
+            if self.delete(&found, key)? {
+                self.notify(Class::Generic, "del", key);
+                deleted = deleted.saturating_add(1);
+            }
         }
         Ok(deleted)
     }

@@ -54,6 +54,8 @@ pub struct Effects {
     pub published: Vec<Published>,
     /// Bytes of it.
     pub(crate) published_bytes: usize,
+    /// Bytes of events of keys, which are published as well.
+    pub(crate) notified_bytes: usize,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
 }
@@ -74,6 +76,7 @@ impl Effects {
         self.was_too_large = false;
         self.published.clear();
         self.published_bytes = 0;
+        self.notified_bytes = 0;
         self.reply = ReplyBudget::default();
     }
 

@@ -16,6 +16,7 @@ use crate::keyspace::{
     DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
 };
 use crate::mutation::PayloadError;
+use crate::notifications::Events;
 use crate::position::LogPosition;
 use crate::replay::{self, SnapshotCursor};
 use crate::reply::{REPLY_BYTES_MAX, Reply};
@@ -163,7 +164,7 @@ impl Engine {
 
     /// Takes what was published without a command since the last call. It depends on all that is logged.
     pub fn take_unprompted(&mut self) -> Vec<Published> {
-        std::mem::take(&mut self.keyspace.unprompted)
+        self.keyspace.take_expired()
     }
 
     /// When [`Engine::reclaim`] next has something to do. It may turn out to be only some moving
@@ -235,6 +236,11 @@ impl Engine {
     /// Who listens to which channel.
     pub fn channels(&mut self) -> &mut Channels {
         &mut self.keyspace.channels
+    }
+
+    /// Sets which events of keys are published.
+    pub fn set_events(&mut self, events: Events) {
+        self.keyspace.events = events;
     }
 
     /// Who keeps which keys, and is told of their changes.

@@ -18,15 +18,17 @@ mod wheel_tests;
 
 use std::time::Duration;
 
-use crate::channels::{Channels, Published};
+use crate::channels::Channels;
 use crate::effects::Dependency;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
+use crate::keyspace::tracked::Expired;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
+use crate::notifications::Events;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
@@ -96,8 +98,9 @@ pub(crate) struct Keyspace {
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
     pub(crate) tracking: Tracking,
-    /// What is published without a command: of keys that have expired.
-    pub(crate) unprompted: Vec<Published>,
+    /// Which events of keys are published.
+    pub(crate) events: Events,
+    expired: Expired,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
     /// What earlier replies of the same transaction have taken.
@@ -130,7 +133,8 @@ impl Keyspace {
             watches: Watches::default(),
             channels: Channels::default(),
             tracking: Tracking::default(),
-            unprompted: Vec::new(),
+            events: Events::default(),
+            expired: Expired::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
             reply_bytes_before: 0,
@@ -298,6 +302,7 @@ impl Keyspace {
             self.undo.push(|| UndoRecord::Created { slot });
             return true;
         };
+        self.expired.forget(slot);
         let end = self.move_deadline(slot, deadline, position);
         let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
         self.undo.push(|| UndoRecord::Replaced { slot, body, end });
@@ -424,6 +429,7 @@ impl Keyspace {
     }
 
     fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {
+        self.expired.forget(slot);
         self.wheel.remove(&mut self.slab, slot);
         self.index.remove(hash, slot);
         self.count_key(slot, Step::Down);

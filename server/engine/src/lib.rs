@@ -21,6 +21,7 @@ pub mod incarnation;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
+pub mod notifications;
 mod number;
 mod position;
 mod replay;

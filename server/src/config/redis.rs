@@ -22,11 +22,6 @@ pub(super) const FIXED: &[Directive] = &[
         "evicting a key would take a lock from its holder",
     ),
     Directive::fixed_with_notice(
-        "notify-keyspace-events",
-        "\"\"",
-        "there are no keyspace events in this release",
-    ),
-    Directive::fixed_with_notice(
         "syslog-enabled",
         "no",
         "messages go to logfile or standard output",

@@ -141,6 +141,7 @@ fn apply(
 
 /// What the engine is told that may change while it runs and decides nothing about keys.
 pub(crate) fn follow(engine: &mut Engine, config: &Config) {
+    engine.set_events(config.notify_keyspace_events);
     let keys_max = usize::try_from(config.tracking_table_max_keys);
     engine
         .tracking()

@@ -15,6 +15,7 @@ mod log_format;
 mod machine;
 mod metrics;
 mod modes;
+mod notifications;
 mod panics;
 mod replies;
 mod restart;

@@ -20,8 +20,9 @@ pub(crate) fn call(
         context.tell_if_expired(key);
     }
     let journal_bytes = context.effects.journal.len();
+    let told_before = context.effects.published.len();
     let reply = function(context, arguments);
-    context.invalidate_since(journal_bytes);
+    context.invalidate_since(journal_bytes, told_before);
     if context.caller.keeps_reads && spec.flags.contains(Flags::READ) {
         // Also where the reply is an error: what it tells of the key changes with it.
         for key in spec.keys_of(arguments) {

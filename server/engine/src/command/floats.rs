@@ -5,6 +5,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::extended::{Extended, Parsed};
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
@@ -32,6 +33,7 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
     context.effects.charge(sum.len())?;
     let deadline = context.deadline(&found);
     context.put_string(&found, key, sum.as_bytes(), deadline)?;
+    context.notify(Class::String, "incrbyfloat", key);
     Ok(Reply::bulk(sum))
 }
 
@@ -64,6 +66,7 @@ fn hincrbyfloat(
     let sum = sum_of(old, increment)?;
     context.effects.charge(sum.len())?;
     set_or_create(context, &found, key, &[field, sum.as_bytes()])?;
+    context.notify(Class::Hash, "hincrbyfloat", key);
     Ok(Reply::bulk(sum))
 }
 

@@ -6,6 +6,7 @@ use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::fields::Fields;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::time::Deadline;
@@ -33,6 +34,7 @@ fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.reveal(&found);
     let before = context.fields(&found)?.map_or(0, Fields::len);
     set_or_create(context, &found, key, pairs)?;
+    context.notify(Class::Hash, "hset", key);
     let found = context.peek(key);
     let after = context.fields(&found)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
@@ -70,6 +72,7 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let found = context.peek(key);
     context.reveal(&found);
     set_or_create(context, &found, key, pairs)?;
+    context.notify(Class::Hash, "hset", key);
     Ok(Reply::Ok)
 }
 
@@ -91,6 +94,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         return Ok(Reply::Integer(0));
     }
     set_or_create(context, &found, key, pair)?;
+    context.notify(Class::Hash, "hset", key);
     Ok(Reply::Integer(1))
 }
 
@@ -198,6 +202,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(sum).as_bytes();
     set_or_create(context, &found, key, &[field, digits])?;
+    context.notify(Class::Hash, "hincrby", key);
     Ok(Reply::Integer(sum))
 }
 
@@ -214,11 +219,14 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let key = arguments[1];
     let found = context.peek(key);
     context.reveal(&found);
-    Ok(Reply::count(context.remove_fields(
-        &found,
-        key,
-        &arguments[2..],
-    )?))
+    let removed = context.remove_fields(&found, key, &arguments[2..])?;
+    if removed > 0 {
+        context.notify(Class::Hash, "hdel", key);
+        if context.peek(key).live.is_none() {
+            context.notify(Class::Generic, "del", key);
+        }
+    }
+    Ok(Reply::count(removed))
 }
 
 const HLEN: Spec = Spec {

@@ -5,6 +5,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::entry::Body;
 use crate::mutation;
+use crate::notifications::Class;
 use crate::time::Deadline;
 
 impl CommandContext<'_> {
@@ -28,6 +29,7 @@ impl CommandContext<'_> {
         for (key, value) in pairs {
             let found = self.peek(key);
             self.put_string(&found, key, value, Deadline::NEVER)?;
+            self.notify(Class::String, "set", key);
         }
         Ok(())
     }
@@ -77,6 +79,10 @@ impl CommandContext<'_> {
     ) -> Result<(), ErrorReply> {
         let journal = &mut self.effects.journal;
         mutation::encode_replace(journal, found.database, key, body.value(), deadline);
+        if found.live.is_some() && self.keyspace.events.contain(Class::New) {
+            // As in Redis, where it takes the other key's place.
+            self.notify_in(found.database, Class::New, "new", key);
+        }
         self.store(found, body, deadline)
     }
 }

@@ -1,4 +1,4 @@
-// redsync on go-redis against the nodes that QUORLOCK_NODES names.
+// redsync on go-redis, and rueidislock on rueidis, against the nodes that QUORLOCK_NODES names.
 // Prints `ok NAME` or `FAIL NAME: why` for each check.
 package main
 
@@ -218,6 +218,11 @@ func main() {
 	check("redsync: releases on every node", releases)
 	check("redsync: expires", expires)
 	check("redsync: ten callers, no overlap", excludes)
+	check("rueidis: a cached value is given up when it changes", func() error { return caches() })
+	check("rueidis: the same with OPTOUT", func() error { return caches("OPTOUT") })
+	check("rueidis: the same with BCAST", func() error { return caches("BCAST", "PREFIX", "interop:") })
+	check("rueidislock: ten callers, no overlap", excludesCaching)
+	check("rueidislock: who waits is woken", wakesCaching)
 	if failures > 0 {
 		os.Exit(1)
 	}

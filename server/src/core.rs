@@ -26,7 +26,7 @@ pub(crate) mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
 pub(crate) mod next_commit;
-pub(crate) mod outgoing;
+pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod report;
 pub(crate) mod rewrites;

@@ -31,11 +31,32 @@ impl Subscription {
     ];
 }
 
+/// What clients are sent that is no answer to a request.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// What was published on a channel.
+    Published(Arc<Reply>),
+    /// Keys of which a client must not believe what it keeps: the push that says so.
+    Invalidated(Arc<Reply>),
+    /// The same for a client that is told in the place of another one.
+    Redirected {
+        /// What it is sent with RESP3.
+        push: Arc<Reply>,
+        /// Who keeps the keys.
+        owner: ClientId,
+    },
+    /// The client that is to be told in the place of this one has gone.
+    RedirectionBroken {
+        /// Who that was.
+        target: ClientId,
+    },
+}
+
 /// What was published, for those who listened at that moment.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// What they are sent.
-    pub message: Arc<Reply>,
+    pub message: Message,
     /// Who they are.
     pub receivers: Vec<ClientId>,
 }
@@ -160,7 +181,7 @@ impl Channels {
 impl Published {
     fn new(parts: Vec<Reply>, listeners: &BTreeSet<ClientId>) -> Published {
         Published {
-            message: Arc::new(Reply::Push(parts)),
+            message: Message::Published(Arc::new(Reply::Push(parts))),
             receivers: listeners.iter().copied().collect(),
         }
     }

@@ -7,6 +7,7 @@
 mod about;
 mod arguments;
 mod blocking;
+pub(crate) mod call;
 mod channels;
 mod compare;
 mod counters;

@@ -7,6 +7,7 @@
 mod collections;
 mod publishing;
 mod several;
+mod tracking;
 pub(crate) mod undo;
 mod waiting;
 
@@ -17,6 +18,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::{DATABASES, KeySlot, Keyspace};
 use crate::mutation;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, NodeTime};
 
@@ -39,6 +41,8 @@ pub struct Caller {
     pub client_id: u64,
     /// The dialect of its replies.
     pub protocol: Protocol,
+    /// It keeps what it reads, and is to be told of changes of it.
+    pub keeps_reads: bool,
 }
 
 /// What a command works on. A script makes one for each command it calls.
@@ -63,8 +67,17 @@ impl CommandContext<'_> {
         self.effects.depends.raise(self.keyspace.dependency(found));
     }
 
-    /// Finds a key for a reply that reveals it.
+    /// Finds a key that is to be read, for a reply that reveals it.
     pub(crate) fn lookup(&mut self, key: &[u8]) -> KeySlot {
+        let found = self.lookup_to_write(key);
+        if found.live.is_none() {
+            self.notify(Class::KeyMiss, "keymiss", key);
+        }
+        found
+    }
+
+    /// The same for a key that is to be changed, or looked at only: no event tells that it is not there.
+    pub(crate) fn lookup_to_write(&mut self, key: &[u8]) -> KeySlot {
         let found = self.peek(key);
         self.reveal(&found);
         let statistics = &mut self.keyspace.statistics;
@@ -147,6 +160,9 @@ impl CommandContext<'_> {
         self.keyspace.watches.touch(found.hash);
         self.keyspace.waiters.note_written(found.hash);
         self.note_before(found);
+        if found.live.is_none() && self.keyspace.events.contain(Class::New) {
+            self.notify_in(found.database, Class::New, "new", body.key());
+        }
         let is_stored = self
             .keyspace
             .put(found, body, deadline, self.effects.position);
@@ -190,7 +206,10 @@ impl CommandContext<'_> {
         for key in keys {
             let found = self.peek(key);
             self.reveal(&found);
-            deleted = deleted.saturating_add(usize::from(self.delete(&found, key)?));
+            if self.delete(&found, key)? {
+                self.notify(Class::Generic, "del", key);
+                deleted = deleted.saturating_add(1);
+            }
         }
         Ok(deleted)
     }
@@ -215,6 +234,9 @@ impl CommandContext<'_> {
 
     /// Deletes all keys of a database, or of all.
     pub(crate) fn flush(&mut self, database: Option<u8>) -> Result<(), ErrorReply> {
+        if !self.keyspace.tracking.is_off() {
+            self.keyspace.tracking.flush(&mut self.effects.published);
+        }
         let mut databases = 0..DATABASES;
         if databases.all(|number| self.keyspace.count(number).keys == 0) {
             return Ok(());

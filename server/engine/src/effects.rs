@@ -66,6 +66,8 @@ pub struct Effects {
     pub may_wait: bool,
     /// It has found nothing, and waits at most so long if it may.
     pub wait_limit: Option<WaitLimit>,
+    /// Bytes of events of keys, which are published as well.
+    pub(crate) notified_bytes: usize,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
 }
@@ -89,6 +91,7 @@ impl Effects {
         self.published_bytes = 0;
         self.may_wait = false;
         self.wait_limit = None;
+        self.notified_bytes = 0;
         self.reply = ReplyBudget::default();
     }
 

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::channels::Channels;
+use crate::channels::{Channels, Published};
+use crate::command::call::call;
 use crate::command::spec::Handler;
 use crate::command::{Command, spec_named};
 use crate::context::{Caller, CommandContext};
@@ -15,12 +16,14 @@ use crate::keyspace::{
     DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
 };
 use crate::mutation::PayloadError;
+use crate::notifications::Events;
 use crate::position::LogPosition;
 use crate::replay::{self, SnapshotCursor};
 use crate::reply::{REPLY_BYTES_MAX, Reply};
 use crate::script::runner::Runner;
 use crate::script::{self, LogLine, ScriptLimits, Scripts};
 use crate::time::{Deadline, Moment, NodeTime, RawTime};
+use crate::tracking::Tracking;
 
 /// How an engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +145,9 @@ impl Engine {
             effects,
         };
         let reply = match command.spec.handler {
-            Handler::Keys(function) => function(&mut context, command.arguments),
+            Handler::Keys(function) => {
+                call(&mut context, command.spec, function, command.arguments)
+            }
             Handler::Script(which) => {
                 let runner = self.scripts.get_mut();
                 script::commands::execute(runner, which, &mut context, command.arguments)
@@ -155,6 +160,11 @@ impl Engine {
     /// the deadlines are in the log already.
     pub fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
         self.keyspace.reclaim(now, budget)
+    }
+
+    /// Takes what was published without a command since the last call. It depends on all that is logged.
+    pub fn take_unprompted(&mut self) -> Vec<Published> {
+        self.keyspace.take_expired()
     }
 
     /// When [`Engine::reclaim`] next has something to do. It may turn out to be only some moving
@@ -226,6 +236,16 @@ impl Engine {
     /// Who listens to which channel.
     pub fn channels(&mut self) -> &mut Channels {
         &mut self.keyspace.channels
+    }
+
+    /// Sets which events of keys are published.
+    pub fn set_events(&mut self, events: Events) {
+        self.keyspace.events = events;
+    }
+
+    /// Who keeps which keys, and is told of their changes.
+    pub fn tracking(&mut self) -> &mut Tracking {
+        &mut self.keyspace.tracking
     }
 
     /// How many scripts are known.

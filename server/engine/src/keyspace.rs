@@ -16,6 +16,7 @@ mod rollback;
 mod slab;
 pub(crate) mod sorted_set;
 mod table;
+mod tracked;
 mod undo;
 pub(crate) mod waiters;
 pub(crate) mod watches;
@@ -32,13 +33,16 @@ pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
+use crate::keyspace::tracked::Expired;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::waiters::Waiters;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
+use crate::notifications::Events;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
+use crate::tracking::Tracking;
 
 /// What an engine's keys have to obey.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +108,10 @@ pub(crate) struct Keyspace {
     pub(crate) waiters: Waiters,
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
+    pub(crate) tracking: Tracking,
+    /// Which events of keys are published.
+    pub(crate) events: Events,
+    expired: Expired,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
     /// What earlier replies of the same transaction have taken.
@@ -136,6 +144,9 @@ impl Keyspace {
             watches: Watches::default(),
             waiters: Waiters::default(),
             channels: Channels::default(),
+            tracking: Tracking::default(),
+            events: Events::default(),
+            expired: Expired::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
             reply_bytes_before: 0,
@@ -303,6 +314,7 @@ impl Keyspace {
             self.undo.push(|| UndoRecord::Created { slot });
             return true;
         };
+        self.expired.forget(slot);
         let end = self.move_deadline(slot, deadline, position);
         let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
         self.undo.push(|| UndoRecord::Replaced { slot, body, end });
@@ -384,6 +396,7 @@ impl Keyspace {
         let mut left = budget;
         let mut freed: usize = 0;
         while let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left) {
+            self.tell_expired(slot);
             let entry = self.slab.get(slot);
             let (hash, position) = (self.hash_of(entry), entry.position());
             let shard = self.index.shard_mut(hash);
@@ -398,7 +411,7 @@ impl Keyspace {
         }
         Reclaimed {
             freed,
-            more: left == 0,
+            more: left == 0 || self.tracking.forget_departed(budget),
         }
     }
 
@@ -407,6 +420,7 @@ impl Keyspace {
     }
 
     fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {
+        self.expired.forget(slot);
         self.wheel.remove(&mut self.slab, slot);
         self.index.remove(hash, slot);
         self.count_key(slot, Step::Down);

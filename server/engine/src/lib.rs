@@ -22,6 +22,7 @@ pub mod incarnation;
 mod keyspace;
 pub mod live_mode;
 mod mutation;
+pub mod notifications;
 mod number;
 mod position;
 mod replay;
@@ -32,6 +33,9 @@ mod serving;
 mod stop;
 mod stored;
 mod time;
+pub mod tracking;
+#[cfg(test)]
+mod tracking_tests;
 mod transaction;
 #[cfg(test)]
 mod undo_tests;

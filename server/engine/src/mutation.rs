@@ -67,6 +67,19 @@ pub enum Mutation<'a> {
     FlushAll,
 }
 
+impl<'a> Mutation<'a> {
+    /// The key that it changes; none where it changes all.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match self {
+            Mutation::Replace { key, .. }
+            | Mutation::SetDeadline { key, .. }
+            | Mutation::Change { key, .. }
+            | Mutation::Delete { key, .. } => Some(key),
+            Mutation::FlushDatabase { .. } | Mutation::FlushAll => None,
+        }
+    }
+}
+
 /// A whole value that was read from a payload.
 #[derive(Debug)]
 pub enum NewValue<'a> {

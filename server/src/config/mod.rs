@@ -26,6 +26,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quorlock_engine::notifications::Events;
+
 pub use bind::Bind;
 pub use catalogue::directives;
 pub use clients::{ClientMemory, OutputLimit, OutputLimits};
@@ -78,6 +80,10 @@ pub struct Config {
     pub client_output_buffer_limit: OutputLimits,
     /// How much the buffers of all clients may take together.
     pub maxmemory_clients: ClientMemory,
+    /// Which events of keys are published.
+    pub notify_keyspace_events: Events,
+    /// How many keys are remembered for clients that keep what they read; 0: only memory is a limit.
+    pub tracking_table_max_keys: u32,
     /// Where the log and everything else of this node is kept.
     pub dir: PathBuf,
     /// Whether locks are logged.
@@ -209,6 +215,8 @@ impl Default for Config {
             client_query_buffer_limit: 64 * 1024 * 1024,
             client_output_buffer_limit: OutputLimits::DEFAULT,
             maxmemory_clients: ClientMemory::Bytes(256 * 1024 * 1024),
+            notify_keyspace_events: Events::default(),
+            tracking_table_max_keys: 1_000_000,
             dir: PathBuf::from("."),
             appendonly: true,
             appendfsync: AppendFsync::Everysec,

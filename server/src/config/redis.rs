@@ -22,11 +22,6 @@ pub(super) const FIXED: &[Directive] = &[
         "evicting a key would take a lock from its holder",
     ),
     Directive::fixed_with_notice(
-        "notify-keyspace-events",
-        "\"\"",
-        "there are no keyspace events in this release",
-    ),
-    Directive::fixed_with_notice(
         "syslog-enabled",
         "no",
         "messages go to logfile or standard output",
@@ -188,11 +183,6 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("stream-node-max-*", ENCODING),
     Directive::inert_family("syslog-*", "messages go to logfile or standard output"),
     Directive::inert_family("tls-*", TLS),
-    Directive::inert(
-        "tracking-table-max-keys",
-        "1000000",
-        "there is no client-side caching in this release",
-    ),
     Directive::inert(
         "unixsocketperm",
         "0",

@@ -11,8 +11,8 @@ use super::settings::{
     Supervised,
 };
 use super::value::{
-    duration, integer, label, memory, name_of, one, one_of, percent_millionths, show_milliseconds,
-    show_percent, show_yes_or_no, text, yes_or_no,
+    duration, events, integer, label, memory, name_of, one, one_of, percent_millionths,
+    show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
 use super::{Problem, bind};
 
@@ -161,6 +161,24 @@ pub(super) const USED: &[Directive] = &[
         "What the buffers of all clients may take together; beyond it the largest is closed.",
         |c, v| ClientMemory::parse(one(v)?).map(|memory| c.maxmemory_clients = memory),
         |c| c.maxmemory_clients.show(),
+    )
+    .live(),
+    Directive::used(
+        "notify-keyspace-events",
+        "\"\"",
+        "letters of `KEg$lshzxetdnmA`",
+        "Which events of keys are published, and on which channels.",
+        |c, v| events(one(v)?).map(|events| c.notify_keyspace_events = events),
+        |c| c.notify_keyspace_events.to_string(),
+    )
+    .live(),
+    Directive::used(
+        "tracking-table-max-keys",
+        "1000000",
+        "0 to 4294967295, 0 = as many as fit into 512 MiB",
+        "Keys that are remembered for clients with CLIENT TRACKING. Beyond it some are told to forget one.",
+        |c, v| integer(one(v)?, 0, u32::MAX).map(|keys| c.tracking_table_max_keys = keys),
+        |c| c.tracking_table_max_keys.to_string(),
     )
     .live(),
     Directive::used(

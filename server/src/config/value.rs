@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use quorlock_engine::notifications::Events;
+
 use super::error::Problem;
 use super::suggest::closest;
 
@@ -25,6 +27,12 @@ where
         Ok(value) if value >= min && value <= max => Ok(value),
         _ => Err(out_of_bounds(min, max)),
     }
+}
+
+/// Events of keys, in Redis's letters.
+pub(super) fn events(letters: &str) -> Result<Events, Problem> {
+    let problem = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+    Events::parse(letters).ok_or_else(|| Problem::new(problem))
 }
 
 /// `yes` or `no`.

@@ -65,6 +65,29 @@ pub(crate) struct Introduction {
     pub(crate) queued: Option<usize>,
     pub(crate) queued_bytes: usize,
     pub(crate) listening: Listening,
+    pub(crate) tracking: TrackingShown,
+}
+
+/// How a client is told of changes of keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TrackingShown {
+    pub(crate) is_on: bool,
+    /// It is told of prefixes.
+    pub(crate) broadcasts: bool,
+    /// The client that is told in its place has gone.
+    pub(crate) is_broken: bool,
+    /// Who is told in its place.
+    pub(crate) redirect: Option<u64>,
+}
+
+impl TrackingShown {
+    /// As CLIENT LIST and GETREDIR show it: 0 where nobody is.
+    pub(crate) fn redirection(self) -> i64 {
+        if !self.is_on {
+            return -1;
+        }
+        i64::try_from(self.redirect.unwrap_or(0)).expect("clients are counted from 1")
+    }
 }
 
 /// What a client waits for with a request that has no reply yet.
@@ -183,10 +206,14 @@ impl Client {
             shards,
         } = introduction.listening;
         let waits = self.waiting.load(Ordering::Relaxed) != Waiting::None as u8;
+        let tracking = introduction.tracking;
         let flags = [
             ('P', introduction.listening.is_any()),
             ('x', introduction.queued.is_some()),
             ('b', waits),
+            ('t', tracking.is_on),
+            ('R', tracking.is_broken),
+            ('B', tracking.broadcasts),
             ('e', self.is_spared()),
             ('T', introduction.is_untouching),
         ];
@@ -206,7 +233,7 @@ impl Client {
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} \
              ssub={shards} multi={multi} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
-             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local,
@@ -216,6 +243,7 @@ impl Client {
             introduction.database,
             u8::from(output_bytes > 0),
             command,
+            tracking.redirection(),
             if introduction.is_resp3 { 3 } else { 2 },
             introduction.library_name,
             introduction.library_version,

@@ -1,35 +1,36 @@
 //! Messages that were published, answers to clients that waited, and orders of one client about another (CLIENT
 //! KILL, CLIENT UNBLOCK), on their way to the workers of those whom they are for.
 //!
-//! Invariant: messages are queued while the engine is locked, so each worker has them in the order in which they were
-//! published.
+//! Invariant: messages are queued while the engine is locked, so each connection has them in the order in which they were
+//! published, and who locks the engine next finds them here.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::channels::Published;
+use quorlock_engine::channels::{Message, Published};
 use quorlock_engine::{Reply, Served};
 
 use crate::core::clients::{Client, Clients};
-use crate::core::outgoing::Outgoing;
+use crate::core::executor::Executor;
 use crate::core::wait::Wait;
 use crate::sync::Mutex;
 
-/// A message or an answer for one connection.
+/// A message for one connection.
 pub(crate) struct Delivery {
-    pub(crate) connection: usize,
     pub(crate) client_id: u64,
-    pub(crate) content: Content,
-    /// What has to be on record before it leaves.
+    pub(crate) message: Message,
+    /// What the publisher's reply waits for, and so the message.
     pub(crate) wait: Wait,
 }
 
-/// What a connection is sent.
-pub(crate) enum Content {
-    /// It listens to what was published.
-    Message(Arc<Reply>),
-    /// It waited for this.
-    Answer(Reply),
+/// What a client waited for.
+pub(crate) struct Answer {
+    pub(crate) connection: usize,
+    pub(crate) client_id: u64,
+    pub(crate) reply: Reply,
+    /// What has to be on record before it leaves.
+    pub(crate) wait: Wait,
 }
 
 /// What a worker is to do with one of its connections.
@@ -56,7 +57,9 @@ pub(crate) struct Deliveries {
 
 #[derive(Default)]
 struct Queue {
-    deliveries: Mutex<Vec<Delivery>>,
+    /// By connection.
+    deliveries: Mutex<BTreeMap<usize, Vec<Delivery>>>,
+    answers: Mutex<Vec<Answer>>,
     orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
     is_unwoken: AtomicBool,
@@ -79,29 +82,75 @@ impl Deliveries {
         let _ = self.queues[worker].wake.set(wake);
     }
 
-    /// Queues messages and answers for those they are for. Called while the engine is locked.
-    pub(crate) fn queue(&self, outgoing: Outgoing, clients: &Clients) {
-        for (Published { message, receivers }, wait) in outgoing.published {
-            for client in clients.with_ids_in(&receivers) {
-                let message = Content::Message(Arc::clone(&message));
-                self.queue_one(&client, message, wait);
-            }
+    /// Queues what was published, for those who listen, and answers for those who waited. Says whether there was
+    /// anything: then workers are to be woken once the engine is released.
+    pub(crate) fn publish(&self, executor: &mut Executor, clients: &Clients) -> bool {
+        let (published, served) = (executor.take_published(), executor.take_served());
+        let has_any = !published.is_empty() || !served.is_empty();
+        self.queue(published, clients);
+        for (served, wait) in served {
+            self.queue_answer(served, wait, clients);
         }
-        for (Served { client, reply }, wait) in outgoing.served {
-            for client in clients.with_ids_in(&[client]) {
-                self.queue_one(&client, Content::Answer(reply.clone()), wait);
+        has_any
+    }
+
+    fn queue_answer(&self, served: Served, wait: Wait, clients: &Clients) {
+        let Some(client) = clients.with_ids_in(&[served.client]).pop() else {
+            return;
+        };
+        let Some(queue) = self.queues.get(client.worker) else {
+            return;
+        };
+        let answer = Answer {
+            connection: client.connection(),
+            client_id: client.id,
+            reply: served.reply,
+            wait,
+        };
+        let mut answers = queue
+            .answers
+            .lock()
+            .expect("no holder of a queue can panic");
+        answers.push(answer);
+        queue.is_unwoken.store(true, Ordering::Release);
+    }
+
+    /// Takes the answers for a worker's connections.
+    pub(crate) fn take_answers(&self, worker: usize) -> Vec<Answer> {
+        self.queues.get(worker).map_or_else(Vec::new, |queue| {
+            let mut answers = queue
+                .answers
+                .lock()
+                .expect("no holder of a queue can panic");
+            std::mem::take(&mut *answers)
+        })
+    }
+
+    fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
+        for (Published { message, receivers }, wait) in published {
+            let connected = clients.with_ids_in(&receivers);
+            if let (Message::Redirected { owner, .. }, []) = (&message, &*connected) {
+                for owner in clients.with_ids_in(&[*owner]) {
+                    owner.introduction().tracking.is_broken = true;
+                    let target = receivers[0];
+                    self.queue_one(&owner, Message::RedirectionBroken { target }, wait);
+                }
+            }
+            for client in connected {
+                self.queue_one(&client, message.clone(), wait);
             }
         }
     }
 
-    fn queue_one(&self, client: &Client, content: Content, wait: Wait) {
+    fn queue_one(&self, client: &Client, message: Message, wait: Wait) {
         let Some(queue) = self.queues.get(client.worker) else {
             return;
         };
-        queue.lock().push(Delivery {
-            connection: client.connection(),
+        let mut deliveries = queue.lock();
+        let of_connection = deliveries.entry(client.connection()).or_default();
+        of_connection.push(Delivery {
             client_id: client.id,
-            content,
+            message,
             wait,
         });
         queue.is_unwoken.store(true, Ordering::Release);
@@ -153,15 +202,22 @@ impl Deliveries {
         self.wake();
     }
 
-    /// Takes what is there for a worker.
-    pub(crate) fn take(&self, worker: usize) -> Vec<Delivery> {
+    /// Takes what is there for a worker's connections.
+    pub(crate) fn take(&self, worker: usize) -> BTreeMap<usize, Vec<Delivery>> {
         let queue = self.queues.get(worker);
-        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
+        queue.map_or_else(BTreeMap::new, |queue| std::mem::take(&mut *queue.lock()))
+    }
+
+    /// Takes what is there for one connection.
+    pub(crate) fn take_of(&self, client: &Client) -> Vec<Delivery> {
+        let queue = self.queues.get(client.worker);
+        let taken = queue.and_then(|queue| queue.lock().remove(&client.connection()));
+        taken.unwrap_or_default()
     }
 }
 
 impl Queue {
-    fn lock(&self) -> crate::sync::MutexGuard<'_, Vec<Delivery>> {
+    fn lock(&self) -> crate::sync::MutexGuard<'_, BTreeMap<usize, Vec<Delivery>>> {
         self.deliveries
             .lock()
             .expect("no holder of a queue can panic")

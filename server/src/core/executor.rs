@@ -8,18 +8,19 @@ mod serving;
 
 use std::time::Duration;
 
+use quorlock_engine::channels::Published;
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
-    NO_ROOM, NodeTime, Reply, RunningTransaction, Spec, WaitLimit, incarnation,
+    NO_ROOM, NodeTime, Reply, RunningTransaction, Served, Spec, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
-use crate::core::outgoing::Outgoing;
+use crate::core::outbox::Outbox;
 use crate::core::time::Timekeeper;
 use crate::core::wait::{Wait, position_of, to_engine};
 use crate::date::show_duration;
@@ -46,8 +47,9 @@ pub(crate) struct Executor {
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
-    /// What was published, and what clients that waited are told, and is not on its way yet.
-    pub(super) outgoing: Outgoing,
+    outbox: Outbox,
+    /// Answers to clients that waited, and are not on their way yet, with what they wait for.
+    pub(super) served: Vec<(Served, Wait)>,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -115,7 +117,8 @@ impl Executor {
             uncovered_position: Position::ZERO,
             rotations: 0,
             record: Vec::new(),
-            outgoing: Outgoing::default(),
+            outbox: Outbox::default(),
+            served: Vec::new(),
             wait_limit: None,
             reply_bytes: 0,
             is_idle: false,
@@ -144,16 +147,21 @@ impl Executor {
 
     /// The sizes of the databases now, and what a reply that reveals them has to wait for.
     pub(crate) fn sample(&self) -> Sample {
-        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
-        wait.raise(self.reach(self.changed_position));
         Sample {
             counts: std::array::from_fn(|database| {
                 let database = u8::try_from(database).expect("there are as many databases");
                 self.engine.count(database)
             }),
             position: self.changed_position,
-            wait,
+            wait: self.wait_for_all(),
         }
+    }
+
+    /// What a reply waits for that reveals all changes.
+    fn wait_for_all(&self) -> Wait {
+        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
+        wait.raise(self.reach(self.changed_position));
+        wait
     }
 
     /// Executes one command and raises `wait` to what its reply depends on.
@@ -354,15 +362,27 @@ impl Executor {
         if self.syncs_uncovered() {
             wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
-        // Who hears of a change must not know more than who made it.
         let published = self.effects.published.drain(..);
-        let published = published.map(|one| (one, *wait));
-        self.outgoing.published.extend(published);
+        self.outbox.extend(&mut self.engine, published, *wait);
     }
 
-    /// Takes what is to be sent to others since the last call.
-    pub(crate) fn take_outgoing(&mut self) -> Outgoing {
-        std::mem::take(&mut self.outgoing)
+    /// Takes what was published since the last call.
+    pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
+        self.outbox.take(&mut self.engine)
+    }
+
+    /// Takes the answers to clients that waited since the last call.
+    pub(crate) fn take_served(&mut self) -> Vec<(Served, Wait)> {
+        std::mem::take(&mut self.served)
+    }
+
+    /// Frees expired keys, at most so many steps of work; says whether there is more.
+    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> bool {
+        let reclaimed = self.engine.reclaim(now, budget);
+        let wait = self.wait_for_all();
+        let told = self.engine.take_unprompted().into_iter();
+        self.outbox.extend(&mut self.engine, told, wait);
+        reclaimed.more
     }
 
     /// Whether keys that no delay covers are synced before the reply.

@@ -348,7 +348,7 @@ impl View<'_> {
 
 /// Frees expired keys, a bounded number at a time; returns for how long there is nothing to free.
 fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
-    if executor.engine.reclaim(now, KEYS_PER_STEP).more {
+    if executor.reclaim(now, KEYS_PER_STEP) {
         return BUSY_PAUSE;
     }
     match executor.engine.next_deadline() {

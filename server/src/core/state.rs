@@ -106,20 +106,6 @@ impl NodeState {
         })
     }
 
-    /// Releases the engine, and sends what commands had to say to others than their clients.
-    pub(crate) fn release(&self, mut executor: MutexGuard<'_, Executor>) {
-        let outgoing = executor.take_outgoing();
-        let has_any = !outgoing.is_empty();
-        if has_any {
-            // In the order of execution over all workers, hence before the release.
-            self.deliveries.queue(outgoing, &self.clients);
-        }
-        drop(executor);
-        if has_any {
-            self.deliveries.wake();
-        }
-    }
-
     /// Nanoseconds since the start.
     pub(crate) fn uptime_ns(&self) -> u64 {
         let now_raw = self.clock.raw();

@@ -5,16 +5,16 @@
 //! that replies keep their order and a client that does not read costs one iteration's replies.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::core::clients::CLIENT_BYTES;
+use crate::core::deliveries::Delivery;
 use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::{Activity, Facts, OverSoftLimit};
 use crate::event_loop::memory::Held;
-use crate::event_loop::messages::Messages;
+use crate::event_loop::messages::{Messages, Understood};
 use crate::event_loop::stream::{Stream, StreamError, send_once};
-use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
+use crate::protocol::{Output, ProtocolError, Request, RequestParser};
 use crate::session::{Batch, Blocked, Next, Session};
 use quorlock_engine::{RawTime, Reply};
 
@@ -285,6 +285,9 @@ impl<S: Stream> Connection<S> {
         batch: &mut Batch<'_>,
     ) {
         for request in requests {
+            if self.then == Next::Read {
+                self.catch_up(batch);
+            }
             if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_ITERATION {
                 self.backlog.push_back(request);
                 continue;
@@ -381,6 +384,7 @@ impl<S: Stream> Connection<S> {
             request_began: self.request_began,
             output_bytes: self.output_bytes(),
             is_listening: self.session.is_listening(),
+            is_tracking: self.session.is_tracking(),
         }
     }
 
@@ -389,22 +393,26 @@ impl<S: Stream> Connection<S> {
         self.replies.len() + self.messages.bytes()
     }
 
-    /// Keeps a message until earlier replies have left.
-    pub(crate) fn keep(&mut self, message: Arc<Reply>, wait: Wait) {
-        self.messages.push(message, wait);
+    /// Keeps messages until earlier replies have left.
+    pub(crate) fn keep(&mut self, deliveries: Vec<Delivery>) {
+        self.messages.keep(deliveries, self.session.client.id);
+    }
+
+    /// A client that is told of changes, or of messages, is told before it is sent what followed them.
+    fn catch_up(&mut self, batch: &mut Batch<'_>) {
+        if self.session.is_tracking() || self.session.is_listening() {
+            self.keep(batch.take_deliveries(&self.session.client));
+            self.append_messages();
+        }
     }
 
     /// Appends what was kept to the replies. Says whether there was anything.
     pub(crate) fn append_messages(&mut self) -> bool {
-        let mut has_any = false;
-        while self.replies.len() < REPLY_BYTES_PER_ITERATION
-            && let Some((message, wait)) = self.messages.pop()
-        {
-            self.wait.raise(wait);
-            reply::write(&mut self.replies, &message, self.session.protocol());
-            has_any = true;
-        }
-        has_any
+        let understood = Understood::by(&self.session);
+        let (replies, wait) = (&mut self.replies, &mut self.wait);
+        self.messages
+            .append_to(replies, wait, understood, REPLY_BYTES_PER_ITERATION);
+        self.has_replies()
     }
 
     /// What it holds now, to be counted. What an idle connection keeps does not.

@@ -17,7 +17,7 @@ pub(crate) struct ConnectionLimits {
     request: Option<Duration>,
     send: Option<Duration>,
     output: OutputLimit,
-    /// Of connections that listen to channels.
+    /// Of connections that listen to channels, or are told of changes of keys.
     listening_output: OutputLimit,
 }
 
@@ -49,6 +49,8 @@ pub(crate) struct Facts {
     pub(crate) output_bytes: usize,
     /// It listens to channels: it need not send anything.
     pub(crate) is_listening: bool,
+    /// It is told of changes of keys.
+    pub(crate) is_tracking: bool,
 }
 
 /// Since when a connection has more output than its soft limit.
@@ -144,7 +146,7 @@ impl ConnectionLimits {
             hard_bytes,
             soft_bytes,
             soft,
-        } = match facts.is_listening {
+        } = match facts.is_listening || facts.is_tracking {
             true => self.listening_output,
             false => self.output,
         };
@@ -246,6 +248,7 @@ mod tests {
         request_began: None,
         output_bytes: 0,
         is_listening: false,
+        is_tracking: false,
     };
 
     const fn with_output(output_bytes: usize) -> Facts {

@@ -34,6 +34,7 @@ use crate::node::error::StartError;
 use crate::past::fingerprint::is_own;
 use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
+use crate::session;
 use crate::sync::Mutex;
 
 /// What a node starts from.
@@ -225,6 +226,7 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
         ..EngineOptions::default()
     });
     let clock = Arc::clone(&plan.clock);
+    session::follow(&mut engine, config);
     engine.set_script_clock(Box::new(move || clock.raw()));
     Ok(engine)
 }

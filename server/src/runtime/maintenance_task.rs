@@ -65,7 +65,11 @@ impl NodeState {
         if executor.has_postponed() {
             step.wake = Wake::After(POSTPONED_PAUSE);
         }
-        self.release(executor);
+        let has_published = self.deliveries.publish(&mut executor, &self.clients);
+        drop(executor);
+        if has_published {
+            self.deliveries.wake();
+        }
         Ok(step)
     }
 

@@ -10,7 +10,9 @@ use quorlock_engine::{KeyHash, LogLine, Moment, RawTime, Reply};
 use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
+use crate::core::clients::Client;
 use crate::core::commit::Failure;
+use crate::core::deliveries::Delivery;
 use crate::core::durable_counts::Counts;
 use crate::core::executor::Executor;
 use crate::core::state::NodeState;
@@ -50,6 +52,8 @@ pub(crate) struct Batch<'a> {
     /// Commands under the present lock, and whether a script was among them.
     pub(super) under_lock: usize,
     pub(super) has_run_script: bool,
+    /// Something was queued under the present lock, and its workers are not woken.
+    has_published: bool,
     pub(super) commands: u64,
     pub(super) errors: u64,
 }
@@ -96,6 +100,7 @@ impl<'a> Batch<'a> {
             keys: SmallVec::new(),
             under_lock: 0,
             has_run_script: false,
+            has_published: false,
             commands: 0,
             errors: 0,
         }
@@ -151,6 +156,19 @@ impl<'a> Batch<'a> {
         self.keys.clear();
     }
 
+    /// What was published for a client until now. The engine stays locked, so that nothing comes between this and
+    /// what follows.
+    pub(crate) fn take_deliveries(&mut self, client: &Client) -> Vec<Delivery> {
+        let node = self.node;
+        // A poisoned lock is reported by the commands.
+        let Ok((executor, _)) = self.executor() else {
+            return Vec::new();
+        };
+        let has_published = node.deliveries.publish(executor, &node.clients);
+        self.has_published |= has_published;
+        node.deliveries.take_of(client)
+    }
+
     /// Between two connections: lets others have the engine after many commands, and takes a new
     /// moment after a script, which may have run for long.
     pub(crate) fn yield_engine(&mut self) {
@@ -163,13 +181,18 @@ impl<'a> Batch<'a> {
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
             let wakes_maintenance = executor.take_wake_request() || executor.has_postponed();
-            self.node.release(executor);
+            let deliveries = &self.node.deliveries;
+            let has_published = deliveries.publish(&mut executor, &self.node.clients);
+            drop(executor);
+            if has_published || self.has_published {
+                self.node.deliveries.wake();
+            }
             if wakes_maintenance {
                 self.node.signals.activity.notify_one();
             }
         }
         self.under_lock = 0;
-        self.has_run_script = false;
+        (self.has_run_script, self.has_published) = (false, false);
         self.lines.drain(..).for_each(Line::write);
     }
 

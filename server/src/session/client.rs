@@ -9,7 +9,7 @@ use crate::core::pause::HeldUp;
 use crate::session::batch::{Answer, Batch};
 use crate::session::client_kill::{self, ClientType};
 use crate::session::greeting::valid_name;
-use crate::session::{Session, waitaof};
+use crate::session::{Session, tracking, waitaof};
 
 pub(crate) fn client(
     session: &mut Session,
@@ -66,6 +66,16 @@ pub(crate) fn client(
         (b"kill" | b"pause" | b"unpause" | b"reply" | b"unblock" | b"help", _)
         | (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) =>
         {
+            let name = String::from_utf8_lossy(&subcommand).into_owned();
+            Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
+        }
+        (b"tracking", [switch, options @ ..]) => {
+            tracking::tracking(session, batch, switch, options)?
+        }
+        (b"caching", [choice]) => tracking::caching(session, choice),
+        (b"trackinginfo", []) => tracking::trackinginfo(session, batch)?,
+        (b"getredir", []) => Reply::Integer(session.redirection()),
+        (b"tracking" | b"caching" | b"trackinginfo" | b"getredir", _) => {
             let name = String::from_utf8_lossy(&subcommand).into_owned();
             Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
         }

@@ -4,7 +4,7 @@
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
 use quorlock_engine::{
-    Categories, Description, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
+    Categories, Description, Engine, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
     PATTERN_TOO_LONG, Reply, glob_matches,
 };
 use quorlock_persistence::Position;
@@ -139,9 +139,19 @@ fn apply(
     executor
         .engine
         .set_reply_bytes_max(after.proto_max_reply_len);
+    follow(&mut executor.engine, after);
     let is_recorded = before.appendfsync != after.appendfsync
         || before.restart_delay_max != after.restart_delay_max;
     is_recorded.then(|| executor.change_mode(now, durability(after), after.restart_delay_max))
+}
+
+/// What the engine is told that may change while it runs and decides nothing about keys.
+pub(crate) fn follow(engine: &mut Engine, config: &Config) {
+    engine.set_events(config.notify_keyspace_events);
+    let keys_max = usize::try_from(config.tracking_table_max_keys);
+    engine
+        .tracking()
+        .set_keys_max(keys_max.unwrap_or(usize::MAX));
 }
 
 /// What a CONFIG SET makes of a configuration.

@@ -23,7 +23,11 @@ impl Batch<'_> {
     ) -> Next {
         self.commands += 1;
         self.under_lock += 1;
-        let (answer, next) = match self.answer(session, arguments, wait) {
+        let answer = self.answer(session, arguments, wait);
+        if session.is_tracking() && !matches!(answer, Ok(Answer::LacksSegment)) {
+            session.note_executed(arguments);
+        }
+        let (answer, next) = match answer {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
                 wait.raise(Wait::until_synced_at_once(position));

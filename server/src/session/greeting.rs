@@ -186,6 +186,7 @@ pub(crate) fn reset(
     let (executor, _) = batch.executor()?;
     session.end_transaction(executor);
     session.stop_listening(executor);
+    session.stop_tracking(executor);
     session.reset(batch.node);
     Ok(Answer::Reply(Reply::status("RESET")))
 }

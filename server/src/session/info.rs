@@ -70,6 +70,8 @@ struct EngineFacts {
     counts: Counts,
     /// Channels, patterns and sharded channels that somebody listens to.
     listened: [usize; 3],
+    /// Clients that are told of changes, and keys, items and prefixes of theirs.
+    tracked: [usize; 4],
 }
 
 impl EngineFacts {
@@ -79,6 +81,13 @@ impl EngineFacts {
         let (executor, now) = batch.executor()?;
         let channels = executor.engine.channels();
         let listened = Subscription::ALL.map(|to| channels.len(to));
+        let tracking = executor.engine.tracking();
+        let tracked = [
+            tracking.clients(),
+            tracking.keys(),
+            tracking.items(),
+            tracking.prefixes(),
+        ];
         let facts = Self {
             now,
             phase: executor.phase.clone(),
@@ -90,6 +99,7 @@ impl EngineFacts {
             statistics: executor.engine.statistics(),
             counts,
             listened,
+            tracked,
         };
         batch.release();
         Ok(facts)
@@ -242,6 +252,7 @@ fn clients(page: &mut Page<'_>) {
     page.field("quorlock_unauthenticated_clients", unauthenticated);
     let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
+    page.field("tracking_clients", page.engine.tracked[0]);
 }
 
 fn memory(page: &mut Page<'_>) {
@@ -352,6 +363,10 @@ fn stats(page: &mut Page<'_>) {
     page.field("pubsub_channels", channels);
     page.field("pubsub_patterns", patterns);
     page.field("pubsubshard_channels", shards);
+    let [_, tracked_keys, tracked_items, tracked_prefixes] = page.engine.tracked;
+    page.field("tracking_total_keys", tracked_keys);
+    page.field("tracking_total_items", tracked_items);
+    page.field("tracking_total_prefixes", tracked_prefixes);
 }
 
 fn replication(page: &mut Page<'_>) {

@@ -20,6 +20,7 @@ mod introspection;
 mod request_keys;
 mod subscriptions;
 mod table;
+mod tracking;
 mod transaction;
 mod waitaof;
 
@@ -30,10 +31,12 @@ use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::{Awaited, Blocked};
+pub(crate) use config::follow;
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
 use crate::protocol::Limits;
+use crate::session::tracking::Tracks;
 use crate::session::transaction::Transaction;
 
 /// One connection's state.
@@ -62,6 +65,8 @@ pub(crate) struct Session {
     /// Memory of the command with which it waits for an element, if it does.
     waiting_bytes: Option<usize>,
     replies: client_replies::Replies,
+    /// How it is told of changes of keys, if it is.
+    tracking: Option<Box<Tracks>>,
 }
 
 impl Session {
@@ -87,6 +92,7 @@ impl Session {
             listening_bytes: 0,
             waiting_bytes: None,
             replies: client_replies::Replies::default(),
+            tracking: None,
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -131,7 +137,7 @@ impl Session {
         self.limits_changed = true;
     }
 
-    /// Back to the state of a new connection (RESET), whose transaction and subscriptions have ended.
+    /// Back to the state of a new connection (RESET), whose transaction, subscriptions and tracking have ended.
     fn reset(&mut self, node: &NodeState) {
         self.caller = Caller {
             client_id: self.client.id,
@@ -161,7 +167,8 @@ impl Session {
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
-        if self.watched.is_empty() && !self.is_listening() && self.waiting_bytes.is_none() {
+        let is_kept = self.is_listening() || self.is_tracking() || self.waiting_bytes.is_some();
+        if self.watched.is_empty() && !is_kept {
             return;
         }
         // A node whose lock is poisoned stops.
@@ -169,6 +176,12 @@ impl Session {
             self.unwatch(&mut executor);
             self.stop_listening(&mut executor);
             executor.engine.stop_waiting(self.client.id);
+            self.stop_tracking(&mut executor);
+            let is_more = executor.engine.tracking().has_departed();
+            drop(executor);
+            if is_more {
+                node.signals.activity.notify_one();
+            }
         }
     }
 
@@ -180,7 +193,10 @@ impl Session {
 
     /// Memory of what it keeps from request to request: what is queued, watched and listened to.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.transaction_bytes() + self.listening_bytes + self.waiting_bytes.unwrap_or_default()
+        self.transaction_bytes()
+            + self.listening_bytes
+            + self.waiting_bytes.unwrap_or_default()
+            + self.tracking_bytes()
     }
 
     fn select(&mut self, database: u8) {

@@ -142,7 +142,7 @@ fn who_has_gone_takes_no_element_and_leaves_nothing() {
         }
         await_info(&mut pusher, "blocked_clients", "30");
         let mut ended = Vec::new();
-        for (number, mut waiter) in waiters.drain(..).enumerate() {
+        for (number, waiter) in waiters.drain(..).enumerate() {
             match number % 3 {
                 0 => waiter.reset(),
                 1 => {
@@ -201,7 +201,11 @@ fn nothing_is_waited_for_inside_a_transaction_or_script() {
         assert_eq!(client.ask("EXEC"), "[nil array, nil, nil array]");
         let refused = client.ask_words(&["EVAL", "return redis.call('BLPOP', 'queue', 0)", "0"]);
         assert!(refused.contains("not allowed from script"), "{refused}");
-        let words = ["EVAL", "return redis.call('BLMPOP', 0, 1, 'queue', 'LEFT')", "0"];
+        let words = [
+            "EVAL",
+            "return redis.call('BLMPOP', 0, 1, 'queue', 'LEFT')",
+            "0",
+        ];
         assert_eq!(client.ask_words(&words), "nil", "that one may be called");
         assert_eq!(client.info("blocked_clients"), "0");
     });

@@ -7,6 +7,7 @@ require (
 	github.com/go-redsync/redsync/v4 v4.15.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 )
 
 require (

@@ -1,4 +1,5 @@
-// redsync on go-redis against the nodes that QUORLOCK_NODES names, and the checks of the other files here.
+// redsync on go-redis, rueidislock on rueidis, against the nodes that QUORLOCK_NODES names, and the checks of the
+// other files here.
 // Prints `ok NAME` or `FAIL NAME: why` for each check.
 package main
 
@@ -240,6 +241,15 @@ func main() {
 	check("redsync: releases on every node"+suffix, releases)
 	check("redsync: expires"+suffix, expires)
 	check("redsync: ten callers, no overlap"+suffix, excludes)
+	if delayed == "" {
+		version("rueidis", "github.com/redis/rueidis")
+		check("rueidis: a cached value is given up when it changes", func() error { return caches() })
+		check("rueidis: the same with OPTOUT", func() error { return caches("OPTOUT") })
+		check("rueidis: the same with BCAST", func() error { return caches("BCAST", "PREFIX", "interop:") })
+		version("rueidislock", "github.com/redis/rueidis/rueidislock")
+		check("rueidislock: ten callers, no overlap", excludesCaching)
+		check("rueidislock: who waits is woken", wakesCaching)
+	}
 	fmt.Println("done")
 	if failures > 0 {
 		os.Exit(1)

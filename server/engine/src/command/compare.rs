@@ -7,6 +7,8 @@ use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&DELEX, &DELIFEQ];
@@ -28,7 +30,7 @@ fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
         [option, compared] => (option, compared),
         _ => return Err(ErrorReply::wrong_arity("delex")),
     };
-    let found = context.lookup(key);
+    let found = context.lookup_to_write(key);
     // In Redis's order: a key that is not there is none, whatever the condition says.
     let Some(value) = context.string(&found).map_err(|_| NOT_A_STRING)? else {
         return Ok(Reply::Integer(0));
@@ -41,7 +43,7 @@ fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     } else {
         return Err(UNKNOWN_CONDITION);
     };
-    Ok(Reply::flag(is_wanted && context.delete(&found, key)?))
+    delete_if(context, &found, key, is_wanted)
 }
 
 const DELIFEQ: Spec = Spec {
@@ -56,9 +58,22 @@ const DELIFEQ: Spec = Spec {
 
 fn delifeq(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
-    let found = context.lookup(key);
+    let found = context.lookup_to_write(key);
     let is_equal = context.string(&found)? == Some(arguments[2]);
-    Ok(Reply::flag(is_equal && context.delete(&found, key)?))
+    delete_if(context, &found, key, is_equal)
+}
+
+fn delete_if(
+    context: &mut CommandContext<'_>,
+    found: &KeySlot,
+    key: &[u8],
+    is_wanted: bool,
+) -> Result<Reply, ErrorReply> {
+    let is_deleted = is_wanted && context.delete(found, key)?;
+    if is_deleted {
+        context.notify(Class::Generic, "del", key);
+    }
+    Ok(Reply::flag(is_deleted))
 }
 
 const NOT_A_STRING: ErrorReply =

@@ -5,6 +5,7 @@ use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 
@@ -71,5 +72,6 @@ fn add(context: &mut CommandContext<'_>, key: &[u8], increment: i64) -> Result<R
         itoa::Buffer::new().format(sum).as_bytes(),
         deadline,
     )?;
+    context.notify(Class::String, "incrby", key);
     Ok(Reply::Integer(sum))
 }

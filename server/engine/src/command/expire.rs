@@ -5,6 +5,7 @@ use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, saturated};
 
@@ -80,10 +81,17 @@ fn expire(
     if found.live.is_none() || !conditions.allow(context.deadline(&found), wanted) {
         return Ok(Reply::Integer(0));
     }
-    match deadline {
-        Some(deadline) => context.set_deadline(&found, key, deadline)?,
-        None => drop(context.delete(&found, key)?),
-    }
+    let event = match deadline {
+        Some(deadline) => {
+            context.set_deadline(&found, key, deadline)?;
+            "expire"
+        }
+        None => {
+            context.delete(&found, key)?;
+            "del"
+        }
+    };
+    context.notify(Class::Generic, event, key);
     Ok(Reply::Integer(1))
 }
 
@@ -242,5 +250,6 @@ fn persist(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
         return Ok(Reply::Integer(0));
     }
     context.set_deadline(&found, key, Deadline::NEVER)?;
+    context.notify(Class::Generic, "persist", key);
     Ok(Reply::Integer(1))
 }

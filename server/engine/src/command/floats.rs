@@ -7,6 +7,7 @@ use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::extended::{Extended, Parsed};
 use crate::keyspace::fields::Fields;
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
@@ -35,6 +36,7 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
     context.effects.charge(sum.len())?;
     let deadline = context.deadline(&found);
     context.put_string(&found, key, sum.as_bytes(), deadline)?;
+    context.notify(Class::String, "incrbyfloat", key);
     Ok(Reply::bulk(sum))
 }
 
@@ -68,6 +70,7 @@ fn hincrbyfloat(
     let sum = sum_of(old, increment)?;
     context.effects.charge(sum.len())?;
     set_or_create(context, &found, key, &[field, sum.as_bytes()])?;
+    context.notify(Class::Hash, "hincrbyfloat", key);
     Ok(Reply::bulk(sum))
 }
 

@@ -8,6 +8,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::fields::Fields;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::time::Deadline;
@@ -36,6 +37,7 @@ fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.reveal(&found);
     let before = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     set_or_create(context, &found, key, pairs)?;
+    context.notify(Class::Hash, "hset", key);
     let found = context.peek(key);
     let after = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
@@ -80,6 +82,7 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let found = context.peek(key);
     context.reveal(&found);
     set_or_create(context, &found, key, pairs)?;
+    context.notify(Class::Hash, "hset", key);
     Ok(Reply::Ok)
 }
 
@@ -102,6 +105,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         return Ok(Reply::Integer(0));
     }
     set_or_create(context, &found, key, pair)?;
+    context.notify(Class::Hash, "hset", key);
     Ok(Reply::Integer(1))
 }
 
@@ -214,6 +218,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(sum).as_bytes();
     set_or_create(context, &found, key, &[field, digits])?;
+    context.notify(Class::Hash, "hincrby", key);
     Ok(Reply::Integer(sum))
 }
 
@@ -234,7 +239,12 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.collection::<Fields>(&found)?;
     let fields = arguments[2..].iter();
     let changes = fields.map(|field| Change::HashDelete { field });
-    Ok(Reply::count(context.change(&found, key, changes)?))
+    let removed = context.change(&found, key, changes)?;
+    if removed > 0 {
+        context.notify(Class::Hash, "hdel", key);
+        context.notify_if_gone(key);
+    }
+    Ok(Reply::count(removed))
 }
 
 const HLEN: Spec = Spec {

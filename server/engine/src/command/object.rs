@@ -47,7 +47,7 @@ fn of_entry(
     key: &[u8],
     answer: impl Fn(&Entry) -> Result<Reply, ErrorReply>,
 ) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(key);
+    let found = context.lookup_to_write(key);
     match found.live {
         None => Ok(Reply::Nil),
         Some(slot) => answer(context.keyspace.entry(slot)),

@@ -9,6 +9,7 @@ use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&STRLEN, &GETRANGE, &SUBSTR, &SETRANGE, &APPEND];
@@ -101,6 +102,7 @@ fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
     value[offset..end].copy_from_slice(part);
     let deadline = context.deadline(&found);
     context.put_string(&found, key, &value, deadline)?;
+    context.notify(Class::String, "setrange", key);
     Ok(Reply::count(length))
 }
 
@@ -124,5 +126,6 @@ fn append(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let value = [old, part].concat();
     let deadline = context.deadline(&found);
     context.put_string(&found, key, &value, deadline)?;
+    context.notify(Class::String, "append", key);
     Ok(Reply::count(length))
 }

@@ -6,6 +6,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::DATABASES;
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY];
@@ -55,7 +56,7 @@ fn rename(
     other: &[u8],
     taken: Taken,
 ) -> Result<bool, ErrorReply> {
-    let (from, to) = (context.lookup(key), context.peek(other));
+    let (from, to) = (context.lookup_to_write(key), context.peek(other));
     if from.live.is_none() {
         return Err(ErrorReply::NO_SUCH_KEY);
     }
@@ -65,6 +66,8 @@ fn rename(
     }
     if key != other {
         context.rename(&from, key, other)?;
+        context.notify(Class::Generic, "rename_from", key);
+        context.notify(Class::Generic, "rename_to", other);
     }
     Ok(true)
 }
@@ -111,6 +114,7 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
         return Ok(Reply::Integer(0));
     }
     context.copy(&from, &to, other)?;
+    context.notify_in(database, Class::Generic, "copy_to", other);
     Ok(Reply::Integer(1))
 }
 

@@ -166,10 +166,13 @@ impl Flags {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handler {
     /// A function on keys. Its arguments begin with the command's name.
-    Keys(fn(&mut CommandContext<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>),
+    Keys(KeysFunction),
     /// The interpreter, which is above this table.
     Script(ScriptCommand),
 }
+
+/// Runs a command on keys.
+pub(crate) type KeysFunction = fn(&mut CommandContext<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>;
 
 /// The commands that run or keep scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,6 +214,27 @@ impl Spec {
             Ok(position) if position > 0 => Some(position),
             _ => None,
         }
+    }
+
+    /// The arguments that are keys.
+    pub(crate) fn keys_of<'a>(
+        &self,
+        arguments: &'a [&'a [u8]],
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let KeyPositions { first, last, step } = self.keys;
+        let distance = usize::from(last.unsigned_abs());
+        let end = match last < 0 {
+            true => arguments.len().saturating_sub(distance.saturating_sub(1)),
+            false => distance.saturating_add(1).min(arguments.len()),
+        };
+        let keys = match first {
+            0 => &[],
+            _ => arguments
+                .get(usize::from(first.unsigned_abs())..end)
+                .unwrap_or_default(),
+        };
+        let step = usize::from(step.unsigned_abs()).max(1);
+        keys.iter().step_by(step).copied()
     }
 
     /// Whether the command may have that many arguments, its name included.

@@ -8,6 +8,7 @@ use crate::command::set_options::{
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::Deadline;
 
@@ -55,6 +56,9 @@ fn set_string(
         Condition::IfEqual(wanted) => context.string(&found)? != Some(wanted),
         Condition::IfNotEqual(unwanted) => context.string(&found)? == Some(unwanted),
     };
+    if options.returns_old && found.live.is_none() {
+        context.notify(Class::KeyMiss, "keymiss", key);
+    }
     let old = if options.returns_old {
         // Refused before anything is written where it may not be sent.
         context.string_reply(&found)?
@@ -67,7 +71,18 @@ fn set_string(
     match expiry {
         SetExpiry::At(deadline) => context.put_string(&found, key, value, deadline)?,
         SetExpiry::Keep => context.put_string(&found, key, value, context.deadline(&found))?,
-        SetExpiry::Past => drop(context.delete(&found, key)?),
+        SetExpiry::Past => {
+            if !context.delete(&found, key)? {
+                context.notify(Class::New, "new", key);
+            }
+        }
+    }
+    context.notify(Class::String, "set", key);
+    if !matches!(expiry, SetExpiry::Keep | SetExpiry::At(Deadline::NEVER)) {
+        context.notify(Class::Generic, "expire", key);
+    }
+    if matches!(expiry, SetExpiry::Past) {
+        context.notify(Class::Expired, "expired", key);
     }
     Ok(old)
 }
@@ -173,7 +188,9 @@ fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let key = arguments[1];
     let found = context.lookup(key);
     let old = context.string_reply(&found)?;
-    context.delete(&found, key)?;
+    if context.delete(&found, key)? {
+        context.notify(Class::Generic, "del", key);
+    }
     Ok(old)
 }
 
@@ -202,9 +219,21 @@ fn getex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let old = context.string_reply(&found)?;
     match expiry {
         SetExpiry::Keep => {}
-        SetExpiry::At(deadline) if deadline == context.deadline(&found) => {}
-        SetExpiry::At(deadline) => context.set_deadline(&found, key, deadline)?,
-        SetExpiry::Past => drop(context.delete(&found, key)?),
+        SetExpiry::At(Deadline::NEVER) if context.deadline(&found) == Deadline::NEVER => {}
+        SetExpiry::At(deadline) => {
+            if deadline != context.deadline(&found) {
+                context.set_deadline(&found, key, deadline)?;
+            }
+            let event = match deadline {
+                Deadline::NEVER => "persist",
+                _ => "expire",
+            };
+            context.notify(Class::Generic, event, key);
+        }
+        SetExpiry::Past => {
+            context.delete(&found, key)?;
+            context.notify(Class::Generic, "del", key);
+        }
     }
     Ok(old)
 }

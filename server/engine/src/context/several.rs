@@ -7,6 +7,7 @@ use crate::keyspace::change::Change;
 use crate::keyspace::entry::Body;
 use crate::keyspace::members::Members;
 use crate::mutation;
+use crate::notifications::Class;
 use crate::time::Deadline;
 
 impl CommandContext<'_> {
@@ -30,6 +31,7 @@ impl CommandContext<'_> {
         for (key, value) in pairs {
             let found = self.peek(key);
             self.put_string(&found, key, value, Deadline::NEVER)?;
+            self.notify(Class::String, "set", key);
         }
         Ok(())
     }
@@ -118,6 +120,10 @@ impl CommandContext<'_> {
     ) -> Result<(), ErrorReply> {
         let journal = &mut self.effects.journal;
         mutation::encode_replace(journal, found.database, key, body.value(), deadline);
+        if found.live.is_some() && self.keyspace.events.contain(Class::New) {
+            // As in Redis, where it takes the other key's place.
+            self.notify_in(found.database, Class::New, "new", key);
+        }
         self.store(found, body, deadline)
     }
 }

@@ -1,5 +1,6 @@
 //! A script or a transaction is undone as one: where its effects began, and how they are kept or taken back.
 
+use crate::channels::{Message, Published};
 use crate::context::{CommandContext, REQUIRE_TTL, is_covered};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
@@ -71,7 +72,12 @@ impl CommandContext<'_> {
         let position = self.effects.position;
         self.keyspace.rollback(mark.records, position);
         self.effects.journal.truncate(mark.journal_bytes);
-        self.effects.published.truncate(mark.published);
+        // Who was told to forget a key is not remembered for it any more, and has to be told.
+        let since = self.effects.published.split_off(mark.published);
+        let is_kept = |one: &Published| !matches!(one.message, Message::Published(_));
+        self.effects
+            .published
+            .extend(since.into_iter().filter(is_kept));
         self.effects.longest_deadline = mark.longest_deadline;
         self.effects.uncovered = mark.uncovered;
         let depends = &mut self.effects.depends;

@@ -48,6 +48,17 @@ impl<'a> Mutations<'a> {
         })
     }
 
+    /// The mutations from this offset on, where one begins. The payload is one that this version has written.
+    pub(crate) fn of_rest(payload: &'a [u8], offset: usize, hash_seed: u64) -> Mutations<'a> {
+        Mutations {
+            payload,
+            offset: offset.max(usize::from(!payload.is_empty())),
+            hash_seed,
+            before: None,
+            version: payload.first().copied().unwrap_or(VERSION),
+        }
+    }
+
     /// The offset of the next mutation.
     pub(crate) fn offset(&self) -> usize {
         self.offset

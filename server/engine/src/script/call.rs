@@ -9,6 +9,7 @@ use std::rc::Rc;
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
+use crate::command;
 use crate::command::spec::{Flags, Handler, Spec};
 use crate::command::spec_named;
 use crate::context::CommandContext;
@@ -155,7 +156,7 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
         caller: running.caller,
         effects: &mut running.effects,
     };
-    let reply = function(&mut context, &arguments)?;
+    let reply = command::call::call(&mut context, spec, function, &arguments)?;
     Ok((reply, is_long(spec, arguments.len())))
 }
 

@@ -17,7 +17,7 @@ impl Executor {
             };
             let mut wait = Wait::default();
             self.log(now.node, &mut wait);
-            self.outgoing.served.push((served, wait));
+            self.served.push((served, wait));
         }
     }
 

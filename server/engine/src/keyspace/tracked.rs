@@ -1,0 +1,93 @@
+//! What is told of keys beside the replies: that the time of one has come, events, and which keys clients keep.
+
+use std::collections::BTreeSet;
+
+use crate::channels::{ClientId, Published, Subscription};
+use crate::keyspace::Keyspace;
+use crate::keyspace::entry::Slot;
+use crate::notifications::Class;
+
+/// Keys whose time has come and of which was told.
+#[derive(Debug, Default)]
+pub(super) struct Expired {
+    /// Those that are still in memory.
+    told: BTreeSet<Slot>,
+    /// What is to be published without a command.
+    published: Vec<Published>,
+}
+
+impl Expired {
+    /// The slot is another key's from now on, or nobody's.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        if !self.told.is_empty() {
+            self.told.remove(&slot);
+        }
+    }
+}
+
+impl Keyspace {
+    /// Tells of a key whose deadline has come, once.
+    pub(crate) fn tell_expired(&mut self, slot: Slot) {
+        let is_told = !self.tracking.is_off() || self.events.contain(Class::Expired);
+        if !is_told || !self.expired.told.insert(slot) {
+            return;
+        }
+        let entry = self.entry(slot);
+        let (database, key) = (entry.database(), entry.key().to_vec());
+        let mut published = std::mem::take(&mut self.expired.published);
+        published.extend(self.event(Class::Expired, "expired", database, &key));
+        self.tracking.invalidate(&key, None, &mut published);
+        self.expired.published = published;
+    }
+
+    /// Takes what was told of keys that have expired.
+    pub(crate) fn take_expired(&mut self) -> Vec<Published> {
+        std::mem::take(&mut self.expired.published)
+    }
+
+    /// The messages about an event, for those who listen.
+    pub(crate) fn event(
+        &self,
+        class: Class,
+        event: &str,
+        database: u8,
+        key: &[u8],
+    ) -> Vec<Published> {
+        let mut published = Vec::new();
+        if !self.events.contain(class) {
+            return published;
+        }
+        let channels = &self.channels;
+        if self.events.are_of_keys() {
+            let channel = [format!("__keyspace@{database}__:").as_bytes(), key].concat();
+            published.extend(channels.publish(Subscription::Channel, &channel, event.as_bytes()));
+        }
+        if self.events.are_of_events() {
+            let channel = format!("__keyevent@{database}__:{event}");
+            published.extend(channels.publish(Subscription::Channel, channel.as_bytes(), key));
+        }
+        published
+    }
+
+    /// Remembers that a client has read a key. Where there are too many, others are forgotten, and those who keep
+    /// them told.
+    pub(crate) fn remember_read(
+        &mut self,
+        client: ClientId,
+        key: &[u8],
+        published: &mut Vec<Published>,
+    ) {
+        self.tracking.remember(client, key);
+        self.tracking.forget_departed(ENTRIES_PER_READ);
+        let mut tries = EVICTION_TRIES;
+        while tries > 0 && self.tracking.is_over_limit() {
+            tries = tries.saturating_sub(1);
+            let position = self.random_below(self.tracking.end());
+            self.tracking.invalidate_at(position, None, published);
+        }
+    }
+}
+
+/// How many positions are tried to find a key to forget. All are taken where the limit has not been lowered.
+const EVICTION_TRIES: usize = 64;
+const ENTRIES_PER_READ: usize = 16;

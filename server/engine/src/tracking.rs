@@ -1,0 +1,293 @@
+//! Client-side caching: which clients keep which keys, and who has to hear that a key has changed.
+//!
+//! Invariant: a client that was sent a key hears of its next change, or of the loss of its entry here. Nothing
+//! here is logged, and what a client is told may be more than it has to forget, never less. As in Redis a key is
+//! its name: two keys of that name in two databases are one.
+
+mod prefixes;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::channels::{ClientId, Message, Published};
+use crate::reply::Reply;
+use crate::tracking::prefixes::{Changed, Prefixes};
+use crate::tracking::table::{Position, Table};
+
+/// How a client wants to be told.
+#[derive(Clone, Debug, Default)]
+pub struct TrackingOptions {
+    /// Another client is told in its place.
+    pub redirect: Option<ClientId>,
+    /// It is not told of what it has changed itself.
+    pub ignores_own: bool,
+    /// It is told of all keys that begin with its prefixes, whatever it has read.
+    pub broadcasts: bool,
+}
+
+/// Who keeps what.
+#[derive(Debug)]
+pub struct Tracking {
+    clients: BTreeMap<ClientId, Tracker>,
+    table: Table,
+    prefixes: Prefixes,
+    /// Clients that have gone and whose entries are still being taken out, a bounded number at a time.
+    departed: BTreeMap<ClientId, BTreeSet<Position>>,
+    keys_max: usize,
+}
+
+#[derive(Debug)]
+struct Tracker {
+    options: TrackingOptions,
+    /// Where the table has the keys that it keeps.
+    keys: BTreeSet<Position>,
+    prefixes: BTreeSet<Arc<[u8]>>,
+}
+
+impl Default for Tracking {
+    fn default() -> Tracking {
+        Tracking {
+            clients: BTreeMap::new(),
+            table: Table::default(),
+            prefixes: Prefixes::default(),
+            departed: BTreeMap::new(),
+            keys_max: TRACKED_KEYS_MAX,
+        }
+    }
+}
+
+impl Tracking {
+    /// Tells a client of changes from now on, or in another way than before.
+    pub fn start(&mut self, client: ClientId, options: TrackingOptions) {
+        // Where entries of it are still here, it is told of them again.
+        let keys = self.departed.remove(&client);
+        let tracker = self.clients.entry(client).or_insert(Tracker {
+            options: TrackingOptions::default(),
+            keys: keys.unwrap_or_default(),
+            prefixes: BTreeSet::new(),
+        });
+        tracker.options = options;
+    }
+
+    /// Tells a client that broadcasts of another prefix as well.
+    pub fn add_prefix(&mut self, client: ClientId, prefix: &[u8]) {
+        if let Some(tracker) = self.clients.get_mut(&client) {
+            let prefix: Arc<[u8]> = prefix.into();
+            self.prefixes.add(&prefix, client);
+            tracker.prefixes.insert(prefix);
+        }
+    }
+
+    /// The prefixes that a client is told of, in their order.
+    pub fn prefixes_of(&self, client: ClientId) -> impl Iterator<Item = &[u8]> {
+        let tracker = self.clients.get(&client);
+        let prefixes = tracker.into_iter().flat_map(|it| &it.prefixes);
+        prefixes.map(AsRef::as_ref)
+    }
+
+    /// How many prefixes somebody is told of.
+    pub fn prefixes(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    /// The client has gone, or wants to hear of nothing any more.
+    pub fn stop(&mut self, client: ClientId) {
+        if let Some(tracker) = self.clients.remove(&client) {
+            for prefix in &tracker.prefixes {
+                self.prefixes.remove(prefix, client);
+            }
+            self.departed.insert(client, tracker.keys);
+            self.forget_departed(ENTRIES_PER_STOP);
+        }
+    }
+
+    /// How many clients are told of changes.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many keys they keep.
+    pub fn keys(&self) -> usize {
+        self.table.len()
+    }
+
+    /// How many keys they keep, a key once for each client.
+    pub fn items(&self) -> usize {
+        self.table.items()
+    }
+
+    /// Sets how many keys may be remembered; 0 is no limit but that on memory.
+    pub fn set_keys_max(&mut self, keys: usize) {
+        self.keys_max = keys;
+    }
+
+    /// Whether nobody is told of anything.
+    pub(crate) fn is_off(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Whether entries of clients that have gone are still here: [`Engine::reclaim`](crate::Engine::reclaim) takes
+    /// them out.
+    pub fn has_departed(&self) -> bool {
+        !self.departed.is_empty()
+    }
+
+    /// One more than the last position.
+    pub(crate) fn end(&self) -> Position {
+        self.table.end()
+    }
+
+    /// The memory of the keys, about.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// Takes out entries of clients that have gone, at most so many. Says whether there are more.
+    pub(crate) fn forget_departed(&mut self, entries: usize) -> bool {
+        let mut left = entries;
+        while let Some(mut departed) = self.departed.last_entry() {
+            let client = *departed.key();
+            while let Some(position) = departed.get_mut().pop_first() {
+                // Meanwhile it may be another key's, which the client never kept.
+                self.table.remove_client(position, client);
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return true;
+                }
+            }
+            departed.remove();
+        }
+        false
+    }
+
+    /// Tells those who keep a key that it has changed, and that it is not remembered for them any more.
+    pub(crate) fn invalidate(
+        &mut self,
+        key: &[u8],
+        by: Option<ClientId>,
+        published: &mut Vec<Published>,
+    ) {
+        if self.prefixes.note(key, by) {
+            self.take_broadcasts(published);
+        }
+        if let Some(position) = self.table.position_of(key) {
+            self.invalidate_at(position, by, published);
+        }
+    }
+
+    /// The same for the key at a position; nothing happens where there is none.
+    pub(crate) fn invalidate_at(
+        &mut self,
+        position: Position,
+        by: Option<ClientId>,
+        published: &mut Vec<Published>,
+    ) {
+        let Some((key, clients)) = self.table.remove(position) else {
+            return;
+        };
+        let mut receivers = Vec::new();
+        for client in clients {
+            let Some(tracker) = self.clients.get_mut(&client) else {
+                continue;
+            };
+            tracker.keys.remove(&position);
+            if tracker.options.broadcasts {
+                continue;
+            }
+            if !tracker.options.ignores_own || by != Some(client) {
+                receivers.push(client);
+            }
+        }
+        let keys = Reply::Array(vec![Reply::Shared(key)]);
+        self.tell(keys, receivers, published);
+    }
+
+    /// Whether clients that broadcast are to be told of something.
+    pub fn has_broadcasts(&self) -> bool {
+        self.prefixes.has_changed()
+    }
+
+    /// Takes what clients that broadcast are to be told. It depends on all that has changed since the last call.
+    pub fn take_broadcasts(&mut self, published: &mut Vec<Published>) {
+        let keys = |changed: &Changed, but: Option<ClientId>| {
+            let keys = changed
+                .iter()
+                .filter(|(_, by)| but.is_none() || **by != but);
+            let keys = keys.map(|(key, _)| Reply::Shared(Arc::clone(key)));
+            keys.collect::<Vec<_>>()
+        };
+        for (changed, listeners) in self.prefixes.take_changed() {
+            let writers: BTreeSet<ClientId> = changed.values().copied().flatten().collect();
+            let is_own = |client: &ClientId| {
+                let tracker = self.clients.get(client);
+                writers.contains(client) && tracker.is_some_and(|it| it.options.ignores_own)
+            };
+            let (own, others): (Vec<_>, Vec<_>) = listeners.into_iter().partition(is_own);
+            self.tell(Reply::Array(keys(&changed, None)), others, published);
+            for client in own {
+                let keys = keys(&changed, Some(client));
+                if !keys.is_empty() {
+                    self.tell(Reply::Array(keys), vec![client], published);
+                }
+            }
+        }
+    }
+
+    /// Tells everybody that no key is what it was, and remembers none.
+    pub(crate) fn flush(&mut self, published: &mut Vec<Published>) {
+        self.table = Table::default();
+        self.departed.clear();
+        for tracker in self.clients.values_mut() {
+            tracker.keys.clear();
+        }
+        let receivers = self.clients.keys().copied().collect();
+        self.tell(Reply::Nil, receivers, published);
+    }
+
+    fn tell(&self, keys: Reply, receivers: Vec<ClientId>, published: &mut Vec<Published>) {
+        let push = Arc::new(Reply::Push(vec![Reply::bulk("invalidate"), keys]));
+        let mut direct = Vec::with_capacity(receivers.len());
+        for owner in receivers {
+            let redirect = self.clients.get(&owner).and_then(|it| it.options.redirect);
+            let Some(target) = redirect else {
+                direct.push(owner);
+                continue;
+            };
+            published.push(Published {
+                message: Message::Redirected {
+                    push: Arc::clone(&push),
+                    owner,
+                },
+                receivers: vec![target],
+            });
+        }
+        if !direct.is_empty() {
+            published.push(Published {
+                message: Message::Invalidated(push),
+                receivers: direct,
+            });
+        }
+    }
+
+    /// Notes that a client has read a key.
+    pub(crate) fn remember(&mut self, client: ClientId, key: &[u8]) {
+        if let Some(tracker) = self.clients.get_mut(&client) {
+            tracker.keys.insert(self.table.insert(key, client));
+        }
+    }
+
+    /// Whether a key is to be forgotten.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        let is_over = self.keys_max > 0 && self.table.len() > self.keys_max;
+        is_over || self.table.bytes() > TABLE_BYTES_MAX
+    }
+}
+
+/// So many keys are remembered unless told otherwise, as in Redis.
+const TRACKED_KEYS_MAX: usize = 1_000_000;
+/// The memory of the table: with short keys, more than those need.
+pub(crate) const TABLE_BYTES_MAX: usize = 512 << 20;
+/// The engine is locked meanwhile: a few hundred microseconds.
+pub(crate) const ENTRIES_PER_STOP: usize = 4096;

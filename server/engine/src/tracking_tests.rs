@@ -1,0 +1,179 @@
+//! Who is told of which key, how much is remembered, and what is left of clients that have gone.
+
+use crate::channels::{ClientId, Published};
+use crate::effects::Effects;
+use crate::engine::{Engine, EngineOptions};
+use crate::tracking::{ENTRIES_PER_STOP, TABLE_BYTES_MAX, TrackingOptions};
+
+fn told(published: &[Published]) -> Vec<ClientId> {
+    let mut all: Vec<ClientId> = published
+        .iter()
+        .flat_map(|one| one.receivers.iter().copied())
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+fn engine_with(clients: u64) -> Engine {
+    let mut engine = Engine::new(EngineOptions::default());
+    for client in 0..clients {
+        engine.tracking().start(client, TrackingOptions::default());
+    }
+    engine
+}
+
+#[test]
+fn who_keeps_a_key_is_told_once() {
+    let mut engine = engine_with(3);
+    let mut published = Vec::new();
+    for client in [0, 2, 2] {
+        engine.keyspace.remember_read(client, b"a", &mut published);
+    }
+    assert_eq!(
+        (engine.tracking().keys(), engine.tracking().items()),
+        (1, 2)
+    );
+    engine.tracking().invalidate(b"b", None, &mut published);
+    assert!(published.is_empty());
+    engine.tracking().invalidate(b"a", Some(2), &mut published);
+    assert_eq!(told(&published), [0, 2]);
+    engine.tracking().invalidate(b"a", None, &mut published);
+    assert_eq!(told(&published), [0, 2]);
+    assert_eq!(
+        (engine.tracking().keys(), engine.tracking().items()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn clients_that_go_leave_nothing_behind() {
+    let mut engine = engine_with(1000);
+    let mut published = Vec::new();
+    for client in 0..1000 {
+        for key in 0..20_u64 {
+            let own = [key, client].map(u64::to_be_bytes).concat();
+            engine.keyspace.remember_read(client, &own, &mut published);
+            engine
+                .keyspace
+                .remember_read(client, b"shared", &mut published);
+        }
+    }
+    assert_eq!(engine.tracking().items(), 21_000);
+    for client in 0..1000 {
+        engine.tracking().stop(client);
+    }
+    let tracking = engine.tracking();
+    assert_eq!(tracking.clients(), 0);
+    assert!(!tracking.has_departed());
+    assert_eq!(
+        (tracking.keys(), tracking.items(), tracking.bytes()),
+        (0, 0, 0)
+    );
+    assert_eq!(tracking.end(), 0);
+    assert!(published.is_empty());
+}
+
+/// A client with very many keys is taken out bit by bit, and meanwhile its positions may be others'.
+#[test]
+fn the_entries_of_who_has_gone_are_never_taken_for_those_of_others() {
+    let mut engine = engine_with(2);
+    let mut published = Vec::new();
+    let keys = ENTRIES_PER_STOP as u64 * 3;
+    for key in 0..keys {
+        engine
+            .keyspace
+            .remember_read(0, &key.to_be_bytes(), &mut published);
+    }
+    engine.tracking().stop(0);
+    assert!(engine.tracking().has_departed());
+    for key in 0..keys {
+        engine
+            .tracking()
+            .invalidate(&key.to_be_bytes(), None, &mut published);
+        let other = [b"other", key.to_be_bytes().as_slice()].concat();
+        engine.tracking().remember(1, &other);
+    }
+    assert!(published.is_empty());
+    engine.tracking().forget_departed(usize::MAX);
+    assert!(!engine.tracking().has_departed());
+    assert_eq!(engine.tracking().items() as u64, keys);
+    for key in 0..keys {
+        let other = [b"other", key.to_be_bytes().as_slice()].concat();
+        engine.tracking().invalidate(&other, None, &mut published);
+    }
+    assert_eq!(told(&published).len() as u64, keys);
+}
+
+#[test]
+fn what_does_not_fit_is_forgotten_and_told() {
+    let mut engine = engine_with(1);
+    engine.tracking().set_keys_max(100);
+    let mut published = Vec::new();
+    for key in 0..1000_u64 {
+        engine
+            .keyspace
+            .remember_read(0, &key.to_be_bytes(), &mut published);
+        assert!(engine.tracking().keys() <= 100);
+    }
+    assert_eq!(told(&published).len(), 900);
+    // Very long keys are bounded by their bytes.
+    engine.tracking().set_keys_max(0);
+    let mut long = vec![0; 1 << 20];
+    for key in 0..600_u64 {
+        long[..8].copy_from_slice(&key.to_be_bytes());
+        engine.keyspace.remember_read(0, &long, &mut published);
+    }
+    assert!(engine.tracking().bytes() <= TABLE_BYTES_MAX);
+    assert!(published.len() > 900);
+}
+
+#[test]
+fn a_flush_is_told_to_everybody_once() {
+    let mut engine = engine_with(3);
+    let mut effects = Effects::default();
+    engine
+        .keyspace
+        .remember_read(1, b"a", &mut effects.published);
+    engine.tracking().flush(&mut effects.published);
+    assert_eq!(told(&effects.published), [0, 1, 2]);
+    assert_eq!(effects.published.len(), 1, "one message for all");
+    assert_eq!(engine.tracking().items(), 0);
+}
+
+#[test]
+fn who_broadcasts_is_told_of_prefixes_and_leaves_nothing() {
+    let mut engine = engine_with(1);
+    let tracking = engine.tracking();
+    for client in 1..1000 {
+        let options = TrackingOptions {
+            broadcasts: true,
+            ignores_own: client == 3,
+            ..TrackingOptions::default()
+        };
+        tracking.start(client, options);
+        let prefix: &[u8] = if client % 2 == 0 { b"" } else { b"a" };
+        tracking.add_prefix(client, prefix);
+        tracking.add_prefix(client, &[b"b", client.to_be_bytes().as_slice()].concat());
+    }
+    assert_eq!(tracking.prefixes(), 1001);
+    let mut published = Vec::new();
+    tracking.invalidate(b"abc", Some(3), &mut published);
+    tracking.invalidate(b"b", None, &mut published);
+    assert!(published.is_empty() && tracking.has_broadcasts());
+    tracking.take_broadcasts(&mut published);
+    assert!(!tracking.has_broadcasts());
+    let told = told(&published);
+    assert!(!told.contains(&3), "it has changed this itself");
+    assert_eq!(told.len(), 998);
+    assert_eq!(published.len(), 2, "one message for each prefix");
+    // Much that has changed does not wait.
+    let long = vec![b'a'; 1 << 20];
+    tracking.invalidate(&long, None, &mut published);
+    assert!(published.len() > 2 && !tracking.has_broadcasts());
+    tracking.invalidate(b"abc", None, &mut published);
+    for client in 0..1000 {
+        tracking.stop(client);
+    }
+    assert_eq!((tracking.prefixes(), tracking.clients()), (0, 0));
+    assert!(!tracking.has_broadcasts());
+}

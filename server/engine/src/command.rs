@@ -28,6 +28,7 @@ mod strings;
 use std::sync::LazyLock;
 
 use crate::command::spec::Family;
+pub use crate::command::databases::database_index;
 pub use crate::command::about::{About, Categories, Description, KeyAccess};
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;

@@ -35,7 +35,7 @@ mod transaction;
 mod undo_tests;
 
 pub use command::{
-    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs, is_arity, spec_named,
+    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs, database_index, is_arity, spec_named,
 };
 pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM};

@@ -55,11 +55,6 @@ pub(super) const FIXED: &[Directive] = &[
     ),
     Directive::fixed_or_refused("tls-port", "0", "there is no TLS in this release"),
     Directive::fixed_or_refused(
-        "unixsocket",
-        "\"\"",
-        "there are no Unix sockets in this release",
-    ),
-    Directive::fixed_or_refused(
         "aclfile",
         "\"\"",
         "there are no ACL users in this release, so its rules would protect nothing",
@@ -192,11 +187,6 @@ pub(super) const INERT: &[Directive] = &[
         "tracking-table-max-keys",
         "1000000",
         "there is no client-side caching in this release",
-    ),
-    Directive::inert(
-        "unixsocketperm",
-        "0",
-        "there are no Unix sockets in this release",
     ),
     Directive::inert_family("zset-max-*", ENCODING),
 ];

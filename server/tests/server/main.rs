@@ -28,6 +28,7 @@ mod slow_sync;
 mod stopping;
 mod time;
 mod transactions;
+mod unix_socket;
 mod waitaof;
 mod wire;
 mod wire_protocol;

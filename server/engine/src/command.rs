@@ -11,6 +11,7 @@ mod compare;
 mod counters;
 mod databases;
 mod expire;
+mod flags;
 mod floats;
 mod hash_walks;
 mod hashes;

@@ -50,7 +50,7 @@ impl UnixSocket {
             // What the umask took away was asked for.
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))?;
         }
-        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        socket.listen(i32::try_from(backlog).expect("the configuration keeps it below 2^31"))?;
         socket.set_nonblocking(true)?;
         Ok(Self {
             listener: socket.into(),

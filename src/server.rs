@@ -90,7 +90,12 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
                 Failure::failed(error)
             })?;
         // Port 0 found one: this line says which.
-        tracing::info!("Listening on {}", node.address());
+        if node.address().port() != 0 {
+            tracing::info!("Listening on {}", node.address());
+        }
+        if let Some(path) = node.unix_socket() {
+            tracing::info!("Listening on {}", path.display());
+        }
         let _pid_file = pid_path.and_then(PidFile::create);
         if is_supervised {
             notify_ready();
@@ -132,7 +137,12 @@ async fn until_end(node: Node, mut signals: Signals) -> Result<ExitCode, Failure
             // During a restart delay it answers already, but grants nothing.
             () = node.serving(), if !is_announced => {
                 is_announced = true;
-                tracing::info!("Ready to accept connections tcp");
+                if node.address().port() != 0 {
+                    tracing::info!("Ready to accept connections tcp");
+                }
+                if node.unix_socket().is_some() {
+                    tracing::info!("Ready to accept connections unix");
+                }
             }
         }
     };

@@ -61,9 +61,16 @@ impl Node {
         NodeBuilder::default()
     }
 
-    /// The first address it listens on.
+    /// The first TCP address it listens on; port 0 of no particular address where that is a Unix socket only.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The Unix socket it listens on, if any.
+    pub fn unix_socket(&self) -> Option<std::path::PathBuf> {
+        let config = &self.node.config;
+        let path = config.unixsocket.as_ref()?;
+        Some(config.dir.join(path))
     }
 
     /// Where it serves `/metrics`, `/readyz` and `/healthz`; `None` without `metrics-port`.

@@ -6,4 +6,5 @@ pub(crate) mod listener;
 pub(crate) mod log_thread;
 pub(crate) mod maintenance_task;
 mod socket;
+pub(crate) mod unix_socket;
 pub(crate) mod worker;

@@ -13,6 +13,7 @@ mod compare;
 mod counters;
 mod databases;
 mod expire;
+mod flags;
 mod floats;
 mod hash_walks;
 mod hashes;
@@ -44,6 +45,7 @@ mod walks;
 use std::sync::LazyLock;
 
 pub use crate::command::about::{About, Categories, Description, KeyAccess};
+pub use crate::command::databases::database_index;
 use crate::command::spec::Family;
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;

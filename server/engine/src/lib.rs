@@ -42,7 +42,7 @@ mod undo_tests;
 
 pub use command::{
     About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs,
-    is_arity, spec_named,
+    database_index, is_arity, spec_named,
 };
 pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};

@@ -54,6 +54,10 @@ pub struct Config {
     pub metrics_port: Option<u16>,
     /// Whether clients from other machines are refused as long as there is no password.
     pub protected_mode: bool,
+    /// The Unix socket to listen on as well; a relative path begins in the data directory.
+    pub unixsocket: Option<PathBuf>,
+    /// Its permissions; 0 leaves them to the umask.
+    pub unixsocketperm: u32,
     /// Length of the kernel's queue of connections that are not accepted yet.
     pub tcp_backlog: u32,
     /// Idle time after which the kernel probes a connection.
@@ -151,6 +155,22 @@ pub struct Notice {
 }
 
 impl Config {
+    /// What a node with this configuration listens on, as Redis shows it.
+    pub(crate) fn listeners(&self, port: u16) -> Vec<String> {
+        let mut listeners = Vec::new();
+        if port != 0 {
+            let addresses = self.bind.iter().map(|bind| format!("bind={bind},"));
+            listeners.push(format!(
+                "name=tcp,{}port={port}",
+                addresses.collect::<String>()
+            ));
+        }
+        if let Some(path) = &self.unixsocket {
+            listeners.push(format!("name=unix,bind={}", path.display()));
+        }
+        listeners
+    }
+
     /// Sets one directive, as a line of the file would. An error changes nothing.
     pub fn set<S: AsRef<str>>(&mut self, name: &str, values: &[S]) -> Result<(), Problem> {
         let values: Vec<String> = values
@@ -202,6 +222,8 @@ impl Default for Config {
             metrics_bind: Bind::loopback(),
             metrics_port: None,
             protected_mode: true,
+            unixsocket: None,
+            unixsocketperm: 0,
             tcp_backlog: 511,
             tcp_keepalive: Some(Duration::from_secs(300)),
             timeout: None,

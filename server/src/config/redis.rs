@@ -50,11 +50,6 @@ pub(super) const FIXED: &[Directive] = &[
     ),
     Directive::fixed_or_refused("tls-port", "0", "there is no TLS in this release"),
     Directive::fixed_or_refused(
-        "unixsocket",
-        "\"\"",
-        "there are no Unix sockets in this release",
-    ),
-    Directive::fixed_or_refused(
         "aclfile",
         "\"\"",
         "there are no ACL users in this release, so its rules would protect nothing",
@@ -183,10 +178,5 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("stream-node-max-*", ENCODING),
     Directive::inert_family("syslog-*", "messages go to logfile or standard output"),
     Directive::inert_family("tls-*", TLS),
-    Directive::inert(
-        "unixsocketperm",
-        "0",
-        "there are no Unix sockets in this release",
-    ),
     Directive::inert_family("zset-max-*", ENCODING),
 ];

@@ -11,7 +11,7 @@ use super::settings::{
     Supervised,
 };
 use super::value::{
-    duration, events, integer, label, memory, name_of, one, one_of, percent_millionths,
+    duration, events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
 use super::{Problem, bind};
@@ -30,9 +30,31 @@ pub(super) const USED: &[Directive] = &[
         "port",
         "6379",
         "0 to 65535",
-        "TCP port. 0 takes any free port (Redis would not listen at all).",
+        "TCP port. 0 takes any free port (Redis would not listen at all), and none where there is a `unixsocket`.",
         |c, v| integer(one(v)?, 0, u16::MAX).map(|port| c.port = port),
         |c| c.port.to_string(),
+    ),
+    Directive::used(
+        "unixsocket",
+        "\"\"",
+        "a path of up to 107 bytes",
+        "A Unix socket to listen on as well. A relative path begins in `dir`. Empty: none.",
+        |c, v| {
+            text(one(v)?, 107)
+                .map(|path| c.unixsocket = (!path.is_empty()).then(|| PathBuf::from(path)))
+        },
+        |c| {
+            let path = c.unixsocket.as_ref();
+            path.map_or_else(String::new, |path| path.to_string_lossy().into_owned())
+        },
+    ),
+    Directive::used(
+        "unixsocketperm",
+        "0",
+        "0 to 777, octal",
+        "Permissions of that socket, which never has wider ones. 0 leaves them to the umask.",
+        |c, v| octal(one(v)?).map(|mode| c.unixsocketperm = mode),
+        |c| format!("{:o}", c.unixsocketperm),
     ),
     Directive::used(
         "protected-mode",

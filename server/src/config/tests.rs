@@ -240,10 +240,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("replicaof 10.0.0.1 6379", "must be independent"),
     ("cluster-enabled yes", "Redlock needs independent nodes"),
     ("tls-port 6380", "there is no TLS in this release"),
-    (
-        "unixsocket /run/x",
-        "there are no Unix sockets in this release",
-    ),
+    ("unixsocketperm 788", "an octal number"),
+    ("unixsocketperm 1777", "an octal number"),
     ("loadmodule /x.so", "refused: a node loads no modules"),
     (
         "rename-command FLUSHALL ''",

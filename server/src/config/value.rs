@@ -35,6 +35,13 @@ pub(super) fn events(letters: &str) -> Result<Events, Problem> {
     Events::parse(letters).ok_or_else(|| Problem::new(problem))
 }
 
+/// Permissions, written in octal.
+pub(super) fn octal(text: &str) -> Result<u32, Problem> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    let mode = mode.filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
+    mode.ok_or_else(|| Problem::new("argument must be an octal number from 0 to 777".to_owned()))
+}
+
 /// `yes` or `no`.
 pub(super) fn yes_or_no(text: &str) -> Result<bool, Problem> {
     if text.eq_ignore_ascii_case("yes") {

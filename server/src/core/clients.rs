@@ -1,6 +1,7 @@
 //! Who is connected: what CLIENT LIST, CLIENT INFO and INFO say about it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -13,9 +14,9 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     /// The node's end of the connection.
-    pub(crate) local: SocketAddr,
+    pub(crate) local: Address,
     connected_raw: RawTime,
     active_raw_ns: AtomicU64,
     /// The worker that serves it, and its number there once it does.
@@ -30,11 +31,29 @@ pub(crate) struct Client {
     introduction: Mutex<Introduction>,
 }
 
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    /// The path of the node's socket, for both ends.
+    Unix(Arc<str>),
+}
+
+/// As Redis writes it.
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(formatter),
+            Self::Unix(path) => write!(formatter, "{path}:0"),
+        }
+    }
+}
+
 /// The two ends of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Addresses {
-    pub(crate) client: SocketAddr,
-    pub(crate) node: SocketAddr,
+    pub(crate) client: Address,
+    pub(crate) node: Address,
 }
 
 impl Addresses {
@@ -43,8 +62,8 @@ impl Addresses {
     pub(crate) const NONE: Self = {
         let nobody = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
         Self {
-            client: nobody,
-            node: nobody,
+            client: Address::Tcp(nobody),
+            node: Address::Tcp(nobody),
         }
     };
 }
@@ -214,6 +233,7 @@ impl Client {
             ('t', tracking.is_on),
             ('R', tracking.is_broken),
             ('B', tracking.broadcasts),
+            ('U', matches!(self.address, Address::Unix(_))),
             ('e', self.is_spared()),
             ('T', introduction.is_untouching),
         ];

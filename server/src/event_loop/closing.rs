@@ -31,7 +31,7 @@ impl ClosingLines {
     ) {
         counter(reason, closed).fetch_add(1, Ordering::Relaxed);
         if self.may_write(now) {
-            let (id, address) = (client.id, client.address);
+            let (id, address) = (client.id, &client.address);
             tracing::warn!("closed client id={id} addr={address}: {reason}");
         }
     }

@@ -33,6 +33,18 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The Unix socket cannot be made.
+    #[error(
+        "cannot listen on the Unix socket {}: {source}. Nothing was started and no lock is affected; move what is \
+         there out of the way, or choose another path with --unixsocket",
+        path.display()
+    )]
+    BindUnix {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The address of the metrics cannot be listened on.
     #[error(
         "cannot listen on {address} for metrics: {source}. Nothing was started and no lock is \

@@ -34,6 +34,7 @@ use crate::node::error::StartError;
 use crate::past::fingerprint::is_own;
 use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
+use crate::runtime::unix_socket::UnixSocket;
 use crate::session;
 use crate::sync::Mutex;
 
@@ -75,6 +76,7 @@ pub(crate) struct Reach {
 pub(crate) struct Started {
     pub(crate) begun: Begun,
     pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) socket: Option<UnixSocket>,
     pub(crate) metrics: Vec<TcpListener>,
 }
 
@@ -105,12 +107,14 @@ impl StopMark {
 pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = clients_max(plan.config.maxclients);
     let listeners = bind(&plan.config)?;
+    let socket = bind_local(&plan.config)?;
     let metrics = metrics::bind(&plan.config)
         .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
     Ok(Started {
         begun,
         listeners,
+        socket,
         metrics,
     })
 }
@@ -198,7 +202,22 @@ fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
     }
 }
 
+/// The Unix socket, where one is wanted.
+fn bind_local(config: &Config) -> Result<Option<UnixSocket>, StartError> {
+    let Some(path) = &config.unixsocket else {
+        return Ok(None);
+    };
+    let path = config.dir.join(path);
+    let bound = UnixSocket::bind(&path, config.unixsocketperm, config.tcp_backlog);
+    bound
+        .map(Some)
+        .map_err(|source| StartError::BindUnix { path, source })
+}
+
 fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
+    if config.port == 0 && config.unixsocket.is_some() {
+        return Ok(Vec::new());
+    }
     let listeners = listener::bind_all(&config.bind, config.port, config.tcp_backlog)
         .map_err(|BindError { address, source }| StartError::Bind { address, source })?;
     if listeners.is_empty() {

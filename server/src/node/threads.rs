@@ -22,6 +22,7 @@ use crate::runtime::inbox::{Inbox, Incoming};
 use crate::runtime::listener;
 use crate::runtime::log_thread;
 use crate::runtime::maintenance_task;
+use crate::runtime::unix_socket::UnixSocket;
 use crate::runtime::worker::Worker;
 
 /// What the builder learns once the node answers.
@@ -53,6 +54,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let Started {
         begun,
         listeners,
+        socket,
         metrics,
     } = started;
     let Begun {
@@ -90,9 +92,11 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     };
     let ended = runtime.block_on(async {
         let address = listeners.first().and_then(|it| it.local_addr().ok());
-        let mut acceptors = threads.accept(listeners);
+        let is_local_only = socket.is_some();
+        let mut acceptors = threads.accept(listeners, socket);
         let told = match address {
             Some(address) => Ok((Arc::clone(&node), address)),
+            None if is_local_only => Ok((Arc::clone(&node), NO_ADDRESS)),
             None => Err(StartError::NoAddress),
         };
         if ready.send(told).is_err() {
@@ -158,8 +162,16 @@ impl Threads {
     }
 
     /// Accepts connections for the workers.
-    fn accept(&self, listeners: Vec<TcpListener>) -> JoinSet<std::io::Result<()>> {
+    fn accept(
+        &self,
+        listeners: Vec<TcpListener>,
+        socket: Option<UnixSocket>,
+    ) -> JoinSet<std::io::Result<()>> {
         let mut acceptors = JoinSet::new();
+        if let Some(socket) = socket {
+            let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
+            acceptors.spawn(listener::accept_local(socket, node, inboxes));
+        }
         for listener in listeners {
             let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
             acceptors.spawn(listener::accept(listener, node, inboxes));
@@ -205,3 +217,7 @@ impl Drop for Threads {
 fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
+
+/// Of a node that listens on a Unix socket only.
+const NO_ADDRESS: std::net::SocketAddr =
+    std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);

@@ -4,6 +4,7 @@
 //! nothing stays in it while the worker sleeps.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use mio::{Registry, Token, Waker};
@@ -24,7 +25,7 @@ pub(crate) enum Incoming {
 /// A connection on its way to its worker; its client is counted already.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    pub(crate) stream: std::net::TcpStream,
+    pub(crate) stream: OwnedFd,
     pub(crate) client: Arc<Client>,
 }
 

@@ -4,17 +4,21 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::{SendFlags, send};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
 use crate::config::Bind;
-use crate::core::clients::Addresses;
+use crate::core::clients::{Address, Addresses, Client};
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
+use crate::runtime::unix_socket::UnixSocket;
 
 /// Binds one address; port 0 takes a free one.
 ///
@@ -88,41 +92,101 @@ pub(crate) async fn accept(
     workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let mut next = 0_usize;
+    let mut dealer = Dealer::new(node, workers);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, peer)) => {
                 let Ok(stream) = stream.into_std() else {
                     continue;
                 };
-                if is_foreign(&peer, &node) {
-                    refuse(&stream, &node, DENIED);
+                if is_foreign(&peer, &dealer.node) {
+                    refuse(&stream.into(), &dealer.node, DENIED);
                     continue;
                 }
                 stream
             }
             Err(error) => {
-                // Out of descriptors, or a client that left in the queue: both pass.
-                tracing::warn!("cannot accept a connection now: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                pause_after(&error).await;
                 continue;
             }
         };
-        if !has_room(&node, &workers).await {
-            refuse(&stream, &node, FULL);
-            continue;
-        }
-        next = next.wrapping_add(1) % workers.len();
-        let handover = match admit(stream, &node, next) {
-            Ok(handover) => handover,
+        let addresses = match introduce(&stream, &dealer.node) {
+            Ok(addresses) => addresses,
             Err(error) => {
                 tracing::info!("a client left before it was served: {error}");
                 continue;
             }
         };
-        if !workers[next].send(Incoming::Connection(handover)) {
+        if !dealer.deal(stream.into(), addresses).await {
             return Ok(());
         }
+    }
+}
+
+/// The same for the Unix socket, whose name goes with it. Whoever may open it is of this machine.
+pub(crate) async fn accept_local(
+    socket: UnixSocket,
+    node: Arc<NodeState>,
+    workers: Vec<Inbox>,
+) -> io::Result<()> {
+    let path: Arc<str> = socket.path().to_string_lossy().into();
+    let (listener, _name): (UnixListener, _) = socket.into_parts();
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let mut dealer = Dealer::new(node, workers);
+    loop {
+        let stream = match listener
+            .accept()
+            .await
+            .and_then(|(stream, _)| stream.into_std())
+        {
+            Ok(stream) => stream,
+            Err(error) => {
+                pause_after(&error).await;
+                continue;
+            }
+        };
+        let addresses = Addresses {
+            client: Address::Unix(Arc::clone(&path)),
+            node: Address::Unix(Arc::clone(&path)),
+        };
+        if !dealer.deal(stream.into(), addresses).await {
+            return Ok(());
+        }
+    }
+}
+
+/// Out of descriptors, or a client that left in the queue: both pass.
+async fn pause_after(error: &io::Error) {
+    tracing::warn!("cannot accept a connection now: {error}");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+/// Deals connections out.
+struct Dealer {
+    node: Arc<NodeState>,
+    workers: Vec<Inbox>,
+    next: usize,
+}
+
+impl Dealer {
+    fn new(node: Arc<NodeState>, workers: Vec<Inbox>) -> Self {
+        Self {
+            node,
+            workers,
+            next: 0,
+        }
+    }
+
+    /// Gives a connection to the next worker, or refuses it. Says false once the workers have ended.
+    async fn deal(&mut self, stream: OwnedFd, addresses: Addresses) -> bool {
+        if !has_room(&self.node, &self.workers).await {
+            refuse(&stream, &self.node, FULL);
+            return true;
+        }
+        self.next = self.next.wrapping_add(1) % self.workers.len();
+        let client = admit(addresses, &self.node, self.next);
+        let handover = Handover { stream, client };
+        self.workers[self.next].send(Incoming::Connection(handover))
     }
 }
 
@@ -145,18 +209,21 @@ async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
 }
 
 /// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
-fn admit(stream: std::net::TcpStream, node: &NodeState, worker: usize) -> io::Result<Handover> {
-    tune(&stream, node)?;
-    let addresses = Addresses {
-        client: stream.peer_addr()?,
-        node: stream.local_addr()?,
-    };
+fn admit(addresses: Addresses, node: &NodeState, worker: usize) -> Arc<Client> {
     let now_raw = node.clock.raw();
     let client = node.clients.add(addresses, now_raw, worker);
     if node.config.requirepass.is_some() {
         node.clients.note_unauthenticated(&client);
     }
-    Ok(Handover { stream, client })
+    client
+}
+
+fn introduce(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<Addresses> {
+    tune(stream, node)?;
+    Ok(Addresses {
+        client: Address::Tcp(stream.peer_addr()?),
+        node: Address::Tcp(stream.local_addr()?),
+    })
 }
 
 fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
@@ -180,12 +247,12 @@ fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
         && !is_local(&peer.ip().to_canonical())
 }
 
-fn refuse(mut stream: &std::net::TcpStream, node: &NodeState, why: &[u8]) {
+fn refuse(stream: &OwnedFd, node: &NodeState, why: &[u8]) {
     node.statistics
         .rejected
         .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     // The socket is non-blocking and new: the line fits or the client sees a close.
-    let _ = io::Write::write(&mut stream, why);
+    let _ = send(stream, why, SendFlags::NOSIGNAL);
 }
 
 /// After a failed accept, so that being out of descriptors does not become a busy loop.

@@ -1,14 +1,14 @@
-//! A client's socket, non-blocking: one system call for each call.
+//! A client's socket, of TCP or of this machine, non-blocking: one system call for each call.
 
 use std::io::IoSlice;
-use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
 use crate::event_loop::stream::{Stream, StreamError};
 
-impl Stream for TcpStream {
+impl Stream for OwnedFd {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
         uninterrupted(|| recv(&*self, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count))
     }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::TcpStream;
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) struct Worker {
     poll: Poll,
     inbox: Inbox,
     incoming: Receiver<Incoming>,
-    event_loop: EventLoop<TcpStream>,
+    event_loop: EventLoop<OwnedFd>,
     /// Where tasks run that wait with a client.
     runtime: Handle,
     /// Those tasks, by the client's id.

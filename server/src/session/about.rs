@@ -122,7 +122,7 @@ pub(crate) fn shutdown(
     if !arguments[1..].iter().all(is_known) {
         return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
     }
-    let address = session.client.address;
+    let address = &session.client.address;
     batch.warn(format!("User requested shutdown... client={address}"));
     batch.node.stop();
     Ok(Answer::Close)

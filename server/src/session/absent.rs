@@ -27,7 +27,7 @@ fn reason(name: &[u8]) -> Option<&'static str> {
     let is_this = |one: &&str| one.as_bytes().eq_ignore_ascii_case(name);
     let absent = ABSENT
         .iter()
-        .find(|absent| absent.names.iter().any(|one| is_this(&one)));
+        .find(|absent| absent.names.iter().any(is_this));
     absent.map(|absent| absent.why)
 }
 

@@ -222,29 +222,6 @@ fn failed(name: &str, why: &str) -> ErrorReply {
 /// More patterns than directives make no sense.
 const PATTERNS_MAX: usize = 256;
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_cap_raised_above_the_configuration_is_warned_of() {
-        let with = |seconds| {
-            let mut config = Config::default();
-            config.restart_delay_max = Duration::from_secs(seconds);
-            config
-        };
-        let warns =
-            |before, after| cap_only_in_the_log(&with(60), &with(before), &with(after)).is_some();
-        assert!(warns(60, 61));
-        assert!(warns(90, 75), "lowered, and still above");
-        assert!(!warns(90, 90), "nothing changed");
-        assert!(!warns(90, 60));
-        assert!(!warns(20, 40), "the configuration covers it");
-    }
-}
-
 const ADMIN: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
 
 /// Its subcommands.
@@ -294,3 +271,26 @@ const HELP: &[&str] = &[
     "REWRITE",
     "    Not in this version.",
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_cap_raised_above_the_configuration_is_warned_of() {
+        let with = |seconds| {
+            let mut config = Config::default();
+            config.restart_delay_max = Duration::from_secs(seconds);
+            config
+        };
+        let warns =
+            |before, after| cap_only_in_the_log(&with(60), &with(before), &with(after)).is_some();
+        assert!(warns(60, 61));
+        assert!(warns(90, 75), "lowered, and still above");
+        assert!(!warns(90, 90), "nothing changed");
+        assert!(!warns(90, 60));
+        assert!(!warns(20, 40), "the configuration covers it");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use quorlock_engine::{ErrorReply, Protocol, Reply, parse_integer};
+use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
 use crate::core::commit::Failure;
 use crate::core::state::NodeState;
@@ -166,14 +166,14 @@ pub(crate) fn select(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
+    let databases = batch.node.config.databases;
     Ok(Answer::Reply(
-        match parse_integer(arguments[1]).map(u8::try_from) {
-            None => Reply::Error(ErrorReply::NOT_AN_INTEGER),
-            Some(Ok(database)) if database < batch.node.config.databases => {
+        match database_index(arguments[1], databases) {
+            Ok(database) => {
                 session.select(database);
                 Reply::Ok
             }
-            Some(_) => Reply::Error(ErrorReply::fixed("ERR DB index is out of range")),
+            Err(error) => Reply::Error(error),
         },
     ))
 }

@@ -178,6 +178,10 @@ fn server(page: &mut Page<'_>) {
         node.facts.identity.run_id(node.facts.start.incarnation),
     );
     page.field("tcp_port", node.facts.port);
+    let listeners = node.config.listeners(node.facts.port);
+    for (number, listener) in listeners.iter().enumerate() {
+        page.field(&format!("listener{number}"), listener);
+    }
     page.field("server_time_usec", now.wall_us);
     page.field("uptime_in_seconds", uptime_ns / 1_000_000_000);
     page.field("uptime_in_days", uptime_ns / 86_400_000_000_000);

@@ -32,6 +32,7 @@ mod stopping;
 mod time;
 mod tracking;
 mod transactions;
+mod unix_socket;
 mod waitaof;
 mod wire;
 mod wire_protocol;

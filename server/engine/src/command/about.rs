@@ -1,7 +1,7 @@
 //! What is told of a command beside what runs it: since when Redis has it, what it is for, what it does with its
 //! keys. COMMAND and the book's table are made of this; access rules of clients may be.
 
-use crate::command::spec::{Flags, KeyPositions};
+use crate::command::flags::{Flags, KeyPositions};
 
 /// What is told of a command, or of a subcommand.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@ use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::number::parse_integer;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &TIME];
@@ -91,3 +92,20 @@ fn time(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorRep
         part(wall_us % 1_000_000),
     ]))
 }
+
+/// The database that SELECT names, of so many.
+///
+/// # Errors
+/// As Redis has them: what is no number, no number of 32 bits, or no database.
+pub fn database_index(index: &[u8], databases: u8) -> Result<u8, ErrorReply> {
+    let index = parse_integer(index).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let index = i32::try_from(index).map_err(|_| NOT_32_BITS)?;
+    let database = u8::try_from(index).ok();
+    database
+        .filter(|&database| database < databases)
+        .ok_or(NO_SUCH_DATABASE)
+}
+
+const NOT_32_BITS: ErrorReply =
+    ErrorReply::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+const NO_SUCH_DATABASE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");

@@ -11,14 +11,14 @@ use smallvec::SmallVec;
 
 use crate::command;
 use crate::command::spec::{Flags, Handler, Spec};
-use crate::command::spec_named;
+use crate::command::{database_index, spec_named};
 use crate::context::CommandContext;
 use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::DATABASES;
 use crate::keyspace::Keyspace;
-use crate::number::{argument_text, parse_integer};
+use crate::number::argument_text;
 use crate::reply::Reply;
 use crate::script::convert::Names;
 use crate::script::failure::Raised;
@@ -190,11 +190,7 @@ fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorR
 }
 
 fn database(index: &[u8]) -> Result<u8, ErrorReply> {
-    let index = parse_integer(index).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    let database = u8::try_from(index).ok();
-    database
-        .filter(|&database| database < DATABASES)
-        .ok_or(DATABASE_RANGE)
+    database_index(index, DATABASES)
 }
 
 /// An argument as text.
@@ -232,7 +228,6 @@ const NOT_ALLOWED: ErrorReply =
     ErrorReply::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
-const DATABASE_RANGE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");
 
 /// Commands of a connection that make sense to a script.
 const CONNECTION: &[&[u8]] = &[b"select", b"ping", b"echo"];

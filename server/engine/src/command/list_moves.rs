@@ -2,13 +2,14 @@
 
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{is_option, positive_number};
-use crate::command::lists::{end_named, pop_elements, push_or_create};
+use crate::command::lists::{end_named, pop_elements, pop_event, push_event, push_or_create};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::change::Change;
 use crate::keyspace::list::{End, List};
 use crate::mutation;
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
@@ -72,6 +73,8 @@ pub(super) fn move_element(
             let change = Change::ListRotate { from };
             context.change(&found, source, std::iter::once(change))?;
         }
+        context.notify(Class::List, push_event(to), source);
+        context.notify(Class::List, pop_event(from), source);
         return Ok(Reply::value(&element));
     }
     let other = context.peek(destination);
@@ -93,6 +96,9 @@ pub(super) fn move_element(
         };
         context.change(&found, source, std::iter::once(change))?;
     }
+    context.notify(Class::List, push_event(to), destination);
+    context.notify(Class::List, pop_event(from), source);
+    context.notify_if_gone(source);
     Ok(Reply::value(&element))
 }
 

@@ -9,6 +9,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::list::{End, List};
+use crate::notifications::Class;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&LINSERT, &LREM, &LTRIM, &LPOS];
@@ -41,6 +42,7 @@ fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let index = place.saturating_add(usize::from(is_after));
     let change = Change::ListInsert { index, element };
     context.change(&found, key, std::iter::once(change))?;
+    context.notify(Class::List, "linsert", key);
     Ok(Reply::count(length.saturating_add(1)))
 }
 
@@ -78,6 +80,10 @@ fn lrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
         indexes.reverse();
     }
     remove(context, &found, key, &indexes)?;
+    if !indexes.is_empty() {
+        context.notify(Class::List, "lrem", key);
+        context.notify_if_gone(key);
+    }
     Ok(Reply::count(indexes.len()))
 }
 
@@ -134,6 +140,8 @@ fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let kept = range_of(start, stop, length);
     if kept.is_empty() {
         context.delete(&found, key)?;
+        context.notify(Class::List, "ltrim", key);
+        context.notify_if_gone(key);
         return Ok(Reply::Ok);
     }
     let ends = [
@@ -144,6 +152,7 @@ fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let changes = changes.map(|(end, count)| Change::ListPop { end, count });
     context.reveal(&found);
     context.change(&found, key, changes)?;
+    context.notify(Class::List, "ltrim", key);
     Ok(Reply::Ok)
 }
 

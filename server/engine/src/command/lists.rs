@@ -8,6 +8,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::list::{End, List};
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::Deadline;
 
@@ -42,7 +43,24 @@ fn push(
     context.reveal(&found);
     let before = context.collection::<List>(&found)?.map_or(0, List::len);
     push_or_create(context, &found, key, end, elements)?;
+    context.notify(Class::List, push_event(end), key);
     Ok(Reply::count(before.saturating_add(elements.len())))
+}
+
+/// The event of elements that were added at an end.
+pub(super) fn push_event(end: End) -> &'static str {
+    match end {
+        End::Left => "lpush",
+        End::Right => "rpush",
+    }
+}
+
+/// The event of elements that were taken from an end.
+pub(super) fn pop_event(end: End) -> &'static str {
+    match end {
+        End::Left => "lpop",
+        End::Right => "rpop",
+    }
 }
 
 /// Adds elements at an end of a list, which need not exist.
@@ -120,7 +138,7 @@ fn pop(
     let (key, count) = match arguments[1..] {
         [key] => (key, None),
         [key, count] => (key, Some(positive(count)?)),
-        _ => return Err(wrong_arity_of_pop(end)),
+        _ => return Err(ErrorReply::wrong_arity(pop_event(end))),
     };
     let found = context.peek(key);
     context.reveal(&found);
@@ -163,20 +181,18 @@ pub(super) fn pop_elements(
             popped.push(Reply::value(element));
         }
     }
+    if count == 0 {
+        return Ok(popped);
+    }
     if count == length {
         context.delete(found, key)?;
-    } else if count > 0 {
+    } else {
         let change = Change::ListPop { end, count };
         context.change(found, key, std::iter::once(change))?;
     }
+    context.notify(Class::List, pop_event(end), key);
+    context.notify_if_gone(key);
     Ok(popped)
-}
-
-fn wrong_arity_of_pop(end: End) -> ErrorReply {
-    ErrorReply::wrong_arity(match end {
-        End::Left => "lpop",
-        End::Right => "rpop",
-    })
 }
 
 const LLEN: Spec = Spec {
@@ -290,6 +306,7 @@ fn lset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let index = index.ok_or(ErrorReply::fixed("ERR index out of range"))?;
     let change = Change::ListSet { index, element };
     context.change(&found, key, std::iter::once(change))?;
+    context.notify(Class::List, "lset", key);
     Ok(Reply::Ok)
 }
 

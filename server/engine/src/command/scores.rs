@@ -58,6 +58,17 @@ pub(super) enum RangeKind {
     Members,
 }
 
+impl RangeKind {
+    /// The event of members of such a range that were removed.
+    pub(super) fn removal_event(self) -> &'static str {
+        match self {
+            RangeKind::Ranks => "zremrangebyrank",
+            RangeKind::Scores => "zremrangebyscore",
+            RangeKind::Members => "zremrangebylex",
+        }
+    }
+}
+
 /// One end of a range of scores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScoreBound {

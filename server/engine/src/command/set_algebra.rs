@@ -13,6 +13,7 @@ use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::members::Members;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::time::Deadline;
@@ -67,7 +68,9 @@ const SINTERSTORE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ALL,
     summary: "Writes the members that all of several sets have to another key",
-    handler: Handler::Keys(|context, arguments| store(context, arguments, intersection)),
+    handler: Handler::Keys(|context, arguments| {
+        store(context, arguments, intersection, "sinterstore")
+    }),
 };
 
 const SUNIONSTORE: Spec = Spec {
@@ -78,7 +81,7 @@ const SUNIONSTORE: Spec = Spec {
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
     ),
     summary: "Writes the members that any of several sets has to another key",
-    handler: Handler::Keys(|context, arguments| store(context, arguments, union)),
+    handler: Handler::Keys(|context, arguments| store(context, arguments, union, "sunionstore")),
     ..SINTERSTORE
 };
 
@@ -90,7 +93,9 @@ const SDIFFSTORE: Spec = Spec {
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
     ),
     summary: "Writes the members of the first set that no other one has to another key",
-    handler: Handler::Keys(|context, arguments| store(context, arguments, difference)),
+    handler: Handler::Keys(|context, arguments| {
+        store(context, arguments, difference, "sdiffstore")
+    }),
     ..SINTERSTORE
 };
 
@@ -113,6 +118,7 @@ fn store(
     context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
     operation: Operation,
+    event: &'static str,
 ) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
     let found = look_up(context, &arguments[2..]);
@@ -125,10 +131,13 @@ fn store(
     let (to, count) = (context.peek(key), result.len());
     if count > 0 {
         context.put_collection(&to, key, result, Deadline::NEVER)?;
+        context.notify(Class::Set, event, key);
     } else {
         // The reply says that there is no such key now.
         context.reveal(&to);
-        context.delete(&to, key)?;
+        if context.delete(&to, key)? {
+            context.notify(Class::Generic, "del", key);
+        }
     }
     Ok(Reply::count(count))
 }

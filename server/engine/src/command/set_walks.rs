@@ -10,6 +10,7 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::change::Change;
 use crate::keyspace::members::Members;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 
@@ -110,6 +111,10 @@ fn pop(
     } else if count > 0 {
         let changes = members.iter().map(|member| Change::SetRemove { member });
         context.change(&found, key, changes)?;
+    }
+    if count > 0 {
+        context.notify(Class::Set, "spop", key);
+        context.notify_if_gone(key);
     }
     Ok(replies)
 }

@@ -6,6 +6,7 @@ use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::change::Change;
 use crate::keyspace::members::Members;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::Deadline;
 
@@ -35,7 +36,11 @@ fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.reveal(&found);
     if context.collection::<Members>(&found)?.is_some() {
         let changes = members.iter().map(|member| Change::SetAdd { member });
-        return Ok(Reply::count(context.change(&found, key, changes)?));
+        let added = context.change(&found, key, changes)?;
+        if added > 0 {
+            context.notify(Class::Set, "sadd", key);
+        }
+        return Ok(Reply::count(added));
     }
     let mut set = Members::default();
     for member in members {
@@ -43,6 +48,7 @@ fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     let count = set.len();
     context.put_collection(&found, key, set, Deadline::NEVER)?;
+    context.notify(Class::Set, "sadd", key);
     Ok(Reply::count(count))
 }
 
@@ -62,7 +68,12 @@ fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.reveal(&found);
     context.collection::<Members>(&found)?;
     let changes = members.iter().map(|member| Change::SetRemove { member });
-    Ok(Reply::count(context.change(&found, key, changes)?))
+    let removed = context.change(&found, key, changes)?;
+    if removed > 0 {
+        context.notify(Class::Set, "srem", key);
+        context.notify_if_gone(key);
+    }
+    Ok(Reply::count(removed))
 }
 
 const SISMEMBER: Spec = Spec {
@@ -164,7 +175,13 @@ fn smove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     context.reveal(&to);
     context.collection::<Members>(&to)?;
     if is_there && key != other {
+        let had_member = has_member(context.collection::<Members>(&to)?);
         context.move_member(&from, key, &to, other, member)?;
+        context.notify(Class::Set, "srem", key);
+        context.notify_if_gone(key);
+        if !had_member {
+            context.notify(Class::Set, "sadd", other);
+        }
     }
     Ok(Reply::flag(is_there))
 }

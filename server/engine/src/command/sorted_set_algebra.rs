@@ -78,7 +78,9 @@ const ZUNIONSTORE: Spec = Spec {
         .with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Writes the members that any of several sorted sets has into another key",
-    handler: Handler::Keys(|context, arguments| keep(context, arguments, Operation::Union)),
+    handler: Handler::Keys(|context, arguments| {
+        keep(context, arguments, Operation::Union, "zunionstore")
+    }),
 };
 
 const ZINTERSTORE: Spec = Spec {
@@ -90,7 +92,9 @@ const ZINTERSTORE: Spec = Spec {
     )
     .counted_at(2),
     summary: "Writes the members that all of several sorted sets have into another key",
-    handler: Handler::Keys(|context, arguments| keep(context, arguments, Operation::Intersection)),
+    handler: Handler::Keys(|context, arguments| {
+        keep(context, arguments, Operation::Intersection, "zinterstore")
+    }),
     ..ZUNIONSTORE
 };
 
@@ -103,7 +107,9 @@ const ZDIFFSTORE: Spec = Spec {
     )
     .counted_at(2),
     summary: "Writes the members of the first sorted set that no other one has into another key",
-    handler: Handler::Keys(|context, arguments| keep(context, arguments, Operation::Difference)),
+    handler: Handler::Keys(|context, arguments| {
+        keep(context, arguments, Operation::Difference, "zdiffstore")
+    }),
     ..ZUNIONSTORE
 };
 
@@ -149,12 +155,13 @@ fn keep(
     context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
     operation: Operation,
+    event: &'static str,
 ) -> Result<Reply, ErrorReply> {
     let request = Request::parse(context, arguments, 2, operation, Purpose::Store)?;
     let members = request.members(context, operation)?;
     let members = members.iter().map(|(member, score)| (&**member, *score));
     let set = set_of(context, members)?;
-    store(context, arguments[1], set)
+    store(context, arguments[1], set, event)
 }
 
 fn zintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

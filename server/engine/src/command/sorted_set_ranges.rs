@@ -10,6 +10,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::sorted_set::SortedSet;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::Deadline;
 
@@ -240,7 +241,7 @@ fn zrangestore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
             stored.set(member, score, context.keyspace.seed());
         }
     }
-    store(context, arguments[1], stored)
+    store(context, arguments[1], stored, "zrangestore")
 }
 
 /// Writes what a command has made of others, over whatever there is; nothing at all deletes the key.
@@ -249,15 +250,19 @@ pub(super) fn store(
     context: &mut CommandContext<'_>,
     key: &[u8],
     set: SortedSet,
+    event: &'static str,
 ) -> Result<Reply, ErrorReply> {
     let found = context.peek(key);
     let count = set.len();
     if count == 0 {
         // The reply tells that the key is not there.
         context.reveal(&found);
-        context.delete(&found, key)?;
+        if context.delete(&found, key)? {
+            context.notify(Class::Generic, "del", key);
+        }
     } else {
         context.put_collection(&found, key, set, Deadline::NEVER)?;
+        context.notify(Class::SortedSet, event, key);
     }
     Ok(Reply::count(count))
 }

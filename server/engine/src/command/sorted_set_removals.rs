@@ -13,6 +13,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::sorted_set::SortedSet;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 
@@ -65,7 +66,11 @@ fn remove(
     };
     let ranks = range.ranks(set, false);
     let count = ranks.len();
-    remove_ranks(context, &found, key, ranks)?;
+    if count > 0 {
+        remove_ranks(context, &found, key, ranks)?;
+        context.notify(Class::SortedSet, kind.removal_event(), key);
+        context.notify_if_gone(key);
+    }
     Ok(Reply::count(count))
 }
 
@@ -178,6 +183,12 @@ pub(super) fn pop(
     drop(members);
     if count > 0 {
         remove_ranks(context, found, key, ranks)?;
+        let event = match end {
+            ScoreEnd::Lowest => "zpopmin",
+            ScoreEnd::Highest => "zpopmax",
+        };
+        context.notify(Class::SortedSet, event, key);
+        context.notify_if_gone(key);
     }
     Ok(replies)
 }

@@ -16,6 +16,7 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::change::Change;
 use crate::keyspace::sorted_set::SortedSet;
+use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::Deadline;
 
@@ -193,6 +194,7 @@ fn add(
         updated,
         last,
     } = Additions::of(set, &pairs, rule, context.keyspace.seed())?;
+    let has_changes = !changes.is_empty();
     if set.is_some() {
         let changes = changes.iter();
         let changes = changes.map(|&(member, score)| Change::ScoreSet { member, score });
@@ -203,6 +205,10 @@ fn add(
             set.set(member, score, context.keyspace.seed());
         }
         context.put_collection(&found, key, set, Deadline::NEVER)?;
+    }
+    if has_changes {
+        let event = if rule.is_increment { "zincr" } else { "zadd" };
+        context.notify(Class::SortedSet, event, key);
     }
     if rule.is_increment {
         return Ok(last.map_or(Reply::Nil, Reply::Double));
@@ -277,7 +283,12 @@ fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.collection::<SortedSet>(&found)?;
     let members = arguments[2..].iter();
     let changes = members.map(|member| Change::ScoreRemove { member });
-    Ok(Reply::count(context.change(&found, key, changes)?))
+    let removed = context.change(&found, key, changes)?;
+    if removed > 0 {
+        context.notify(Class::SortedSet, "zrem", key);
+        context.notify_if_gone(key);
+    }
+    Ok(Reply::count(removed))
 }
 
 const ZSCORE: Spec = Spec {

@@ -4,6 +4,7 @@ use crate::command::about::{About, Description};
 pub use crate::command::flags::{Flags, KeyPositions};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::number::parse_integer;
 use crate::reply::Reply;
 
 /// What is known of a command without running it.
@@ -96,7 +97,20 @@ impl Spec {
                 .unwrap_or_default(),
         };
         let step = usize::from(step.unsigned_abs()).max(1);
-        keys.iter().step_by(step).copied()
+        let counted = self.counted_keys(arguments).iter();
+        keys.iter().step_by(step).chain(counted).copied()
+    }
+
+    /// The keys whose number stands in an argument before them.
+    fn counted_keys<'a>(&self, arguments: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
+        let at = self.about.key_count_at;
+        let count = arguments.get(at).filter(|_| at > 0);
+        let count = count.and_then(|count| parse_integer(count));
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        let after = arguments.get(at.saturating_add(1)..).unwrap_or_default();
+        count
+            .and_then(|count| after.get(..count))
+            .unwrap_or_default()
     }
 
     /// Whether the command may have that many arguments, its name included.

@@ -196,9 +196,12 @@ mod tests {
         }
     }
 
+    /// A text, and the number that it begins with.
+    type Case = (&'static [u8], Option<(f64, usize)>);
+
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        let cases: [(&[u8], Option<(f64, usize)>); 16] = [
+        let cases: [Case; 16] = [
             (b"12]", Some((12.0, 2))),
             (b"-1.5e3x", Some((-1500.0, 6))),
             (b"1e", Some((1.0, 1))),

@@ -314,10 +314,10 @@ fn hex_digit(letter: u8) -> Option<u8> {
 /// more than finding the script.
 const HEX_DIGITS: [u8; 256] = {
     let mut table = [16; 256];
-    let mut digit = 0;
+    let mut digit: u8 = 0;
     while digit < 16 {
-        table[b"0123456789abcdef"[digit] as usize] = digit as u8;
-        table[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+        table[b"0123456789abcdef"[digit as usize] as usize] = digit;
+        table[b"0123456789ABCDEF"[digit as usize] as usize] = digit;
         digit += 1;
     }
     table

@@ -20,8 +20,8 @@ pub(super) fn general(number: f64, precision: usize) -> String {
             exponent.unsigned_abs()
         );
     }
-    let whole = i32::try_from(decimals).unwrap_or(i32::MAX);
-    let decimals = usize::try_from(whole.saturating_sub(exponent)).unwrap_or(0);
+    // From -4 to below the precision, so that it is decimals and at most four more.
+    let decimals = decimals.saturating_add_signed(exponent.saturating_neg() as isize);
     without_zeros(&format!("{number:.decimals$}")).to_owned()
 }
 

@@ -306,10 +306,22 @@ pub(crate) fn text_of_sha(sha: &Sha) -> String {
 }
 
 fn hex_digit(letter: u8) -> Option<u8> {
-    char::from(letter)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+    let digit = HEX_DIGITS[usize::from(letter)];
+    (digit < 16).then_some(digit)
 }
+
+/// The value of each letter, 16 for what is no digit. Forty comparisons for each EVALSHA would cost
+/// more than finding the script.
+const HEX_DIGITS: [u8; 256] = {
+    let mut table = [16; 256];
+    let mut digit: u8 = 0;
+    while digit < 16 {
+        table[b"0123456789abcdef"[digit as usize] as usize] = digit;
+        table[b"0123456789ABCDEF"[digit as usize] as usize] = digit;
+        digit += 1;
+    }
+    table
+};
 
 /// Programs have a handful of scripts. More than this means that values were written into texts.
 pub(crate) const EVALUATED_MAX: usize = 500;

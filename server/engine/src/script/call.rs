@@ -109,7 +109,7 @@ pub(crate) fn call(
         }
         Reply::Bulk(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
         Reply::Shared(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
-        reply => names.value_of(lua, reply, is_resp3),
+        reply => names.value_of(lua, reply, is_resp3, &shared.budget),
     }
 }
 

@@ -11,6 +11,7 @@ use mlua::{Lua, LuaString, Table, Value};
 use crate::error::ErrorReply;
 use crate::number::{argument_text, double_text, truncated};
 use crate::reply::{ELEMENT_BYTES, Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
+use crate::script::limits::Budget;
 
 /// The names of the fields with a meaning, made once so that a lookup makes no string.
 #[derive(Debug)]
@@ -78,7 +79,14 @@ impl Names {
     /// What a command's reply is to the script that called it.
     ///
     /// The depth of a command's own reply is a constant of that command, hence the recursion.
-    pub(crate) fn value_of(&self, lua: &Lua, reply: Reply, is_resp3: bool) -> mlua::Result<Value> {
+    /// A long one obeys the time limit.
+    pub(crate) fn value_of(
+        &self,
+        lua: &Lua,
+        reply: Reply,
+        is_resp3: bool,
+        budget: &Budget,
+    ) -> mlua::Result<Value> {
         Ok(match reply {
             Reply::Ok => Value::Table(self.ok_table.clone()),
             Reply::Status(text) => Value::Table(self.status_table(lua, &text)?),
@@ -99,20 +107,24 @@ impl Names {
                 Value::Table(field_table(lua, &self.big_number, digits)?)
             }
             Reply::BigNumber(digits) => Value::String(lua.create_string(digits)?),
-            Reply::Array(items) | Reply::Push(items) => self.list_of(lua, items, is_resp3)?,
+            Reply::Array(items) | Reply::Push(items) => {
+                self.list_of(lua, items, is_resp3, budget)?
+            }
             Reply::Set(items) if is_resp3 => {
                 let members = lua.create_table()?;
-                for item in items {
-                    members.raw_set(self.value_of(lua, item, is_resp3)?, true)?;
+                for (index, item) in items.into_iter().enumerate() {
+                    look_at_clock(budget, index)?;
+                    members.raw_set(self.value_of(lua, item, is_resp3, budget)?, true)?;
                 }
                 Value::Table(field_table(lua, &self.set, members)?)
             }
-            Reply::Set(items) => self.list_of(lua, items, is_resp3)?,
+            Reply::Set(items) => self.list_of(lua, items, is_resp3, budget)?,
             Reply::Map(pairs) if is_resp3 => {
                 let entries = lua.create_table()?;
-                for (key, value) in pairs {
-                    let key = self.value_of(lua, key, is_resp3)?;
-                    entries.raw_set(key, self.value_of(lua, value, is_resp3)?)?;
+                for (index, (key, value)) in pairs.into_iter().enumerate() {
+                    look_at_clock(budget, index)?;
+                    let key = self.value_of(lua, key, is_resp3, budget)?;
+                    entries.raw_set(key, self.value_of(lua, value, is_resp3, budget)?)?;
                 }
                 Value::Table(field_table(lua, &self.map, entries)?)
             }
@@ -121,7 +133,7 @@ impl Names {
                     .into_iter()
                     .flat_map(|(key, value)| [key, value])
                     .collect();
-                self.list_of(lua, items, is_resp3)?
+                self.list_of(lua, items, is_resp3, budget)?
             }
             Reply::Verbatim(format, bytes) if is_resp3 => {
                 let inner = lua.create_table()?;
@@ -133,10 +145,18 @@ impl Names {
         })
     }
 
-    fn list_of(&self, lua: &Lua, items: Vec<Reply>, is_resp3: bool) -> mlua::Result<Value> {
+    fn list_of(
+        &self,
+        lua: &Lua,
+        items: Vec<Reply>,
+        is_resp3: bool,
+        budget: &Budget,
+    ) -> mlua::Result<Value> {
         let list = lua.create_table_with_capacity(items.len(), 0)?;
         for (index, item) in items.into_iter().enumerate() {
-            list.raw_set(index.saturating_add(1), self.value_of(lua, item, is_resp3)?)?;
+            look_at_clock(budget, index)?;
+            let value = self.value_of(lua, item, is_resp3, budget)?;
+            list.raw_set(index.saturating_add(1), value)?;
         }
         Ok(Value::Table(list))
     }
@@ -258,6 +278,14 @@ impl Names {
         }
         Ok(Begun::Open(Open::indexed(table)))
     }
+}
+
+/// Between values that are converted, once in some ten microseconds.
+fn look_at_clock(budget: &Budget, index: usize) -> mlua::Result<()> {
+    if index % VALUES_PER_CLOCK_READING == VALUES_PER_CLOCK_READING.saturating_sub(1) {
+        budget.check().map_err(mlua::Error::external)?;
+    }
+    Ok(())
 }
 
 /// Lua's numbers have 53 bits, in Redis as well.
@@ -438,5 +466,6 @@ impl Room<'_> {
 }
 
 const TABLE_VALUES: usize = 8;
+const VALUES_PER_CLOCK_READING: usize = 256;
 /// Deeper tables are replaced by an error, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;

@@ -157,14 +157,7 @@ impl Vm {
         budget.set_memory_end(limit);
         self.memory_limit.set(limit);
         let result = if rest.len() <= STACKED_ARGUMENTS_MAX && keys.len() < self.runners.len() {
-            let mut texts = Vec::with_capacity(keys.len().saturating_add(rest.len()));
-            for text in keys.iter().chain(rest) {
-                texts.push(match std::str::from_utf8(text) {
-                    Ok(text) => Either::Left(text),
-                    Err(_) => Either::Right(self.lua.create_string(text)?),
-                });
-            }
-            self.runners[keys.len()].call((script, Variadic::from(texts)))
+            self.run_stacked(script, keys, rest)
         } else {
             let (keys, rest) = (self.list_of(keys)?, self.list_of(rest)?);
             self.lua.set_memory_limit(limit)?;
@@ -173,6 +166,41 @@ impl Vm {
         self.memory_limit.set(0);
         self.lua.set_memory_limit(0)?;
         result
+    }
+
+    /// Hands the arguments over on the interpreter's stack. Those of the usual lock scripts, a key and
+    /// up to three more, go there one by one: a list of them on the way costs as much as two calls.
+    fn run_stacked(
+        &self,
+        script: &Function,
+        keys: &[&[u8]],
+        rest: &[&[u8]],
+    ) -> mlua::Result<Value> {
+        let runner = &self.runners[keys.len()];
+        match (keys, rest) {
+            ([key], []) => runner.call((script, self.text(key)?)),
+            ([key], [a]) => runner.call((script, self.text(key)?, self.text(a)?)),
+            ([key], [a, b]) => runner.call((script, self.text(key)?, self.text(a)?, self.text(b)?)),
+            ([key], [a, b, c]) => {
+                let (key, a, b) = (self.text(key)?, self.text(a)?, self.text(b)?);
+                runner.call((script, key, a, b, self.text(c)?))
+            }
+            _ => {
+                let mut texts = Vec::with_capacity(keys.len().saturating_add(rest.len()));
+                for text in keys.iter().chain(rest) {
+                    texts.push(self.text(text)?);
+                }
+                runner.call((script, Variadic::from(texts)))
+            }
+        }
+    }
+
+    /// A text in the form that is put on the stack without a handle, if it has one.
+    fn text<'a>(&self, text: &'a [u8]) -> mlua::Result<Either<&'a str, LuaString>> {
+        Ok(match std::str::from_utf8(text) {
+            Ok(text) => Either::Left(text),
+            Err(_) => Either::Right(self.lua.create_string(text)?),
+        })
     }
 
     /// Gives back the memory of a script that used much. False if that has not helped, and the

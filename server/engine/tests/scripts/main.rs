@@ -5,6 +5,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod clock;
 mod commands;
 mod libraries;
 mod limits;

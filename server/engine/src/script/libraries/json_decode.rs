@@ -19,7 +19,7 @@ pub(super) fn decode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<
     let scanner = Scanner::new(&text, settings.decodes_invalid);
     let mut decoder = Decoder {
         call,
-        depth_max: usize::try_from(settings.decode_depth_max).unwrap_or(0),
+        depth_max: usize::try_from(settings.decode_depth_max).expect("it is at least 1"),
         scanner,
         open: Vec::new(),
         slots: 1,

@@ -117,7 +117,7 @@ impl Encoder<'_> {
 
     fn begin(&mut self, table: &Table, value: &Value) -> mlua::Result<()> {
         let depth = self.open.len().saturating_add(1);
-        let depth_max = usize::try_from(self.settings.encode_depth_max).unwrap_or(0);
+        let depth_max = usize::try_from(self.settings.encode_depth_max).expect("it is at least 1");
         if depth > depth_max || self.slots.saturating_add(3) > STACK_SLOTS {
             let text = format!("Cannot serialise, excessive nesting ({depth})");
             return Err(self.call.fault(&text));
@@ -177,7 +177,7 @@ impl Encoder<'_> {
                 InvalidNumbers::Null => return self.output.extend(b"null"),
             }
         }
-        let precision = usize::try_from(self.settings.precision).unwrap_or(1);
+        let precision = usize::try_from(self.settings.precision).expect("it is 1 to 14");
         self.output.extend(general(number, precision).as_bytes())
     }
 
@@ -215,5 +215,6 @@ fn is_escaped(byte: u8) -> bool {
 
 /// A number as C's `int`; what does not fit becomes the lowest one.
 fn int(number: f64) -> i32 {
-    i32::try_from(crate::number::truncated(number)).unwrap_or(i32::MIN)
+    let whole = i32::try_from(crate::number::truncated(number)).ok();
+    whole.unwrap_or(i32::MIN)
 }

@@ -20,8 +20,8 @@ pub(super) fn general(number: f64, precision: usize) -> String {
             exponent.unsigned_abs()
         );
     }
-    let whole = i32::try_from(decimals).unwrap_or(i32::MAX);
-    let decimals = usize::try_from(whole.saturating_sub(exponent)).unwrap_or(0);
+    // From -4 to below the precision, so that it is decimals and at most four more.
+    let decimals = decimals.saturating_add_signed(exponent.saturating_neg() as isize);
     without_zeros(&format!("{number:.decimals$}")).to_owned()
 }
 
@@ -196,9 +196,12 @@ mod tests {
         }
     }
 
+    /// A text, and the number that it begins with.
+    type Case = (&'static [u8], Option<(f64, usize)>);
+
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        let cases: [(&[u8], Option<(f64, usize)>); 16] = [
+        let cases: [Case; 16] = [
             (b"12]", Some((12.0, 2))),
             (b"-1.5e3x", Some((-1500.0, 6))),
             (b"1e", Some((1.0, 1))),

@@ -119,9 +119,9 @@ impl Packer<'_> {
     }
 }
 
-/// A length as the format has it; longer ones do not fit a script's memory.
+/// A length as the format has it.
 fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
+    u32::try_from(length).expect("a script's memory is smaller")
 }
 
 #[allow(

@@ -31,8 +31,8 @@ fn unpack(call: &NativeCall<'_>, limit: i64, offset: i64) -> mlua::Result<MultiV
             "Invalid request to unpack with offset of {offset} and limit of {length}."
         )));
     }
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    let Some(rest) = data.get(start..) else {
+    let start = usize::try_from(offset).ok();
+    let Some(rest) = start.and_then(|start| data.get(start..)) else {
         let offset = low_half(offset);
         return Err(call.fault(&format!(
             "Start offset {offset} greater than input length {length}."
@@ -61,7 +61,7 @@ fn unpack(call: &NativeCall<'_>, limit: i64, offset: i64) -> mlua::Result<MultiV
         let next = if unpacker.rest.is_empty() {
             -1
         } else {
-            i64::try_from(next).unwrap_or(i64::MAX)
+            i64::try_from(next).expect("it is a place in memory")
         };
         values[0] = Value::Integer(next);
     }
@@ -291,7 +291,7 @@ fn rounded(number: i64) -> f64 {
 }
 
 fn size(length: u32) -> usize {
-    usize::try_from(length).unwrap_or(usize::MAX)
+    usize::try_from(length).expect("a size has 64 bits")
 }
 
 #[allow(

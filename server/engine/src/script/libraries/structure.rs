@@ -118,7 +118,7 @@ fn unpack(call: &NativeCall<'_>) -> mlua::Result<mlua::MultiValue> {
     }
     let (text, data) = (text.as_bytes(), data.as_bytes());
     let mut format = Format::new(call, &text);
-    let mut position = as_size(position.wrapping_sub(1));
+    let mut position = as_size(position.wrapping_sub(1).cast_unsigned());
     let mut values: Vec<Value> = Vec::new();
     while let Some(item) = format.next()? {
         position = position.wrapping_add(format.padding(item, position));
@@ -175,7 +175,7 @@ fn previous_size(call: &NativeCall<'_>, values: &mut Vec<Value>) -> mlua::Result
         None => None,
     };
     match number {
-        Some(number) => Ok(usize::try_from(bits_of(number)).unwrap_or(usize::MAX)),
+        Some(number) => Ok(as_size(bits_of(number))),
         None => Err(call.fault("format 'c0' needs a previous size")),
     }
 }
@@ -230,7 +230,7 @@ fn fraction(bytes: &[u8], is_big: bool) -> f64 {
             f64::from_le_bytes(bytes)
         };
     }
-    let bytes = <[u8; 4]>::try_from(bytes).unwrap_or_default();
+    let bytes = <[u8; 4]>::try_from(bytes).expect("the option takes four");
     f64::from(if is_big {
         f32::from_be_bytes(bytes)
     } else {
@@ -264,8 +264,8 @@ fn signed_number(bits: i64) -> f64 {
     bits as f64
 }
 
-fn as_size(number: i64) -> usize {
-    usize::try_from(number.cast_unsigned()).unwrap_or(usize::MAX)
+fn as_size(bits: u64) -> usize {
+    usize::try_from(bits).expect("a size has 64 bits")
 }
 
 fn as_integer(size: usize) -> i64 {

@@ -1,5 +1,7 @@
 //! CLIENT: names, ids and lists of connections, and what one of them does to others.
 
+use std::collections::HashSet;
+
 use quorlock_engine::{Categories, Description, ErrorReply, Flags, RawTime, Reply, parse_integer};
 
 use crate::core::clients::Waiting;
@@ -131,7 +133,10 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
             let Some(ids) = ids else {
                 return Reply::Error(ErrorReply::fixed("ERR Invalid client ID"));
             };
+            // Each once, in the order given: a list of names must not multiply what it names.
+            let mut named = HashSet::new();
             let ids = ids.into_iter().filter_map(|id| u64::try_from(id).ok());
+            let ids = ids.filter(|id| named.insert(*id));
             clients.with_ids_in(&ids.collect::<Vec<_>>())
         }
         _ => return Reply::Error(ErrorReply::SYNTAX),

@@ -286,7 +286,7 @@ fn a_list_shows_what_is_asked_for_in_the_order_in_which_it_is() {
             .lines()
             .map(|line| line.split(' ').next().unwrap())
             .collect();
-        let expected = [&second, &first, &second].map(|id| format!("id={id}"));
+        let expected = [&second, &first].map(|id| format!("id={id}"));
         assert_eq!(ids, expected);
         assert!(list.contains(" flags=xeT "), "{list}");
         assert_eq!(two.ask("RESET"), "+RESET");

@@ -131,12 +131,8 @@ impl World {
                 self.black_out();
                 healing = None;
             }
-            Fault::Unheard | Fault::Deaf | Fault::CutOff => {
+            Fault::Unheard | Fault::Deaf | Fault::CutOff | Fault::Late => {
                 self.cut_off(kind, node % self.plan.clients, until_ns);
-                healing = None;
-            }
-            Fault::Late => {
-                self.answer_late(node % self.plan.clients, until_ns);
                 healing = None;
             }
             Fault::Silence => {
@@ -188,8 +184,11 @@ impl World {
         }
     }
 
-    /// No node hears this client, or it hears none, or both.
+    /// No node hears this client, or it hears none, or both, or it hears them late.
     fn cut_off(&mut self, kind: Fault, client: usize, until_ns: u64) {
+        if kind == Fault::Late {
+            return self.answer_late(client, until_ns);
+        }
         let uplink = &mut self.uplinks[client];
         if kind != Fault::Deaf {
             uplink.to_node_until_ns = until_ns;

@@ -55,7 +55,7 @@ pub enum Fault {
     Deaf,
     /// Both.
     CutOff,
-    /// What nodes say reaches a client so late that its requests' deadlines are over.
+    /// What nodes say reaches a client late, often after its requests' deadlines, and then it is cut off.
     Late,
     /// Another node of the cluster, with an empty directory, answers under the address.
     Replaced,
@@ -131,12 +131,8 @@ impl World {
                 self.black_out();
                 healing = None;
             }
-            Fault::Unheard | Fault::Deaf | Fault::CutOff => {
+            Fault::Unheard | Fault::Deaf | Fault::CutOff | Fault::Late => {
                 self.cut_off(kind, node % self.plan.clients, until_ns);
-                healing = None;
-            }
-            Fault::Late => {
-                self.answer_late(node % self.plan.clients, until_ns);
                 healing = None;
             }
             Fault::Silence => {
@@ -188,8 +184,11 @@ impl World {
         }
     }
 
-    /// No node hears this client, or it hears none, or both.
+    /// No node hears this client, or it hears none, or both, or it hears them late.
     fn cut_off(&mut self, kind: Fault, client: usize, until_ns: u64) {
+        if kind == Fault::Late {
+            return self.answer_late(client, until_ns);
+        }
         let uplink = &mut self.uplinks[client];
         if kind != Fault::Deaf {
             uplink.to_node_until_ns = until_ns;
@@ -199,12 +198,27 @@ impl World {
         }
     }
 
-    /// What all nodes say arrives at this client after up to one and a half leases.
+    /// What all nodes say arrives at this client after up to one and a half leases, or so that it mostly still counts.
     fn answer_late(&mut self, client: usize, until_ns: u64) {
-        let late_ns = self.random.below(self.plan.ttl_ms * 1_500_000);
+        let ttl_ns = self.plan.ttl_ms * 1_000_000;
+        let most_ns = self
+            .random
+            .pick(&[ttl_ns * 3 / 2, (ttl_ns / 2).min(SECOND_NS)]);
+        let late_ns = self.random.below(most_ns);
         self.network.late_ns[client] = (until_ns, late_ns);
         // What was sent last arrives so late as well.
         self.uplinks[client].late_until_ns = until_ns + late_ns;
+        self.network.at(until_ns, What::CutOff(client));
+    }
+
+    /// Answers that were late are the last for a lease.
+    pub(super) fn cut_off_after_late(&mut self, client: usize) {
+        if !self.is_over {
+            self.note(|| format!("client {client} is cut off after late answers"));
+            self.leftovers.disturb(self.now_ns);
+            let until_ns = self.now_ns + self.plan.ttl_ms * 1_000_000;
+            self.cut_off(Fault::CutOff, client, until_ns);
+        }
     }
 
     /// What lasts at one node, or on the way to it, until it heals.

@@ -68,6 +68,8 @@ pub(super) enum What {
     /// The validity of a client's lock ends, as far as its caller was told.
     HoldEnds(usize, OperationId),
     Fault(usize),
+    /// This client's answers were late, and now it is cut off.
+    CutOff(usize),
     Heal(usize, Healing),
     /// A step of the end.
     Phase(Phase),

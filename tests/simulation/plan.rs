@@ -42,12 +42,20 @@ impl Faults {
             Faults::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
             Faults::Disks => &[Fault::SlowSync, Fault::FullDisk],
             Faults::Clocks => &[Fault::Suspend, Fault::WallClock],
-            Faults::CutOff => &[Fault::Unheard, Fault::Deaf, Fault::CutOff, Fault::Late],
+            Faults::CutOff => CUT_OFF,
             Faults::Entries => &[Fault::Replaced, Fault::Stranger],
             Faults::All => ALL,
         }
     }
 }
+
+const CUT_OFF: &[Fault] = &[
+    Fault::Unheard,
+    Fault::Deaf,
+    Fault::CutOff,
+    Fault::Late,
+    Fault::Late,
+];
 
 const CRASHES: &[Fault] = &[
     Fault::Kill,

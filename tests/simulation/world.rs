@@ -250,6 +250,7 @@ impl World {
             What::Due(client, operation) => self.due(client, operation),
             What::HoldEnds(client, held) => self.hold_ends(client, held),
             What::Fault(node) => self.fault(node),
+            What::CutOff(client) => self.cut_off_after_late(client),
             What::Heal(node, healing) => self.heal(node, healing),
             What::Phase(phase) => self.phase(phase),
         }

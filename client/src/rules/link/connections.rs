@@ -157,7 +157,7 @@ impl Link {
             return self.move_over(connection, world);
         }
         if let Some(sample) = sample {
-            self.round_trip.measure(sample);
+            self.round_trip.measure_login(sample);
         }
         self.failed = None;
         self.delayed = None;

@@ -9,12 +9,20 @@ use crate::clock::ClientInstant;
 pub(super) struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
+    /// Only a login was measured, which may have waited for a node that was stopped.
+    is_of_login: bool,
     /// Requests sent before this waited behind one that was answered late.
     stalled_until: Option<ClientInstant>,
 }
 
 impl RoundTrip {
-    pub(super) fn measure(&mut self, sample: Duration) {
+    /// Takes in how long a login took: better than nothing, until the first request is answered.
+    pub(super) fn measure_login(&mut self, sample: Duration) {
+        self.measure(sample);
+        self.is_of_login = true;
+    }
+
+    fn measure(&mut self, sample: Duration) {
         match self.smoothed {
             None => {
                 self.smoothed = Some(sample);
@@ -49,6 +57,9 @@ impl RoundTrip {
         let waited_for = self.patience().min(most);
         if sample > waited_for {
             self.stalled_until = Some(now);
+        }
+        if std::mem::take(&mut self.is_of_login) {
+            self.smoothed = None;
         }
         self.measure(sample.min(waited_for.saturating_mul(2)));
     }
@@ -108,5 +119,19 @@ mod tests {
         // A stall makes it more patient at once.
         node.measure(Duration::from_secs(1));
         assert!(node.patience() > Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_login_that_waited_for_a_stopped_node_makes_nobody_patient_for_long() {
+        let mut node = RoundTrip::default();
+        node.measure_login(Duration::from_millis(900));
+        assert!(node.patience() > Duration::from_secs(3));
+        let sent = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let answered = sent.after(Duration::from_millis(2));
+        node.measure_reply(sent, answered, Duration::from_secs(1));
+        assert_eq!(node.patience(), LEAST);
+        // Far away the login is a measure.
+        node.measure_login(Duration::from_millis(400));
+        assert!(node.usual() >= Duration::from_millis(400));
     }
 }

@@ -23,6 +23,7 @@ mod ready_file;
 mod requests;
 mod status;
 mod supervisor;
+mod unanswered;
 mod up;
 mod view;
 

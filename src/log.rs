@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
+mod change_parts;
 mod check;
 mod dump;
 mod excerpt;

@@ -79,6 +79,10 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         if let Some(max_hold) = arguments.loss.max_hold {
             lock = lock.max_lifetime(max_hold);
         }
+        if program.is_some() {
+            // A command that would have to be ended before the first renewal is not started.
+            lock = lock.reserve(rules.time_needed());
+        }
         let acquire = LockRequest::acquire;
         let acquired =
             waiting::acquire(&arguments.name, lock, &redlock, &mut signals, acquire).await;

@@ -4,14 +4,16 @@
 //! standard error: at once that there is no quorum, who holds the lock once the wait is long enough
 //! to be noticed, and both again now and then. The wait goes on meanwhile, because holders release
 //! and nodes come back. One that a majority refuses at its login ends, because nothing will change
-//! that. A signal drops the call; the client then releases what it took on single nodes.
+//! that, and so does one whose lease is too short for the nodes' distance, several times over. A signal drops the call; the client then releases what it took on single nodes.
 
 use std::ffi::OsStr;
 use std::future::{Future, pending};
 use std::mem::discriminant;
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, Cause, LockRequest, NodeAnswer, NodeReport, Redlock, Waiting};
+use quorlock_client::{
+    AcquireError, Cause, LockRequest, NodeAnswer, NodeReport, Redlock, TooShort, Waiting,
+};
 use quorlock_server::show_duration;
 use tokio::sync::watch;
 
@@ -55,6 +57,7 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
 async fn follow(name: &OsStr, mut told: watch::Receiver<Option<Waiting>>) -> Failure {
     let began = clock::now();
     let mut words = Words { last: None };
+    let mut times_too_short = 0;
     while told.changed().await.is_ok() {
         let Some(waiting) = told.borrow_and_update().clone() else {
             continue;
@@ -64,6 +67,16 @@ async fn follow(name: &OsStr, mut told: watch::Receiver<Option<Waiting>>) -> Fai
         {
             return failure;
         }
+        times_too_short = match &waiting {
+            Waiting::TimedOut {
+                too_short: Some(short),
+                ..
+            } if times_too_short + 1 == TOO_SHORT_MAX => return too_short(name, *short),
+            Waiting::TimedOut {
+                too_short: Some(_), ..
+            } => times_too_short + 1,
+            _ => 0,
+        };
         let waited = clock::now().saturating_sub(began);
         let is_busy = matches!(waiting, Waiting::Busy { .. });
         if words.are_due(discriminant(&waiting), is_busy, waited) {
@@ -159,12 +172,28 @@ fn refused_login(name: &OsStr, needed: usize, nodes: &[NodeReport]) -> Option<Fa
     })
 }
 
+/// The failure that no wait cures either: the nodes are too far away for the lease.
+fn too_short(name: &OsStr, short: TooShort) -> Failure {
+    let shown = name.display();
+    Failure::new(NO_QUORUM, format!("'{shown}' is not acquired: {short}")).remedy(format!(
+        "use --ttl {}ms or more, or nodes that are nearer",
+        short.ttl_needed.as_millis()
+    ))
+}
+
 /// What a failed acquisition means for the exit code.
 fn failure(name: &OsStr, error: AcquireError) -> Failure {
     if let AcquireError::NoQuorum { needed, nodes, .. } = &error
         && let Some(failure) = refused_login(name, *needed, nodes)
     {
         return failure;
+    }
+    if let AcquireError::TimedOut {
+        too_short: Some(short),
+        ..
+    } = &error
+    {
+        return too_short(name, *short);
     }
     let code = match error {
         AcquireError::Busy { .. } => BUSY,
@@ -175,6 +204,8 @@ fn failure(name: &OsStr, error: AcquireError) -> Failure {
     Failure::new(code, error)
 }
 
+/// One attempt, or two, may have met a network that was slow for a moment.
+const TOO_SHORT_MAX: u32 = 3;
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_secs(5);
 const OFTEN_UNTIL: Duration = Duration::from_secs(60);

@@ -64,4 +64,6 @@ pub(crate) enum Content {
     Released(NodeRelease),
     TimeLeft(Option<Duration>),
     Info(Result<Told, Cause>),
+    /// The connection that was being made: whether the node may vote on it.
+    Connected(bool),
 }

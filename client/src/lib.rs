@@ -81,7 +81,7 @@ pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
 pub use outcome::{
     AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer, NodeRelease,
-    NodeReport, Release,
+    NodeReport, Release, TooShort,
 };
 pub use probe::{NodeState, NodeStatus};
 #[cfg(feature = "simulation")]

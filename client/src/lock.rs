@@ -44,6 +44,7 @@ pub struct LockRequest {
     ttl: Duration,
     wait: Wait,
     min_validity: Duration,
+    reserve: Duration,
     max_lifetime: Option<Duration>,
     on_wait: Option<OnWait>,
 }
@@ -62,6 +63,7 @@ impl LockRequest {
             ttl: TTL_DEFAULT,
             wait: WAIT_DEFAULT,
             min_validity,
+            reserve: Duration::ZERO,
             max_lifetime,
             on_wait: None,
         }
@@ -86,6 +88,14 @@ impl LockRequest {
     /// default, which is zero where the builder was told nothing else.
     pub fn min_validity(mut self, validity: Duration) -> Self {
         self.min_validity = validity;
+        self
+    }
+
+    /// What must be left of the lease whenever a renewal comes back, for a holder that needs time to stop its work: a lock
+    /// of which that is not to be expected, because a renewal takes as long as the votes took, is not handed out. Zero by
+    /// default: then a renewal must be expected to come back before the lock is lost.
+    pub fn reserve(mut self, reserve: Duration) -> Self {
+        self.reserve = reserve;
         self
     }
 
@@ -199,6 +209,7 @@ impl LockRequest {
             wait: self.wait,
             renews,
             min_validity: self.min_validity,
+            reserve: self.reserve,
             max_lifetime: self.max_lifetime,
         };
         let call = match self.on_wait {
@@ -226,6 +237,7 @@ impl LockRequest {
                 name: shown(guard.name()),
                 nodes: Vec::new(),
                 waited: clock.now().since(began),
+                too_short: None,
             });
         }
         Ok(guard)

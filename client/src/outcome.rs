@@ -11,7 +11,7 @@ mod duration;
 mod loss;
 mod release;
 
-pub use acquire_error::AcquireError;
+pub use acquire_error::{AcquireError, TooShort};
 pub use build_error::BuildError;
 pub(crate) use cause::write_nodes;
 pub use cause::{Cause, NodeAnswer, NodeReport};

@@ -44,6 +44,11 @@ impl NodeSet {
         self.0 & Self::bit(node) != 0
     }
 
+    /// How many nodes are in it.
+    pub(crate) fn len(self) -> usize {
+        usize::try_from(self.0.count_ones()).expect("64 at most")
+    }
+
     /// Whether no node is in it.
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0

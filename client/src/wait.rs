@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::outcome::{NodeReport, show_duration, write_nodes};
+use crate::outcome::{NodeReport, TooShort, show_duration, write_nodes};
 use crate::token::Token;
 
 /// How long to try when the lock is held by somebody else or too few nodes answer.
@@ -56,11 +56,13 @@ pub enum Waiting {
         /// Each node's answer in the last round.
         nodes: Vec<NodeReport>,
     },
-    /// A majority came too late: too little validity was left.
+    /// A majority came too late: too little validity was left, or a renewal could not come back in time.
     #[non_exhaustive]
     TimedOut {
         /// Each node's answer in the last round.
         nodes: Vec<NodeReport>,
+        /// What the lease is too short for, where a longer one would have been enough.
+        too_short: Option<TooShort>,
     },
 }
 
@@ -88,8 +90,11 @@ impl fmt::Display for Waiting {
                 )?;
                 write_nodes(formatter, nodes)
             }
-            Self::TimedOut { nodes } => {
-                formatter.write_str("the votes did not come in time")?;
+            Self::TimedOut { nodes, too_short } => {
+                match too_short {
+                    Some(short) => write!(formatter, "{short}")?,
+                    None => formatter.write_str("the votes did not come in time")?,
+                }
                 write_nodes(formatter, nodes)
             }
         }

@@ -26,6 +26,8 @@ pub(crate) mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
 pub(crate) mod next_commit;
+pub(crate) mod outgoing;
+pub(crate) mod pause;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;

@@ -75,8 +75,8 @@ pub(crate) struct EventLoop<S> {
     unsent: usize,
     /// Connections whose streams may take more of their replies than one iteration sends.
     sending: Vec<usize>,
-    /// A connection was closed while its replies waited for the log: what it has executed is to be
-    /// written all the same, since others may read it.
+    /// A connection was closed while its replies waited for the log, or wants no replies: what it has
+    /// executed is to be written all the same, since others may read it.
     has_abandoned: bool,
     sent_bytes: u64,
     counted_sent_bytes: u64,
@@ -87,6 +87,8 @@ pub(crate) struct EventLoop<S> {
     asked_to_leave_next: Vec<Arc<Client>>,
     /// Connections whose next request waits for a segment of the log.
     lacking_segment: Vec<usize>,
+    /// Connections whose next request waits for the end of a pause.
+    paused: Vec<usize>,
     /// For others to do.
     tasks: Vec<Task>,
     pub(crate) coalescing: WakeUpCoalescing,
@@ -114,6 +116,7 @@ impl<S: Stream> EventLoop<S> {
             asked_to_leave: Vec::new(),
             asked_to_leave_next: Vec::new(),
             lacking_segment: Vec::new(),
+            paused: Vec::new(),
             tasks: Vec::new(),
             coalescing: WakeUpCoalescing::default(),
             draining: None,
@@ -132,6 +135,11 @@ impl<S: Stream> EventLoop<S> {
         let session = Session::new(client, &self.node);
         let connection = entry.insert(Connection::new(stream, session));
         self.guard.count(connection);
+        // Whoever killed it before could not say where it is.
+        if connection.session.client.is_killed() {
+            let slot = connection.session.client.connection();
+            self.close(slot);
+        }
     }
 
     /// Notes that a connection's stream has bytes or its end to read where `is_readable` says so, and
@@ -147,7 +155,7 @@ impl<S: Stream> EventLoop<S> {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
             Stage::Sending if self.sending.contains(&slot) => {}
             Stage::Sending => self.send(slot),
-            Stage::Blocked => self.receive_blocked(slot),
+            Stage::Blocked | Stage::Paused => self.receive_blocked(slot),
             Stage::Reading | Stage::Held | Stage::LacksSegment | Stage::Closed => {}
         }
     }
@@ -159,7 +167,7 @@ impl<S: Stream> EventLoop<S> {
                 connection,
                 client_id,
                 blocked,
-            } => self.answer(connection, client_id, blocked),
+            } => self.end_wait(connection, client_id, blocked),
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
             // The next iteration sends the replies that may leave.
             Message::Synced | Message::Published => {}
@@ -183,6 +191,8 @@ impl<S: Stream> EventLoop<S> {
                 self.send(slot);
             }
         }
+        self.follow_orders();
+        self.resume_paused();
         self.execute();
         self.deliver();
         self.release();
@@ -217,7 +227,11 @@ impl<S: Stream> EventLoop<S> {
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
         let guard = self.guard.pause(|| self.node.clock.raw());
-        draining.into_iter().chain(guard).min()
+        let paused = match self.paused.is_empty() {
+            true => None,
+            false => Some(self.pause_left().unwrap_or_default()),
+        };
+        draining.into_iter().chain(guard).chain(paused).min()
     }
 
     /// Whether no reply waits for the log.
@@ -243,8 +257,10 @@ impl<S: Stream> EventLoop<S> {
     /// Whether a client waits for a reply that is on its way. The last sync has ended every wait for
     /// one.
     fn owes_replies(&self) -> bool {
-        let is_waiting = |connection: &Connection<S>| {
-            matches!(connection.stage, Stage::Blocked | Stage::LacksSegment)
+        let is_waiting = |connection: &Connection<S>| match connection.stage {
+            Stage::Blocked => !connection.is_blocked_for_element(),
+            Stage::LacksSegment => true,
+            _ => false,
         };
         self.unsent > 0 || self.connections.iter().any(|(_, one)| is_waiting(one))
     }
@@ -271,6 +287,9 @@ impl<S: Stream> EventLoop<S> {
             let connection = &mut self.connections[slot];
             self.coalescing.note(&mut connection.served);
             connection.append_messages();
+            // Nobody waits for what it has executed, and others may read it.
+            self.has_abandoned |= connection.session.take_unanswered();
+
             if connection.has_replies() {
                 if let Some(reason) = self.guard.judge_output(&self.node, connection) {
                     self.has_abandoned = true;
@@ -303,6 +322,7 @@ impl<S: Stream> EventLoop<S> {
         match connection.take_next() {
             Next::Wait(blocked) => self.block(slot, blocked),
             Next::LacksSegment => self.wait_for_segment(slot),
+            Next::Paused => self.wait_for_pause(slot),
             Next::Close => self.close(slot),
             Next::Read => {
                 connection.stage = Stage::Reading;
@@ -399,6 +419,7 @@ impl<S: Stream> EventLoop<S> {
                 self.sending.retain(|sending| *sending != slot);
             }
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
+            Stage::Paused => self.paused.retain(|paused| *paused != slot),
             Stage::Reading | Stage::Blocked | Stage::Closed => {}
         }
         if connection.is_queued {

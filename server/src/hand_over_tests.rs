@@ -37,7 +37,7 @@ use crate::core::wait::Wait;
 use crate::event_loop::message::Message;
 use crate::node::for_tests;
 use crate::runtime::inbox::{Inbox, Incoming, Wake};
-use crate::session::Blocked;
+use crate::session::{Awaited, Blocked};
 
 /// Runs a test in many orders of its threads: all of them random, and with few switches.
 fn explore(test: fn()) {
@@ -76,7 +76,7 @@ impl WakeUp {
 
 fn message(client_id: u64) -> Message {
     let blocked = Blocked {
-        position: Position::ZERO,
+        awaited: Awaited::Sync(Position::ZERO),
         until_raw: None,
     };
     Message::Unblocked {
@@ -340,7 +340,7 @@ fn wait_for_sync(node: &Arc<NodeState>, disk: &MemoryDisk) {
     let position = append(node);
     node.log_queue.ask_for_commit(CommitRequest::URGENT);
     let blocked = Blocked {
-        position,
+        awaited: Awaited::Sync(position),
         until_raw: None,
     };
     block_on(blocked.over(node));

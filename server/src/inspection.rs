@@ -24,7 +24,7 @@ pub use check::{Delay, NextStart, Report, State, check};
 pub use dump::{Body, Dumped, Line, Range, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::restart::Stop;
-pub use quorlock_engine::{Deadline, Mutation, NewValue, NodeTime};
+pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
 pub use quorlock_persistence::{LogSummary, Position, SegmentFile, SegmentHeader, SegmentState};
 pub use record::{Field, fields};
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};

@@ -31,8 +31,5 @@ mod sync;
 pub use date::{Date, show_duration};
 pub use node::{Failure, Node, NodeBuilder, StartError, init};
 pub use past::{FrameError, NodeId};
+pub use quorlock_engine::REDIS_VERSION;
 pub use quorlock_persistence::{Disk, MemoryDisk};
-
-/// The Redis version this node is compatible with, as HELLO and INFO report it: clients choose
-/// features by it. WAITAOF and CLIENT SETINFO are of 7.2; from 8.4 some clients switch to DELEX.
-pub const REDIS_VERSION: &str = "7.2.4";

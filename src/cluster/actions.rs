@@ -25,6 +25,9 @@ pub(super) fn run(
     format: Format,
 ) -> Result<ExitCode, Failure> {
     let home = cluster.find()?;
+    if *request == ControlRequest::Down {
+        return end(&home, format);
+    }
     let (mut text, view) = control::ask(&home, request)?;
     if let ControlRequest::Restart { node } = request {
         let answer = runtime::block_on(await_answer(&home, &view, *node))?;
@@ -39,10 +42,29 @@ pub(super) fn run(
             }
         };
     }
-    if *request == ControlRequest::Down {
-        await_end(&home);
-    }
     format.result(&text, &json!({ "done": text, "nodes": view.nodes }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the cluster. Whoever asks while another command ends it is told the same.
+fn end(home: &Home, format: Format) -> Result<ExitCode, Failure> {
+    let (text, nodes) = match control::ask_to_end(home)? {
+        Some((text, view)) => (text, Some(view.nodes)),
+        None => {
+            let name = home.name();
+            let text = format!("Cluster '{name}' is down: somebody else has ended it as well");
+            (text, None)
+        }
+    };
+    await_end(home);
+    if home.is_running() {
+        return Err(Failure::failed(format!(
+            "the supervisor of {} was asked to end and has not ended yet",
+            home.name()
+        ))
+        .remedy("see whether it is down: quorlock cluster status"));
+    }
+    format.result(&text, &json!({ "done": text, "nodes": nodes }));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,7 +120,8 @@ pub(super) fn clean(cluster: &ClusterDirectory, format: Format) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-const END_PATIENCE: Duration = Duration::from_secs(5);
+/// A supervisor gives its nodes ten seconds.
+const END_PATIENCE: Duration = Duration::from_secs(15);
 const END_STEP: Duration = Duration::from_millis(5);
 const RESTART_PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);

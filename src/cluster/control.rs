@@ -12,13 +12,16 @@ use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::home::Home;
+use super::unanswered::{Unanswered, is_stopped};
 use super::view::ClusterView;
+use crate::clock;
 use crate::exit_code::{FAILED, Failure};
 
 /// What a command asks of the supervisor.
@@ -114,14 +117,23 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
 
 /// Asks the supervisor of `home` and waits for its answer.
 pub(super) fn ask(home: &Home, request: &ControlRequest) -> Result<(String, ClusterView), Failure> {
-    let answer = exchange(home, request).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(home),
-        _ => Failure::failed(format!(
-            "the supervisor of {} does not answer: {error}",
-            home.name()
-        ))
-        .remedy("look for its process; killing it stops its nodes"),
-    })?;
+    understood(exchange(home, request).map_err(|unanswered| unanswered.failure(home))?)
+}
+
+/// Asks for the end of a cluster that runs. Gives nothing if it ended before it answered, as when another command has asked
+/// for its end as well.
+pub(super) fn ask_to_end(home: &Home) -> Result<Option<(String, ClusterView)>, Failure> {
+    if !home.is_running() {
+        return Err(Unanswered::Absent.failure(home));
+    }
+    match exchange(home, &ControlRequest::Down) {
+        Ok(answer) => understood(answer).map(Some),
+        Err(Unanswered::Ended | Unanswered::Absent) => Ok(None),
+        Err(unanswered) => Err(unanswered.failure(home)),
+    }
+}
+
+fn understood(answer: ControlReply) -> Result<(String, ClusterView), Failure> {
     match answer {
         ControlReply::Done { text, cluster } => Ok((text, *cluster)),
         ControlReply::Refused { code, what, remedy } => {
@@ -130,26 +142,42 @@ pub(super) fn ask(home: &Home, request: &ControlRequest) -> Result<(String, Clus
     }
 }
 
-/// The failure of every request to a cluster that is stopped.
-pub(super) fn not_running(home: &Home) -> Failure {
-    let shown = home.directory().display();
-    Failure::failed(format!("the cluster in {shown} is not running"))
-        .remedy(format!("start it with: quorlock cluster up --dir {shown}"))
-}
-
-fn exchange(home: &Home, request: &ControlRequest) -> io::Result<ControlReply> {
+fn exchange(home: &Home, request: &ControlRequest) -> Result<ControlReply, Unanswered> {
     let directory = File::open(home.directory())?;
     let mut stream = BlockingStream::connect(socket_path(&directory, home))?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
-    let mut text = serde_json::to_string(request)?;
+    let supervisor = socket_peercred(&stream).map_err(io::Error::from)?.pid;
+    stream.set_read_timeout(Some(LOOK_EVERY))?;
+    let mut text = serde_json::to_string(request).map_err(io::Error::from)?;
     text.push('\n');
     stream.write_all(text.as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
-    if line.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended"));
+    let patience = match request {
+        ControlRequest::Status => STATUS_PATIENCE,
+        _ => ANSWER_PATIENCE,
+    };
+    let (began, mut times_stopped) = (clock::now(), 0);
+    let (mut reader, mut line) = (BufReader::new(stream.take(LINE_BYTES_MAX)), Vec::new());
+    // What has arrived before a timeout stays in the line.
+    while let Err(error) = reader.read_until(b'\n', &mut line) {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(error.into());
+        }
+        times_stopped = if is_stopped(supervisor) {
+            times_stopped + 1
+        } else {
+            0
+        };
+        let waited = clock::now().saturating_sub(began);
+        if times_stopped == STOPPED_TIMES {
+            return Err(Unanswered::Stopped(supervisor));
+        }
+        if waited >= patience {
+            return Err(Unanswered::Silent(supervisor, waited));
+        }
     }
-    Ok(serde_json::from_str(&line)?)
+    if line.is_empty() {
+        return Err(Unanswered::Ended);
+    }
+    Ok(serde_json::from_slice(&line).map_err(io::Error::from)?)
 }
 
 fn socket_path(directory: &File, home: &Home) -> PathBuf {
@@ -162,5 +190,10 @@ fn socket_path(directory: &File, home: &Home) -> PathBuf {
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a supervisor that does not answer is looked at, and how often it must be found stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const STOPPED_TIMES: u32 = 3;
+/// It carries out one request after the other, and a node that is stopped may take a while.
+const STATUS_PATIENCE: Duration = Duration::from_secs(4);
 /// Stopping waits for the nodes' last sync, so this is long.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);

@@ -36,13 +36,19 @@ impl Supervisor {
     }
 
     async fn kill(&mut self, number: u16) -> Result<String, Failure> {
-        let killed = self.running(number)?.kill().await;
+        let member = self.running(number)?;
+        let is_embedded = member.is_embedded();
+        let killed = member.kill().await;
         killed.map_err(|error| {
             Failure::failed(format!("node {number} could not be killed: {error}"))
         })?;
+        let how = match is_embedded {
+            true => "ended at once inside the supervisor, without a last write, as by kill -9",
+            false => "killed with kill -9",
+        };
         Ok(self.tell(
             number,
-            format!("killed with kill -9; it stays down until: quorlock cluster restart {number}"),
+            format!("{how}; it stays down until: quorlock cluster restart {number}"),
         ))
     }
 

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, Deadline, Dumped, Field, Finding, Line, Mutation, NewValue, NodeTime, Position,
-    Range, fields, kind_name,
+    self, Body, Collection, Deadline, Dumped, Field, Finding, Line, Mutation, NewValue, NodeTime,
+    Position, Range, fields, kind_name,
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::change_parts::ChangeParts;
 use super::check::{finding_value, refusal, refused, unreadable};
 use super::excerpt::{KEY_BYTES, VALUE_BYTES, escaped, quoted, seconds};
 use crate::exit_code::Failure;
@@ -143,8 +144,9 @@ fn add_change(change: &Mutation<'_>, now: NodeTime, text: &mut String) {
                 NewValue::String(string) => {
                     let _ = write!(text, " string {}", quoted(string, VALUE_BYTES));
                 }
-                NewValue::Hash(fields) => {
-                    let _ = write!(text, " hash of {} fields", fields.len());
+                NewValue::Collection(collection) => {
+                    let (name, parts) = (collection.type_name(), parts_of(collection));
+                    let _ = write!(text, " {name} of {} {parts}", collection.len());
                 }
             }
             add_ttl(*deadline, now, text);
@@ -157,29 +159,29 @@ fn add_change(change: &Mutation<'_>, now: NodeTime, text: &mut String) {
             text.push_str(&named("deadline", database, key));
             add_ttl(*deadline, now, text);
         }
-        Mutation::HashSet {
+        Mutation::Change {
             database,
             key,
-            field,
-            value,
+            change,
         } => {
-            text.push_str(&named("hash-set", database, key));
-            let (field, value) = (quoted(field, KEY_BYTES), quoted(value, VALUE_BYTES));
-            let _ = write!(text, " field {field} {value}");
-        }
-        Mutation::HashDelete {
-            database,
-            key,
-            field,
-        } => {
-            text.push_str(&named("hash-delete", database, key));
-            let _ = write!(text, " field {}", quoted(field, KEY_BYTES));
+            let change = ChangeParts::of(change);
+            text.push_str(&named(change.word, database, key));
+            change.add_to(text);
         }
         Mutation::Delete { database, key } => text.push_str(&named("delete", database, key)),
         Mutation::FlushDatabase { database } => {
             let _ = write!(text, "flush {database}");
         }
         Mutation::FlushAll => text.push_str("flush all"),
+    }
+}
+
+/// What the parts of a collection are called.
+fn parts_of(collection: &Collection) -> &'static str {
+    match collection {
+        Collection::Hash(_) => "fields",
+        Collection::List(_) => "elements",
+        Collection::Set(_) | Collection::SortedSet(_) => "members",
     }
 }
 
@@ -249,7 +251,9 @@ fn change_value(change: &Mutation<'_>) -> Json {
             let deadline_ns = deadline.unless_never().map(Deadline::as_nanos);
             let (kind, excerpt, size) = match value {
                 NewValue::String(string) => ("string", bytes(string, VALUE_BYTES), string.len()),
-                NewValue::Hash(fields) => ("hash", Json::Null, fields.len()),
+                NewValue::Collection(collection) => {
+                    (collection.type_name(), Json::Null, collection.len())
+                }
             };
             json!({
                 "change": "replace", "database": database, "key": key_of(key), "type": kind,
@@ -264,22 +268,17 @@ fn change_value(change: &Mutation<'_>) -> Json {
             "change": "deadline", "database": database, "key": key_of(key),
             "deadline_ns": deadline.unless_never().map(Deadline::as_nanos),
         }),
-        Mutation::HashSet {
+        Mutation::Change {
             database,
             key,
-            field,
-            value,
-        } => json!({
-            "change": "hash-set", "database": database, "key": key_of(key), "field": key_of(field),
-            "value": bytes(value, VALUE_BYTES), "size": value.len(),
-        }),
-        Mutation::HashDelete {
-            database,
-            key,
-            field,
-        } => json!({
-            "change": "hash-delete", "database": database, "key": key_of(key), "field": key_of(field),
-        }),
+            change,
+        } => {
+            let change = ChangeParts::of(change);
+            let mut value =
+                json!({ "change": change.word, "database": database, "key": key_of(key) });
+            change.add_to_json(&mut value);
+            value
+        }
         Mutation::Delete { database, key } => {
             json!({ "change": "delete", "database": database, "key": key_of(key) })
         }

@@ -221,7 +221,7 @@ fn warn(guard: &Guard, rules: StopRules) {
     if left.is_zero() {
         return;
     }
-    let asked_in = left.saturating_sub(rules.grace + rules.margin);
+    let asked_in = left.saturating_sub(rules.time_needed());
     let follows = match rules.on_lost {
         OnLost::Ignore => "the command goes on without it".to_owned(),
         _ => format!("the command will be ended in {}", shown(asked_in)),
@@ -241,7 +241,7 @@ fn shown(time: Duration) -> String {
 
 /// Waits until so little is left of the lease that the command must be asked to end now.
 async fn lease_runs_out(guard: &Guard, rules: StopRules, ends_at: Option<ClientInstant>) -> Loss {
-    let needed = rules.grace + rules.margin;
+    let needed = rules.time_needed();
     loop {
         let left = guard.remaining().saturating_sub(needed);
         if left.is_zero() {

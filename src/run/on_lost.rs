@@ -31,8 +31,8 @@ pub(crate) struct LossOptions {
     /// How long the command has to clean up, from SIGTERM to SIGKILL; at most a third of the ttl
     /// (default: 5s, or a sixth of the ttl if that is shorter)
     ///
-    /// While no majority of the nodes renews the lock, SIGTERM comes this long before the lease
-    /// is over.
+    /// While no majority of the nodes renews the lock, SIGTERM comes this long and a tenth of the
+    /// ttl (500 ms at most) before the lease is over, and SIGKILL that tenth before.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     grace: Option<Duration>,
     /// End the command, as if the lock was lost, before it has held the lock for this time
@@ -90,6 +90,14 @@ impl LossOptions {
 }
 
 impl StopRules {
+    /// What must be left of the lease when the command is asked to end.
+    pub(super) fn time_needed(&self) -> Duration {
+        match self.on_lost {
+            OnLost::Ignore => Duration::ZERO,
+            OnLost::Signal(_) | OnLost::Kill => self.grace.saturating_add(self.margin),
+        }
+    }
+
     /// What asks a process to end.
     pub(super) fn request(&self) -> Option<Signal> {
         match self.on_lost {

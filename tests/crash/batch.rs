@@ -6,6 +6,7 @@ use super::check::Violation;
 use super::model::{Keys, Moment};
 use super::oracle::{Oracle, Told};
 use super::request::Request;
+use super::session::Part;
 
 /// A request that the node has executed.
 #[derive(Clone, Debug)]
@@ -17,6 +18,7 @@ pub(crate) struct Played {
     pub(crate) now: Moment,
     /// Empty where the client is blocked.
     pub(crate) reply: Vec<u8>,
+    pub(crate) part: Part,
 }
 
 /// Executes them in order. The node's replies have to agree with the model, and so have the keys that it has behind
@@ -32,7 +34,7 @@ pub(crate) fn play(
         if let Some(cap_ns) = played.request.sets_cap().filter(|_| played.is_accepted()) {
             oracle.rules.cap_ns = cap_ns;
         }
-        if played.request.is_on_keys() {
+        if played.request.is_on_keys() && played.part != Part::Queued {
             let candidates = oracle.candidates(played)?;
             let after = choose(oracle, played, candidates, &batch[number + 1..], stored);
             let change = oracle.note(played, after);

@@ -77,8 +77,10 @@ impl World {
             if let Some(selected) = request.selects().filter(|_| executed.reply == OK) {
                 session.database = selected;
             }
+            let part = session.note_part(&request, &executed.reply);
             batch.push(Played {
                 session: session.number,
+                part,
                 request,
                 database,
                 now: Moment {

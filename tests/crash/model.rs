@@ -4,6 +4,8 @@
 //! Invariant: nothing here asks a node. What a lock was granted for follows from the request, true time and the cap
 //! that the harness configured. A node's reply, and the keys that it then has, must agree with it.
 
+mod elements;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_engine::StoredValue;
@@ -74,6 +76,21 @@ pub(crate) struct Execution<'a> {
 }
 
 impl Execution<'_> {
+    /// Executes all requests of a transaction at one moment. What each answers is known to the byte.
+    ///
+    /// # Panics
+    /// If it is a form that no transaction of a workload has.
+    pub(crate) fn run_all(&mut self, requests: &[Vec<Vec<u8>>]) -> Expected {
+        let mut replies = format!("*{}\r\n", requests.len()).into_bytes();
+        for words in requests {
+            let Expected::Exactly(reply) = self.run(words) else {
+                panic!("no transaction of a workload has {words:?}")
+            };
+            replies.extend_from_slice(&reply);
+        }
+        Expected::Exactly(replies)
+    }
+
     /// Executes a request on the keys, whose expired ones are gone already, and says what it answers.
     ///
     /// # Panics
@@ -121,7 +138,9 @@ impl Execution<'_> {
             }),
             b"DBSIZE" => Expected::AtLeast(self.names().len()),
             b"KEYS" => Expected::Set(self.names()),
-            other => panic!("no workload has {}", String::from_utf8_lossy(other)),
+            other => self
+                .run_on_elements(words)
+                .unwrap_or_else(|| panic!("no workload has {}", String::from_utf8_lossy(other))),
         }
     }
 

@@ -11,6 +11,7 @@ use super::batch::Played;
 use super::check::Violation;
 use super::model::{Execution, Expected, Item, Keys, Moment, Name, Rules};
 use super::request::{Reads, Request};
+use super::session::Part;
 
 /// The state after a request that changed something.
 #[derive(Clone, Debug)]
@@ -105,7 +106,11 @@ impl Oracle {
             keys: &mut after,
             between: Vec::new(),
         };
-        let expected = execution.run(&request.words);
+        let expected = match &played.part {
+            Part::Exec(queued) if queued.is_spoilt => Expected::Exactly(b"-EXECABORT".to_vec()),
+            Part::Exec(queued) => execution.run_all(&queued.requests),
+            Part::None | Part::Queued => execution.run(&request.words),
+        };
         let between = execution.between;
         let refusal = self.refusal(*now, &before, &after, reply);
         if !played.is_refused() && !expected.is_met_by(reply) {

@@ -102,9 +102,132 @@ impl Request {
         }
     }
 
+    /// A request on a list, a set or a sorted set, of any connection.
+    pub(crate) fn on_elements(random: &mut Random) -> Request {
+        let connection = Request::any_connection(random);
+        let request = match random.below(10) {
+            0..=4 => Request::on_lists(random),
+            5..=6 => Request::on_sets(random),
+            7..=8 => Request::on_sorted_sets(random),
+            _ => Request::on_life_of_elements(random),
+        };
+        Request {
+            connection,
+            ..request
+        }
+    }
+
+    fn on_lists(random: &mut Random) -> Request {
+        let (key, other) = (random.pick(&LISTS), random.pick(&LISTS));
+        let (element, second) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
+        let (end, other_end) = (random.pick(&ENDS), random.pick(&ENDS));
+        let of = || Reads::Key(key.as_bytes().to_vec());
+        match random.below(16) {
+            0..=1 => Request::new(&["RPUSH", key, element], Reads::Nothing),
+            2 => Request::new(&["RPUSH", key, element, second, "e"], Reads::Nothing),
+            3..=4 => Request::new(&["LPUSH", key, element, second], Reads::Nothing),
+            5 => Request::new(&["LPOP", key], of()),
+            6 => Request::new(&["RPOP", key, "2"], of()),
+            7..=8 => Request::new(&["LMOVE", key, other, end, other_end], of()),
+            9 => Request::new(&["LMOVE", key, key, "RIGHT", "LEFT"], of()),
+            10 => Request::new(&["LSET", key, "1", element], of()),
+            11 => Request::new(&["LINSERT", key, "BEFORE", element, second], of()),
+            12 => Request::new(&["LINSERT", key, "AFTER", element, second], of()),
+            13 => Request::new(&["LREM", key, random.pick(&["0", "1"]), element], of()),
+            14 => Request::new(&["LTRIM", key, random.pick(&["0", "1"]), "3"], of()),
+            _ => Request::new(&["LRANGE", key, "0", "-1"], of()),
+        }
+    }
+
+    fn on_sets(random: &mut Random) -> Request {
+        let (key, other) = (random.pick(&["s0", "s1"]), random.pick(&["s0", "s1"]));
+        let (member, second) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
+        let of = || Reads::Key(key.as_bytes().to_vec());
+        match random.below(8) {
+            0..=1 => Request::new(&["SADD", key, member], of()),
+            2 => Request::new(&["SADD", key, member, second, "e"], of()),
+            3 => Request::new(&["SREM", key, member], of()),
+            4 => Request::new(&["SREM", key, member, second], of()),
+            5..=6 => Request::new(&["SMOVE", key, other, member], of()),
+            _ => Request::new(&["SMEMBERS", key], of()),
+        }
+    }
+
+    fn on_sorted_sets(random: &mut Random) -> Request {
+        let (key, member) = (random.pick(&["z0", "z1"]), random.pick(&ELEMENTS));
+        let score = random.below(5).to_string();
+        let of = || Reads::Key(key.as_bytes().to_vec());
+        match random.below(9) {
+            0..=3 => Request::new(&["ZADD", key, &score, member], of()),
+            4 => Request::new(&["ZINCRBY", key, "2", member], Reads::Nothing),
+            5 => Request::new(&["ZREM", key, member], of()),
+            6 => Request::new(&["ZPOPMIN", key], of()),
+            7 => Request::new(&["ZREMRANGEBYSCORE", key, "0", "1"], of()),
+            _ => Request::new(&["ZRANGE", key, "0", "-1"], of()),
+        }
+    }
+
+    /// Most get a TTL some time: only then a delay has to cover them.
+    fn on_life_of_elements(random: &mut Random) -> Request {
+        let key = random.pick(&["l0", "l1", "s0", "s1", "z0", "z1"]);
+        let ttl = random.pick(&TTLS_MS[2..]).to_string();
+        let of = || Reads::Key(key.as_bytes().to_vec());
+        match random.below(8) {
+            0..=5 => Request::new(&["PEXPIRE", key, &ttl], of()),
+            6 => Request::new(&["PERSIST", key], of()),
+            _ => Request::new(&["DEL", key], of()),
+        }
+    }
+
+    /// Requests that make up a transaction, MULTI and EXEC among them.
+    pub(crate) fn transaction(random: &mut Random) -> Vec<Request> {
+        let connection = Request::any_connection(random);
+        let count = 2 + random.below(4);
+        let queued = (0..count).map(|_| Request::in_transaction(random));
+        let queued: Vec<Request> = queued.collect();
+        let marks = ["MULTI", "EXEC"].map(|name| Request::new(&[name], Reads::Nothing));
+        let [multi, exec] = marks;
+        let mut all = vec![multi];
+        all.extend(queued);
+        all.push(exec);
+        all.iter_mut()
+            .for_each(|request| request.connection = connection);
+        all
+    }
+
+    fn in_transaction(random: &mut Random) -> Request {
+        let (key, hash) = (random.pick(&KEYS), random.pick(&["h0", "h1"]));
+        let token = format!("t{}", random.below(1 << 40));
+        let ttl = random.pick(&TTLS_MS).to_string();
+        let (list, other) = (random.pick(&LISTS), random.pick(&LISTS));
+        let (element, second) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
+        let score = random.below(5).to_string();
+        let words: &[&str] = match random.below(14) {
+            0..=3 => &["SET", key, &token, "PX", &ttl],
+            4 => &["SET", key, &"y".repeat(300), "PX", &ttl],
+            5 => &["DEL", key],
+            6 => &["HSET", hash, "f1", &token],
+            7 => &["PEXPIRE", hash, &ttl],
+            8 => &["INCR", "counter"],
+            9..=10 => &["RPUSH", list, element, second, "e"],
+            11 => &["LMOVE", list, other, "LEFT", "RIGHT"],
+            12 => &["SADD", "s0", element, second, "e"],
+            _ => &["ZADD", "z0", &score, element],
+        };
+        Request::new(words, Reads::Nothing)
+    }
+
     /// Whether it is a script: one that runs out of room keeps what it did before.
     pub(crate) fn is_script(&self) -> bool {
         self.words[0] == b"EVAL"
+    }
+
+    pub(crate) fn is_multi(&self) -> bool {
+        self.words[0] == b"MULTI"
+    }
+
+    pub(crate) fn is_exec(&self) -> bool {
+        self.words[0] == b"EXEC"
     }
 
     /// Whether it asks that everything this connection knows of is synced.
@@ -172,6 +295,12 @@ fn text_of(word: &[u8]) -> String {
 
 /// So many clients at once.
 pub(crate) const CONNECTIONS: usize = 3;
+
+const LISTS: [&str; 2] = ["l0", "l1"];
+
+const ELEMENTS: [&str; 4] = ["a", "b", "c", "d"];
+
+const ENDS: [&str; 2] = ["LEFT", "RIGHT"];
 
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 

@@ -29,6 +29,27 @@ pub(crate) struct Session {
     known: Vec<Told>,
     /// It sends no more.
     pub(crate) has_ended: bool,
+    /// What was queued since MULTI.
+    queued: Option<Queued>,
+}
+
+/// The requests of a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queued {
+    pub(crate) requests: Vec<Vec<Vec<u8>>>,
+    /// One of them was refused: none may be executed.
+    pub(crate) is_spoilt: bool,
+}
+
+/// What a request is to a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It is executed by itself.
+    None,
+    /// It waits for EXEC.
+    Queued,
+    /// It executes these.
+    Exec(Queued),
 }
 
 /// A reply that the client has not received.
@@ -61,7 +82,27 @@ impl Session {
             is_lost: false,
             known: Vec::new(),
             has_ended: false,
+            queued: None,
         }
+    }
+
+    /// Notes what a request that was executed is to a transaction.
+    pub(crate) fn note_part(&mut self, request: &Request, reply: &[u8]) -> Part {
+        if let Some(queued) = self.queued.take_if(|_| request.is_exec()) {
+            return Part::Exec(queued);
+        }
+        if request.is_multi() {
+            self.queued = Some(Queued::default());
+            return Part::Queued;
+        }
+        let Some(queued) = &mut self.queued else {
+            return Part::None;
+        };
+        match reply == QUEUED {
+            true => queued.requests.push(request.words.clone()),
+            false => queued.is_spoilt = true,
+        }
+        Part::Queued
     }
 
     pub(crate) fn note_sent(&mut self, request: Request) {
@@ -154,6 +195,9 @@ impl Session {
 fn is_prefix(one: &[u8], other: &[u8]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
+
+/// What a request is answered that waits for EXEC.
+const QUEUED: &[u8] = b"+QUEUED\r\n";
 
 /// What WAITAOF answers once everything is synced, and if its time is over before.
 const SYNCED: &[u8] = b"*2\r\n:1\r\n:0\r\n";

@@ -179,6 +179,8 @@ impl Workload {
             let place = usize::try_from(place).unwrap_or(0);
             steps.splice(place..place, fill_block(block, &mut random));
         }
+        add_elements(&mut steps, seed);
+        add_transactions(&mut steps, seed);
         Workload {
             mode,
             direct_blocks,
@@ -309,6 +311,40 @@ impl Maker {
             1 => self.steps.push(Step::Restart(Ending::Stop, again)),
             2 => self.steps.push(Step::Request(Request::any(random))),
             _ => self.steps.push(Step::Serve),
+        }
+    }
+}
+
+/// Requests on lists, sets and sorted sets beside the others, in some workloads. They are drawn from numbers of their
+/// own, so that all other workloads stay what they are.
+fn add_elements(steps: &mut Vec<Step>, seed: u64) {
+    let mut random = Random::of(&[seed, 7]);
+    if random.chance(1, 6) {
+        let more = |random: &mut Random| vec![Request::on_elements(random)];
+        add_requests(steps, &mut random, 3, more);
+    }
+}
+
+/// The same with transactions.
+fn add_transactions(steps: &mut Vec<Step>, seed: u64) {
+    let mut random = Random::of(&[seed, 6]);
+    if random.chance(1, 6) {
+        add_requests(steps, &mut random, 6, Request::transaction);
+    }
+}
+
+/// Adds requests behind so many sixths of those that there are.
+fn add_requests(
+    steps: &mut Vec<Step>,
+    random: &mut Random,
+    sixths: u64,
+    more: impl Fn(&mut Random) -> Vec<Request>,
+) {
+    for step in std::mem::take(steps) {
+        let is_request = matches!(step, Step::Request(_));
+        steps.push(step);
+        if is_request && random.chance(sixths, 6) {
+            steps.extend(more(random).into_iter().map(Step::Request));
         }
     }
 }

@@ -63,6 +63,54 @@ fn every_frame_is_a_line_in_order() {
     }
 }
 
+/// Changes of elements, each with what it is about; of two of one key the second shows the key as well.
+#[test]
+fn changes_of_collections_are_told_in_words_and_as_json() {
+    let mut logged = Logged::running(&[]);
+    for line in [
+        "RPUSH list a b",
+        "RPUSH list c d",
+        "LPOP list 2",
+        "LSET list 0 x",
+        "SADD set m",
+        "SADD set n o",
+        "ZADD scores 1 m",
+        "ZADD scores -inf n",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        logged.node.ask(&words).unwrap();
+    }
+    logged.node.stop();
+    let text = logged.log("dump", &[]).stdout;
+    for part in [
+        "replace 0 \"list\" list of 2 elements no ttl",
+        "list-push-right 0 \"list\" \"c\"  list-push-right 0 \"list\" \"d\"",
+        "list-pop-left 0 \"list\" count 2",
+        "list-set 0 \"list\" index 0 \"x\"",
+        "replace 0 \"set\" set of 1 members no ttl",
+        "set-add 0 \"set\" member \"n\"  set-add 0 \"set\" member \"o\"",
+        "replace 0 \"scores\" zset of 1 members no ttl",
+        "score-set 0 \"scores\" member \"n\" score -inf",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let all = lines(&logged, &[]);
+    let changes: Vec<&Value> = all
+        .iter()
+        .filter_map(|line| line["changes"].as_array())
+        .flatten()
+        .collect();
+    let of = |word: &str| {
+        let found = changes.iter().find(|change| change["change"] == word);
+        found.unwrap_or_else(|| panic!("{word} in {changes:?}"))
+    };
+    assert_eq!(of("list-pop-left")["count"], 2);
+    assert_eq!(of("list-set")["index"], 0);
+    assert_eq!(of("list-set")["value"], "x");
+    assert_eq!(of("set-add")["member"], "n");
+    assert_eq!(of("score-set")["score"], "-inf");
+}
+
 #[test]
 fn a_range_and_a_limit_choose_frames() {
     let logged = Logged::stopped();

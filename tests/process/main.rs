@@ -7,6 +7,7 @@
 
 mod arguments;
 mod cluster;
+mod cluster_requests;
 mod examples;
 mod log;
 mod log_bad_input;
@@ -14,10 +15,12 @@ mod log_check;
 mod log_dump;
 mod log_repair;
 mod refusals;
+mod relay;
 mod restart;
 mod run;
 mod run_beyond;
 mod run_end;
+mod run_far;
 mod run_wait;
 mod scripts;
 mod server;

@@ -40,6 +40,8 @@ pub(super) struct OpenCall {
     pub(super) asked_ns: u64,
     /// How long it waits by what its caller said; zero if it does not.
     pub(super) wait_ns: u64,
+    /// Whether its caller wants to know what it waits for.
+    pub(super) tells: bool,
     /// The lock that it waits for.
     pub(super) name: Option<u64>,
 }

@@ -71,6 +71,7 @@ impl World {
         let open = OpenCall {
             asked_ns: self.now_ns,
             wait_ns: 0,
+            tells: false,
             name: None,
         };
         self.expect(client, operation.undoing(), open);
@@ -90,16 +91,22 @@ impl World {
             0 if !is_patient => Wait::None,
             _ => Wait::For(Duration::from_nanos(WAIT_NS)),
         };
-        let call = Call::Acquire(AcquireCall {
+        let call = AcquireCall {
             name: lock_name(name),
             ttl: Duration::from_millis(self.plan.ttl_ms),
             wait,
             renews: true,
             min_validity: Duration::ZERO,
+            reserve: Duration::ZERO,
             max_lifetime: None,
-        });
+        };
         // Its number is known before the call: the answer may come at once.
         let operation = OperationId(self.calls[client] + 1);
+        // Half of the callers want to know what they wait for.
+        let call = match operation.0.is_multiple_of(2) {
+            true => Call::AcquireTelling(call),
+            false => Call::Acquire(call),
+        };
         self.callers[number].state = State::Asking {
             operation,
             name,

@@ -55,6 +55,8 @@ pub enum Fault {
     Deaf,
     /// Both.
     CutOff,
+    /// What nodes say reaches a client so late that its requests' deadlines are over.
+    Late,
     /// Another node of the cluster, with an empty directory, answers under the address.
     Replaced,
     /// A node of another cluster answers under the address for a while.
@@ -133,6 +135,10 @@ impl World {
                 self.cut_off(kind, node % self.plan.clients, until_ns);
                 healing = None;
             }
+            Fault::Late => {
+                self.answer_late(node % self.plan.clients, until_ns);
+                healing = None;
+            }
             Fault::Silence => {
                 // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
                 // to last for as long as it takes to notice.
@@ -191,6 +197,14 @@ impl World {
         if kind != Fault::Unheard {
             uplink.to_client_until_ns = until_ns;
         }
+    }
+
+    /// What all nodes say arrives at this client after up to one and a half leases.
+    fn answer_late(&mut self, client: usize, until_ns: u64) {
+        let late_ns = self.random.below(self.plan.ttl_ms * 1_500_000);
+        self.network.late_ns[client] = (until_ns, late_ns);
+        // What was sent last arrives so late as well.
+        self.uplinks[client].late_until_ns = until_ns + late_ns;
     }
 
     /// What lasts at one node, or on the way to it, until it heals.
@@ -320,6 +334,7 @@ impl World {
 pub(super) struct Path {
     pub(super) to_node_until_ns: u64,
     pub(super) to_client_until_ns: u64,
+    pub(super) late_until_ns: u64,
     pub(super) refuses: bool,
     pub(super) trickles: bool,
     pub(super) meddling: Option<Meddling>,
@@ -328,7 +343,8 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn is_well(&self, now_ns: u64) -> bool {
         let is_cut = self.to_node_until_ns > now_ns || self.to_client_until_ns > now_ns;
-        !is_cut && !self.refuses && !self.trickles && self.meddling.is_none()
+        let is_late = self.late_until_ns > now_ns;
+        !is_cut && !is_late && !self.refuses && !self.trickles && self.meddling.is_none()
     }
 }
 

@@ -96,6 +96,8 @@ pub(super) struct Network {
     ways_ns: Vec<Vec<u64>>,
     /// How much longer everything takes to and from each node at present.
     pub(super) extra_ns: Vec<u64>,
+    /// Until when all that is said to each client takes so much longer.
+    pub(super) late_ns: Vec<(u64, u64)>,
     /// Nothing takes longer than usual.
     is_in_step: bool,
     random: Random,
@@ -129,6 +131,7 @@ impl Network {
             connections: BTreeMap::new(),
             ways_ns,
             extra_ns: vec![0; nodes],
+            late_ns: vec![(0, 0); plan.clients],
             is_in_step: plan.is_in_step,
             random,
         }
@@ -171,7 +174,9 @@ impl Network {
     }
 
     pub(super) fn send_to_client(&mut self, now_ns: u64, wire: Wire, what: What) {
-        let way_ns = self.way(wire);
+        let (until_ns, late_ns) = self.late_ns[wire.client];
+        let late_ns = if now_ns < until_ns { late_ns } else { 0 };
+        let way_ns = self.way(wire) + late_ns;
         let Some(connection) = self.connections.get_mut(&wire) else {
             return;
         };

@@ -5,7 +5,7 @@
 use quorlock_client::Loss;
 use quorlock_client::rules::OperationId;
 use quorlock_client::rules::call::Outcome;
-use quorlock_client::{ClientInstant, Token};
+use quorlock_client::{ClientInstant, Token, Waiting};
 
 use super::caller::{Caller, Hold, OpenCall, State};
 use super::network::What;
@@ -48,6 +48,17 @@ impl World {
                 self.plan_next(caller);
             }
             _ => {}
+        }
+    }
+
+    /// Only a call that wants to know is told what it waits for, and only as long as it waits.
+    pub(super) fn waits(&mut self, client: usize, operation: OperationId, waiting: &Waiting) {
+        self.report.told_waiting += 1;
+        let open = self.open.get(&(client, operation));
+        if !open.is_some_and(|open| open.tells) {
+            self.violation = Some(format!(
+                "client {client} is told what {operation:?} waits for, which does not want to know: {waiting}"
+            ));
         }
     }
 

@@ -22,7 +22,7 @@ pub enum Faults {
     Disks,
     /// Machines of clients that sleep, and wall clocks that are set.
     Clocks,
-    /// One client at a time is not heard by any node, hears none, or both.
+    /// One client at a time is not heard by any node, hears none, both, or hears all of them late.
     CutOff,
     /// One address at a time leads to another node than before: an empty one, or one of another cluster.
     Entries,
@@ -42,7 +42,7 @@ impl Faults {
             Faults::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
             Faults::Disks => &[Fault::SlowSync, Fault::FullDisk],
             Faults::Clocks => &[Fault::Suspend, Fault::WallClock],
-            Faults::CutOff => &[Fault::Unheard, Fault::Deaf, Fault::CutOff],
+            Faults::CutOff => &[Fault::Unheard, Fault::Deaf, Fault::CutOff, Fault::Late],
             Faults::Entries => &[Fault::Replaced, Fault::Stranger],
             Faults::All => ALL,
         }
@@ -91,6 +91,7 @@ const ALL: &[Fault] = &[
     Fault::Unheard,
     Fault::Deaf,
     Fault::CutOff,
+    Fault::Late,
     Fault::Stranger,
 ];
 

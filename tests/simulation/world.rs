@@ -29,6 +29,8 @@ pub struct Report {
     pub acquired: u64,
     /// Calls that ended without the lock.
     pub refused: u64,
+    /// How often calls were told what they wait for.
+    pub told_waiting: u64,
     /// Validities that moved on.
     pub renewed: u64,
     /// Locks that were lost.
@@ -276,7 +278,8 @@ impl World {
                         connection.unacknowledged_ns = limit_ns;
                     }
                 }
-                Action::RenewalFailing { .. } | Action::Waiting(..) => {}
+                Action::Waiting(operation, waiting) => self.waits(number, operation, &waiting),
+                Action::RenewalFailing { .. } => {}
                 Action::Tell(operation, outcome) => self.told(number, operation, outcome),
                 Action::Renewed { held, valid_until } => {
                     self.renewed(number, held, valid_until);
@@ -309,7 +312,8 @@ impl World {
         let operation = OperationId(self.calls[client]);
         self.note(|| format!("client {client} {operation:?}: {call:?}"));
         let (wait, name) = match &call {
-            Call::Acquire(AcquireCall { wait, name, .. }) => (*wait, Some(name)),
+            Call::Acquire(AcquireCall { wait, name, .. })
+            | Call::AcquireTelling(AcquireCall { wait, name, .. }) => (*wait, Some(name)),
             _ => (Wait::None, None),
         };
         let wait_ns = match wait {
@@ -320,6 +324,7 @@ impl World {
         let open = OpenCall {
             asked_ns: self.now_ns,
             wait_ns,
+            tells: matches!(call, Call::AcquireTelling(_)),
             name: names
                 .filter(|_| wait_ns > 0)
                 .find(|one| name == Some(&lock_name(*one))),

@@ -60,7 +60,8 @@ pub enum AcquireError {
         /// How long was waited.
         waited: Duration,
     },
-    /// A majority came too late: too little validity was left, or the wait was over.
+    /// A majority came too late: too little validity was left, a renewal could not come back in time, or the wait was
+    /// over.
     #[non_exhaustive]
     TimedOut {
         /// The lock's name.
@@ -70,6 +71,8 @@ pub enum AcquireError {
         nodes: Vec<NodeReport>,
         /// How long was waited.
         waited: Duration,
+        /// What the lease is too short for, where a longer one would have been enough.
+        too_short: Option<TooShort>,
     },
     /// The attempt was cancelled, by the caller or because the client is shutting down.
     Cancelled {
@@ -129,13 +132,9 @@ impl fmt::Display for AcquireError {
                 name,
                 nodes,
                 waited,
+                too_short,
             } => {
-                write!(
-                    formatter,
-                    "the votes for '{name}' did not come in time; not acquired{}. Use a longer \
-                     ttl or wait, or check the nodes' response times",
-                    after(*waited)
-                )?;
+                write_timed_out(formatter, name, *waited, *too_short)?;
                 write_nodes(formatter, nodes)
             }
             Self::Cancelled { name } => write!(
@@ -151,6 +150,71 @@ impl fmt::Display for AcquireError {
 }
 
 impl std::error::Error for AcquireError {}
+
+/// A lease that is too short for the nodes' distance.
+///
+/// # Example
+/// ```
+/// use quorlock_client::AcquireError;
+///
+/// /// The ttl to try next, if a longer one helps.
+/// fn next_ttl(error: &AcquireError) -> Option<std::time::Duration> {
+///     match error {
+///         AcquireError::TimedOut { too_short, .. } => too_short.map(|short| short.ttl_needed),
+///         _ => None,
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TooShort {
+    /// The ttl that was asked for.
+    pub ttl: Duration,
+    /// How long a majority of the nodes takes to answer.
+    pub round_trip: Duration,
+    /// Whether the lock was to be renewed.
+    pub renews: bool,
+    /// A ttl that would do.
+    pub ttl_needed: Duration,
+}
+
+impl fmt::Display for TooShort {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_late = match self.renews {
+            true => "to renew it in time",
+            false => "to use it",
+        };
+        write!(
+            formatter,
+            "a majority of the nodes takes {} to answer, and a ttl of {} leaves too little \
+             {is_late}",
+            show_duration(self.round_trip),
+            show_duration(self.ttl),
+        )
+    }
+}
+
+fn write_timed_out(
+    formatter: &mut fmt::Formatter<'_>,
+    name: &str,
+    waited: Duration,
+    too_short: Option<TooShort>,
+) -> fmt::Result {
+    let after = after(waited);
+    match too_short {
+        Some(short) => write!(
+            formatter,
+            "'{name}' is not acquired{after}: {short}. Use a ttl of {} or more, or nodes that \
+             are nearer",
+            show_duration(short.ttl_needed)
+        ),
+        None => write!(
+            formatter,
+            "the votes for '{name}' did not come in time; not acquired{after}. Use a longer ttl \
+             or wait, or check the nodes' response times"
+        ),
+    }
+}
 
 fn after(waited: Duration) -> String {
     if waited < Duration::from_millis(1) {

@@ -23,6 +23,7 @@ use self::place::Place;
 use self::time_left::TimeLeft;
 use super::acquisition::Decision;
 use super::call::{AcquireCall, Outcome};
+use super::connecting::Connecting;
 use super::context::Context;
 use super::held::Held;
 use super::link::request::Subject;
@@ -55,6 +56,8 @@ pub(super) enum Progress {
 enum Stage {
     /// Other calls of this client wait for the same lock and came first.
     Queued(Place),
+    /// No majority could be asked now, and connections are being made.
+    Connecting(Connecting),
     Asking(Asking),
     /// The lock is busy: how long it will be is asked for.
     AskingTimeLeft(TimeLeft),
@@ -93,6 +96,7 @@ impl Acquiring {
                 // The place of a call that tells nothing is not followed.
                 earlier(self.limit.ends_at(), place.due_at())
             }
+            Stage::Connecting(connecting) => Some(connecting.deadline()),
             Stage::Asking(asking) => Some(asking.timer),
             Stage::AskingTimeLeft(asked) => Some(asked.deadline()),
             Stage::Pausing(until) | Stage::Completing(_, until) => Some(*until),
@@ -107,6 +111,12 @@ impl Acquiring {
                 match ends_at.any(|at| context.now.has_reached(at)) {
                     true => self.ask(context),
                     false => self.tell_place(context),
+                }
+                Progress::GoesOn
+            }
+            Stage::Connecting(connecting) => {
+                if connecting.handle(input, context.now) {
+                    self.ask_nodes(context);
                 }
                 Progress::GoesOn
             }
@@ -154,7 +164,10 @@ impl Acquiring {
                 let soon = stands_back.unwrap_or(context.now.after(pause));
                 self.stage = Stage::Pausing(until.earlier(soon));
             }
-            Stage::Asking(_) | Stage::AskingTimeLeft(_) | Stage::Completing(..) => {}
+            Stage::Connecting(_)
+            | Stage::Asking(_)
+            | Stage::AskingTimeLeft(_)
+            | Stage::Completing(..) => {}
         }
     }
 
@@ -179,7 +192,10 @@ impl Acquiring {
         match &mut self.stage {
             Stage::Asking(asking) => asking.cancel(now),
             Stage::Completing(asking, _) => Some(asking.subject()),
-            Stage::Queued(_) | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => None,
+            Stage::Queued(_)
+            | Stage::Connecting(_)
+            | Stage::AskingTimeLeft(_)
+            | Stage::Pausing(_) => None,
         }
     }
 
@@ -194,12 +210,25 @@ impl Acquiring {
         }
     }
 
+    /// The next attempt, once connections stand that can carry it: the lease counts from its first request.
     fn ask(&mut self, context: &mut Context<'_>) {
-        // The first round has all the time its nodes may need; later ones end with the wait.
-        let patience_max = match self.last {
-            Some(_) => self.limit.left(context.now).max(ROUND_LEAST),
+        let patience_max = self.patience_max(context.now);
+        match Connecting::start(patience_max, context) {
+            Some(connecting) => self.stage = Stage::Connecting(connecting),
+            None => self.ask_nodes(context),
+        }
+    }
+
+    /// The first round has all the time its nodes may need; later ones end with the wait.
+    fn patience_max(&self, now: ClientInstant) -> Duration {
+        match self.last {
+            Some(_) => self.limit.left(now).max(ROUND_LEAST),
             None => Duration::MAX,
-        };
+        }
+    }
+
+    fn ask_nodes(&mut self, context: &mut Context<'_>) {
+        let patience_max = self.patience_max(context.now);
         if self.attempts > 0 {
             context.counting.retry();
         }

@@ -5,6 +5,7 @@
 //! nodes, whatever they are believed to hold. It does not retry: the next attempt has a new token.
 
 mod blocking;
+mod renewal;
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::clock::ClientInstant;
 use crate::settings::Drift;
 use crate::token::Token;
 use crate::votes::{Ballot, NodeIndex, majority};
+
+pub(super) use renewal::RENEWAL_PART;
 
 /// What an attempt is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +28,9 @@ pub struct Terms {
     pub drift: Drift,
     /// Validity that must be left when the lock is handed out.
     pub min_validity: Duration,
+    /// Where the lock is renewed: what must be left of its lease when a renewal has come back that takes as long as the
+    /// votes did.
+    pub reserve: Option<Duration>,
 }
 
 /// What happens to an attempt.
@@ -79,7 +85,7 @@ pub enum Decision {
     },
     /// Too few nodes can vote.
     NoQuorum,
-    /// The majority came too late.
+    /// The majority came too late, for the lock to be valid or to be renewed.
     TimedOut,
     /// The caller gave up.
     Cancelled,
@@ -107,8 +113,12 @@ pub struct Acquisition {
     /// How long each node is waited for once another one has refused.
     contended: Vec<Duration>,
     is_contended: bool,
+    /// When the nodes were asked that were not asked first.
+    asked_all: Option<ClientInstant>,
     ballot: Ballot,
     decision: Option<Decision>,
+    /// How long a majority took for its votes, which came too late to renew the lock.
+    took: Option<Duration>,
 }
 
 /// How long a node is waited for.
@@ -163,8 +173,10 @@ impl Acquisition {
             votes,
             contended,
             is_contended: false,
+            asked_all: None,
             ballot,
             decision: None,
+            took: None,
         };
         actions.push(AttemptAction::ArmTimer(attempt.next_time()));
         attempt
@@ -199,7 +211,13 @@ impl Acquisition {
             }
             self.hurry(now);
             match self.judge(now) {
-                Some(decision) => self.decide(decision, actions),
+                Some(decision) => {
+                    let has_majority = self.ballot.distinct() >= majority(self.terms.nodes);
+                    let is_late = has_majority && decision == Decision::TimedOut;
+                    let is_measure = is_late && self.terms.reserve.is_some();
+                    self.took = is_measure.then(|| self.votes_took(now));
+                    self.decide(decision, actions);
+                }
                 None => actions.push(AttemptAction::ArmTimer(self.next_time())),
             }
         }
@@ -218,6 +236,11 @@ impl Acquisition {
     /// What is known of each node.
     pub(crate) fn votes(&self) -> &[Vote] {
         &self.votes
+    }
+
+    /// How long a majority took for its votes, where that left too little of the lease to renew it.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        self.took
     }
 
     /// What it is about.
@@ -270,6 +293,7 @@ impl Acquisition {
         for (node, vote) in self.votes.iter_mut().enumerate() {
             if let Vote::Unasked(patience) = *vote {
                 *vote = Vote::Awaited(now.after(patience));
+                self.asked_all = Some(now);
                 actions.push(AttemptAction::Send { node });
             }
         }
@@ -281,11 +305,14 @@ impl Acquisition {
         let valid_until = self.valid_until();
         let left = now.until(valid_until);
         let too_late = left.is_zero() || left < self.terms.min_validity;
-        if yes >= quorum && !too_late {
-            return Some(Decision::Acquired { valid_until });
-        }
         if too_late {
             return Some(Decision::TimedOut);
+        }
+        if yes >= quorum {
+            return Some(match self.can_be_renewed(now) {
+                true => Decision::Acquired { valid_until },
+                false => Decision::TimedOut,
+            });
         }
         let is_awaited = |vote: &&Vote| matches!(vote, Vote::Awaited(_));
         let is_unasked = |vote: &&Vote| matches!(vote, Vote::Unasked(_));

@@ -26,6 +26,8 @@ pub struct AcquireCall {
     pub renews: bool,
     /// The least validity with which it is handed out.
     pub min_validity: Duration,
+    /// What must be left of the lease whenever a renewal comes back, if it takes as long as the votes did.
+    pub reserve: Duration,
     /// The longest time it is held, renewals included.
     pub max_lifetime: Option<Duration>,
 }

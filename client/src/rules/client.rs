@@ -7,6 +7,8 @@
 
 #[cfg(test)]
 mod cluster;
+#[cfg(test)]
+mod distance_tests;
 mod ending;
 
 use std::collections::{HashMap, VecDeque};

@@ -61,6 +61,17 @@ impl Context<'_> {
         round_trip(self.links)
     }
 
+    /// What a round with a majority of the nodes has taken in the mean, if so many were measured.
+    pub(super) fn mean_round_trip(&self) -> Option<Duration> {
+        let mut means: Vec<_> = self
+            .links
+            .iter()
+            .filter_map(Link::mean_round_trip)
+            .collect();
+        means.sort_unstable();
+        means.get(self.quorum() - 1).copied()
+    }
+
     /// Asks one node. Every question is answered, if need be with why it was not put.
     pub(super) fn ask(&mut self, node: NodeIndex, kind: Kind, subject: &Rc<Subject>, round: u32) {
         let asker = Asker {

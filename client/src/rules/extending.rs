@@ -1,6 +1,6 @@
 //! An extension of a lock of which only the token is known.
 //!
-//! Invariants: the validity counts from before the first byte was sent. A node is asked to take
+//! Invariants: the validity counts from before the first request was sent, on connections that stand. A node is asked to take
 //! the lock only after a majority has extended it: what is lost is never taken anew.
 
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Extended, Outcome};
+use super::connecting::Connecting;
 use super::context::Context;
 use super::link::request::{Kind, Subject};
 use super::round::Round;
@@ -18,7 +19,14 @@ use crate::outcome::{Cause, ExtendError, Loss, NodeAnswer, NodeReport};
 use crate::votes::{Ballot, majority};
 
 #[derive(Debug)]
-pub(super) struct Extending {
+pub(super) enum Extending {
+    /// No majority could be asked now, and connections are being made.
+    Connecting(Connecting, Rc<Subject>),
+    Asking(Box<Asking>),
+}
+
+#[derive(Debug)]
+pub(super) struct Asking {
     subject: Rc<Subject>,
     round: Round<NodeAnswer>,
     /// How long the nodes keep the lock, asked right behind the extension.
@@ -32,6 +40,35 @@ pub(super) struct Extending {
 
 impl Extending {
     pub(super) fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
+        match Connecting::start(Duration::MAX, context) {
+            Some(connecting) => Self::Connecting(connecting, subject),
+            None => Self::Asking(Box::new(Asking::start(subject, context))),
+        }
+    }
+
+    pub(super) fn next_time(&self) -> ClientInstant {
+        match self {
+            Self::Connecting(connecting, _) => connecting.deadline(),
+            Self::Asking(asking) => asking.round.deadline,
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+        match self {
+            Self::Connecting(connecting, subject) => {
+                if connecting.handle(input, context.now) {
+                    let subject = Rc::clone(subject);
+                    *self = Self::Asking(Box::new(Asking::start(subject, context)));
+                }
+                Step::GoesOn
+            }
+            Self::Asking(asking) => asking.handle(input, context),
+        }
+    }
+}
+
+impl Asking {
+    fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
         let deadline = context.now.after(context.patience(subject.ttl));
         let mut round = Round::start(context.nodes(), deadline);
         let mut left = Round::start(context.nodes(), deadline);
@@ -53,11 +90,7 @@ impl Extending {
         }
     }
 
-    pub(super) fn next_time(&self) -> ClientInstant {
-        self.round.deadline
-    }
-
-    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+    fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
         if let Input::Reply(reply) = input {
             let node = reply.node;
             let answer = match reply.content {

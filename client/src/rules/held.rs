@@ -115,7 +115,8 @@ impl Held {
     fn step(&mut self, event: HoldingEvent, context: &mut Context<'_>) -> Step {
         // A round that fails is followed by another one before the lease is over.
         let ttl = self.subject.ttl;
-        let patience = context.patience(ttl).min(ttl / 3);
+        let longest = context.round_trip().max(ttl / 3);
+        let patience = context.patience(ttl).min(longest);
         let mut actions = Vec::new();
         self.holding
             .handle(context.now, patience, event, &mut actions);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::grant::{GrantState, without_lock};
 use self::round::{Healing, Round};
-use super::acquisition::{Acquisition, Terms, Vote};
+use super::acquisition::{Acquisition, RENEWAL_PART, Terms, Vote};
 use crate::answer::{Answer, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeAnswer};
@@ -123,7 +123,7 @@ impl Holding {
             renews,
             ends_at,
             valid_until,
-            next_renewal: attempt.started().after(terms.ttl / 3),
+            next_renewal: attempt.started().after(terms.ttl / RENEWAL_PART),
             grants: grants.collect(),
             round: Round::of_attempt(attempt),
             healing: Healing::default(),
@@ -363,7 +363,7 @@ impl Holding {
         let round = &mut self.round;
         if round.renewed.distinct() >= quorum {
             let until = round.started.after(validity);
-            let next_renewal = round.started.after(self.terms.ttl / 3);
+            let next_renewal = round.started.after(self.terms.ttl / RENEWAL_PART);
             let is_first = !round.is_settled || self.next_renewal != next_renewal;
             round.is_settled = true;
             if is_first {
@@ -377,7 +377,7 @@ impl Holding {
                     valid_until: self.valid_until,
                 });
             }
-        } else if !round.is_settled && round.awaited.is_empty() {
+        } else if !round.is_settled && !round.may_find(quorum) {
             round.is_settled = true;
             self.fail_round(now, actions);
         }
@@ -446,7 +446,7 @@ impl Holding {
     }
 
     fn margin_before(&self, until: ClientInstant) -> ClientInstant {
-        until.before((self.terms.ttl / 50).min(LOSS_MARGIN_MAX))
+        until.before(loss_margin(self.terms.ttl))
     }
 
     fn next_time(&self) -> ClientInstant {
@@ -458,6 +458,11 @@ impl Holding {
         }
         self.healing.at().map_or(next, |at| next.earlier(at))
     }
+}
+
+/// How long before its validity ends a lock counts as lost.
+pub(super) fn loss_margin(ttl: Duration) -> Duration {
+    (ttl / 50).min(LOSS_MARGIN_MAX)
 }
 
 const RETRY_MIN: Duration = Duration::from_millis(10);

@@ -13,6 +13,7 @@ pub mod acquisition;
 pub mod action;
 pub mod call;
 pub mod client;
+mod connecting;
 mod context;
 mod counting;
 mod extending;

@@ -82,10 +82,13 @@ impl Socket {
         let State::Connected(Stream::Tcp(stream)) = &self.state else {
             return Ok(());
         };
-        let millis = u32::try_from(limit.as_millis()).expect("it is 2 s at most");
+        // The kernel counts in an int.
+        let millis = u32::try_from(limit.as_millis()).map_or(MILLIS_MAX, |ms| ms.min(MILLIS_MAX));
         Ok(sockopt::set_tcp_user_timeout(stream, millis)?)
     }
 }
+
+const MILLIS_MAX: u32 = i32::MAX as u32;
 
 impl Drop for Socket {
     fn drop(&mut self) {

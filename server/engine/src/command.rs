@@ -4,7 +4,9 @@
 //! else has to change when one is added. After [`Command::parse`] the name and the number of
 //! arguments are right; the function checks what the arguments say.
 
+mod about;
 mod arguments;
+mod blocking;
 mod channels;
 mod compare;
 mod counters;
@@ -14,18 +16,33 @@ mod floats;
 mod hash_walks;
 mod hashes;
 mod keys;
+mod list_moves;
+mod list_parts;
+mod lists;
 mod object;
 mod ranges;
 mod rename;
 mod scan;
+mod scores;
 mod scripting;
+mod set_algebra;
 mod set_options;
+mod set_walks;
+mod sets;
 mod several_strings;
+mod sorted_set_algebra;
+mod sorted_set_ranges;
+mod sorted_set_removals;
+mod sorted_set_waits;
+mod sorted_set_walks;
+mod sorted_sets;
 pub(crate) mod spec;
 mod strings;
+mod walks;
 
 use std::sync::LazyLock;
 
+pub use crate::command::about::{About, Categories, Description, KeyAccess};
 use crate::command::spec::Family;
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;
@@ -98,6 +115,22 @@ const FAMILIES: &[Family] = &[
     floats::FAMILY,
     hashes::FAMILY,
     hash_walks::FAMILY,
+    lists::FAMILY,
+    list_parts::FAMILY,
+    list_moves::FAMILY,
+    sorted_sets::FAMILY,
+    sorted_set_ranges::FAMILY,
+    sorted_set_removals::FAMILY,
+    sorted_set_algebra::FAMILY,
+    sorted_set_walks::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
+    blocking::FAMILY,
+    sorted_set_waits::FAMILY,
+    sets::FAMILY,
+    set_walks::FAMILY,
+    set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     object::FAMILY,

@@ -4,16 +4,17 @@
 //! or the rules on keys without a TTL. A change is either made and journalled, or refused and
 //! nothing has happened.
 
+mod collections;
 mod publishing;
 mod several;
 pub(crate) mod undo;
+mod waiting;
 
 use std::sync::Arc;
 
 use crate::effects::{Dependency, Effects, NO_ROOM};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
-use crate::keyspace::fields::Fields;
 use crate::keyspace::{DATABASES, KeySlot, Keyspace};
 use crate::mutation;
 use crate::reply::Reply;
@@ -113,27 +114,6 @@ impl CommandContext<'_> {
         })
     }
 
-    /// The hash a key holds; `None` if there is no such key.
-    pub(crate) fn fields(&self, found: &KeySlot) -> Result<Option<&Fields>, ErrorReply> {
-        match found.live.map(|slot| self.value(slot)) {
-            None => Ok(None),
-            Some(ValueRef::Hash(fields)) => Ok(Some(fields)),
-            Some(_) => Err(ErrorReply::WRONG_TYPE),
-        }
-    }
-
-    /// The same beside the effects, for a reply that is charged while the hash is read.
-    pub(crate) fn fields_and_effects(
-        &mut self,
-        found: &KeySlot,
-    ) -> Result<Option<(&Fields, &mut Effects)>, ErrorReply> {
-        match found.live.map(|slot| self.keyspace.value(slot)) {
-            None => Ok(None),
-            Some(ValueRef::Hash(fields)) => Ok(Some((fields, self.effects))),
-            Some(_) => Err(ErrorReply::WRONG_TYPE),
-        }
-    }
-
     /// The deadline of a key, [`Deadline::NEVER`] without a TTL or without a key.
     pub(crate) fn deadline(&self, found: &KeySlot) -> Deadline {
         found
@@ -163,30 +143,9 @@ impl CommandContext<'_> {
         self.store(found, Body::string(key, value), deadline)
     }
 
-    /// Writes a hash, whatever was there before.
-    pub(crate) fn put_hash(
-        &mut self,
-        found: &KeySlot,
-        key: &[u8],
-        fields: Fields,
-        deadline: Deadline,
-    ) -> Result<(), ErrorReply> {
-        self.admit_key(found, key, fields.bytes())?;
-        self.admit_value(fields.bytes())?;
-        self.admit_deadline(deadline)?;
-        let journal = &mut self.effects.journal;
-        mutation::encode_replace(
-            journal,
-            found.database,
-            key,
-            ValueRef::Hash(&fields),
-            deadline,
-        );
-        self.store(found, Body::hash(key, fields), deadline)
-    }
-
     fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.keyspace.watches.touch(found.hash);
+        self.keyspace.waiters.note_written(found.hash);
         self.note_before(found);
         let is_stored = self
             .keyspace
@@ -219,94 +178,6 @@ impl CommandContext<'_> {
         Ok(())
     }
 
-    /// Sets fields of a hash that exists: fields and values alternate. All of them or, with an error,
-    /// none.
-    pub(crate) fn set_fields(
-        &mut self,
-        found: &KeySlot,
-        key: &[u8],
-        pairs: &[&[u8]],
-    ) -> Result<(), ErrorReply> {
-        let (Some(slot), Some(fields)) = (found.live, self.fields(found)?) else {
-            return Ok(());
-        };
-        let limit = self.keyspace.rules.value_bytes_max;
-        self.admit_value(fields.bytes_after(pairs, limit, self.keyspace.seed()))?;
-        let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-        let parts = pairs.clone().map(|(field, value)| [key, field, value]);
-        self.admit_bytes(parts.map(|parts| mutation::bytes_of(&parts)).sum())?;
-        let deadline = self.deadline(found);
-        self.admit_deadline(deadline)?;
-        self.keyspace.watches.touch(found.hash);
-        self.note_before(found);
-        for (field, value) in pairs {
-            mutation::encode_hash_set(&mut self.effects.journal, found.database, key, field, value);
-            self.keyspace
-                .set_field(slot, field, value, self.effects.position);
-        }
-        // A re-entered lock is granted anew for the time it has left.
-        self.note_deadline(deadline);
-        self.note_after(found, deadline);
-        Ok(())
-    }
-
-    /// Removes fields of a hash, and the key with its last field. All of them or, with an error, none.
-    /// Returns how many there were.
-    pub(crate) fn remove_fields(
-        &mut self,
-        found: &KeySlot,
-        key: &[u8],
-        names: &[&[u8]],
-    ) -> Result<usize, ErrorReply> {
-        let Some(fields) = self.fields(found)? else {
-            return Ok(0);
-        };
-        let held = fields.len();
-        if names.len() > 1 {
-            let present = names.iter().filter(|name| fields.get(name).is_some());
-            let bytes = present.map(|name| mutation::bytes_of(&[key, name])).sum();
-            self.admit_bytes(bytes)?;
-        }
-        let mut removed: usize = 0;
-        for name in names {
-            // With its last field the key is gone, and with it the found.
-            if removed == held {
-                break;
-            }
-            if self.remove_field(found, key, name)? {
-                removed = removed.saturating_add(1);
-            }
-        }
-        Ok(removed)
-    }
-
-    fn remove_field(
-        &mut self,
-        found: &KeySlot,
-        key: &[u8],
-        field: &[u8],
-    ) -> Result<bool, ErrorReply> {
-        let Some(fields) = self.fields(found)? else {
-            return Ok(false);
-        };
-        let (is_present, count) = (fields.get(field).is_some(), fields.len());
-        let Some(slot) = found.live.filter(|_| is_present) else {
-            return Ok(false);
-        };
-        if count == 1 {
-            return self.delete(found, key);
-        }
-        self.admit_bytes(key.len().saturating_add(field.len()))?;
-        mutation::encode_hash_delete(&mut self.effects.journal, found.database, key, field);
-        self.keyspace.watches.touch(found.hash);
-        self.note_before(found);
-        let deadline = self.deadline(found);
-        self.keyspace
-            .remove_field(slot, field, self.effects.position);
-        self.note_after(found, deadline);
-        Ok(true)
-    }
-
     /// Deletes keys. All of them or, with an error, none. Returns how many there were; the reply
     /// depends on all.
     pub(crate) fn delete_all(&mut self, keys: &[&[u8]]) -> Result<usize, ErrorReply> {
@@ -333,6 +204,10 @@ impl CommandContext<'_> {
         mutation::encode_delete(&mut self.effects.journal, found.database, key);
         self.keyspace.watches.touch(found.hash);
         self.note_before(found);
+        if self.is_taken_from(slot) {
+            // With the last element the key goes.
+            self.note_deadline(self.deadline(found));
+        }
         self.keyspace
             .remove(found.hash, slot, self.effects.position);
         Ok(true)
@@ -373,13 +248,18 @@ impl CommandContext<'_> {
 
     /// A change of a key that was uncovered before this group began makes the group uncovered.
     fn note_before(&mut self, found: &KeySlot) {
-        let Some(slot) = found.live else { return };
-        let entry = self.keyspace.entry(slot);
-        if entry.position() != self.effects.position
-            && !is_covered(entry.deadline, self.covered_until())
-        {
+        if self.was_uncovered(found) {
             self.note_uncovered(found);
         }
+    }
+
+    /// Whether a key was uncovered before this group began.
+    fn was_uncovered(&self, found: &KeySlot) -> bool {
+        found.live.is_some_and(|slot| {
+            let entry = self.keyspace.entry(slot);
+            entry.position() != self.effects.position
+                && !is_covered(entry.deadline, self.covered_until())
+        })
     }
 
     /// Leaving a key uncovered does so too. Of a script only the outcome counts.
@@ -432,10 +312,9 @@ impl CommandContext<'_> {
     }
 
     /// A group has to fit into one frame of the log.
-    fn admit_bytes(&mut self, bytes: usize) -> Result<(), ErrorReply> {
+    pub(crate) fn admit_bytes(&mut self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.journal_bytes_max;
-        let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
-        let group = self.effects.journal.len().saturating_add(added);
+        let group = self.group_with(bytes);
         if group > limit {
             self.effects.was_too_large = true;
             return Err(ErrorReply::new(format!(
@@ -447,6 +326,21 @@ impl CommandContext<'_> {
             return Err(NO_ROOM);
         }
         Ok(())
+    }
+
+    /// Whether so many bytes more would be refused.
+    fn is_beyond_room(&self, bytes: usize) -> bool {
+        let limit = self.keyspace.rules.journal_bytes_max;
+        self.group_with(bytes)
+            > self
+                .effects
+                .room_bytes
+                .map_or(limit, |room| room.min(limit))
+    }
+
+    fn group_with(&self, bytes: usize) -> usize {
+        let added = bytes.saturating_add(MUTATION_OVERHEAD_BYTES);
+        self.effects.journal.len().saturating_add(added)
     }
 
     fn admit_deadline(&self, deadline: Deadline) -> Result<(), ErrorReply> {

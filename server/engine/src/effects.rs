@@ -3,6 +3,8 @@
 //! The engine fills this in and touches nothing else. One command, script or transaction is one group of
 //! mutations and becomes one frame of the log.
 
+use std::time::Duration;
+
 use crate::channels::Published;
 use crate::error::ErrorReply;
 use crate::position::LogPosition;
@@ -27,6 +29,10 @@ impl Dependency {
     }
 }
 
+/// How long a client waits for an element at most; `None` is without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitLimit(pub Option<Duration>);
+
 /// The effects of one command, script or transaction. The node owns it and uses it again for the next one.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -50,10 +56,16 @@ pub struct Effects {
     pub ran_out_of_room: bool,
     /// A write was refused because the group would have been too large for a frame.
     pub was_too_large: bool,
+    /// Why the transaction, of which these are the effects, may not go on.
+    pub(crate) ended: Option<ErrorReply>,
     /// What was published. It is to be sent when the reply may leave.
     pub published: Vec<Published>,
     /// Bytes of it.
     pub(crate) published_bytes: usize,
+    /// The command may wait for what it does not find: it stands alone, in no script or transaction.
+    pub may_wait: bool,
+    /// It has found nothing, and waits at most so long if it may.
+    pub wait_limit: Option<WaitLimit>,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
 }
@@ -72,8 +84,11 @@ impl Effects {
         self.room_bytes = None;
         self.ran_out_of_room = false;
         self.was_too_large = false;
+        self.ended = None;
         self.published.clear();
         self.published_bytes = 0;
+        self.may_wait = false;
+        self.wait_limit = None;
         self.reply = ReplyBudget::default();
     }
 

@@ -19,6 +19,14 @@ impl ErrorReply {
     pub const NOT_AN_INTEGER: ErrorReply =
         ErrorReply::fixed("ERR value is not an integer or out of range");
 
+    /// A key that has to exist.
+    pub(crate) const NO_SUCH_KEY: ErrorReply = ErrorReply::fixed("ERR no such key");
+
+    /// The one number of 64 bits that has no opposite.
+    pub(crate) const OUT_OF_SYMMETRIC_RANGE: ErrorReply = ErrorReply::fixed(
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+    );
+
     /// A sum beyond 64 bits.
     pub(crate) const WOULD_OVERFLOW: ErrorReply =
         ErrorReply::fixed("ERR increment or decrement would overflow");
@@ -57,6 +65,13 @@ impl ErrorReply {
             text.extend_from_slice(b"' ");
             room = room.saturating_sub(quoted.len().saturating_add(3));
         }
+        ErrorReply::new(text)
+    }
+
+    /// The same with a reason behind it, for people.
+    pub fn because(self, why: &str) -> ErrorReply {
+        let mut text = self.0.into_owned();
+        text.extend_from_slice(format!("({why})").as_bytes());
         ErrorReply::new(text)
     }
 

@@ -82,6 +82,13 @@ impl Extended {
         Some(Extended { is_negative, ..sum })
     }
 
+    /// The nearest double.
+    #[allow(clippy::cast_precision_loss, reason = "the nearest is what is wanted")]
+    pub(crate) fn to_double(self) -> f64 {
+        let double = self.mantissa as f64 * 2_f64.powi(self.exponent);
+        if self.is_negative { -double } else { double }
+    }
+
     /// The number with up to 17 digits after the point, and without an exponent.
     pub(crate) fn text(self) -> String {
         let mut big = Big::of(self.mantissa);

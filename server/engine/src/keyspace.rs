@@ -4,12 +4,20 @@
 //! index exactly once, and in the wheel exactly if it has a deadline. Nothing here writes to the
 //! journal or depends on a command.
 
+pub(crate) mod change;
+pub(crate) mod collection;
 pub(crate) mod entry;
 pub(crate) mod fields;
 mod index;
+pub(crate) mod list;
+pub(crate) mod members;
+mod order;
 mod rollback;
 mod slab;
+pub(crate) mod sorted_set;
+mod table;
 mod undo;
+pub(crate) mod waiters;
 pub(crate) mod watches;
 mod wheel;
 #[cfg(test)]
@@ -19,11 +27,13 @@ use std::time::Duration;
 
 use crate::channels::Channels;
 use crate::effects::Dependency;
+use crate::keyspace::change::Change;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
+use crate::keyspace::waiters::Waiters;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
 use crate::position::LogPosition;
@@ -91,6 +101,7 @@ pub(crate) struct Keyspace {
     wheel: Wheel,
     undo: Undo,
     pub(crate) watches: Watches,
+    pub(crate) waiters: Waiters,
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
     counts: [DatabaseCount; DATABASES as usize],
@@ -123,6 +134,7 @@ impl Keyspace {
             wheel: Wheel::default(),
             undo: Undo::default(),
             watches: Watches::default(),
+            waiters: Waiters::default(),
             channels: Channels::default(),
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
@@ -303,51 +315,30 @@ impl Keyspace {
         self.undo.push(|| UndoRecord::Deadline { slot, end });
     }
 
-    /// Sets a field of a hash; nothing happens to other values.
-    pub(crate) fn set_field(
+    /// Changes a part of a collection; false if that changed nothing. The caller removes the key when
+    /// nothing is left in it.
+    pub(crate) fn change(
         &mut self,
         slot: Slot,
-        field: &[u8],
-        value: &[u8],
+        change: &Change<'_>,
         position: LogPosition,
-    ) {
-        self.last_position = self.last_position.max(position);
+    ) -> bool {
         let seed = self.seed;
         let entry = self.slab.get_mut(slot);
         let old_position = entry.position();
-        let Some(fields) = entry.body.fields_mut() else {
-            return;
-        };
-        let old = fields.set(field, value, seed);
-        entry.set_position(position);
-        self.undo.push(|| UndoRecord::Field {
-            slot,
-            field: field.into(),
-            value: old,
-            position: old_position,
-        });
-    }
-
-    /// Removes a field of a hash. The caller removes the key when it was the last one.
-    pub(crate) fn remove_field(&mut self, slot: Slot, field: &[u8], position: LogPosition) {
-        self.last_position = self.last_position.max(position);
-        let entry = self.slab.get_mut(slot);
-        let old_position = entry.position();
-        let Some((offset, value)) = entry
-            .body
-            .fields_mut()
-            .and_then(|fields| fields.take(field))
+        let collection = entry.body.collection_mut();
+        let Some(reversal) = collection.and_then(|collection| collection.apply(change, seed))
         else {
-            return;
+            return false;
         };
         entry.set_position(position);
-        self.undo.push(|| UndoRecord::FieldRemoved {
+        self.last_position = self.last_position.max(position);
+        self.undo.push(|| UndoRecord::Changed {
             slot,
-            field: field.into(),
-            value,
-            offset,
+            reversal: reversal.into_kept(),
             position: old_position,
         });
+        true
     }
 
     /// Deletes a stored key.

@@ -10,6 +10,7 @@ pub mod channels;
 mod command;
 mod context;
 pub mod control;
+mod double;
 mod effects;
 mod engine;
 mod error;
@@ -27,6 +28,7 @@ mod replay;
 mod reply;
 pub mod restart;
 mod script;
+mod serving;
 mod stop;
 mod stored;
 mod time;
@@ -34,20 +36,29 @@ mod transaction;
 #[cfg(test)]
 mod undo_tests;
 
-pub use command::{Command, Flags, KeyPositions, Spec, all_specs, is_arity, spec_named};
+pub use command::{
+    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs,
+    is_arity, spec_named,
+};
 pub use context::{Caller, Protocol};
-pub use effects::{Dependency, Effects, NO_ROOM};
+pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, JOURNAL_BYTES_MAX, KeyHash};
 pub use error::ErrorReply;
 pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
+pub use keyspace::change::Change;
+pub use keyspace::collection::Collection;
 pub use keyspace::fields::Fields;
+pub use keyspace::list::{End, List};
+pub use keyspace::members::Members;
+pub use keyspace::sorted_set::SortedSet;
 pub use keyspace::{DATABASES, DatabaseCount, Reclaimed, Statistics};
 pub use mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
 pub use number::{double_text, parse_integer};
 pub use position::LogPosition;
 pub use replay::SnapshotCursor;
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
-pub use script::{LogLine, ScriptLimits};
+pub use script::{LogLine, REDIS_VERSION, ScriptLimits};
+pub use serving::Served;
 pub use stored::{Stored, StoredValue};
 pub use time::{BootTime, Deadline, Moment, NodeTime, RawTime};
 pub use transaction::{RunningTransaction, WatchedKey};

@@ -1,6 +1,11 @@
 //! The bytes of mutations: each comes back as it went, and what nobody writes is refused.
 
 use super::*;
+use crate::keyspace::entry::ValueRef;
+use crate::keyspace::fields::Fields;
+use crate::keyspace::list::{End, List};
+use crate::keyspace::members::Members;
+use crate::keyspace::sorted_set::SortedSet;
 
 #[test]
 fn the_length_of_a_mutation_is_known_before_it_is_made() {
@@ -8,14 +13,22 @@ fn the_length_of_a_mutation_is_known_before_it_is_made() {
     for length in [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21] {
         let (mut set, mut removed, mut deleted) = (vec![VERSION], vec![VERSION], vec![VERSION]);
         let part = &long[..length];
-        encode_hash_set(&mut set, 0, b"key", part, b"value");
-        assert_eq!(
-            set.len(),
-            1 + bytes_of(&[b"key", part, b"value"]),
+        let change = Change::HashSet {
+            field: part,
+            value: b"value",
+        };
+        encode_change(&mut set, 0, b"key", &change, true);
+        let at_most = bytes_of_change(b"key", &change);
+        assert!(
+            set.len() < 1 + at_most && set.len() > at_most - 24,
             "{length}"
         );
-        encode_hash_delete(&mut removed, 0, part, b"field");
-        assert_eq!(removed.len(), 1 + bytes_of(&[part, b"field"]), "{length}");
+        let change = Change::HashDelete { field: b"field" };
+        encode_change(&mut removed, 0, part, &change, true);
+        assert!(
+            removed.len() < 1 + bytes_of_change(part, &change),
+            "{length}"
+        );
         encode_delete(&mut deleted, 0, part);
         assert_eq!(deleted.len(), 1 + bytes_of(&[part]), "{length}");
         let mut replaced = vec![VERSION];
@@ -35,47 +48,105 @@ fn payload(deadline: Deadline) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.set(b"field", b"1".as_slice(), 0);
     fields.set(b"other", &long[..], 0);
+    let hash = Collection::from(fields);
     encode_replace(&mut out, 3, b"key", ValueRef::String(&long), deadline);
-    encode_replace(&mut out, 15, b"", ValueRef::Hash(&fields), Deadline::NEVER);
+    let never = Deadline::NEVER;
+    encode_replace(&mut out, 15, b"", ValueRef::Collection(&hash), never);
     encode_set_deadline(&mut out, 0, &long, deadline);
-    encode_hash_set(&mut out, 1, b"key", b"field", b"");
-    encode_hash_delete(&mut out, 2, b"key", b"field");
+    let (field, value) = (&b"field"[..], &b""[..]);
+    encode_change(&mut out, 1, b"key", &Change::HashSet { field, value }, true);
+    encode_change(&mut out, 2, b"key", &Change::HashDelete { field }, true);
     encode_delete(&mut out, 4, &long[..128]);
     encode_flush(&mut out, Some(5));
     encode_flush(&mut out, None);
     out
 }
 
-fn encode(out: &mut Vec<u8>, mutation: Mutation<'_>) {
+/// One of each change of lists, sets and sorted sets, and one of each of these.
+fn payload_of_collections() -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut list, mut members, mut set) =
+        (List::default(), Members::default(), SortedSet::default());
+    for name in [&b"one"[..], b"two", b""] {
+        list.push(End::Left, name.into());
+        members.add(name, 0);
+        set.set(name, f64::NEG_INFINITY, 0);
+    }
+    for value in [list.into(), members.into(), Collection::from(set)] {
+        let value = ValueRef::Collection(&value);
+        encode_replace(&mut out, 7, b"key", value, Deadline::NEVER);
+    }
+    let (element, member, long) = (&b"element"[..], &b"member"[..], [b'x'; 200]);
+    let (left, right) = (End::Left, End::Right);
+    let changes = [
+        Change::ListPush { end: left, element },
+        Change::ListPush {
+            end: right,
+            element: &long,
+        },
+        Change::ListPop {
+            end: left,
+            count: 300,
+        },
+        Change::ListPop {
+            end: right,
+            count: 1,
+        },
+        Change::ListRotate { from: left },
+        Change::ListRotate { from: right },
+        Change::ListSet { index: 0, element },
+        Change::ListInsert {
+            index: 128,
+            element,
+        },
+        Change::ListRemove { index: 5 },
+        Change::SetAdd { member },
+        Change::SetRemove { member },
+        Change::ScoreSet {
+            member,
+            score: -1.5,
+        },
+        Change::ScoreRemove { member },
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        let before = out.len();
+        encode_change(&mut out, 9, b"key", change, number == 0);
+        let bytes = out.len() - before;
+        assert!(bytes <= bytes_of_change(b"", change), "{change:?}");
+    }
+    out
+}
+
+/// `before`: the key of the change before.
+fn encode<'a>(out: &mut Vec<u8>, mutation: Mutation<'a>, before: &mut Option<&'a [u8]>) {
     match mutation {
         Mutation::Replace {
             database,
             key,
-            value: NewValue::String(value),
+            value,
             deadline,
-        } => encode_replace(out, database, key, ValueRef::String(value), deadline),
-        Mutation::Replace {
-            database,
-            key,
-            value: NewValue::Hash(fields),
-            deadline,
-        } => encode_replace(out, database, key, ValueRef::Hash(&fields), deadline),
+        } => {
+            let value = match &value {
+                NewValue::String(value) => ValueRef::String(value),
+                NewValue::Collection(value) => ValueRef::Collection(value),
+            };
+            encode_replace(out, database, key, value, deadline);
+        }
         Mutation::SetDeadline {
             database,
             key,
             deadline,
         } => encode_set_deadline(out, database, key, deadline),
-        Mutation::HashSet {
+        Mutation::Change {
             database,
             key,
-            field,
-            value,
-        } => encode_hash_set(out, database, key, field, value),
-        Mutation::HashDelete {
-            database,
-            key,
-            field,
-        } => encode_hash_delete(out, database, key, field),
+            change,
+        } => {
+            // The same bytes of the payload, not only equal ones.
+            let is_first = before.is_none_or(|one| !std::ptr::eq(one, key));
+            encode_change(out, database, key, &change, is_first);
+            *before = Some(key);
+        }
         Mutation::Delete { database, key } => encode_delete(out, database, key),
         Mutation::FlushDatabase { database } => encode_flush(out, Some(database)),
         Mutation::FlushAll => encode_flush(out, None),
@@ -94,17 +165,25 @@ fn first_error(payload: &[u8]) -> (usize, PayloadErrorKind) {
 fn every_mutation_comes_back_as_it_was_written() {
     let near = Deadline::at_nanos(0x0102_0304_0506_0708);
     let far = Deadline::at_nanos(1 << 70);
-    for (deadline, version) in [(near, VERSION), (far, VERSION_FAR)] {
-        let written = payload(deadline);
+    let mut all = payload(far);
+    all.extend_from_slice(&payload_of_collections()[1..]);
+    all[0] = VERSION_COLLECTIONS;
+    for (written, version, expected) in [
+        (payload(near), VERSION, 8),
+        (payload(far), VERSION_FAR, 8),
+        (payload_of_collections(), VERSION_COLLECTIONS, 16),
+        (all, VERSION_COLLECTIONS, 24),
+    ] {
         assert_eq!(written[0], version);
-        let (mut again, mut count) = (Vec::new(), 0);
+        let (mut again, mut count, mut before) = (Vec::new(), 0, None);
         let mut mutations = Mutations::of(&written, 0).expect("a known version");
         while let Some(mutation) = mutations.next() {
-            encode(&mut again, mutation.expect("as it was written"));
+            let mutation = mutation.expect("as it was written");
+            encode(&mut again, mutation, &mut before);
             assert_eq!(mutations.offset(), again.len());
             count += 1;
         }
-        assert_eq!((count, again), (8, written));
+        assert_eq!((count, again), (expected, written));
     }
     assert_eq!(Mutations::of(&[], 0).into_iter().flatten().count(), 0);
 }
@@ -112,13 +191,34 @@ fn every_mutation_comes_back_as_it_was_written() {
 #[test]
 fn the_bytes_of_mutations_never_change() {
     let mut out = Vec::new();
-    encode_hash_set(&mut out, 2, b"k", &[b'f'; 130], b"v");
+    let (field, value) = (&[b'f'; 130][..], &b"v"[..]);
+    encode_change(&mut out, 2, b"k", &Change::HashSet { field, value }, true);
     let fields = [&[1, 3, 2, 1, b'k', 130, 1][..], &[b'f'; 130], &[1, b'v']];
     assert_eq!(out, fields.concat());
     let mut out = Vec::new();
     let deadline = Deadline::at_nanos(0x0102_0304_0506_0708);
     encode_set_deadline(&mut out, 0, b"k", deadline);
     assert_eq!(out, [1, 2, 0, 1, b'k', 8, 7, 6, 5, 4, 3, 2, 1]);
+    let mut out = Vec::new();
+    let member = &b"m"[..];
+    let score = f64::from_bits(0x0102_0304_0506_0708);
+    encode_change(&mut out, 0, b"k", &Change::SetAdd { member }, true);
+    encode_change(
+        &mut out,
+        0,
+        b"k",
+        &Change::ScoreSet { member, score },
+        false,
+    );
+    let count = 129;
+    let end = End::Right;
+    encode_change(&mut out, 0, b"k", &Change::ListPop { end, count }, false);
+    let expected = [
+        &[3, 17, 0, 1, b'k', 1, b'm'][..],
+        &[0x80 | 19, 8, 7, 6, 5, 4, 3, 2, 1, 1, b'm'],
+        &[0x80 | 11, 0x81, 1],
+    ];
+    assert_eq!(out, expected.concat());
 }
 
 /// Earlier releases counted in nanoseconds to the end.
@@ -138,10 +238,34 @@ fn a_deadline_of_version_1_is_nanoseconds_also_where_it_is_far_away() {
 fn what_no_writer_writes_is_refused_where_it_begins() {
     use PayloadErrorKind::{Database, Mutation, Number, Truncated, ValueType, Version};
     for (payload, offset, kind) in [
-        (&[3][..], 0, Version(3)),
+        (&[4][..], 0, Version(4)),
         (&[0], 0, Version(0)),
         (&[1, FLUSH_ALL, 0], 2, Mutation(0)),
-        (&[1, 8], 1, Mutation(8)),
+        (&[1, 21], 1, Mutation(21)),
+        (&[3, 21], 1, Mutation(21)),
+        (&[3, 0x80 | 17, 1, b'm'], 1, Mutation(0x80 | 17)),
+        // Changes of hashes never leave out the key.
+        (&[3, DELETE, 0, 0, 0x80 | 4, 1, b'f'], 4, Mutation(0x80 | 4)),
+        // What only the newest version has.
+        (&[1, 8, 0, 0, 0], 1, Mutation(8)),
+        (&[2, 20, 0, 0, 0], 1, Mutation(20)),
+        (&[2, DELETE, 0, 0, 0x80 | 17, 0], 4, Mutation(0x80 | 17)),
+        (
+            &[2, REPLACE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SET, 1, 0],
+            12,
+            ValueType(SET),
+        ),
+        (
+            &[3, DELETE, 0, 0, 0x80 | DELETE],
+            4,
+            Mutation(0x80 | DELETE),
+        ),
+        (&[3, DELETE, 0, 0, 0x80], 4, Mutation(0x80)),
+        (
+            &[3, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, 1, b'm'],
+            4,
+            Number,
+        ),
         (&[1, FLUSH_DATABASE, 16], 2, Database(16)),
         (&[1, FLUSH_DATABASE, 17], 2, Database(17)),
         (&[1, DELETE, 0, 5, b'k'], 4, Truncated),

@@ -46,7 +46,7 @@ fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<
             let found = keyspace.locate_stored(database, key);
             let body = match value {
                 NewValue::String(string) => Body::string(key, string),
-                NewValue::Hash(fields) => Body::hash(key, fields),
+                NewValue::Collection(collection) => Body::collection(key, collection),
             };
             return keyspace.put(&found, body, deadline, position);
         }
@@ -59,25 +59,15 @@ fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<
                 keyspace.set_deadline(slot, deadline, position);
             }
         }
-        Mutation::HashSet {
+        Mutation::Change {
             database,
             key,
-            field,
-            value,
-        } => {
-            if let Some(slot) = keyspace.locate_stored(database, key).stored {
-                keyspace.set_field(slot, field, value, position);
-            }
-        }
-        Mutation::HashDelete {
-            database,
-            key,
-            field,
+            change,
         } => {
             let found = keyspace.locate_stored(database, key);
             if let Some(slot) = found.stored {
-                keyspace.remove_field(slot, field, position);
-                if matches!(keyspace.value(slot), ValueRef::Hash(fields) if fields.is_empty()) {
+                keyspace.change(slot, &change, position);
+                if matches!(keyspace.value(slot), ValueRef::Collection(left) if left.is_empty()) {
                     keyspace.remove(found.hash, slot, position);
                 }
             }

@@ -33,6 +33,8 @@ pub enum Reply {
     Set(Vec<Reply>),
     /// A floating point number; a bulk in RESP2.
     Double(f64),
+    /// The digits of a whole number of any length; a bulk in RESP2.
+    BigNumber(Vec<u8>),
     /// True or false; 1 or 0 in RESP2.
     Boolean(bool),
     /// Text with a three-letter format; a bulk in RESP2.
@@ -71,6 +73,16 @@ impl Reply {
     /// A count of things in memory.
     pub fn count(count: usize) -> Reply {
         Reply::Integer(i64::try_from(count).expect("it counts things in memory"))
+    }
+
+    /// What a command with subcommands answers to HELP: the lines about each of them, and about HELP itself, as
+    /// Redis has them.
+    pub fn help(command: &str, lines: &[&'static str]) -> Reply {
+        let head = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        let head = Reply::Status(head.into_bytes().into());
+        let tail = ["HELP", "    Prints this help."];
+        let lines = lines.iter().chain(&tail).map(|&line| Reply::status(line));
+        Reply::Array(std::iter::once(head).chain(lines).collect())
     }
 
     /// Whether this is a refusal.
@@ -149,7 +161,7 @@ impl ReplyBudget {
         self.charge_memory(memory_of(reply))
     }
 
-    /// What has been charged.
+    /// What has been charged, by earlier replies as well.
     pub const fn taken(&self) -> usize {
         self.taken
     }
@@ -162,7 +174,7 @@ fn memory_of(reply: &Reply) -> usize {
         Reply::Ok | Reply::Nil | Reply::NilArray => 0,
         Reply::Integer(_) | Reply::Double(_) | Reply::Boolean(_) => 0,
         Reply::Status(text) => text.len(),
-        Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => bytes.len(),
+        Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(_, bytes) => bytes.len(),
         Reply::Shared(bytes) => bytes.len(),
         Reply::Error(error) => error.as_bytes().len(),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => items.iter().fold(0, sum),
@@ -184,6 +196,14 @@ impl ReplyTooLarge {
         self.error(
             "the reply to a command of this script or transaction",
             "This command changed nothing, but earlier writes have taken effect",
+        )
+    }
+
+    /// The reply to a transaction that is taken back because there is no room for all its replies.
+    pub(crate) fn of_transaction(self) -> ErrorReply {
+        self.error(
+            "the replies to this transaction, errors included,",
+            "Nothing of it was executed",
         )
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The path of a script: `commands` reads the request, `runner` finds or compiles the script and
 //! hands it to the interpreter in `vm`, `call` runs the commands it asks for, `convert` turns
-//! values into replies, `failure` makes the error texts. `limits` ends a script that uses too much.
+//! values into replies, `failure` makes the error texts. `library`, `redis_library` and `libraries` are the functions
+//! that a script can call. `limits` ends a script that uses too much.
 
 mod cache;
 #[cfg(test)]
@@ -11,10 +12,12 @@ mod call;
 pub(crate) mod commands;
 mod convert;
 mod failure;
+mod libraries;
 mod library;
 mod limits;
 mod random;
 mod recency;
+mod redis_library;
 pub(crate) mod runner;
 mod send;
 mod shebang;
@@ -22,4 +25,5 @@ mod vm;
 
 pub use call::LogLine;
 pub use limits::ScriptLimits;
+pub use redis_library::REDIS_VERSION;
 pub(crate) use send::Scripts;

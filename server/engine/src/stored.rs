@@ -2,9 +2,10 @@
 //!
 //! A key whose deadline has come is listed until it leaves memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
+use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::time::Deadline;
 
@@ -28,6 +29,35 @@ pub enum StoredValue {
     String(Vec<u8>),
     /// A hash: fields and their values.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// A list: its elements from left to right.
+    List(Vec<Vec<u8>>),
+    /// A set: its members.
+    Set(BTreeSet<Vec<u8>>),
+    /// A sorted set: its members in their order, each with the bits of its score.
+    SortedSet(Vec<(u64, Vec<u8>)>),
+}
+
+impl StoredValue {
+    pub(crate) fn of(collection: &Collection) -> StoredValue {
+        match collection {
+            Collection::Hash(fields) => {
+                let pairs = fields.iter();
+                let pairs = pairs.map(|(field, value)| (field.to_vec(), value.to_vec()));
+                StoredValue::Hash(pairs.collect())
+            }
+            Collection::List(list) => {
+                StoredValue::List(list.iter().map(|element| element.to_vec()).collect())
+            }
+            Collection::Set(members) => {
+                StoredValue::Set(members.iter().map(|member| member.to_vec()).collect())
+            }
+            Collection::SortedSet(set) => {
+                let members = set.iter();
+                let members = members.map(|(member, score)| (score.to_bits(), member.to_vec()));
+                StoredValue::SortedSet(members.collect())
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -38,12 +68,7 @@ impl Engine {
             key: entry.key().to_vec(),
             value: match entry.value() {
                 ValueRef::String(bytes) => StoredValue::String(bytes.to_vec()),
-                ValueRef::Hash(fields) => StoredValue::Hash(
-                    fields
-                        .iter()
-                        .map(|(field, value)| (field.to_vec(), value.to_vec()))
-                        .collect(),
-                ),
+                ValueRef::Collection(collection) => StoredValue::of(collection),
             },
             deadline: entry.deadline.unless_never(),
         })

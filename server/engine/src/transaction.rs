@@ -1,8 +1,8 @@
 //! Transactions: commands that are executed as one, at one moment, as one group of effects.
 //!
 //! As in Redis a command that is refused takes nothing back of the others. A transaction that does not
-//! fit one frame of the log, or leaves a key that the rules do not allow, is undone as a whole: there is no
-//! state in which a part of it has happened.
+//! fit one frame of the log, leaves a key that the rules do not allow, takes too long or answers too much, is
+//! undone as a whole: there is no state in which a part of it has happened.
 
 use crate::command::Command;
 use crate::context::undo::UndoMark;
@@ -52,17 +52,42 @@ impl Engine {
         RunningTransaction { mark }
     }
 
-    /// Runs its next command. All replies together obey the limit of one.
+    /// Runs its next command. All replies together obey the limit of one, and all commands the time limit
+    /// of a script. `None` once one of the two is exceeded: then the transaction is to be ended, which
+    /// takes it back.
     pub fn execute_next(
         &mut self,
         now: Moment,
         caller: &Caller,
         command: &Command<'_>,
         effects: &mut Effects,
-    ) -> Reply {
+    ) -> Option<Reply> {
+        if effects.ended.is_some() {
+            return None;
+        }
+        if let Some(refusal) = self.scripts.get_mut().refuses_next() {
+            effects.ended = Some(refusal);
+            return None;
+        }
+        let before = self.keyspace.reply_bytes_before;
         let reply = self.run(now, caller, command, effects);
+        if effects.reply.taken() == before {
+            return self.charge_next(reply, effects);
+        }
         self.keyspace.reply_bytes_before = effects.reply.taken();
-        reply
+        Some(reply)
+    }
+
+    /// Charges a reply that nobody has charged: an error, a status, the reply of a command that is not
+    /// the engine's. `None` where there is no room for it, as from [`Engine::execute_next`].
+    pub fn charge_next(&mut self, reply: Reply, effects: &mut Effects) -> Option<Reply> {
+        effects.reply = self.keyspace.reply_budget();
+        if let Err(error) = effects.reply.charge_reply(&reply) {
+            effects.ended = Some(error.of_transaction());
+            return None;
+        }
+        self.keyspace.reply_bytes_before = effects.reply.taken();
+        Some(reply)
     }
 
     /// Ends a transaction.
@@ -78,9 +103,11 @@ impl Engine {
         self.scripts.get_mut().end_transaction();
         self.keyspace.reply_bytes_before = 0;
         let limit = self.keyspace.rules.journal_bytes_max;
-        let refusal = match (effects.ran_out_of_room, effects.was_too_large) {
-            (true, _) => Some(NO_ROOM),
-            (_, true) => Some(ErrorReply::new(format!(
+        let ended = effects.ended.take();
+        let refusal = match (ended, effects.ran_out_of_room, effects.was_too_large) {
+            (Some(error), ..) => Some(error),
+            (_, true, _) => Some(NO_ROOM),
+            (_, _, true) => Some(ErrorReply::new(format!(
                 "ERR a command changes more than {limit} bytes at once, with those before it"
             ))),
             _ => None,

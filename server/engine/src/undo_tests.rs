@@ -7,6 +7,7 @@ use crate::command::spec::Handler;
 use crate::context::CommandContext;
 use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
+use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{DatabaseCount, Keyspace, Rules};
 use crate::position::LogPosition;
@@ -53,17 +54,26 @@ fn run(context: &mut CommandContext<'_>, line: &str) -> Reply {
     run(context, command.arguments).unwrap_or_else(Reply::Error)
 }
 
-/// Everything that can be told of a keyspace: the entries with their slots and positions, and
-/// counts. Only the order of a hash's fields may change when the removal of one is undone.
+/// Everything that can be told of a keyspace: the entries with their slots and positions, with the
+/// order of what is in them, and counts.
 fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
     let entries = keyspace.entries_from(0).map(|(slot, entry)| {
         let value = match entry.value() {
             ValueRef::String(string) => format!("{string:?}"),
-            ValueRef::Hash(fields) => {
-                let mut pairs: Vec<_> = fields.iter().collect();
-                pairs.sort();
-                format!("{pairs:?} {}", fields.bytes())
+            ValueRef::Collection(Collection::Hash(fields)) => {
+                let pairs: Vec<_> = fields.iter().collect();
+                format!("{pairs:?} {} {}", fields.bytes(), fields.is_small())
             }
+            ValueRef::Collection(Collection::Set(set)) => {
+                let members: Vec<_> = set.iter().collect();
+                let has_integers = set.is_of_integers();
+                format!(
+                    "{members:?} {} {} {has_integers}",
+                    set.bytes(),
+                    set.is_small()
+                )
+            }
+            ValueRef::Collection(other) => format!("{other:?}"),
         };
         let (position, deadline) = (entry.position().get(), entry.deadline);
         format!("{slot} {position} {deadline:?} {:?} = {value}", entry.key())
@@ -89,8 +99,70 @@ fn command() -> impl Strategy<Value = String> {
         1 => key.clone().prop_map(|key| format!("INCR k{key}")),
         4 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HSET k{key} f{field} v{field}")),
         2 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HINCRBY k{key} n{field} 1")),
-        3 => (key, 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
+        14 => (key.clone(), 0..4_u8, 0..4_u8).prop_flat_map(|(key, other, element)| list_command(key, other, element)),
+        6 => sorted_set_command(),
+        1 => (key.clone(), 0..30_u8).prop_map(|(key, from)| {
+            let many: Vec<_> = (from..from + 70).map(|field| format!("f{field} v")).collect();
+            format!("HSET k{key} {}", many.join(" "))
+        }),
+        4 => (key.clone(), 0..9_u8).prop_map(|(key, member)| format!("SADD k{key} {member} m{member} 3")),
+        1 => (key.clone(), 0..30_u8).prop_map(|(key, from)| {
+            let many: Vec<_> = (from..from + 70).map(|member| member.to_string()).collect();
+            format!("SADD k{key} {}", many.join(" "))
+        }),
+        3 => (key.clone(), 0..9_u8).prop_map(|(key, member)| format!("SREM k{key} {member} 2{member} m{member}")),
+        1 => key.clone().prop_map(|key| format!("SPOP k{key}")),
+        1 => (key.clone(), 0..9_u8).prop_map(|(key, count)| format!("SPOP k{key} {count}")),
+        2 => (key.clone(), key.clone(), 0..9_u8).prop_map(|(from, to, member)| format!("SMOVE k{from} k{to} {member}")),
+        2 => (
+            prop_oneof![Just("SINTERSTORE"), Just("SUNIONSTORE"), Just("SDIFFSTORE")],
+            key.clone(),
+            key.clone(),
+            key,
+        )
+            .prop_map(|(name, to, one, other)| format!("{name} k{to} k{one} k{other}")),
         1 => Just("FLUSHDB".to_string()),
+    ]
+}
+
+/// Lists have keys of their own, so that commands find what they are for.
+fn list_command(key: u8, other: u8, element: u8) -> impl Strategy<Value = String> {
+    let key = format!("l{}", key % 3);
+    prop::sample::select(vec![
+        format!("RPUSH {key} {element} x {other} y"),
+        format!("LPUSH {key} {element}"),
+        format!("LPOP {key}"),
+        format!("RPOP {key} {other}"),
+        format!("LSET {key} {other} {element}"),
+        format!("LINSERT {key} AFTER {element} {other}"),
+        format!("LREM {key} 0 {element}"),
+        format!("LTRIM {key} 1 -2"),
+        format!("LMOVE {key} l{other} LEFT RIGHT"),
+        format!("LMOVE {key} {key} RIGHT LEFT"),
+        format!("COPY {key} l{other}"),
+    ])
+}
+
+/// Some of the sets have more members than are searched from front to back.
+fn sorted_set_command() -> impl Strategy<Value = String> {
+    let (key, member, score) = (0..8_u8, 0..6_u8, -2..3_i8);
+    let many = |key| {
+        let pairs = (0..80).map(|number| format!(" {} m{number}", number % 7));
+        format!("ZADD k{key}{}", pairs.collect::<String>())
+    };
+    let end = prop_oneof![Just("MIN"), Just("MAX")];
+    prop_oneof![
+        4 => (key.clone(), score.clone(), member.clone()).prop_map(|(key, score, member)| format!("ZADD k{key} {score} m{member} 1 m{score}")),
+        1 => key.clone().prop_map(many),
+        2 => (key.clone(), score.clone(), member.clone()).prop_map(|(key, score, member)| format!("ZINCRBY k{key} {score} m{member}")),
+        2 => (key.clone(), member.clone()).prop_map(|(key, member)| format!("ZREM k{key} m{member} none m1")),
+        1 => (key.clone(), score.clone()).prop_map(|(key, score)| format!("ZREMRANGEBYSCORE k{key} ({score} 2")),
+        1 => (key.clone(), member.clone()).prop_map(|(key, rank)| format!("ZREMRANGEBYRANK k{key} {rank} -2")),
+        2 => (key.clone(), end, 1..90_u8).prop_map(|(key, end, count)| format!("ZMPOP 1 k{key} {end} COUNT {count}")),
+        1 => (key.clone(), key.clone()).prop_map(|(key, other)| format!("ZRANGESTORE k{key} k{other} 1 3")),
+        1 => (key.clone(), key.clone()).prop_map(|(key, other)| format!("ZUNIONSTORE k{key} 2 k{key} k{other} WEIGHTS 1 -1")),
+        1 => (key.clone(), key).prop_map(|(key, other)| format!("ZDIFFSTORE k{key} 2 k{key} k{other}")),
     ]
 }
 

@@ -1,9 +1,9 @@
 //! Who is connected: what CLIENT LIST, CLIENT INFO and INFO say about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::RawTime;
@@ -15,7 +15,7 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) address: SocketAddr,
     /// The node's end of the connection.
-    local: SocketAddr,
+    pub(crate) local: SocketAddr,
     connected_raw: RawTime,
     active_raw_ns: AtomicU64,
     /// The worker that serves it, and its number there once it does.
@@ -25,6 +25,8 @@ pub(crate) struct Client {
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
     is_spared: AtomicBool,
+    is_killed: AtomicBool,
+    waiting: AtomicU8,
     introduction: Mutex<Introduction>,
 }
 
@@ -55,11 +57,29 @@ pub(crate) struct Introduction {
     pub(crate) library_version: String,
     pub(crate) database: u8,
     pub(crate) is_resp3: bool,
-    pub(crate) last_command: &'static str,
+    /// CLIENT NO-TOUCH: shown and of no effect, since nothing is kept of when a key was used.
+    pub(crate) is_untouching: bool,
+    /// With its subcommand.
+    pub(crate) last_command: (&'static str, &'static str),
     /// How many requests are queued since MULTI, if it is in a transaction, and their memory.
     pub(crate) queued: Option<usize>,
     pub(crate) queued_bytes: usize,
     pub(crate) listening: Listening,
+}
+
+/// What a client waits for with a request that has no reply yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For nothing.
+    None,
+    /// For the end of a pause.
+    Paused,
+    /// For something with a reply of its own when time is up, or when somebody ends it.
+    Blocked,
+    /// For an element of a key, until it is off the engine's list.
+    Element,
+    /// Somebody has ended it, and its worker does not know yet.
+    Unblocked,
 }
 
 /// How many channels, patterns and sharded channels a client listens to.
@@ -113,6 +133,28 @@ impl Client {
         self.is_spared.store(is_spared, Ordering::Relaxed);
     }
 
+    /// Notes that somebody wants it closed, so that a worker that does not serve it yet will.
+    pub(crate) fn kill(&self) {
+        self.is_killed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::SeqCst)
+    }
+
+    /// Notes what it waits for, if for anything.
+    pub(crate) fn note_waiting(&self, waiting: Waiting) {
+        self.waiting.store(waiting as u8, Ordering::SeqCst);
+    }
+
+    /// Takes the end of a wait: only one of those who would end it may.
+    pub(crate) fn claim_wait(&self, then: Waiting) -> bool {
+        let (blocked, then) = (Waiting::Blocked as u8, then as u8);
+        self.waiting
+            .compare_exchange(blocked, then, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
     /// When the client last sent something.
     pub(crate) fn active_raw(&self) -> RawTime {
         RawTime::from_nanos(self.active_raw_ns.load(Ordering::Relaxed))
@@ -140,11 +182,23 @@ impl Client {
             patterns,
             shards,
         } = introduction.listening;
-        let flags = match (introduction.listening.is_any(), self.is_spared()) {
-            (true, true) => "Pe",
-            (true, false) => "P",
-            (false, true) => "e",
-            (false, false) => "N",
+        let waits = self.waiting.load(Ordering::Relaxed) != Waiting::None as u8;
+        let flags = [
+            ('P', introduction.listening.is_any()),
+            ('x', introduction.queued.is_some()),
+            ('b', waits),
+            ('e', self.is_spared()),
+            ('T', introduction.is_untouching),
+        ];
+        let flags = flags.iter().filter(|(_, is_set)| *is_set);
+        let mut flags: String = flags.map(|(letter, _)| *letter).collect();
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let command = match introduction.last_command {
+            ("", _) => "NULL".to_owned(),
+            (command, "") => command.to_owned(),
+            (command, part) => format!("{command}|{part}"),
         };
         let mut line = String::new();
         // Writing to a String cannot fail.
@@ -161,11 +215,7 @@ impl Client {
             seconds_since(self.active_raw()),
             introduction.database,
             u8::from(output_bytes > 0),
-            if introduction.last_command.is_empty() {
-                "NULL"
-            } else {
-                introduction.last_command
-            },
+            command,
             if introduction.is_resp3 { 3 } else { 2 },
             introduction.library_name,
             introduction.library_version,
@@ -202,6 +252,8 @@ impl Clients {
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             is_spared: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
+            waiting: AtomicU8::new(Waiting::None as u8),
             introduction: Mutex::new(Introduction::default()),
         });
         lock(&self.by_id).insert(client.id, Arc::clone(&client));
@@ -259,12 +311,6 @@ impl Clients {
 
     /// Those of these, in their order, that are connected.
     pub(crate) fn with_ids_in(&self, ids: &[u64]) -> Vec<Arc<Client>> {
-        let by_id = lock(&self.by_id);
-        ids.iter().filter_map(|id| by_id.get(id).cloned()).collect()
-    }
-
-    /// The clients among these that are connected, oldest first.
-    pub(crate) fn with_ids(&self, ids: &BTreeSet<u64>) -> Vec<Arc<Client>> {
         let by_id = lock(&self.by_id);
         ids.iter().filter_map(|id| by_id.get(id).cloned()).collect()
     }

@@ -1,25 +1,52 @@
-//! Messages that were published, on their way to the workers of those who listen.
+//! Messages that were published, answers to clients that waited, and orders of one client about another (CLIENT
+//! KILL, CLIENT UNBLOCK), on their way to the workers of those whom they are for.
 //!
-//! Invariant: they are queued while the engine is locked, so each worker has them in the order in which they were
+//! Invariant: messages are queued while the engine is locked, so each worker has them in the order in which they were
 //! published.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::Reply;
 use quorlock_engine::channels::Published;
+use quorlock_engine::{Reply, Served};
 
-use crate::core::clients::Clients;
+use crate::core::clients::{Client, Clients};
+use crate::core::outgoing::Outgoing;
 use crate::core::wait::Wait;
 use crate::sync::Mutex;
 
-/// A message for one connection.
+/// A message or an answer for one connection.
 pub(crate) struct Delivery {
     pub(crate) connection: usize,
     pub(crate) client_id: u64,
-    pub(crate) message: Arc<Reply>,
-    /// What the publisher's reply waits for, and so the message.
+    pub(crate) content: Content,
+    /// What has to be on record before it leaves.
     pub(crate) wait: Wait,
+}
+
+/// What a connection is sent.
+pub(crate) enum Content {
+    /// It listens to what was published.
+    Message(Arc<Reply>),
+    /// It waited for this.
+    Answer(Reply),
+}
+
+/// What a worker is to do with one of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) connection: usize,
+    pub(crate) client_id: u64,
+    pub(crate) what: What,
+}
+
+/// What one client may ask for about another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Close it.
+    Close,
+    /// End what it waits for, which was claimed for this: as if its time were up, or with an error.
+    Unblock { is_error: bool },
 }
 
 /// A queue for each worker.
@@ -30,6 +57,7 @@ pub(crate) struct Deliveries {
 #[derive(Default)]
 struct Queue {
     deliveries: Mutex<Vec<Delivery>>,
+    orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
     is_unwoken: AtomicBool,
     wake: OnceLock<Wake>,
@@ -51,22 +79,32 @@ impl Deliveries {
         let _ = self.queues[worker].wake.set(wake);
     }
 
-    /// Queues what was published for those who listen. Called while the engine is locked.
-    pub(crate) fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
-        for (Published { message, receivers }, wait) in published {
+    /// Queues messages and answers for those they are for. Called while the engine is locked.
+    pub(crate) fn queue(&self, outgoing: Outgoing, clients: &Clients) {
+        for (Published { message, receivers }, wait) in outgoing.published {
             for client in clients.with_ids_in(&receivers) {
-                let Some(queue) = self.queues.get(client.worker) else {
-                    continue;
-                };
-                queue.lock().push(Delivery {
-                    connection: client.connection(),
-                    client_id: client.id,
-                    message: Arc::clone(&message),
-                    wait,
-                });
-                queue.is_unwoken.store(true, Ordering::Release);
+                let message = Content::Message(Arc::clone(&message));
+                self.queue_one(&client, message, wait);
             }
         }
+        for (Served { client, reply }, wait) in outgoing.served {
+            for client in clients.with_ids_in(&[client]) {
+                self.queue_one(&client, Content::Answer(reply.clone()), wait);
+            }
+        }
+    }
+
+    fn queue_one(&self, client: &Client, content: Content, wait: Wait) {
+        let Some(queue) = self.queues.get(client.worker) else {
+            return;
+        };
+        queue.lock().push(Delivery {
+            connection: client.connection(),
+            client_id: client.id,
+            content,
+            wait,
+        });
+        queue.is_unwoken.store(true, Ordering::Release);
     }
 
     /// Wakes the workers for whom something was queued. Called once the engine is released.
@@ -78,6 +116,41 @@ impl Deliveries {
                 wake();
             }
         }
+    }
+
+    /// Queues an order for the worker of this client. [`Deliveries::wake`] is to follow.
+    pub(crate) fn order(&self, client: &Client, what: What) {
+        // A client without a worker of this node is one of a test.
+        let Some(queue) = self.queues.get(client.worker) else {
+            return;
+        };
+        let order = Order {
+            connection: client.connection(),
+            client_id: client.id,
+            what,
+        };
+        queue
+            .orders
+            .lock()
+            .expect("no holder of a queue can panic")
+            .push(order);
+        queue.is_unwoken.store(true, Ordering::Release);
+    }
+
+    /// Takes the orders for a worker.
+    pub(crate) fn take_orders(&self, worker: usize) -> Vec<Order> {
+        self.queues.get(worker).map_or_else(Vec::new, |queue| {
+            let mut orders = queue.orders.lock().expect("no holder of a queue can panic");
+            std::mem::take(&mut *orders)
+        })
+    }
+
+    /// Wakes all workers: something that concerns each of them has changed.
+    pub(crate) fn wake_all(&self) {
+        for queue in &self.queues {
+            queue.is_unwoken.store(true, Ordering::Release);
+        }
+        self.wake();
     }
 
     /// Takes what is there for a worker.

@@ -4,20 +4,22 @@
 //! Invariant: positions are handed out in execution order, because commands execute and frames
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
+mod serving;
+
 use std::time::Duration;
 
-use quorlock_engine::channels::Published;
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
-    NO_ROOM, NodeTime, Reply, RunningTransaction, Spec, incarnation,
+    NO_ROOM, NodeTime, Reply, RunningTransaction, Spec, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
+use crate::core::outgoing::Outgoing;
 use crate::core::time::Timekeeper;
 use crate::core::wait::{Wait, position_of, to_engine};
 use crate::date::show_duration;
@@ -33,7 +35,7 @@ pub(crate) struct Executor {
     pub(crate) rules: Rules,
     /// Until when a crash has to be waited out for keys that were recovered and are not logged.
     pub(crate) owed_until: NodeTime,
-    effects: Effects,
+    pub(super) effects: Effects,
     /// Position of the last raise of the TTL bound: what follows it may only be revealed once it
     /// is synced.
     ttl_bound_position: Position,
@@ -44,8 +46,12 @@ pub(crate) struct Executor {
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
-    /// What was published and is not on its way, with what the replies of its publishers wait for.
-    published: Vec<(Published, Wait)>,
+    /// What was published, and what clients that waited are told, and is not on its way yet.
+    pub(super) outgoing: Outgoing,
+    /// The last command found nothing and waits for at most so long.
+    wait_limit: Option<WaitLimit>,
+    /// What the reply of the last command has taken.
+    reply_bytes: usize,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
 }
@@ -109,7 +115,9 @@ impl Executor {
             uncovered_position: Position::ZERO,
             rotations: 0,
             record: Vec::new(),
-            published: Vec::new(),
+            outgoing: Outgoing::default(),
+            wait_limit: None,
+            reply_bytes: 0,
             is_idle: false,
         }
     }
@@ -164,13 +172,18 @@ impl Executor {
             return Reply::Error(NO_ROOM);
         }
         self.begin(runs_script);
+        self.effects.may_wait = !runs_script;
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
         self.log(now.node, wait);
+        // A command that a script calls waits for nothing.
+        self.wait_limit = self.effects.wait_limit.filter(|_| !runs_script);
+        self.reply_bytes = self.effects.reply.taken();
+        self.serve(now);
         reply
     }
 
     /// Begins the effects of a command, a script or a transaction.
-    fn begin(&mut self, is_bounded_by_room: bool) {
+    pub(super) fn begin(&mut self, is_bounded_by_room: bool) {
         // Keys remember this position. Where a grant raises the TTL bound, its own frame is the one
         // after; both are in one batch, and so are written and synced as one.
         self.effects.begin(to_engine(self.appender.next_position()));
@@ -203,15 +216,20 @@ impl Executor {
         self.engine.begin_transaction(now, &mut self.effects)
     }
 
-    /// Executes its next command.
+    /// Executes its next command. `None` where it may not go on: it is to be ended, with an error.
     pub(crate) fn execute_next(
         &mut self,
         now: Moment,
         caller: &Caller,
         command: &Command<'_>,
-    ) -> Reply {
+    ) -> Option<Reply> {
         let effects = &mut self.effects;
         self.engine.execute_next(now, caller, command, effects)
+    }
+
+    /// Charges the reply of a command that is not the engine's to its room for replies; `None` as above.
+    pub(crate) fn charge_next(&mut self, reply: Reply) -> Option<Reply> {
+        self.engine.charge_next(reply, &mut self.effects)
     }
 
     /// Ends it, and raises `wait` to what its replies depend on.
@@ -227,6 +245,8 @@ impl Executor {
         let effects = &mut self.effects;
         let ended = self.engine.end_transaction(now, transaction, effects);
         self.log(now.node, wait);
+        self.reply_bytes = self.effects.reply.taken();
+        self.serve(now);
         ended
     }
 
@@ -237,7 +257,12 @@ impl Executor {
 
     /// What the reply of the last command has taken.
     pub(crate) fn reply_bytes(&self) -> usize {
-        self.effects.reply.taken()
+        self.reply_bytes
+    }
+
+    /// How long the client waits at most whose command was the last one, if it waits.
+    pub(crate) fn wait_limit(&self) -> Option<WaitLimit> {
+        self.wait_limit
     }
 
     /// Whether that is so much that the engine is better released before it is rendered, which takes
@@ -308,16 +333,16 @@ impl Executor {
         self.mode.is_logged() && self.lacks_room(log_bytes_max) && self.is_segment_late()
     }
 
-    fn lacks_room(&self, bytes: u64) -> bool {
+    pub(super) fn lacks_room(&self, bytes: u64) -> bool {
         self.appender.room() < bytes.min(JOURNAL_BYTES_MAX as u64)
     }
 
-    fn is_segment_late(&self) -> bool {
+    pub(super) fn is_segment_late(&self) -> bool {
         !self.appender.is_full() && self.appender.needs_preparing()
     }
 
     /// Puts the command's effects on record, after the TTL bound that covers them.
-    fn log(&mut self, now: NodeTime, wait: &mut Wait) {
+    pub(super) fn log(&mut self, now: NodeTime, wait: &mut Wait) {
         if !self.effects.journal.is_empty() {
             self.log_group(now, wait);
         }
@@ -331,12 +356,13 @@ impl Executor {
         }
         // Who hears of a change must not know more than who made it.
         let published = self.effects.published.drain(..);
-        self.published.extend(published.map(|one| (one, *wait)));
+        let published = published.map(|one| (one, *wait));
+        self.outgoing.published.extend(published);
     }
 
-    /// Takes what was published since the last call.
-    pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
-        std::mem::take(&mut self.published)
+    /// Takes what is to be sent to others since the last call.
+    pub(crate) fn take_outgoing(&mut self) -> Outgoing {
+        std::mem::take(&mut self.outgoing)
     }
 
     /// Whether keys that no delay covers are synced before the reply.
@@ -467,7 +493,7 @@ pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
 }
 
 /// What the group of a command may hold beside the command's own bytes.
-const GROUP_BYTES_MAX: u64 = 1024;
+pub(super) const GROUP_BYTES_MAX: u64 = 1024;
 
 /// A script writes up to its own limit, whatever its arguments are.
 const SCRIPT_BYTES_MAX: u64 = 4 << 20;

@@ -21,6 +21,7 @@ use crate::core::executor::Executor;
 use crate::core::log_queue::{Job, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::next_commit::CommitRequest;
+use crate::core::pause::Pause;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
@@ -40,6 +41,8 @@ pub(crate) struct NodeState {
     pub(crate) facts: StartFacts,
     pub(crate) clients: Clients,
     pub(crate) deliveries: Deliveries,
+    /// CLIENT PAUSE.
+    pub(crate) pause: Pause,
     pub(crate) statistics: Statistics,
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,
@@ -101,6 +104,20 @@ impl NodeState {
             self.signals.stop.send_replace(true);
             failure
         })
+    }
+
+    /// Releases the engine, and sends what commands had to say to others than their clients.
+    pub(crate) fn release(&self, mut executor: MutexGuard<'_, Executor>) {
+        let outgoing = executor.take_outgoing();
+        let has_any = !outgoing.is_empty();
+        if has_any {
+            // In the order of execution over all workers, hence before the release.
+            self.deliveries.queue(outgoing, &self.clients);
+        }
+        drop(executor);
+        if has_any {
+            self.deliveries.wake();
+        }
     }
 
     /// Nanoseconds since the start.

@@ -15,7 +15,7 @@ use crate::event_loop::memory::Held;
 use crate::event_loop::messages::Messages;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser, reply};
-use crate::session::{Batch, Next, Session};
+use crate::session::{Batch, Blocked, Next, Session};
 use quorlock_engine::{RawTime, Reply};
 
 /// One client's connection.
@@ -29,6 +29,8 @@ pub(crate) struct Connection<S> {
     pub(crate) wait: Wait,
     /// It is among those that take part in the next iteration.
     pub(crate) is_queued: bool,
+    /// What it waits for, while it is blocked.
+    pub(crate) blocked: Option<Blocked>,
     /// When it last took part in an iteration.
     pub(crate) served: Served,
     parser: RequestParser,
@@ -48,9 +50,13 @@ pub(crate) struct Connection<S> {
     is_readable: bool,
     /// The client sends no more: what the stream holds is to be read to its end.
     is_ending: bool,
+    /// The stream was read to its end.
+    has_ended: bool,
     replies: Output,
     /// Messages that were published for it and come behind its replies, with what they wait for.
     messages: Messages,
+    /// What it waits for has come before its replies had left.
+    pub(crate) early_answer: Option<(Reply, Wait)>,
     /// When the first byte of the request came that is not complete.
     request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
@@ -73,6 +79,8 @@ pub(crate) enum Stage {
     Blocked,
     /// Its next request waits for a segment of the log.
     LacksSegment,
+    /// Its next request waits for the end of a pause.
+    Paused,
     /// It goes at the end of this iteration.
     Closed,
 }
@@ -111,6 +119,7 @@ impl<S: Stream> Connection<S> {
             then: Next::Read,
             wait: Wait::default(),
             is_queued: false,
+            blocked: None,
             served: Served::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),
@@ -120,8 +129,10 @@ impl<S: Stream> Connection<S> {
             was_heard: false,
             is_readable: false,
             is_ending: false,
+            has_ended: false,
             replies: Output::default(),
             messages: Messages::default(),
+            early_answer: None,
             request_began: None,
             sending_since: RawTime::ZERO,
             over_soft_limit: OverSoftLimit::default(),
@@ -182,7 +193,10 @@ impl<S: Stream> Connection<S> {
     /// A read that does not fill the buffer has emptied the stream; if more comes, a new event says so.
     fn read(&mut self, buffer: &mut [u8]) -> Received {
         match self.stream.receive(buffer) {
-            Ok(0) => Received::End,
+            Ok(0) => {
+                self.has_ended = true;
+                Received::End
+            }
             Err(StreamError::Broken) => Received::Broken,
             Ok(count) => {
                 self.is_readable = self.is_ending || count == buffer.len();
@@ -279,7 +293,7 @@ impl<S: Stream> Connection<S> {
             let (session, wait) = (&mut self.session, &mut self.wait);
             let start = self.replies.len();
             self.then = batch.execute(session, &arguments, wait, &mut self.replies);
-            if self.then == Next::LacksSegment {
+            if matches!(self.then, Next::LacksSegment | Next::Paused) {
                 drop(arguments);
                 self.backlog.push_back(request);
                 continue;
@@ -295,7 +309,9 @@ impl<S: Stream> Connection<S> {
         if self.then == Next::Read
             && let Some(error) = self.broken.take()
         {
-            error.write_reply(self.replies.owned());
+            if self.session.wants_replies() {
+                error.write_reply(self.replies.owned());
+            }
             self.told_error = Some(error);
             self.then = Next::Close;
         }
@@ -354,9 +370,11 @@ impl<S: Stream> Connection<S> {
                 Stage::Sending => Activity::Sending {
                     since: self.sending_since,
                 },
-                Stage::Held | Stage::Blocked | Stage::LacksSegment | Stage::Closed => {
-                    Activity::Busy
-                }
+                Stage::Held
+                | Stage::Blocked
+                | Stage::LacksSegment
+                | Stage::Paused
+                | Stage::Closed => Activity::Busy,
             },
             unauthenticated_since: self.session.unauthenticated_since(),
             active_at: self.session.client.active_raw(),
@@ -422,9 +440,20 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers what the client waited for.
-    pub(crate) fn answer(&mut self, answer: &Reply) {
-        reply::write(&mut self.replies, answer, self.session.protocol());
-        self.wait = Wait::default();
+    pub(crate) fn answer(&mut self, answer: &Reply, wait: Wait) {
+        self.session.write(&mut self.replies, answer);
+        self.session.note_answered();
+        self.wait = wait;
+    }
+
+    /// Whether it waits for an element of a key.
+    pub(crate) fn is_blocked_for_element(&self) -> bool {
+        matches!(self.stage, Stage::Blocked) && self.blocked.is_some_and(Blocked::is_for_element)
+    }
+
+    /// Whether the client sends no more, and there is nothing left to read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Whether replies are here.

@@ -1,6 +1,7 @@
-//! Messages for clients that listen: they come behind the replies of a connection, and wait for the log as those do.
+//! Messages for clients that listen, which come behind the replies of a connection and wait for the log as those do;
+//! and answers for clients that wait.
 
-use crate::core::deliveries::Delivery;
+use crate::core::deliveries::{Content, Delivery};
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::Stage;
 use crate::event_loop::stream::Stream;
@@ -22,7 +23,11 @@ impl<S: Stream> EventLoop<S> {
         if is_closed || connection.session.client.id != delivery.client_id {
             return;
         }
-        connection.keep(delivery.message, delivery.wait);
+        let message = match delivery.content {
+            Content::Message(message) => message,
+            Content::Answer(reply) => return self.answer_with_element(slot, reply, delivery.wait),
+        };
+        connection.keep(message, delivery.wait);
         // Who does not read must not keep what everybody else is sent.
         if let Some(reason) = self.guard.judge_output(&self.node, connection) {
             return self.close_because(slot, reason);

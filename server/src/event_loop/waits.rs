@@ -1,10 +1,17 @@
-//! Clients that wait for more than their replies: until something is synced, or for a segment of the log.
+//! Clients that wait for more than their replies: until something is synced, for an element of a key, for a segment
+//! of the log, or for the end of a pause; and what other clients make of that.
 //!
 //! Others do that, as tasks; a message says when it is over. Meanwhile the event loop goes on.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use quorlock_engine::{ErrorReply, Reply};
+
+use crate::core::clients::Waiting;
+use crate::core::deliveries::What;
 use crate::core::state::NodeState;
+use crate::core::wait::Wait;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::message::Task;
@@ -14,14 +21,29 @@ use crate::session::Blocked;
 impl<S: Stream> EventLoop<S> {
     pub(super) fn block(&mut self, slot: usize, blocked: Blocked) {
         let connection = &mut self.connections[slot];
-        self.tasks.push(Task::Wait {
-            connection: slot,
-            client_id: connection.session.client.id,
-            blocked,
-        });
         let counter = &self.node.statistics.blocked;
         counter.fetch_add(1, Ordering::Relaxed);
         connection.stage = Stage::Blocked;
+        connection.blocked = Some(blocked);
+        let client_id = connection.session.client.id;
+        connection
+            .session
+            .client
+            .note_waiting(match blocked.is_for_element() {
+                // Who waits for an element is on the engine's list: only who takes it off ends the wait.
+                true => Waiting::Element,
+                false => Waiting::Blocked,
+            });
+        if let Some((answer, wait)) = connection.early_answer.take() {
+            return self.answer(slot, &answer, wait);
+        }
+        if !blocked.is_for_element() || blocked.until_raw.is_some() {
+            self.tasks.push(Task::Wait {
+                connection: slot,
+                client_id,
+                blocked,
+            });
+        }
         if connection.has_work() {
             self.receive_blocked(slot);
         } else {
@@ -33,26 +55,130 @@ impl<S: Stream> EventLoop<S> {
         let connection = &mut self.connections[slot];
         let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
-        if received == Received::Broken {
+        // Nobody would get the element of a client that has gone.
+        let has_gone = connection.has_ended() && connection.is_blocked_for_element();
+        if received == Received::Broken || has_gone {
             self.close(slot);
         }
     }
 
-    pub(super) fn answer(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
-        let Some(connection) = self.connections.get_mut(slot) else {
+    /// What a client waited for is over, in one way or the other.
+    pub(super) fn end_wait(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
+        let Some(connection) = self.connections.get(slot) else {
             return;
         };
-        let is_waiting = matches!(connection.stage, Stage::Blocked);
-        if !is_waiting || connection.session.client.id != client_id {
+        let client = &connection.session.client;
+        // The end of an earlier wait may still be on its way; and where somebody else has ended this one,
+        // that is on its way.
+        if client.id != client_id || connection.blocked != Some(blocked) {
             return;
         }
+        let mut wait = Wait::default();
+        let is_ended_here = match blocked.is_for_element() {
+            false => client.claim_wait(Waiting::None),
+            // A node whose lock is poisoned stops.
+            true => self.node.lock().is_ok_and(|mut executor| {
+                wait = executor.sample().wait;
+                executor.engine.stop_waiting(client_id)
+            }),
+        };
+        if is_ended_here {
+            self.answer(slot, &blocked.reply(&self.node), wait);
+        }
+    }
+
+    /// Answers a client that is blocked; nobody waits with it any more.
+    fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait) {
+        let connection = &mut self.connections[slot];
         let counter = &self.node.statistics.blocked;
         counter.fetch_sub(1, Ordering::Relaxed);
-        connection.answer(&blocked.reply(&self.node));
+        connection.blocked = None;
+        connection.answer(reply, wait);
+        connection.session.end_wait(wait.position());
+        connection.session.client.note_waiting(Waiting::None);
         connection.session.client.touch(self.node.clock.raw());
-        connection.stage = Stage::Held;
-        self.queue.push(slot, connection.wait);
-        self.unsent += 1;
+        self.hold(slot);
+    }
+
+    /// An element has come for a client that waits, or is about to.
+    pub(super) fn answer_with_element(&mut self, slot: usize, reply: Reply, wait: Wait) {
+        let connection = &mut self.connections[slot];
+        let Some(blocked) = connection.blocked else {
+            connection.early_answer = Some((reply, wait));
+            return;
+        };
+        if blocked.until_raw.is_some() {
+            let client_id = connection.session.client.id;
+            self.tasks.push(Task::StopWaiting { client_id });
+        }
+        self.answer(slot, &reply, wait);
+    }
+
+    /// Does what other clients want of connections of this worker.
+    pub(super) fn follow_orders(&mut self) {
+        for order in self.node.deliveries.take_orders(self.number) {
+            let slot = order.connection;
+            let is_here = self.connections.get(slot).is_some_and(|connection| {
+                connection.session.client.id == order.client_id
+                    && !matches!(connection.stage, Stage::Closed)
+            });
+            match order.what {
+                _ if !is_here => {}
+                What::Close => self.close(slot),
+                What::Unblock { is_error } => self.unblock(slot, is_error),
+            }
+        }
+    }
+
+    /// CLIENT UNBLOCK. Who ordered it has claimed the wait, so that nobody else ends it.
+    fn unblock(&mut self, slot: usize, is_error: bool) {
+        let connection = &mut self.connections[slot];
+        let error = is_error.then_some(Reply::Error(UNBLOCKED));
+        let Some(blocked) = connection.blocked else {
+            // It is about to wait for an element: the engine's list had it already.
+            let reply = error.unwrap_or(Reply::NilArray);
+            connection.early_answer = Some((reply, Wait::default()));
+            return;
+        };
+        let client_id = connection.session.client.id;
+        self.tasks.push(Task::StopWaiting { client_id });
+        let reply = error.unwrap_or_else(|| blocked.reply(&self.node));
+        self.answer(slot, &reply, Wait::default());
+    }
+
+    /// A request that a pause holds up is kept with what came after it.
+    pub(super) fn wait_for_pause(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.stage = Stage::Paused;
+        connection.session.client.note_waiting(Waiting::Paused);
+        let counter = &self.node.statistics.blocked;
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.paused.push(slot);
+        if connection.has_work() {
+            self.receive_blocked(slot);
+        } else {
+            self.guard.count(connection);
+        }
+    }
+
+    /// What is left of a pause.
+    pub(super) fn pause_left(&self) -> Option<Duration> {
+        self.node.pause.left(self.node.clock.raw())
+    }
+
+    /// Executes what a pause has held up, once it is over.
+    pub(super) fn resume_paused(&mut self) {
+        if self.paused.is_empty() || self.pause_left().is_some() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.paused) {
+            let connection = &mut self.connections[slot];
+            connection.stage = Stage::Reading;
+            connection.session.client.note_waiting(Waiting::None);
+            let counter = &self.node.statistics.blocked;
+            counter.fetch_sub(1, Ordering::Relaxed);
+            self.iteration.queue(slot, connection);
+        }
     }
 
     pub(super) fn wait_for_segment(&mut self, slot: usize) {
@@ -82,9 +208,13 @@ pub(super) fn leave<S: Stream>(
 ) {
     connection.session.leave(node);
     let client_id = connection.session.client.id;
-    if matches!(connection.stage, Stage::Blocked) {
+    if matches!(connection.stage, Stage::Blocked | Stage::Paused) {
         node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+    if matches!(connection.stage, Stage::Blocked) {
         tasks.push(Task::StopWaiting { client_id });
     }
     node.clients.remove(client_id);
 }
+
+const UNBLOCKED: ErrorReply = ErrorReply::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");

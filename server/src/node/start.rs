@@ -20,6 +20,7 @@ use crate::core::executor::{Executor, Phase, Rules};
 use crate::core::log_queue::{Jobs, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::maintenance::Maintenance;
+use crate::core::pause::Pause;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::{Settings, durability};
@@ -356,6 +357,7 @@ fn assemble(
         log_queue,
         clock: Arc::clone(&plan.clock),
         deliveries: Deliveries::new(facts.workers),
+        pause: Pause::default(),
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
         facts,

@@ -91,6 +91,8 @@ fn write_one<'a>(output: &mut Output, reply: &'a Reply, protocol: Protocol) -> O
         Reply::Bulk(bytes) => write_bulk(out, bytes),
         Reply::Shared(bytes) => write_shared(output, bytes),
         Reply::Double(value) => write_double(out, *value, is_resp3),
+        Reply::BigNumber(digits) if is_resp3 => write_line(out, b'(', digits),
+        Reply::BigNumber(digits) => write_bulk(out, digits),
         Reply::Boolean(true) if is_resp3 => out.extend_from_slice(b"#t\r\n"),
         Reply::Boolean(false) if is_resp3 => out.extend_from_slice(b"#f\r\n"),
         Reply::Boolean(true) => out.extend_from_slice(b":1\r\n"),

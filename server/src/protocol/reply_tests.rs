@@ -44,7 +44,9 @@ fn as_resp2(value: &Reply) -> Resp2 {
         Reply::Status(text) => Resp2::SimpleString(one_line(text)),
         Reply::Nil | Reply::NilArray => Resp2::Null,
         Reply::Integer(value) => Resp2::Integer(*value),
-        Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => Resp2::BulkString(bytes.clone()),
+        Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(_, bytes) => {
+            Resp2::BulkString(bytes.clone())
+        }
         Reply::Shared(bytes) => Resp2::BulkString(bytes.to_vec()),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => array(items),
         Reply::Map(pairs) => Resp2::Array(
@@ -84,6 +86,10 @@ fn as_resp3(value: &Reply) -> Resp3 {
         },
         Reply::Shared(bytes) => Resp3::BlobString {
             data: bytes.to_vec(),
+            attributes,
+        },
+        Reply::BigNumber(digits) => Resp3::BigNumber {
+            data: digits.clone(),
             attributes,
         },
         Reply::Verbatim(_, bytes) => Resp3::VerbatimString {
@@ -140,6 +146,7 @@ fn scalar() -> impl Strategy<Value = Reply> {
             prop_oneof![Just(4095), Just(4096), 0..9000_usize]
         )
             .prop_map(|(byte, length)| Reply::Shared(vec![byte; length].into())),
+        "-?[1-9][0-9]{0,30}".prop_map(|digits| Reply::BigNumber(digits.into_bytes())),
         bytes().prop_map(|bytes| Reply::Verbatim(*b"txt", bytes)),
         "[a-zA-Z\r\n ]{0,20}".prop_map(|text| Reply::Status(text.into_bytes().into())),
         "ERR [a-zA-Z\r\n ']{0,20}".prop_map(|text| ErrorReply::new(text).into()),
@@ -223,6 +230,11 @@ fn each_kind_has_its_spelling_in_both_dialects() {
             ">1\r\n+OK\r\n",
         ),
         (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+        (
+            Reply::BigNumber(b"-12345678901234567890".to_vec()),
+            "$21\r\n-12345678901234567890\r\n",
+            "(-12345678901234567890\r\n",
+        ),
         (Reply::Double(f64::NAN), "$3\r\nnan\r\n", ",nan\r\n"),
         (Reply::Boolean(true), ":1\r\n", "#t\r\n"),
         (Reply::Boolean(false), ":0\r\n", "#f\r\n"),

@@ -1,5 +1,7 @@
 //! Carries out what the maintenance asks for: on the node's thread, with timers and the log thread.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use crate::core::commit::Failure;
@@ -57,7 +59,14 @@ impl NodeState {
             log: self.commit.size(),
             synced: self.commit.synced(),
         };
-        Ok(maintenance.next(&mut *self.lock()?, view))
+        let mut executor = self.lock()?;
+        let mut step = maintenance.next(&mut executor, view);
+        executor.serve_postponed(&*self.clock);
+        if executor.has_postponed() {
+            step.wake = Wake::After(POSTPONED_PAUSE);
+        }
+        self.release(executor);
+        Ok(step)
     }
 
     /// Puts START on record, and SERVING where there is nothing to wait for.
@@ -174,3 +183,6 @@ fn tell_of_wall(off_by_us: u64, drift_ppm: u32) {
          Relative TTLs are not concerned"
     );
 }
+
+/// Until the next look whether the log has room for clients that could be served.
+const POSTPONED_PAUSE: Duration = Duration::from_millis(5);

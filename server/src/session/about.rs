@@ -1,9 +1,9 @@
-//! Commands about the node as a whole: ROLE, BGREWRITEAOF, MODULE, CLUSTER, LASTSAVE,
-//! SHUTDOWN.
+//! Commands about the node as a whole: ROLE, BGREWRITEAOF, SAVE, BGSAVE, MODULE, CLUSTER and its kin,
+//! LASTSAVE, SHUTDOWN.
 
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{Categories, Description, ErrorReply, Flags, Reply};
 
 use crate::core::commit::Failure;
 use crate::session::Session;
@@ -13,6 +13,28 @@ pub(crate) fn cluster(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result
     Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
         "ERR This instance has cluster support disabled",
     ))))
+}
+
+/// SAVE: there are no snapshots to write.
+pub(crate) fn save(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+    Ok(Answer::Reply(Reply::Error(NO_SNAPSHOTS)))
+}
+
+/// BGSAVE, with Redis's grammar.
+pub(crate) fn bgsave(
+    _: &mut Session,
+    _: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let is_right = match &arguments[1..] {
+        [] => true,
+        [word] => word.eq_ignore_ascii_case(b"schedule"),
+        _ => false,
+    };
+    Ok(Answer::Reply(Reply::Error(match is_right {
+        true => NO_SNAPSHOTS,
+        false => ErrorReply::SYNTAX,
+    })))
 }
 
 pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
@@ -54,10 +76,16 @@ pub(crate) fn module(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     Ok(Answer::Reply(
-        if arguments[1].eq_ignore_ascii_case(b"list") {
-            Reply::Array(Vec::new())
-        } else {
-            Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1]))
+        match (
+            arguments[1].to_ascii_lowercase().as_slice(),
+            &arguments[2..],
+        ) {
+            (b"list", []) => Reply::Array(Vec::new()),
+            (b"help", []) => Reply::help("MODULE", MODULE_HELP),
+            (b"list", _) => Reply::Error(ErrorReply::wrong_arity("module|list")),
+            (b"help", _) => Reply::Error(ErrorReply::wrong_arity("module|help")),
+            (b"load" | b"loadex" | b"unload", _) => Reply::Error(NO_MODULES),
+            _ => Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1])),
         },
     ))
 }
@@ -102,3 +130,35 @@ pub(crate) fn shutdown(
 
 const REWRITING: ErrorReply =
     ErrorReply::fixed("ERR Background append only file rewriting already in progress");
+
+const NO_SNAPSHOTS: ErrorReply = ErrorReply::fixed(
+    "ERR this node writes no RDB files: its log holds every key. BGREWRITEAOF compacts it, WAITAOF waits until \
+     what was written is on disk, and LASTSAVE tells when everything last was",
+);
+
+const NO_MODULES: ErrorReply = ErrorReply::fixed(
+    "ERR this node loads no modules: code that was not tested with it could break its locks. Remove the module, or \
+     run it in a Redis of its own",
+);
+
+const MODULE_HELP: &[&str] = &["LIST", "    Return a list of loaded modules: always empty."];
+
+/// The subcommands of MODULE.
+pub(crate) const MODULE_PARTS: &[Description] = &[
+    Description::subcommand(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        Categories::NONE,
+        "Tells of the subcommands",
+    ),
+    Description::subcommand(
+        "list",
+        2,
+        Flags::ADMIN.with(Flags::NO_SCRIPT),
+        "4.0.0",
+        Categories::NONE,
+        "Answers that there are no modules",
+    ),
+];

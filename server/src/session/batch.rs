@@ -29,6 +29,8 @@ pub(crate) enum Next {
     /// The request was not executed: it may need a segment of the log that is not made yet. It is to be
     /// executed again once one was made, or could not be.
     LacksSegment,
+    /// The request was not executed: it is to be executed again once the pause of the node is over.
+    Paused,
     /// Send what there is and close.
     Close,
 }
@@ -73,6 +75,10 @@ pub(crate) enum Answer {
     Wait(Blocked),
     /// Not executed yet.
     LacksSegment,
+    /// Not executed before a pause is over.
+    Paused,
+    /// No reply.
+    Nothing,
     /// This reply, then close.
     Last(Reply),
     /// Close without a word.
@@ -156,16 +162,8 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
-            let wakes_maintenance = executor.take_wake_request();
-            let published = executor.take_published();
-            let has_published = !published.is_empty();
-            if has_published {
-                self.node.deliveries.queue(published, &self.node.clients);
-            }
-            drop(executor);
-            if has_published {
-                self.node.deliveries.wake();
-            }
+            let wakes_maintenance = executor.take_wake_request() || executor.has_postponed();
+            self.node.release(executor);
             if wakes_maintenance {
                 self.node.signals.activity.notify_one();
             }

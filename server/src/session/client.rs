@@ -1,13 +1,15 @@
-//! CLIENT: names, ids and lists of connections.
+//! CLIENT: names, ids and lists of connections, and what one of them does to others.
 
-use std::collections::BTreeSet;
+use quorlock_engine::{Categories, Description, ErrorReply, Flags, RawTime, Reply, parse_integer};
 
-use quorlock_engine::{ErrorReply, RawTime, Reply, parse_integer};
-
+use crate::core::clients::Waiting;
 use crate::core::commit::Failure;
-use crate::session::Session;
+use crate::core::deliveries::What;
+use crate::core::pause::HeldUp;
 use crate::session::batch::{Answer, Batch};
+use crate::session::client_kill::{self, ClientType};
 use crate::session::greeting::valid_name;
+use crate::session::{Session, waitaof};
 
 pub(crate) fn client(
     session: &mut Session,
@@ -28,21 +30,42 @@ pub(crate) fn client(
         },
         (b"setname", [name]) => set(name, |name| session.client.introduction().name = name),
         (b"setinfo", [attribute, value]) => set_information(session, attribute, value),
-        (b"info", []) => Reply::bulk(session.client.line(now_raw) + "\n"),
+        (b"info", []) => text(session.client.line(now_raw) + "\n"),
         (b"list", filter) => list(batch, filter, now_raw),
         (b"no-evict" | b"no-touch", [switch])
             if [b"on".as_slice(), b"off"]
                 .iter()
                 .any(|word| word.eq_ignore_ascii_case(switch)) =>
         {
-            // There is no access time to leave untouched.
-            if subcommand == b"no-evict" {
-                session.client.spare(switch.eq_ignore_ascii_case(b"on"));
+            let is_on = switch.eq_ignore_ascii_case(b"on");
+            match &*subcommand {
+                b"no-evict" => session.client.spare(is_on),
+                _ => session.client.introduction().is_untouching = is_on,
             }
             Reply::Ok
         }
         (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),
-        (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) => {
+        (b"kill", [_, ..]) => return Ok(client_kill::kill(session, batch, &arguments[2..])),
+        (b"pause", [_] | [_, _]) => pause(batch, &arguments[2..], now_raw),
+        (b"unpause", []) => {
+            batch.node.pause.end();
+            batch.node.deliveries.wake_all();
+
+            Reply::Ok
+        }
+        (b"reply", [mode]) => return Ok(session.set_replies(mode)),
+        (b"unblock", [id]) => unblock(batch, id, None)?,
+        (b"unblock", [id, reason]) => unblock(batch, id, Some(reason))?,
+        (b"help", []) => Reply::help("CLIENT", HELP),
+        (b"pause" | b"unblock", [_, _, ..]) => {
+            let name = String::from_utf8_lossy(arguments[1]).into_owned();
+            Reply::Error(ErrorReply::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
+            )))
+        }
+        (b"kill" | b"pause" | b"unpause" | b"reply" | b"unblock" | b"help", _)
+        | (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) =>
+        {
             let name = String::from_utf8_lossy(&subcommand).into_owned();
             Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
         }
@@ -75,29 +98,31 @@ fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
     }
 }
 
+/// Lines for people.
+fn text(lines: String) -> Reply {
+    Reply::Verbatim(*b"txt", lines.into_bytes())
+}
+
 fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
     let clients = &batch.node.clients;
     let listed = match filter {
         [] => clients.all(),
-        // There are no replicas.
         [word, kind] if word.eq_ignore_ascii_case(b"type") => {
-            let listens = kind.eq_ignore_ascii_case(b"pubsub");
+            let kind = match ClientType::named(kind) {
+                Ok(kind) => kind,
+                Err(error) => return Reply::Error(error),
+            };
             let mut of_kind = clients.all();
-            if !listens && !kind.eq_ignore_ascii_case(b"normal") {
-                of_kind.clear();
-            }
-            of_kind.retain(|client| client.introduction().listening.is_any() == listens);
+            of_kind.retain(|client| kind.is_of(client));
             of_kind
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
-            let ids: Option<BTreeSet<u64>> = ids
-                .iter()
-                .map(|id| u64::try_from(parse_integer(id)?).ok())
-                .collect();
-            match ids {
-                Some(ids) => clients.with_ids(&ids),
-                None => return Reply::Error(ErrorReply::fixed("ERR Invalid client ID")),
-            }
+            let ids: Option<Vec<i64>> = ids.iter().map(|id| parse_integer(id)).collect();
+            let Some(ids) = ids else {
+                return Reply::Error(ErrorReply::fixed("ERR Invalid client ID"));
+            };
+            let ids = ids.into_iter().filter_map(|id| u64::try_from(id).ok());
+            clients.with_ids_in(&ids.collect::<Vec<_>>())
         }
         _ => return Reply::Error(ErrorReply::SYNTAX),
     };
@@ -111,5 +136,164 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
         lines.push_str(&line);
         lines.push('\n');
     }
-    Reply::bulk(lines)
+    text(lines)
+}
+
+fn pause(batch: &Batch<'_>, arguments: &[&[u8]], now_raw: RawTime) -> Reply {
+    let holds_up = match arguments.get(1) {
+        None => HeldUp::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"all") => HeldUp::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"write") => HeldUp::Writes,
+        Some(_) => return Reply::Error(PAUSE_MODE),
+    };
+    match waitaof::timeout(arguments[0]) {
+        Ok(timeout_ms) => {
+            let until_raw = now_raw.plus_nanos(timeout_ms.saturating_mul(1_000_000));
+            batch.node.pause.begin(now_raw, until_raw, holds_up);
+            Reply::Ok
+        }
+        Err(error) => Reply::Error(error),
+    }
+}
+
+/// Whether a request ends a pause. It is executed in one, so that a pause of everything can be ended before its
+/// time.
+pub(super) fn ends_pause(arguments: &[&[u8]]) -> bool {
+    matches!(arguments, [name, subcommand] if name.eq_ignore_ascii_case(b"client")
+        && subcommand.eq_ignore_ascii_case(b"unpause"))
+}
+
+/// Ends what another client waits for. One that a pause holds up is not blocked.
+fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: Option<&[u8]>) -> Result<Reply, Failure> {
+    let is_error = match reason {
+        None => false,
+        Some(reason) if reason.eq_ignore_ascii_case(b"timeout") => false,
+        Some(reason) if reason.eq_ignore_ascii_case(b"error") => true,
+        Some(_) => return Ok(Reply::Error(UNBLOCK_REASON)),
+    };
+    let Some(id) = parse_integer(id) else {
+        return Ok(Reply::Error(ErrorReply::NOT_AN_INTEGER));
+    };
+    let found = u64::try_from(id).map(|id| batch.node.clients.with_ids_in(&[id]));
+    let Some(client) = found.ok().and_then(|found| found.into_iter().next()) else {
+        return Ok(Reply::Integer(0));
+    };
+    let (executor, _) = batch.executor()?;
+    if !executor.engine.stop_waiting(client.id) && !client.claim_wait(Waiting::Unblocked) {
+        return Ok(Reply::Integer(0));
+    }
+    let deliveries = &batch.node.deliveries;
+    deliveries.order(&client, What::Unblock { is_error });
+    deliveries.wake();
+    Ok(Reply::Integer(1))
+}
+
+const PAUSE_MODE: ErrorReply = ErrorReply::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
+const UNBLOCK_REASON: ErrorReply =
+    ErrorReply::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+
+const HELP: &[&str] = &[
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections. Options are:",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made from the specified address",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made to specified local address",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Kill connections by type.",
+    "    * USER <username>",
+    "      Kill connections authenticated by <username>.",
+    "    * SKIPME (YES|NO)",
+    "      Skip killing current connection (default: yes).",
+    "    * ID <client-id>",
+    "      Kill the connection with this ID.",
+    "    * MAXAGE <seconds>",
+    "      Kill connections that are at least so old.",
+    "LIST [options ...]",
+    "    Return information about client connections. Options:",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Return clients of specified type.",
+    "    * ID <client-id> [<client-id> ...]",
+    "      Return the clients with these IDs.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "SETINFO <option> <value>",
+    "    Set client meta attr. Options are:",
+    "    * LIB-NAME: the client lib name.",
+    "    * LIB-VER: the client lib version.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Unblock the specified blocked client.",
+    "NO-EVICT (ON|OFF)",
+    "    Close current connection after all others when clients hold too much.",
+    "NO-TOUCH (ON|OFF)",
+    "    Has no effect: nothing is kept of when a key was used.",
+];
+
+const OPEN: Flags = Flags::NO_SCRIPT.with(Flags::ALWAYS);
+const ADMIN: Flags = OPEN.with(Flags::ADMIN);
+
+/// Its subcommands.
+pub(crate) const PARTS: &[Description] = &[
+    of("getname", 2, OPEN, "2.6.9", "Tells this connection's name"),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    of("id", 2, OPEN, "5.0.0", "Tells this connection's number"),
+    of("info", 2, OPEN, "6.2.0", "Tells of this connection"),
+    of("kill", -3, ADMIN, "2.4.0", "Closes connections"),
+    of("list", -2, ADMIN, "2.4.0", "Tells of all connections"),
+    of(
+        "no-evict",
+        3,
+        ADMIN,
+        "7.0.0",
+        "Closes this connection after all others",
+    ),
+    of("no-touch", 3, OPEN, "7.2.0", "Has no effect"),
+    of("pause", -3, ADMIN, "3.0.0", "Holds up requests for a time"),
+    of("reply", 3, OPEN, "3.2.0", "Leaves out replies"),
+    of(
+        "setinfo",
+        4,
+        OPEN,
+        "7.2.0",
+        "Names this connection's library",
+    ),
+    of("setname", 3, OPEN, "2.6.9", "Names this connection"),
+    of(
+        "unblock",
+        -3,
+        ADMIN,
+        "5.0.0",
+        "Ends what another connection waits for",
+    ),
+    of("unpause", 2, ADMIN, "6.2.0", "Ends a pause"),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::CONNECTION, summary)
 }

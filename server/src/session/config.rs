@@ -4,7 +4,8 @@
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
 use quorlock_engine::{
-    ErrorReply, NO_ROOM, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Reply, glob_matches,
+    Categories, Description, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
+    PATTERN_TOO_LONG, Reply, glob_matches,
 };
 use quorlock_persistence::Position;
 
@@ -34,6 +35,11 @@ pub(crate) fn config(
             "ERR CONFIG REWRITE is not in this version: change the configuration file; what \
              CONFIG SET has changed lasts until the node stops",
         )),
+        (b"help", []) => Reply::help("CONFIG", HELP),
+        (b"resetstat" | b"help", _) => {
+            let name = String::from_utf8_lossy(&subcommand).into_owned();
+            Reply::Error(ErrorReply::wrong_arity(&format!("config|{name}")))
+        }
         _ => Reply::Error(ErrorReply::unknown_subcommand("config", arguments[1])),
     };
     Ok(Answer::Reply(reply))
@@ -228,3 +234,53 @@ mod tests {
         assert!(!warns(20, 40), "the configuration covers it");
     }
 }
+
+const ADMIN: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
+
+/// Its subcommands.
+pub(crate) const PARTS: &[Description] = &[
+    of("get", -3, ADMIN, "2.0.0", "Tells directives"),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    of("resetstat", 2, ADMIN, "2.0.0", "Counts anew"),
+    of(
+        "rewrite",
+        2,
+        ADMIN,
+        "2.8.0",
+        "Not in this version: an error",
+    ),
+    of(
+        "set",
+        -4,
+        ADMIN,
+        "2.0.0",
+        "Changes directives until the node stops",
+    ),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
+}
+
+const HELP: &[&str] = &[
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Not in this version.",
+];

@@ -1,13 +1,16 @@
 //! One request: who may ask, which table its command is in, and where it runs.
 
-use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, is_arity, spec_named};
+use quorlock_engine::{
+    Command, Description, ErrorReply, Flags, Reply, Spec, WaitLimit, is_arity, spec_named,
+};
 
+use crate::clock::saturated_nanos;
 use crate::core::commit::Failure;
 use crate::core::wait::Wait;
-use crate::protocol::{Output, reply};
+use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::transaction::Step;
-use crate::session::{Session, introspection};
+use crate::session::{Awaited, Blocked, Session, absent, client, introspection};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -28,8 +31,13 @@ impl Batch<'_> {
             }
             Ok(Answer::Many(several)) => {
                 for one in &several {
-                    reply::write(replies, one, session.caller.protocol);
+                    session.write(replies, one);
                 }
+                session.note_answered();
+                return Next::Read;
+            }
+            Ok(Answer::Nothing) => {
+                session.note_answered();
                 return Next::Read;
             }
             Ok(Answer::After(reply, after)) => {
@@ -38,12 +46,16 @@ impl Batch<'_> {
             }
             Ok(Answer::Wait(blocked)) => {
                 // The replies before it are on its way, with their sync.
-                wait.urgent = wait.urgent.max(blocked.position);
+                wait.urgent = wait.urgent.max(blocked.urgent());
                 return Next::Wait(blocked);
             }
             Ok(Answer::LacksSegment) => {
                 self.commands -= 1;
                 return Next::LacksSegment;
+            }
+            Ok(Answer::Paused) => {
+                self.commands -= 1;
+                return Next::Paused;
             }
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
@@ -53,7 +65,8 @@ impl Batch<'_> {
             ),
         };
         self.errors += u64::from(answer.is_error());
-        reply::write(replies, &answer, session.caller.protocol);
+        session.write(replies, &answer);
+        session.note_answered();
         next
     }
 
@@ -70,6 +83,9 @@ impl Batch<'_> {
         {
             return Ok(Answer::Reply(Reply::Error(error)));
         }
+        if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
+            return Ok(Answer::Paused);
+        }
         if session.queues(name) {
             return self.queue(session, arguments);
         }
@@ -77,11 +93,11 @@ impl Batch<'_> {
             if !session.is_authenticated {
                 return Ok(Answer::Reply(Reply::Error(NOAUTH)));
             }
-            session.note_command(spec.name);
+            session.note_command(spec.name, spec.about.subcommands, arguments);
             return self.answer_from_engine(session, spec, arguments, wait);
         }
         let Some(row) = introspection::named(name) else {
-            let unknown = ErrorReply::unknown_command(arguments);
+            let unknown = absent::refusal(arguments);
             return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
                 unknown
             } else {
@@ -91,7 +107,7 @@ impl Batch<'_> {
         if !session.is_authenticated && !row.before_auth {
             return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
-        session.note_command(row.name);
+        session.note_command(row.name, row.parts(), arguments);
         if !is_arity(row.arity, arguments.len()) {
             let error = ErrorReply::wrong_arity(row.name);
             let refused = session.refuse(row.name, error, self)?;
@@ -129,6 +145,11 @@ impl Batch<'_> {
             return Ok(Answer::LacksSegment);
         }
         let reply = executor.execute(now, &session.caller, &command, wait);
+        if let Some(limit) = executor.wait_limit() {
+            return Ok(Answer::Wait(
+                self.wait_for_element(session, limit, arguments),
+            ));
+        }
         let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {
@@ -143,6 +164,44 @@ impl Batch<'_> {
         Ok(Answer::Reply(reply))
     }
 
+    /// The client waits for what its command has not found.
+    fn wait_for_element(
+        &mut self,
+        session: &mut Session,
+        limit: WaitLimit,
+        arguments: &[&[u8]],
+    ) -> Blocked {
+        let bytes = |argument: &&[u8]| 2 * (argument.len() + WAITING_ARGUMENT_BYTES);
+        session.waiting_bytes = Some(arguments.iter().map(bytes).sum());
+        let now_raw = self.raw();
+        Blocked {
+            awaited: Awaited::Element,
+            until_raw: limit
+                .0
+                .map(|limit| now_raw.plus_nanos(saturated_nanos(limit))),
+        }
+    }
+
+    /// Whether a pause keeps a request waiting. One that would be refused is refused at once.
+    fn is_held_up(&mut self, session: &Session, arguments: &[&[u8]]) -> bool {
+        let name = arguments.first().copied().unwrap_or_default();
+        let may_write = match (spec_named(name), introspection::named(name)) {
+            _ if !session.is_authenticated => return false,
+            (Some(spec), _) if is_arity(spec.arity, arguments.len()) => {
+                spec.flags.contains(Flags::WRITE) || spec.flags.contains(Flags::MAY_REPLICATE)
+            }
+            (None, Some(row)) if is_arity(row.arity, arguments.len()) => {
+                if client::ends_pause(arguments) {
+                    return false;
+                }
+                session.executes_writes(row.name)
+            }
+            _ => return false,
+        };
+        let now_raw = self.raw();
+        self.node.pause.holds_up(now_raw, may_write)
+    }
+
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
     fn queue(&mut self, session: &mut Session, arguments: &[&[u8]]) -> Result<Answer, Failure> {
         let name = arguments.first().copied().unwrap_or_default();
@@ -154,7 +213,7 @@ impl Batch<'_> {
                 Some(refusal) => Err(refusal),
                 None => Command::of(spec, arguments).map(|_| Step::Keys(spec)),
             },
-            (None, None) => Err(ErrorReply::unknown_command(arguments)),
+            (None, None) => Err(absent::refusal(arguments)),
             (_, Some(row)) if !is_arity(row.arity, arguments.len()) => {
                 Err(ErrorReply::wrong_arity(row.name))
             }
@@ -166,13 +225,21 @@ impl Batch<'_> {
 }
 
 impl Session {
-    fn note_command(&mut self, name: &'static str) {
-        if self.last_command != name {
-            self.last_command = name;
-            self.client.introduction().last_command = name;
+    fn note_command(&mut self, name: &'static str, parts: &[Description], arguments: &[&[u8]]) {
+        let is_part = |part: &&Description| {
+            let given = arguments.get(1).copied().unwrap_or_default();
+            part.name.as_bytes().eq_ignore_ascii_case(given)
+        };
+        let part = parts.iter().find(is_part).map_or("", |part| part.name);
+        if self.last_command != (name, part) {
+            self.last_command = (name, part);
+            self.client.introduction().last_command = (name, part);
         }
     }
 }
+
+/// Memory of an argument of a command that waits, beside its bytes.
+const WAITING_ARGUMENT_BYTES: usize = 96;
 
 const SCRIPT: &str = "script";
 const NOT_IN_TRANSACTION: ErrorReply =

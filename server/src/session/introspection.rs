@@ -1,14 +1,14 @@
 //! COMMAND: what the node says of its commands, those of the engine and its own, this one included.
 
-use std::collections::HashSet;
-
 use quorlock_engine::{
-    ErrorReply, Flags, Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs, spec_named,
+    Categories, Description, ErrorReply, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG,
+    Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs, glob_matches, is_arity, spec_named,
 };
 
 use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
+use crate::session::request_keys::keys_of;
 use crate::session::table::{ROWS, Row, row};
 use crate::session::{subscriptions, transaction};
 
@@ -23,142 +23,236 @@ pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
     rows().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
+/// Redis's name of a subcommand: `client|kill`.
+fn full_name(command: &Description, part: &Description) -> String {
+    format!("{}|{}", command.name, part.name)
+}
+
+/// All commands, without their parts.
+pub(crate) fn descriptions() -> impl Iterator<Item = Description> {
+    let own = rows().map(Row::description);
+    all_specs().map(Spec::description).chain(own)
+}
+
+/// The command of this name, in any case.
+fn described(name: &[u8]) -> Option<Description> {
+    let own = || named(name).map(Row::description);
+    spec_named(name).map(Spec::description).or_else(own)
+}
+
 /// It tells of the table, and so stands above it.
-const COMMAND: Row = row("command", -1, command);
+const COMMAND: Row = row("command", -1, command)
+    .divided(PARTS)
+    .flags(Flags::ALWAYS)
+    .told("2.8.13", Categories::CONNECTION, "Tells of commands");
 
 pub(crate) fn command(
     _: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let subcommand = arguments.get(1).map(|word| word.to_ascii_lowercase());
-    let reply = match (
-        subcommand.as_deref(),
-        arguments.get(2..).unwrap_or_default(),
-    ) {
-        (None, _) => Reply::Array(everything()),
-        (Some(b"count"), []) => Reply::count(all_specs().count() + rows().count()),
-        (Some(b"list"), []) => {
-            let own = rows().map(|row| row.name);
-            Reply::Array(
-                all_specs()
-                    .map(|spec| spec.name)
-                    .chain(own)
-                    .map(Reply::bulk)
-                    .collect(),
-            )
-        }
-        (Some(b"info"), []) => Reply::Array(everything()),
-        (Some(b"info"), names) => match describe_all(names, batch.node.settings.reply_budget()) {
+    let Some(subcommand) = arguments.get(1).map(|word| word.to_ascii_lowercase()) else {
+        return Ok(Answer::Reply(Reply::Array(everything())));
+    };
+    let Some(part) = COMMAND.description().part(&subcommand) else {
+        let unknown = ErrorReply::unknown_subcommand("command", arguments[1]);
+        return Ok(Answer::Reply(Reply::Error(unknown)));
+    };
+    if !is_arity(part.arity, arguments.len()) {
+        let error = ErrorReply::wrong_arity(&full_name(&COMMAND.description(), &part));
+        return Ok(Answer::Reply(Reply::Error(error)));
+    }
+    let reply = match (part.name, &arguments[2..]) {
+        ("count", _) => Reply::count(descriptions().count()),
+        ("list", filter) => list(filter).unwrap_or_else(Reply::Error),
+        ("info", []) => Reply::Array(everything()),
+        ("info", names) => match describe_all(names, batch.node.settings.reply_budget()) {
             Ok(descriptions) => Reply::Array(descriptions),
             Err(error) => Reply::Error(error.of_command()),
         },
-        (Some(b"docs"), names) => docs(names),
-        (Some(name @ (b"count" | b"list")), _) => {
-            let name = String::from_utf8_lossy(name).into_owned();
-            Reply::Error(ErrorReply::wrong_arity(&format!("command|{name}")))
-        }
-        _ => Reply::Error(ErrorReply::unknown_subcommand("command", arguments[1])),
+        ("docs", names) => docs(names),
+        ("getkeys", request) => keys_of(described(request[0]), request, false),
+        ("getkeysandflags", request) => keys_of(described(request[0]), request, true),
+        _ => Reply::help("COMMAND", HELP),
     };
     Ok(Answer::Reply(reply))
 }
 
+/// All commands and subcommands, or those that match.
+fn list(filter: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let is = |word: &[u8], expected: &[u8]| word.eq_ignore_ascii_case(expected);
+    let (pattern, category) = match filter {
+        [] => (None, None),
+        [by, kind, value] if is(by, b"filterby") => match *kind {
+            // There are none.
+            kind if is(kind, b"module") => return Ok(Reply::Array(Vec::new())),
+            kind if is(kind, b"pattern") => (Some(*value), None),
+            kind if is(kind, b"aclcat") => (None, Some(Categories::named(value))),
+            _ => return Err(ErrorReply::SYNTAX),
+        },
+        _ => return Err(ErrorReply::SYNTAX),
+    };
+    if pattern.is_some_and(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
+        return Err(PATTERN_TOO_LONG);
+    }
+    let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
+    let is_wanted = |name: &str, description: &Description| {
+        pattern
+            .as_ref()
+            .is_none_or(|pattern| glob_matches(pattern, name.as_bytes()))
+            && category.is_none_or(|category| {
+                category.is_some_and(|category| description.categories().contains(category))
+            })
+    };
+    let mut names = Vec::new();
+    for command in descriptions() {
+        if is_wanted(command.name, &command) {
+            names.push(Reply::bulk(command.name));
+        }
+        for part in command.about.subcommands {
+            let name = full_name(&command, part);
+            if is_wanted(&name, part) {
+                names.push(Reply::bulk(name));
+            }
+        }
+    }
+    Ok(Reply::Array(names))
+}
+
 fn everything() -> Vec<Reply> {
-    all_specs()
-        .map(describe_spec)
-        .chain(rows().map(describe_row))
-        .collect()
+    descriptions().map(|one| describe(one.name, &one)).collect()
 }
 
 /// One description per name, also where a name is given a thousand times.
 fn describe_all(names: &[&[u8]], mut budget: ReplyBudget) -> Result<Vec<Reply>, ReplyTooLarge> {
     let mut descriptions = Vec::new();
     for name in names {
-        let description = describe(name);
+        let description = describe_named(name).unwrap_or(Reply::Nil);
         budget.charge_reply(&description)?;
         descriptions.push(description);
     }
     Ok(descriptions)
 }
 
-fn describe(name: &[u8]) -> Reply {
-    match (spec_named(name), named(name)) {
-        (Some(spec), _) => describe_spec(spec),
-        (None, Some(row)) => describe_row(row),
-        (None, None) => Reply::Nil,
+/// `get`, or `client|kill`.
+fn describe_named(name: &[u8]) -> Option<Reply> {
+    let mut words = name.splitn(2, |byte| *byte == b'|');
+    let command = described(words.next()?)?;
+    match words.next() {
+        None => Some(describe(command.name, &command)),
+        Some(part) => {
+            let part = command.part(part)?;
+            Some(describe(&full_name(&command, &part), &part))
+        }
     }
 }
 
-fn describe_spec(spec: &'static Spec) -> Reply {
-    let keys = spec.keys;
-    let flags = [
-        (Flags::WRITE, "write"),
-        (Flags::READ, "readonly"),
-        (Flags::DENY_OOM, "denyoom"),
-        (Flags::ADMIN, "admin"),
-        (Flags::NO_SCRIPT, "noscript"),
-        (Flags::FAST, "fast"),
-    ];
-    let flags: Vec<&'static str> = flags
-        .iter()
-        .filter(|(flag, _)| spec.flags.contains(*flag))
-        .map(|(_, name)| *name)
-        .collect();
-    describe_words(
-        spec.name,
-        spec.arity,
-        &flags,
-        [keys.first, keys.last, keys.step],
-    )
-}
-
-fn describe_row(row: &'static Row) -> Reply {
-    describe_words(row.name, row.arity, row.flags, [0, 0, 0])
-}
-
-fn describe_words(name: &str, arity: i8, flags: &[&'static str], keys: [i8; 3]) -> Reply {
-    let [first, last, step] = keys.map(|position| Reply::Integer(i64::from(position)));
+/// As Redis describes it; without hints and key specifications, which no client needs.
+fn describe(name: &str, command: &Description) -> Reply {
+    let keys = match command.is_divided() {
+        true => KeyPositions::NONE,
+        false => command.keys,
+    };
+    let [first, last, step] =
+        [keys.first, keys.last, keys.step].map(|position| Reply::Integer(position.into()));
+    let words =
+        |words: Vec<&'static str>| Reply::Set(words.into_iter().map(Reply::status).collect());
+    let parts = command.about.subcommands.iter();
+    let parts = parts.map(|part| describe(&full_name(command, part), part));
     Reply::Array(vec![
         Reply::bulk(name),
-        Reply::Integer(i64::from(arity)),
-        Reply::Set(flags.iter().map(|flag| Reply::status(flag)).collect()),
+        Reply::Integer(i64::from(command.arity)),
+        words(command.flag_words()),
         first,
         last,
         step,
+        words(command.category_words()),
         Reply::Set(Vec::new()),
-        Reply::Array(Vec::new()),
-        Reply::Array(Vec::new()),
-        Reply::Array(Vec::new()),
+        Reply::Set(Vec::new()),
+        Reply::Set(parts.collect()),
     ])
 }
 
 /// What redis-cli shows as a hint while one types.
 fn docs(names: &[&[u8]]) -> Reply {
     // Each command once, however often it is named.
-    let named: HashSet<&str> = names
-        .iter()
-        .filter_map(|name| {
-            let own = || named(name).map(|row| row.name);
-            spec_named(name).map(|spec| spec.name).or_else(own)
-        })
-        .collect();
-    let wanted = |name: &str| names.is_empty() || named.contains(name);
-    let document = |name: &'static str, summary: &'static str, group: &'static str| {
-        let fields = vec![
-            (Reply::bulk("summary"), Reply::bulk(summary)),
-            (Reply::bulk("since"), Reply::bulk("1.0.0")),
-            (Reply::bulk("group"), Reply::bulk(group)),
-        ];
-        (Reply::bulk(name), Reply::Map(fields))
+    let is_wanted = |command: &Description| {
+        let is_it = |name: &&[u8]| command.name.as_bytes().eq_ignore_ascii_case(name);
+        names.is_empty() || names.iter().any(is_it)
     };
-    let keys = all_specs().filter(|spec| wanted(spec.name));
-    let own = rows().filter(|row| wanted(row.name));
+    let wanted = descriptions().filter(is_wanted);
     Reply::Map(
-        keys.map(|spec| document(spec.name, spec.summary, "generic"))
-            .chain(own.map(|row| document(row.name, "See the Quorlock book.", "connection")))
+        wanted
+            .map(|one| document(one.name.to_owned(), &one, one.group()))
             .collect(),
     )
 }
+
+fn document(name: String, command: &Description, group: &'static str) -> (Reply, Reply) {
+    let mut fields = vec![
+        (Reply::bulk("summary"), Reply::bulk(command.summary)),
+        (Reply::bulk("since"), Reply::bulk(command.about.since)),
+        (Reply::bulk("group"), Reply::bulk(group)),
+    ];
+    if !command.about.subcommands.is_empty() {
+        let parts = command.about.subcommands.iter();
+        let parts = parts.map(|part| document(full_name(command, part), part, group));
+        fields.push((Reply::bulk("subcommands"), Reply::Map(parts.collect())));
+    }
+    (Reply::bulk(name), Reply::Map(fields))
+}
+
+const PARTS: &[Description] = &[
+    of("count", 2, "2.8.13", "Counts commands"),
+    of("docs", -2, "7.0.0", "Tells what commands do"),
+    of("getkeys", -4, "2.8.13", "Tells the keys of a request"),
+    of(
+        "getkeysandflags",
+        -4,
+        "7.0.0",
+        "Tells the keys of a request, and what it does with them",
+    ),
+    of("help", 2, "5.0.0", "Tells of the subcommands"),
+    of("info", -2, "2.8.13", "Tells the properties of commands"),
+    of("list", -2, "7.0.0", "Lists commands"),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(
+        name,
+        arity,
+        Flags::ALWAYS,
+        since,
+        Categories::CONNECTION,
+        summary,
+    )
+}
+
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    Return details about all commands.",
+    "COUNT",
+    "    Return the total number of commands in this node.",
+    "LIST",
+    "    Return a list of all commands in this node.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation details about multiple commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Return the keys and the access flags from a full command.",
+];
 
 #[cfg(test)]
 mod tests {

@@ -4,16 +4,20 @@
 //! Commands on keys go to the engine. Commands about the connection and the node are here.
 
 mod about;
+mod absent;
 mod batch;
 #[cfg(test)]
 mod batch_tests;
 mod blocked;
 mod client;
+mod client_kill;
+mod client_replies;
 mod config;
 mod dispatch;
 mod greeting;
 pub(crate) mod info;
 mod introspection;
+mod request_keys;
 mod subscriptions;
 mod table;
 mod transaction;
@@ -25,7 +29,7 @@ use quorlock_engine::{Caller, Protocol, RawTime, WatchedKey};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
-pub(crate) use blocked::Blocked;
+pub(crate) use blocked::{Awaited, Blocked};
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
@@ -40,7 +44,8 @@ pub(crate) struct Session {
     unauthenticated_since: RawTime,
     limits: Limits,
     limits_changed: bool,
-    last_command: &'static str,
+    /// With its subcommand.
+    last_command: (&'static str, &'static str),
     /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
     /// there is one.
     has_waited_for_segment: bool,
@@ -54,6 +59,9 @@ pub(crate) struct Session {
     listening: Listening,
     /// Memory of the names it listens to.
     listening_bytes: usize,
+    /// Memory of the command with which it waits for an element, if it does.
+    waiting_bytes: Option<usize>,
+    replies: client_replies::Replies,
 }
 
 impl Session {
@@ -69,7 +77,7 @@ impl Session {
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
-            last_command: "",
+            last_command: ("", ""),
             has_waited_for_segment: false,
             position: Position::ZERO,
             transaction: None,
@@ -77,6 +85,8 @@ impl Session {
             watched_bytes: 0,
             listening: Listening::default(),
             listening_bytes: 0,
+            waiting_bytes: None,
+            replies: client_replies::Replies::default(),
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -127,6 +137,7 @@ impl Session {
             client_id: self.client.id,
             ..Caller::default()
         };
+        self.replies = client_replies::Replies::default();
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);
@@ -143,23 +154,33 @@ impl Session {
         introduction.name.clear();
         introduction.database = 0;
         introduction.is_resp3 = false;
+        introduction.is_untouching = false;
+        drop(introduction);
+        self.client.spare(false);
     }
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
-        if self.watched.is_empty() && !self.is_listening() {
+        if self.watched.is_empty() && !self.is_listening() && self.waiting_bytes.is_none() {
             return;
         }
         // A node whose lock is poisoned stops.
         if let Ok(mut executor) = node.lock() {
             self.unwatch(&mut executor);
             self.stop_listening(&mut executor);
+            executor.engine.stop_waiting(self.client.id);
         }
+    }
+
+    /// It has what it waited for, or waits no longer. `position`: what its answer reveals.
+    pub(crate) fn end_wait(&mut self, position: Position) {
+        self.waiting_bytes = None;
+        self.position = self.position.max(position);
     }
 
     /// Memory of what it keeps from request to request: what is queued, watched and listened to.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.transaction_bytes() + self.listening_bytes
+        self.transaction_bytes() + self.listening_bytes + self.waiting_bytes.unwrap_or_default()
     }
 
     fn select(&mut self, database: u8) {

@@ -3,7 +3,9 @@
 //! A connection with RESP2 that listens may do nothing else: what it is sent could not be told from replies.
 
 use quorlock_engine::channels::Subscription;
-use quorlock_engine::{ErrorReply, Protocol, Reply, glob_matches};
+use quorlock_engine::{
+    Categories, Description, ErrorReply, Flags, KeyAccess, Protocol, Reply, glob_matches,
+};
 
 use crate::core::clients::Listening;
 use crate::core::commit::Failure;
@@ -16,28 +18,48 @@ pub(crate) const ROWS: &[Row] = &[
     row("subscribe", -2, |session, batch, arguments| {
         subscribe(session, batch, Subscription::Channel, arguments)
     })
-    .listening(),
+    .listening()
+    .told("2.0.0", Categories::NONE, "Listens to channels"),
     row("unsubscribe", -1, |session, batch, arguments| {
         unsubscribe(session, batch, Subscription::Channel, arguments)
     })
-    .listening(),
+    .listening()
+    .told("2.0.0", Categories::NONE, "Listens to channels no more"),
     row("psubscribe", -2, |session, batch, arguments| {
         subscribe(session, batch, Subscription::Pattern, arguments)
     })
-    .listening(),
+    .listening()
+    .told(
+        "2.0.0",
+        Categories::NONE,
+        "Listens to all channels that match patterns",
+    ),
     row("punsubscribe", -1, |session, batch, arguments| {
         unsubscribe(session, batch, Subscription::Pattern, arguments)
     })
-    .listening(),
+    .listening()
+    .told("2.0.0", Categories::NONE, "Listens to patterns no more"),
     row("ssubscribe", -2, |session, batch, arguments| {
         subscribe(session, batch, Subscription::Shard, arguments)
     })
-    .listening(),
+    .listening()
+    .on_all(&[KeyAccess::NOT_KEY])
+    .told("7.0.0", Categories::NONE, "Listens to sharded channels"),
     row("sunsubscribe", -1, |session, batch, arguments| {
         unsubscribe(session, batch, Subscription::Shard, arguments)
     })
-    .listening(),
-    row("pubsub", -2, pubsub).brief(),
+    .listening()
+    .on_all(&[KeyAccess::NOT_KEY])
+    .told(
+        "7.0.0",
+        Categories::NONE,
+        "Listens to sharded channels no more",
+    ),
+    row("pubsub", -2, pubsub).brief().divided(PARTS).told(
+        "2.8.0",
+        Categories::NONE,
+        "Tells who listens",
+    ),
 ];
 
 impl Session {
@@ -210,7 +232,7 @@ fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Result
             let patterns = channels.len(Subscription::Pattern);
             return Ok(Answer::Reply(Reply::count(patterns)));
         }
-        (b"help", []) => replies.extend(HELP.iter().map(|&line| Reply::status(line))),
+        (b"help", []) => return Ok(Answer::Reply(Reply::help("PUBSUB", HELP))),
         (b"channels" | b"shardchannels", _) => {
             let name = String::from_utf8_lossy(arguments[1]).into_owned();
             let error = ErrorReply::new(format!(
@@ -244,7 +266,6 @@ const WHILE_LISTENING: &[&[u8]] = &[
 ];
 
 const HELP: &[&str] = &[
-    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANNELS [<pattern>]",
     "    The channels that somebody listens to.",
     "NUMPAT",
@@ -268,3 +289,54 @@ const TOO_MANY: ErrorReply = ErrorReply::fixed(
     "ERR a connection may listen to channels and patterns whose names take 16 MiB, 160 bytes for each \
      included. None of these is subscribed",
 );
+
+const TELLS: Flags = Flags::PUBSUB.with(Flags::ALWAYS);
+
+const PARTS: &[Description] = &[
+    of(
+        "channels",
+        -2,
+        TELLS,
+        "2.8.0",
+        "Tells the channels that somebody listens to",
+    ),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "6.2.0",
+        "Tells of the subcommands",
+    ),
+    of("numpat", 2, TELLS, "2.8.0", "Counts the patterns"),
+    of(
+        "numsub",
+        -2,
+        TELLS,
+        "2.8.0",
+        "Counts who listens to channels",
+    ),
+    of(
+        "shardchannels",
+        -2,
+        TELLS,
+        "7.0.0",
+        "The same for sharded channels",
+    ),
+    of(
+        "shardnumsub",
+        -2,
+        TELLS,
+        "7.0.0",
+        "Counts who listens to sharded channels",
+    ),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
+}

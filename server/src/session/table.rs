@@ -1,5 +1,7 @@
 //! The table of commands about the connection and the node. One row is one command.
 
+use quorlock_engine::{About, Categories, Description, Flags, KeyAccess, KeyPositions};
+
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{Session, about, client, config, greeting, info, waitaof};
@@ -18,32 +20,131 @@ pub(crate) struct Row {
     /// with the transaction, or harm nobody.
     pub(crate) may_be_queued: bool,
     /// What COMMAND says of it.
-    pub(crate) flags: &'static [&'static str],
+    flags: Flags,
+    keys: KeyPositions,
+    summary: &'static str,
+    about: About,
     pub(crate) run: Run,
 }
 
 pub(crate) type Run = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
 
-/// All rows but that of COMMAND, which tells of them.
+/// All rows but those that need what these are.
 pub(crate) const ROWS: &[Row] = &[
-    row("auth", -2, greeting::auth).before_auth().brief(),
-    row("hello", -1, greeting::hello).before_auth().brief(),
-    row("quit", -1, greeting::quit).before_auth().brief(),
-    row("reset", 1, greeting::reset).before_auth().brief(),
-    row("ping", -1, greeting::ping).queueable(),
-    row("echo", 2, greeting::echo).queueable(),
-    row("select", 2, greeting::select).queueable(),
-    row("client", -2, client::client),
-    row("info", -1, info::info),
-    row("config", -2, config::config),
-    row("cluster", -2, about::cluster).queueable(),
-    row("role", 1, about::role).queueable(),
-    row("wait", 3, waitaof::wait).blocking().queueable(),
-    row("waitaof", 4, waitaof::waitaof).blocking(),
-    row("bgrewriteaof", 1, about::bgrewriteaof).admin(),
-    row("module", -2, about::module).queueable(),
-    row("lastsave", 1, about::lastsave),
-    row("shutdown", -1, about::shutdown),
+    row("auth", -2, greeting::auth).before_auth().brief().told(
+        "1.0.0",
+        CONNECTION,
+        "Says the password",
+    ),
+    row("hello", -1, greeting::hello)
+        .before_auth()
+        .brief()
+        .told("6.0.0", CONNECTION, "Chooses the protocol"),
+    row("quit", -1, greeting::quit).before_auth().brief().told(
+        "1.0.0",
+        CONNECTION,
+        "Ends the connection",
+    ),
+    row("reset", 1, greeting::reset).before_auth().brief().told(
+        "6.2.0",
+        CONNECTION,
+        "Makes the connection as if it were new",
+    ),
+    row("ping", -1, greeting::ping)
+        .queueable()
+        .flags(Flags::FAST)
+        .told("1.0.0", CONNECTION, "Answers"),
+    row("echo", 2, greeting::echo).queueable().told(
+        "1.0.0",
+        CONNECTION,
+        "Answers what it is given",
+    ),
+    row("select", 2, greeting::select)
+        .queueable()
+        .told("1.0.0", CONNECTION, "Chooses a database"),
+    row("client", -2, client::client)
+        .divided(client::PARTS)
+        .told(
+            "2.4.0",
+            Categories::NONE,
+            "Names, lists and ends connections",
+        ),
+    row("info", -1, info::info).flags(Flags::ALWAYS).told(
+        "1.0.0",
+        Categories::DANGEROUS,
+        "Tells how the node is",
+    ),
+    row("config", -2, config::config)
+        .divided(config::PARTS)
+        .told("2.0.0", Categories::NONE, "Tells and changes directives"),
+    row("cluster", -2, about::cluster)
+        .queueable()
+        .flags(Flags::NONE)
+        .told("3.0.0", Categories::NONE, NO_CLUSTER),
+    row("readonly", 1, about::cluster)
+        .queueable()
+        .told("3.0.0", CONNECTION, NO_CLUSTER),
+    row("readwrite", 1, about::cluster)
+        .queueable()
+        .told("3.0.0", CONNECTION, NO_CLUSTER),
+    row("asking", 1, about::cluster)
+        .queueable()
+        .flags(Flags::FAST)
+        .told("3.0.0", CONNECTION, NO_CLUSTER),
+    row("role", 1, about::role)
+        .queueable()
+        .flags(Flags::ALWAYS.with(Flags::FAST).with(Flags::NO_SCRIPT))
+        .told(
+            "2.8.12",
+            ADMINISTRATION,
+            "Answers that the node is a master without replicas",
+        ),
+    row("wait", 3, waitaof::wait)
+        .queueable()
+        .flags(Flags::NO_SCRIPT)
+        .told("3.0.0", CONNECTION, "Answers 0: there are no replicas"),
+    row("waitaof", 4, waitaof::waitaof)
+        .flags(Flags::NO_SCRIPT)
+        .told(
+            "7.2.0",
+            CONNECTION,
+            "Waits until what this connection has written is on disk",
+        ),
+    row("bgrewriteaof", 1, about::bgrewriteaof).admin().told(
+        "1.0.0",
+        Categories::NONE,
+        "Compacts the log",
+    ),
+    row("save", 1, about::save)
+        .admin()
+        .flags(
+            Flags::ADMIN
+                .with(Flags::NO_SCRIPT)
+                .with(Flags::NO_ASYNC_LOADING)
+                .with(Flags::NO_MULTI),
+        )
+        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS),
+    row("bgsave", -1, about::bgsave)
+        .admin()
+        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS),
+    row("module", -2, about::module)
+        .queueable()
+        .divided(about::MODULE_PARTS)
+        .told("4.0.0", Categories::NONE, "Tells that there are no modules"),
+    row("lastsave", 1, about::lastsave).told(
+        "1.0.0",
+        ADMINISTRATION,
+        "Tells when all that was written was last on disk",
+    ),
+    row("shutdown", -1, about::shutdown)
+        .flags(
+            Flags::ADMIN
+                .with(Flags::NO_SCRIPT)
+                .with(Flags::ALWAYS)
+                .with(Flags::NO_MULTI)
+                .with(Flags::ALLOW_BUSY),
+        )
+        .told("1.0.0", Categories::NONE, "Stops the node in order"),
 ];
 
 pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
@@ -53,15 +154,70 @@ pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
         before_auth: false,
         is_brief: false,
         may_be_queued: false,
-        flags: &["loading", "stale", "fast"],
+        flags: Flags::ALWAYS.with(Flags::FAST),
+        keys: KeyPositions::NONE,
+        summary: "",
+        about: About::new("", Categories::NONE, &[]),
         run,
     }
 }
 
 impl Row {
+    /// What is told of it.
+    pub(crate) const fn description(&self) -> Description {
+        Description {
+            name: self.name,
+            arity: self.arity,
+            flags: self.flags,
+            keys: self.keys,
+            summary: self.summary,
+            about: self.about,
+        }
+    }
+
+    /// What it is divided into.
+    pub(crate) const fn parts(&self) -> &'static [Description] {
+        self.about.subcommands
+    }
+
+    /// Since when Redis has it, what it is for, and what it does.
+    pub(crate) const fn told(
+        mut self,
+        since: &'static str,
+        categories: Categories,
+        summary: &'static str,
+    ) -> Self {
+        self.about.since = since;
+        self.about.categories = categories;
+        self.summary = summary;
+        self
+    }
+
+    pub(crate) const fn flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// Its arguments are keys, or channels, which Redis tells of in the same way.
+    pub(crate) const fn on_all(mut self, access: &'static [KeyAccess]) -> Self {
+        self.keys = KeyPositions::ALL;
+        self.about.access = access;
+        self
+    }
+
+    pub(crate) const fn divided(mut self, parts: &'static [Description]) -> Self {
+        self.flags = Flags::NONE;
+        self.about.subcommands = parts;
+        self
+    }
+
     const fn before_auth(mut self) -> Self {
         self.before_auth = true;
-        self.flags = &["noscript", "loading", "stale", "fast", "no_auth"];
+        self.flags = Flags::ALWAYS
+            .with(Flags::FAST)
+            .with(Flags::NO_SCRIPT)
+            .with(Flags::NO_AUTH)
+            .with(Flags::ALLOW_BUSY);
         self
     }
 
@@ -79,24 +235,30 @@ impl Row {
     /// Of MULTI and its kin.
     pub(crate) const fn transactional(self) -> Self {
         let mut row = self.brief();
-        row.flags = &["noscript", "loading", "stale", "fast", "allow_busy"];
+        row.flags = Flags::ALWAYS
+            .with(Flags::FAST)
+            .with(Flags::NO_SCRIPT)
+            .with(Flags::ALLOW_BUSY);
+        row.about.categories = Categories::TRANSACTION;
         row
     }
 
     /// Of SUBSCRIBE and its kin.
     pub(crate) const fn listening(self) -> Self {
         let mut row = self.brief();
-        row.flags = &["pubsub", "noscript", "loading", "stale"];
+        row.flags = Flags::PUBSUB.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
         row
     }
 
-    const fn blocking(mut self) -> Self {
-        self.flags = &["noscript"];
-        self
-    }
-
     const fn admin(mut self) -> Self {
-        self.flags = &["admin", "noscript", "no_async_loading"];
+        self.flags = Flags::ADMIN
+            .with(Flags::NO_SCRIPT)
+            .with(Flags::NO_ASYNC_LOADING);
         self
     }
 }
+
+const CONNECTION: Categories = Categories::CONNECTION;
+const ADMINISTRATION: Categories = Categories::ADMIN.with(Categories::DANGEROUS);
+const NO_CLUSTER: &str = "Answers that there is no cluster";
+const NO_SNAPSHOTS: &str = "Answers that there are no RDB files";

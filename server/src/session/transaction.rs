@@ -5,7 +5,7 @@
 
 use std::mem::size_of;
 
-use quorlock_engine::{Command, ErrorReply, Flags, Reply, Spec, WatchedKey};
+use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, Spec, WatchedKey};
 use smallvec::SmallVec;
 
 use crate::core::commit::Failure;
@@ -16,12 +16,40 @@ use crate::session::table::{Row, Run, row};
 
 /// They need what the other rows are, and so stand above their table.
 pub(crate) const ROWS: &[Row] = &[
-    row("multi", 1, multi).transactional(),
-    row(EXEC, 1, exec).transactional(),
-    row("discard", 1, discard).transactional(),
-    row("watch", -2, watch).transactional(),
-    row("unwatch", 1, unwatch).transactional().queueable(),
+    of(row("multi", 1, multi), "1.2.0", "Begins a transaction"),
+    of(
+        row(EXEC, 1, exec),
+        "1.2.0",
+        "Executes what was queued since MULTI",
+    )
+    .flags(
+        Flags::NO_SCRIPT
+            .with(Flags::ALWAYS)
+            .with(Flags::SKIP_SLOWLOG),
+    ),
+    of(
+        row("discard", 1, discard),
+        "2.0.0",
+        "Forgets what was queued since MULTI",
+    ),
+    of(
+        row("watch", -2, watch),
+        "2.2.0",
+        "Has EXEC fail if one of these keys changes",
+    )
+    .on_all(&[KeyAccess::LOOK]),
+    of(
+        row("unwatch", 1, unwatch),
+        "2.2.0",
+        "Watches no key any more",
+    )
+    .queueable(),
 ];
+
+const fn of(row: Row, since: &'static str, summary: &'static str) -> Row {
+    row.transactional()
+        .told(since, Categories::TRANSACTION, summary)
+}
 
 /// What was queued since MULTI.
 #[derive(Debug, Default)]
@@ -32,6 +60,8 @@ pub(super) struct Transaction {
     /// At most how many bytes they add to the log.
     log_bytes_max: u64,
     has_script: bool,
+    /// A command may write or publish, so that a pause of writes holds up EXEC.
+    may_write: bool,
     needs_service: bool,
     /// A command was refused.
     is_spoilt: bool,
@@ -59,6 +89,12 @@ impl Session {
     pub(super) fn queues(&self, name: &[u8]) -> bool {
         let is_now = |now: &&[u8]| now.eq_ignore_ascii_case(name);
         self.transaction.is_some() && !EXECUTED_AT_ONCE.iter().any(is_now)
+    }
+
+    /// Whether a request of this name executes commands that may write or publish.
+    pub(super) fn executes_writes(&self, name: &str) -> bool {
+        let transaction = self.transaction.as_ref();
+        name == EXEC && transaction.is_some_and(|transaction| transaction.may_write)
     }
 
     /// Keeps a request for EXEC, or spoils the transaction.
@@ -134,6 +170,8 @@ impl Transaction {
             self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
             self.has_script |= spec.flags.contains(Flags::SCRIPT);
             self.needs_service |= needs_service(spec);
+            self.may_write |= spec.flags.contains(Flags::WRITE);
+            self.may_write |= spec.flags.contains(Flags::MAY_REPLICATE);
         }
         let memory = arguments
             .iter()
@@ -252,18 +290,25 @@ impl Transaction {
         let mut replies = Vec::with_capacity(self.commands.len());
         for queued in &self.commands {
             let arguments = queued.arguments();
-            replies.push(match queued.step {
+            let reply = match queued.step {
                 Step::Keys(spec) => {
                     let (executor, _) = batch.executor()?;
                     let arguments = &*arguments;
                     let command = Command { spec, arguments };
                     executor.execute_next(now, &session.caller, &command)
                 }
-                Step::Node(run) => match run(session, batch, &arguments)? {
-                    Answer::Reply(reply) => reply,
-                    _ => Reply::Error(NO_REPLY),
-                },
-            });
+                Step::Node(run) => {
+                    let reply = match run(session, batch, &arguments)? {
+                        Answer::Reply(reply) => reply,
+                        _ => Reply::Error(NO_REPLY),
+                    };
+                    let (executor, _) = batch.executor()?;
+                    executor.charge_next(reply)
+                }
+            };
+            // Without one it has reached a limit, and its end takes it back.
+            let Some(reply) = reply else { break };
+            replies.push(reply);
         }
         batch.under_lock += self.commands.len();
         let mut wait = batch.owed;

@@ -7,7 +7,7 @@ use crate::core::commit::Failure;
 use crate::core::next_commit::CommitRequest;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
-use crate::session::blocked::{Blocked, acknowledged};
+use crate::session::blocked::{Awaited, Blocked, acknowledged};
 
 pub(crate) fn waitaof(
     session: &mut Session,
@@ -30,7 +30,7 @@ pub(crate) fn waitaof(
         }));
     }
     let blocked = Blocked {
-        position: session.position,
+        awaited: Awaited::Sync(session.position),
         until_raw: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
             node.clock.raw().plus_nanos(timeout_ns)
@@ -83,7 +83,8 @@ fn waitaof_arguments(arguments: &[&[u8]]) -> Result<WaitedFor, ErrorReply> {
     })
 }
 
-fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
+/// A timeout in milliseconds.
+pub(super) fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
     let timeout_ms = parse_integer(word).ok_or(TIMEOUT_NOT_AN_INTEGER)?;
     u64::try_from(timeout_ms).map_err(|_| TIMEOUT_NEGATIVE)
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use quorlock_engine::control::kind;
 use quorlock_server::{Disk, MemoryDisk, Node};
 
 use crate::machine::gate::{Gate, OpenAtEnd};
-use crate::machine::waiting::await_info;
+use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{Directives, Machine, run, wire};
 use crate::wire::Wire;
 
@@ -155,6 +156,114 @@ fn what_changes_while_the_log_is_compacted_is_kept() {
         assert_eq!(client.ask("GET 616"), "0");
         for round in 1..=3 {
             assert_eq!(client.ask(&format!("EXISTS {round}")), ":0");
+        }
+    });
+}
+
+/// Three of each type, each as large as a value may be but for a few bytes.
+fn fill(client: &mut Wire) {
+    for number in 0..3 {
+        for first in (0..40).step_by(8) {
+            let parts: Vec<String> = (first..first + 8).map(long).collect();
+            let each = |made: fn(usize, &String) -> String| {
+                let parts = parts.iter().zip(first..);
+                let parts = parts.map(|(part, index)| made(index, part));
+                parts.collect::<Vec<_>>().join(" ")
+            };
+            let (plain, scored) = (
+                parts.join(" "),
+                each(|index, part| format!("{index} {part}")),
+            );
+            for (line, reply) in [
+                (format!("RPUSH list{number} {plain}"), first + 8),
+                (format!("SADD set{number} {plain}"), 8),
+                (format!("ZADD zset{number} {scored}"), 8),
+                (format!("HSET hash{number} {scored}"), 8),
+            ] {
+                assert_eq!(client.ask(&line), format!(":{reply}"));
+            }
+        }
+        let more = client.ask(&format!("RPUSH list{number} {}", long(40)));
+        assert_eq!(more, "-ERR value is larger than 4194304 bytes");
+        // Else each change of them would be synced.
+        for name in ["list", "set", "zset", "hash"] {
+            assert_eq!(client.ask(&format!("PEXPIRE {name}{number} 60000")), ":1");
+        }
+    }
+}
+
+fn long(number: usize) -> String {
+    format!("{number}{}", "x".repeat(104_000))
+}
+
+/// What is there after [`fill`] and the changes behind it.
+fn is_full(client: &mut Wire) {
+    for number in 0..3 {
+        // Each has lost its first part and got a short one.
+        for (line, reply) in [
+            (format!("LLEN list{number}"), ":40".to_owned()),
+            (format!("LINDEX list{number} 0"), long(1)),
+            (format!("LINDEX list{number} -2"), long(39)),
+            (format!("LINDEX list{number} -1"), "short".to_owned()),
+            (format!("SCARD set{number}"), ":40".to_owned()),
+            (
+                format!("SISMEMBER set{number} {}", long(0)),
+                ":0".to_owned(),
+            ),
+            (
+                format!("SISMEMBER set{number} {}", long(39)),
+                ":1".to_owned(),
+            ),
+            (format!("ZCARD zset{number}"), ":40".to_owned()),
+            (format!("ZSCORE zset{number} {}", long(39)), "39".to_owned()),
+            (format!("ZRANK zset{number} short"), ":39".to_owned()),
+            (format!("HLEN hash{number}"), ":40".to_owned()),
+            (format!("HGET hash{number} 39"), long(39)),
+        ] {
+            let name = &line[..line.len().min(40)];
+            assert!(client.ask(&line) == reply, "{name}");
+        }
+    }
+}
+
+/// One key is never split: a part is as large as the largest of them, and they change between the parts.
+#[test]
+fn collections_near_the_limit_outlive_a_compaction_and_a_crash_between_its_parts() {
+    run(async {
+        let machine = Machine::new();
+        let gate = Gate::before_syncs_of(&machine.disk());
+        let node = machine.start(NO).await;
+        let _open = OpenAtEnd(Arc::clone(&gate));
+        let mut client = wire(&node);
+        fill(&mut client);
+        // The first part waits for its sync.
+        gate.set_closed(true);
+        assert!(client.ask("BGREWRITEAOF").starts_with('+'));
+        eventually("a part", || machine.frames_of(kind::SNAPSHOT) > 0);
+        for number in 0..3 {
+            for line in [
+                format!("LPOP list{number} 1"),
+                format!("RPUSH list{number} short"),
+                format!("SREM set{number} {}", long(0)),
+                format!("SADD set{number} short"),
+                format!("ZREM zset{number} {}", long(0)),
+                format!("ZADD zset{number} 99 short"),
+                format!("HDEL hash{number} 0"),
+                format!("HSET hash{number} short short"),
+            ] {
+                assert!(!client.ask(&line).starts_with('-'));
+            }
+        }
+        let killed = Machine::rebooted_on(machine.disk().after_process_end());
+        assert!(killed.frames_of(kind::SNAPSHOT) < 12, "parts are missing");
+        gate.set_closed(false);
+        await_rewrites(&mut client, 1);
+        is_full(&mut client);
+        node.crash().await;
+        for machine in [killed, machine] {
+            let node = machine.look().await;
+            is_full(&mut wire(&node));
+            node.crash().await;
         }
     });
 }

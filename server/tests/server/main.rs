@@ -6,7 +6,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod blocking;
 mod channels;
+mod client;
 mod compaction;
 mod connections;
 mod disk;
@@ -16,6 +18,7 @@ mod machine;
 mod metrics;
 mod modes;
 mod panics;
+mod recorded_replies;
 mod replies;
 mod restart;
 mod restart_delay;

@@ -1,9 +1,14 @@
 //! Transactions: all or nothing at one moment, whoever else writes, however large, on every disk.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use quorlock_engine::control::kind;
 
 use crate::machine::gate::GatedNode;
-use crate::machine::{Machine, run, wire, with_node};
+use crate::machine::hooked_clock::HookedClock;
+use crate::machine::{Machine, configured, run, serve, wire, with_node};
 
 #[test]
 fn a_watched_key_that_somebody_changes_stops_the_transaction() {
@@ -57,11 +62,11 @@ fn a_watched_key_that_somebody_changes_stops_the_transaction() {
         // A key that has expired is gone, also where nobody asked for it; one that was gone before is not.
         client.ask("SET a 1 PX 1000");
         client.ask("WATCH a none");
-        clock.advance(std::time::Duration::from_millis(1000));
+        clock.advance(Duration::from_millis(1000));
         client.ask("MULTI");
         assert_eq!(client.ask("EXEC"), "nil array");
         client.ask("WATCH a none");
-        clock.advance(std::time::Duration::from_millis(1000));
+        clock.advance(Duration::from_millis(1000));
         client.ask("MULTI");
         assert_eq!(client.ask("EXEC"), "[]");
     });
@@ -277,5 +282,122 @@ fn a_node_in_its_restart_delay_executes_no_part_of_a_transaction() {
             assert_eq!(client.reply(), expected);
         }
         node.stop().await.unwrap();
+    });
+}
+
+/// Nobody else is served while a transaction runs: its commands together have the time of a script.
+#[test]
+fn a_transaction_that_takes_too_long_is_taken_back_as_a_whole() {
+    let step_ns = Arc::new(AtomicU64::new(0));
+    let step = Arc::clone(&step_ns);
+    let clock = HookedClock::new(move |clock| {
+        clock.advance(Duration::from_nanos(step.load(Ordering::Relaxed)));
+    });
+    let builder = configured(&[("script-time-limit", &["100"])]).clock(Arc::new(clock));
+    serve(builder, |node| {
+        let mut client = wire(node);
+        assert_eq!(client.ask("SET kept before PX 60000000"), "+OK");
+        let transact = |client: &mut crate::wire::Wire, reads: usize| {
+            client.ask("MULTI");
+            client.ask("SET kept after PX 60000000");
+            client.ask("PUBLISH channel message");
+            for _ in 0..reads {
+                assert_eq!(client.ask("KEYS *"), "+QUEUED");
+            }
+            // Each reading of the clock is a millisecond after the one before it.
+            step_ns.store(1_000_000, Ordering::Relaxed);
+            let reply = client.ask("EXEC");
+            step_ns.store(0, Ordering::Relaxed);
+            reply
+        };
+        let mut listener = wire(node);
+        assert_eq!(
+            listener.ask("SUBSCRIBE channel"),
+            "[subscribe, channel, :1]"
+        );
+        let reply = transact(&mut client, 200);
+        assert!(reply.starts_with("-EXECABORT Transaction discarded because of: its commands"));
+        for part in ["script-time-limit (100 ms)", "Nothing of it was executed"] {
+            assert!(reply.contains(part), "{reply}");
+        }
+        assert_eq!(client.ask("GET kept"), "before");
+        let reply = transact(&mut client, 5);
+        assert!(reply.starts_with("[+OK, :1, [kept]"), "{reply}");
+        assert_eq!(client.ask("GET kept"), "after");
+        assert_eq!(listener.reply(), "[message, channel, message]");
+        assert!(
+            listener.is_silent(),
+            "what was taken back was not published"
+        );
+        // A script alone has its own time, from its first step on.
+        assert_eq!(client.ask_words(&["EVAL", "return 1", "0"]), ":1");
+    });
+}
+
+/// Errors take memory as replies do: 150,000 of them once made 96 MB of one reply.
+#[test]
+fn all_replies_of_a_transaction_obey_the_limit_of_one_errors_included() {
+    with_node(&[("proto-max-reply-len", &["1mb"])], |node, _| {
+        let mut client = wire(node);
+        assert_eq!(client.ask("SET text value PX 60000"), "+OK");
+        let mut transact = |command: &str, count: usize| {
+            let mut requests = "MULTI\r\nSET text changed PX 60000\r\n".to_owned();
+            for _ in 0..count {
+                requests.push_str(command);
+                requests.push_str("\r\n");
+            }
+            client.send((requests + "EXEC\r\n").as_bytes());
+            for _ in 0..count + 2 {
+                client.reply();
+            }
+            let reply = client.reply();
+            let left = client.ask("GET text");
+            client.ask("SET text value PX 60000");
+            (reply, left)
+        };
+        for command in ["INCR text", "PING", "SET other 1 PX 60000", "EXISTS text"] {
+            let (reply, left) = transact(command, 20_000);
+            assert!(
+                reply.starts_with("-EXECABORT "),
+                "{command}: {}",
+                reply.len()
+            );
+            assert_eq!(left, "value", "{command}");
+            for part in ["1048576 bytes", "Nothing of it was executed"] {
+                assert!(reply.contains(part), "{reply}");
+            }
+        }
+        let (reply, left) = transact("INCR text", 1000);
+        assert!(reply.starts_with("[+OK, -ERR value is not"), "{reply}");
+        assert_eq!(left, "changed");
+    });
+}
+
+#[test]
+fn a_command_that_is_absent_spoils_a_transaction_and_says_why() {
+    with_node(&[], |node, _| {
+        let mut client = wire(node);
+        for absent in [
+            "XADD k * f v",
+            "FCALL f 0",
+            "replicaof no one",
+            "SORT k",
+            "MONITOR",
+        ] {
+            assert_eq!(client.ask("MULTI"), "+OK");
+            let reply = client.ask(absent);
+            let name = absent.split(' ').next().unwrap();
+            let known = format!("-ERR unknown command '{name}', with args beginning with: ");
+            let why = reply
+                .strip_prefix(&known)
+                .unwrap_or_else(|| panic!("{reply}"));
+            assert!(why.len() > 60 && why.ends_with(')'), "{reply}");
+            assert_eq!(client.ask("SET a 1"), "+QUEUED");
+            assert!(client.ask("EXEC").starts_with("-EXECABORT "), "{absent}");
+        }
+        assert_eq!(client.ask("EXISTS a"), ":0");
+        assert!(client.ask("SAVE").contains("BGREWRITEAOF compacts it"));
+        assert!(client.ask("BGSAVE SCHEDULE").contains("no RDB files"));
+        assert!(client.ask("MODULE LOAD x").contains("loads no modules"));
     });
 }

@@ -102,6 +102,18 @@ impl Wire {
         }
     }
 
+    /// What arrives up to these bytes, which come last, as it is.
+    pub(crate) fn bytes_until(&mut self, end: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(end) {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            bytes.extend_from_slice(&byte);
+        }
+        bytes.truncate(bytes.len() - end.len());
+        bytes
+    }
+
     fn bulk(&mut self, length: usize) -> String {
         let mut bytes = vec![0; length + 2];
         self.stream.read_exact(&mut bytes).unwrap();

@@ -11,7 +11,7 @@ import re
 import sys
 import time
 
-from compare import UNORDERED, Connection, allowed, rules, same, show
+from compare import UNORDERED, Connection, allowed, read_doubles, rules, same, show
 
 SEQUENCE_COMMANDS = 25
 DATABASES = 3
@@ -31,6 +31,14 @@ FLOATS = [
     b"+.e1", b"--1", b"1_0", b"18446744073709551615", b"36893488147419103233", b"0.333333333333333333333333333",
 ]
 VALUES = [b"v", b"text", b"", b"\x00\xff", b"a b", b"0", b"x" * 44, b"x" * 45, b"y" * 100, b"z" * 1500]
+SCORES = [b"0", b"-0", b"1", b"1", b"2", b"2.5", b"-1", b"3", b"inf", b"-inf", b"1e17", b"0.1", b"0.2", b"0.3"]
+SCORED = [b"a", b"b", b"c", b"d", b"e", b"1", b"", b"\x00\xff"]
+# Members are compared only where all have the same score: the order of others says nothing.
+EQUAL_SCORES = b"equal"
+MEMBERS = FIELDS + [b"0", b"2", b"-1", b"01", b"9223372036854775808", b"z" * 1500]
+# Which members SPOP takes differs, and all that follows with it: the key goes as well.
+SPOP = b"local popped = redis.call('SPOP', unpack(ARGV)) redis.call('DEL', ARGV[1]) return type(popped)"
+RANDOM = {"RANDOMKEY", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"}
 PATTERNS = [b"*", b"a", b"?", b"[ab]", b"[^a]", b"\\a", b"", b"*f*", b"["]
 
 
@@ -39,6 +47,10 @@ class Maker:
 
     def __init__(self, seed):
         self.random = random.Random(seed)
+        # Most keys of a sequence are of the same type, so that commands find what they are for.
+        many = self.pick([self.string, self.hash, self.list, self.set, self.sorted_set])
+        few = [self.string, self.hash, self.list, self.set, self.sorted_set, self.any_key, self.deadline]
+        self.kinds = [many] * 6 + few
         self.times = self.random.sample(range(1, 1000), SEQUENCE_COMMANDS * 8)
 
     def chance(self, percent):
@@ -144,6 +156,172 @@ class Maker:
             lambda: [b"HRANDFIELD", key, self.pick([b"0", b"2", b"-3", self.number()]), b"WITHVALUES"],
         ])()
 
+    def end(self):
+        return self.pick([b"LEFT", b"RIGHT", b"left", b"Right"]) if self.chance(95) else self.value()
+
+    def list(self):
+        key, element = self.key(), self.element()
+        return self.pick([
+            lambda: [self.pick([b"LPUSH", b"RPUSH"]), key] + self.some(self.element, 6),
+            lambda: [self.pick([b"LPUSH", b"RPUSH"]), key] + self.some(self.element, 6),
+            lambda: [self.pick([b"LPUSHX", b"RPUSHX"]), key] + self.some(self.element),
+            lambda: [self.pick([b"LPOP", b"RPOP"]), key],
+            lambda: [self.pick([b"LPOP", b"RPOP"]), key, self.number()],
+            lambda: [b"LLEN", key],
+            lambda: [b"LINDEX", key, self.number()],
+            lambda: [b"LRANGE", key, self.number(), self.number()],
+            lambda: [b"LSET", key, self.number(), element],
+            lambda: [b"LINSERT", key, self.pick([b"BEFORE", b"AFTER", b"after", b"AT"]), element, self.element()],
+            lambda: [b"LREM", key, self.number(), element],
+            lambda: [b"LTRIM", key, self.number(), self.number()],
+            lambda: [b"LPOS", key, element]
+            + sum(([self.pick([b"RANK", b"COUNT", b"MAXLEN", b"rank", b"BOGUS"]), self.number()] for _ in range(self.random.choice([0, 1, 1, 2, 3]))), []),
+            lambda: [b"LMOVE", key, self.key(), self.end(), self.end()],
+            lambda: [b"RPOPLPUSH", key, self.key()],
+            lambda: [b"LMPOP"] + self.counted_keys() + [self.end()] + self.options([b"COUNT", b"2", b"1", b"0", b"count"]),
+        ])()
+
+    def element(self):
+        return self.pick(FIELDS) if self.chance(80) else self.value()
+
+    def counted_keys(self):
+        keys = self.some(self.key, 3)
+        return [b"%d" % len(keys) if self.chance(85) else self.number()] + keys
+
+    def score(self):
+        return self.pick(SCORES) if self.chance(80) else self.float()
+
+    def scored_member(self):
+        return self.pick(SCORED)
+
+    def bound(self):
+        """Of a range of scores."""
+        made = self.pick(SCORES + [b"+inf", b"-inf"]) if self.chance(85) else self.float()
+        return self.pick([b"", b"", b"("]) + made
+
+    def member_bound(self):
+        if self.chance(6):
+            return self.pick([b"a", b"", b"+a", b"-\x00", b"+\x00a"])
+        return self.pick([b"-", b"+", b"[" + self.scored_member(), b"(" + self.scored_member()])
+
+    def limit(self):
+        chosen = [b"0", b"1", b"2", b"-1", b"100"]
+        return self.pick([[], [b"LIMIT", self.pick(chosen), self.pick(chosen)], [b"LIMIT", self.number(), self.number()]])
+
+    def scored(self, most=4):
+        return [part for _ in range(self.random.randint(1, most)) for part in (self.score(), self.scored_member())]
+
+    def sorted_set(self):
+        key, member = self.key(), self.scored_member()
+        adding = [b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR", b"ch", b"BOGUS"]
+        return self.pick([
+            lambda: [b"ZADD", key] + self.scored(8),
+            lambda: [b"ZADD", key] + self.scored(8),
+            lambda: [b"ZADD", key] + self.options(adding) + self.scored(),
+            lambda: [b"ZADD", key] + self.options(adding) + self.scored(1),
+            lambda: [b"ZINCRBY", key, self.score(), member],
+            lambda: [b"ZREM", key] + self.some(self.scored_member),
+            lambda: [self.pick([b"ZSCORE", b"ZRANK", b"ZREVRANK"]), key, member],
+            lambda: [b"ZMSCORE", key] + self.some(self.scored_member),
+            lambda: [b"ZCARD", key],
+            lambda: [b"ZCOUNT", key, self.bound(), self.bound()],
+            lambda: [b"ZSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""])]
+            + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
+            lambda: [b"ZRANDMEMBER", key],
+            lambda: [b"ZRANDMEMBER", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])]
+            + self.pick([[], [b"WITHSCORES"]]),
+            self.sorted_range,
+            self.sorted_range,
+            self.sorted_removal,
+            self.sorted_algebra,
+            self.sorted_algebra,
+            self.equal_scores,
+        ])()
+
+    def sorted_range(self):
+        key, options = self.key(), self.options([b"WITHSCORES", b"REV", b"withscores", b"BYLEX", b"BOGUS"])
+        named = self.pick([b"ZRANGEBYSCORE", b"ZREVRANGEBYSCORE"])
+        store = self.pick([[b"ZRANGE"], [b"ZRANGE"], [b"ZRANGESTORE", self.key()]]) + [key]
+        if b"BYLEX" in options:
+            options += [b"BYSCORE"]
+        return self.pick([
+            lambda: store + [self.number(), self.number()] + options,
+            lambda: store + [self.number(), self.number()] + self.pick([[], [b"REV"]]),
+            lambda: store + [self.bound(), self.bound(), b"BYSCORE"] + self.limit() + options,
+            lambda: store + [self.bound(), self.bound(), b"BYSCORE"] + self.pick([[], [b"REV"]]) + self.limit(),
+            lambda: [b"ZREVRANGE", key, self.number(), self.number()] + self.options([b"WITHSCORES", b"REV"]),
+            lambda: [named, key, self.bound(), self.bound()] + self.limit() + self.options([b"WITHSCORES"]),
+        ])()
+
+    def sorted_removal(self):
+        key, ends = self.key(), [b"MIN", b"MAX", b"max", b"BOGUS"]
+        keys = self.some(self.key)
+        return self.pick([
+            lambda: [b"ZREMRANGEBYRANK", key, self.number(), self.number()],
+            lambda: [b"ZREMRANGEBYSCORE", key, self.bound(), self.bound()],
+            lambda: [self.pick([b"ZPOPMIN", b"ZPOPMAX"]), key],
+            lambda: [self.pick([b"ZPOPMIN", b"ZPOPMAX"]), key, self.number()],
+            lambda: [b"ZMPOP", self.count_of(keys)] + keys + [self.pick(ends)]
+            + self.pick([[], [b"COUNT", self.number()], [b"COUNT"]]),
+        ])()
+
+    def count_of(self, keys):
+        if self.chance(92):
+            return b"%d" % len(keys)
+        # The largest numbers overflow in Redis 7.0.
+        return self.pick([b"0", b"-1", b"1", b"2", b"3", b"abc", b"", b"99999999999999999999"])
+
+    def sorted_algebra(self):
+        name, keys = self.pick([b"ZUNION", b"ZINTER", b"ZDIFF", b"ZINTERCARD"]), self.some(self.key)
+        store = name != b"ZINTERCARD" and self.chance(60)
+        made = ([name + b"STORE", self.key()] if store else [name]) + [self.count_of(keys)] + keys
+        if self.chance(50) and name in (b"ZUNION", b"ZINTER"):
+            made += [b"WEIGHTS"] + [self.score() for _ in keys]
+        if self.chance(40) and name in (b"ZUNION", b"ZINTER"):
+            made += [b"AGGREGATE", self.pick([b"SUM", b"MIN", b"MAX", b"max", b"BOGUS"])]
+        if name == b"ZINTERCARD":
+            made += self.pick([[], [b"LIMIT", self.number()], [b"LIMIT"]])
+        return made + (self.pick([[], [b"WITHSCORES"]]) if not store or self.chance(10) else [])
+
+    def equal_scores(self):
+        key, low, high = EQUAL_SCORES, self.member_bound(), self.member_bound()
+        return self.pick([
+            lambda: [b"ZADD", key] + [part for member in self.some(self.scored_member) for part in (b"0", member)],
+            lambda: [b"ZADD", key] + [part for member in self.some(self.scored_member, 8) for part in (b"0", member)],
+            lambda: [self.pick([b"ZRANGEBYLEX", b"ZREVRANGEBYLEX"]), key, low, high] + self.limit(),
+            lambda: [b"ZRANGE", key, low, high, b"BYLEX"] + self.limit() + self.options([b"REV", b"WITHSCORES"]),
+            lambda: [b"ZRANGESTORE", self.key(), key, low, high, b"BYLEX"] + self.limit() + self.options([b"REV"]),
+            lambda: [self.pick([b"ZLEXCOUNT", b"ZREMRANGEBYLEX"]), key, low, high],
+            lambda: [self.pick([b"ZRANK", b"ZREM"]), key, self.scored_member()],
+        ])()
+
+    def member(self):
+        return self.pick(MEMBERS)
+
+    def set(self):
+        key, member = self.key(), self.member()
+        return self.pick([
+            lambda: [b"SADD", key] + self.some(self.member, 6),
+            lambda: [b"SADD", key] + self.some(self.member, 6),
+            lambda: [b"SADD", key] + [b"%d" % number for number in range(self.random.randrange(50, 80))],
+            lambda: [b"SREM", key] + self.some(self.member),
+            lambda: [b"SISMEMBER", key, member],
+            lambda: [b"SMISMEMBER", key] + self.some(self.member),
+            lambda: [self.pick([b"SCARD", b"SMEMBERS"]), key],
+            lambda: [b"SMOVE", key, self.key(), member],
+            lambda: [self.pick([b"SINTER", b"SUNION", b"SDIFF"])] + self.some(self.key),
+            lambda: [self.pick([b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE"]), key] + self.some(self.key),
+            lambda: [self.pick([b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE"]), key] + self.some(self.key),
+            lambda: [b"SINTERCARD", self.pick([b"1", b"2", self.number()])] + self.some(self.key)
+            + self.options([b"LIMIT", b"limit", self.number(), b"2"]),
+            lambda: [b"SSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""]), b"COUNT", b"1000"]
+            + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
+            lambda: [b"SRANDMEMBER", key],
+            lambda: [b"SRANDMEMBER", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])],
+            lambda: [b"SPOP", key, self.pick([b"0", b"100", self.pick(HOSTILE)])],
+            lambda: [b"EVAL", SPOP, b"0", key] + self.pick([[], [self.number()]]),
+        ])()
+
     def any_key(self):
         key = self.key()
         return self.pick([
@@ -171,13 +349,15 @@ class Maker:
         ])()
 
     def plain(self):
-        made = self.pick([self.string, self.string, self.string, self.hash, self.hash, self.any_key, self.deadline])()
+        made = self.pick(self.kinds)()
         # Without its COUNT a SCAN may answer with a part of the keys.
         if self.chance(3) and made[0] != b"SCAN":
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3):
             made = made + [self.value()]
-        if made[0] == b"HRANDFIELD":
+        if made[0] == b"SPOP" and len(made) == 2:
+            made = [b"EVAL", SPOP, b"0", made[1]]
+        if made[0] in (b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"):
             # Nobody can wait for a reply of two thousand million fields.
             made = [b"-3" if word.startswith(b"-") and len(word) > 4 else word for word in made]
         return [self.pick([made[0], made[0], made[0].lower()])] + made[1:]
@@ -199,8 +379,9 @@ class Maker:
         made = [self.script() if self.chance(12) else self.plain() for _ in range(SEQUENCE_COMMANDS)]
         for database in range(DATABASES):
             made += [[b"SELECT", b"%d" % database], [b"KEYS", b"*"], [b"DBSIZE"]]
-            for key in KEYS:
-                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"PTTL", key]]
+            for key in KEYS + [EQUAL_SCORES]:
+                made += [[b"TYPE", key], [b"GET", key], [b"HGETALL", key], [b"LRANGE", key, b"0", b"-1"], [b"SMEMBERS", key], [b"PTTL", key]]
+                made += [[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]]
         return made
 
 
@@ -238,7 +419,7 @@ def is_same(command, one, two):
     name = command[0].upper().decode("latin-1")
     if same(command, one, two):
         return True
-    if name in ("RANDOMKEY", "HRANDFIELD"):
+    if name in RANDOM:
         return size(one) == size(two)
     if name == "DBSIZE" and one[0] == two[0] == ":":
         # Redis counts a key that was set with a time in the past until it comes across it.
@@ -247,10 +428,10 @@ def is_same(command, one, two):
         return False
     # Whatever a script calls is compared as the call alone would be.
     inner = {word.upper().decode("latin-1") for word in command[3:]}
-    if inner & {"RANDOMKEY", "HRANDFIELD", "DBSIZE"}:
+    if inner & (RANDOM | {"DBSIZE"}):
         return one[0] == two[0]
     if inner & (UNORDERED | {"PTTL", "TTL", "PEXPIRETIME", "EXPIRETIME", "SETRANGE"}):
-        return normal(one) == normal(two)
+        return normal(read_doubles(one)) == normal(read_doubles(two))
     return False
 
 

@@ -298,6 +298,7 @@ fn terms(means: &Means<'_>, ttl_ns: u64) -> Terms {
         ttl: Duration::from_nanos(ttl_ns),
         drift,
         min_validity: Duration::ZERO,
+        reserve: None,
     }
 }
 

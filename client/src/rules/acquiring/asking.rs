@@ -14,6 +14,7 @@ use crate::rules::acquisition::{
 use crate::rules::call::AcquireCall;
 use crate::rules::context::Context;
 use crate::rules::held::Held;
+use crate::rules::holding::loss_margin;
 use crate::rules::link::request::{Kind, Subject};
 use crate::rules::round::ATTEMPT_BIT;
 use crate::rules::step::Input;
@@ -46,6 +47,7 @@ impl Asking {
             ttl,
             drift: context.settings.drift,
             min_validity: call.min_validity,
+            reserve: call.renews.then(|| call.reserve.max(loss_margin(ttl))),
         };
         let mut actions = Vec::with_capacity(terms.nodes + 1);
         let links = &context.links;
@@ -58,6 +60,8 @@ impl Asking {
         };
         // The time was read before the first byte is sent: the nodes' leases begin later.
         let first = context.refusals.first(&call.name, context.now);
+        // Asking in two rounds, and renewing in a third, takes a lease that is long enough for them.
+        let first = first.filter(|_| context.round_trip().saturating_mul(3) < ttl);
         let is_first = |node| first.is_none_or(|first| first.contains(node));
         let now = context.now;
         let attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);

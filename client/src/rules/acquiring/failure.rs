@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::clock::ClientInstant;
-use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport};
+use crate::outcome::{AcquireError, Cause, NodeAnswer, NodeReport, TooShort};
 use crate::rules::acquisition::{Acquisition, Decision, Vote};
 use crate::rules::context::Context;
 use crate::wait::Waiting;
@@ -57,6 +57,7 @@ impl Failure {
                 name,
                 nodes: nodes(),
                 waited,
+                too_short: self.too_short(context),
             },
             Decision::Cancelled | Decision::Acquired { .. } => AcquireError::Cancelled { name },
         }
@@ -74,9 +75,25 @@ impl Failure {
                 needed: context.quorum(),
                 nodes: nodes(),
             }),
-            Decision::TimedOut => Some(Waiting::TimedOut { nodes: nodes() }),
+            Decision::TimedOut => Some(Waiting::TimedOut {
+                nodes: nodes(),
+                too_short: self.too_short(context),
+            }),
             Decision::Cancelled | Decision::Acquired { .. } => None,
         }
+    }
+
+    /// What the lease was too short for: the votes of this attempt, or as many round trips as were measured before.
+    fn too_short(&self, context: &Context<'_>) -> Option<TooShort> {
+        let terms = self.attempt.terms();
+        let round_trip = self.attempt.took().or_else(|| context.mean_round_trip())?;
+        let ttl_needed = terms.ttl_needed(round_trip)?;
+        Some(TooShort {
+            ttl: terms.ttl,
+            round_trip,
+            renews: terms.reserve.is_some(),
+            ttl_needed,
+        })
     }
 }
 

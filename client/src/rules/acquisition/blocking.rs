@@ -141,6 +141,7 @@ mod tests {
             ttl: Duration::from_secs(10),
             drift: Drift::default(),
             min_validity: Duration::ZERO,
+            reserve: None,
         };
         let start = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
         let mut attempt = Acquisition::start(terms, start, |_| terms.ttl, &mut Vec::new());

@@ -19,6 +19,7 @@ fn terms() -> Terms {
         ttl: TTL,
         drift: Drift::default(),
         min_validity,
+        reserve: None,
     }
 }
 

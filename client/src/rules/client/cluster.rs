@@ -1,4 +1,5 @@
-//! A client without threads and sockets, and nodes that answer it in memory, one reply after the other.
+//! A client without threads and sockets, and nodes that answer it in memory, one reply after the other, at once or after
+//! a round trip.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::rules::OperationId;
 use crate::rules::action::{Action, Event};
 use crate::rules::call::{AcquireCall, Call, Outcome};
 use crate::rules::client::Client;
-use crate::rules::link::ConnectionId;
+use crate::rules::link::{ConnectionId, earlier};
 use crate::settings::Settings;
 use crate::wait::{Wait, Waiting};
 
@@ -50,7 +51,21 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
     pub(super) told: Vec<(OperationId, Outcome)>,
     pub(super) news: Vec<(OperationId, Waiting)>,
+    pub(super) lost: Vec<OperationId>,
+    /// How long the kernel was told to wait for acknowledgements.
+    pub(super) limits: Vec<Duration>,
+    /// How long connecting takes, and every answer.
+    pub(super) round_trip: Duration,
+    on_the_way: VecDeque<(ClientInstant, Arrival)>,
     calls: u64,
+}
+
+/// What reaches the client a round trip later.
+#[derive(Debug)]
+struct Arrival {
+    id: ConnectionId,
+    /// Nothing: the connection stands.
+    replies: Option<String>,
 }
 
 impl Cluster {
@@ -64,6 +79,10 @@ impl Cluster {
             nodes: (0..count).map(|_| Node::default()).collect(),
             told: Vec::new(),
             news: Vec::new(),
+            lost: Vec::new(),
+            limits: Vec::new(),
+            round_trip: Duration::ZERO,
+            on_the_way: VecDeque::new(),
             calls: 0,
         }
     }
@@ -75,6 +94,7 @@ impl Cluster {
             wait,
             renews: true,
             min_validity: Duration::ZERO,
+            reserve: Duration::ZERO,
             max_lifetime: None,
         }
     }
@@ -121,14 +141,35 @@ impl Cluster {
     /// Time passes, and the client does what is due, when it is.
     pub(super) fn pass(&mut self, time: Duration) {
         let until = self.now.after(time);
-        while let Some(next) = self.client.next_time()
-            && until.has_reached(next)
-        {
+        loop {
+            let arrival = self.on_the_way.front().map(|(at, _)| *at);
+            let next = earlier(arrival, self.client.next_time());
+            let Some(next) = next.filter(|next| until.has_reached(*next)) else {
+                break;
+            };
             self.now = self.now.after(self.now.until(next));
+            while let Some((at, _)) = self.on_the_way.front()
+                && self.now.has_reached(*at)
+            {
+                self.arrive();
+            }
             self.happens(Event::Timer);
         }
         self.now = until;
         self.happens(Event::Timer);
+    }
+
+    fn arrive(&mut self) {
+        let Some((_, Arrival { id, replies })) = self.on_the_way.pop_front() else {
+            return;
+        };
+        if self.nodes[id.node].connection != Some(id) {
+            return;
+        }
+        match replies {
+            None => self.happens(Event::Connected(id, &peer(id))),
+            Some(replies) => self.happens(Event::Received(id, replies.as_bytes())),
+        }
     }
 
     /// An event, and all that follows from it at the same time.
@@ -146,6 +187,8 @@ impl Cluster {
                 }
                 Some(Action::Tell(operation, outcome)) => self.told.push((operation, outcome)),
                 Some(Action::Waiting(operation, waiting)) => self.news.push((operation, waiting)),
+                Some(Action::Lost { held, .. }) => self.lost.push(held),
+                Some(Action::LimitUnacknowledged(_, limit)) => self.limits.push(limit),
                 Some(_) => {}
                 None if !self.answer(&mut more) => return,
                 None => {}
@@ -164,7 +207,12 @@ impl Cluster {
             return;
         }
         node.connection = Some(id);
-        let peer = format!("10.0.0.{}:7001", id.node);
+        if !self.round_trip.is_zero() {
+            let connected = Arrival { id, replies: None };
+            let at = self.now.after(self.round_trip);
+            return self.on_the_way.push_back((at, connected));
+        }
+        let peer = peer(id);
         let connected = Event::Connected(id, &peer);
         self.client.handle(self.now, connected, actions);
     }
@@ -182,6 +230,12 @@ impl Cluster {
                 .skip(1)
                 .map(|request| node.reply(index, request))
                 .collect();
+            if !self.round_trip.is_zero() {
+                let replies = Some(replies);
+                let at = self.now.after(self.round_trip);
+                self.on_the_way.push_back((at, Arrival { id, replies }));
+                return true;
+            }
             let received = Event::Received(id, replies.as_bytes());
             self.client.handle(self.now, received, actions);
             return true;
@@ -233,6 +287,10 @@ impl Node {
             _ => "+OK\r\n".to_owned(),
         }
     }
+}
+
+fn peer(id: ConnectionId) -> String {
+    format!("10.0.0.{}:7001", id.node)
 }
 
 fn refused() -> Cause {

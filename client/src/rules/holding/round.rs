@@ -80,6 +80,14 @@ impl Round {
         matches!(self.answers.get(node), Some(Some(NodeAnswer::Busy { .. })))
     }
 
+    /// Whether so many nodes may still renew the lock: those that are waited for, and while one is, those that somebody
+    /// else has and that are asked again.
+    pub(super) fn may_find(&self, quorum: usize) -> bool {
+        let may_yet = |node: &NodeIndex| self.is_awaited(*node) || self.is_busy(*node);
+        let open = self.not_renewed().filter(may_yet).count();
+        !self.awaited.is_empty() && self.renewed.distinct() + open >= quorum
+    }
+
     /// The nodes that have not renewed the lock.
     pub(super) fn not_renewed(&self) -> impl Iterator<Item = NodeIndex> {
         let nodes = 0..self.answers.len();

@@ -40,6 +40,7 @@ impl Held {
             ttl: TTL,
             drift: Drift::default(),
             min_validity: Duration::ZERO,
+            reserve: None,
         };
         let mut actions = Vec::new();
         let mut attempt = Acquisition::start(terms, START, |_| PATIENCE, &mut actions);
@@ -491,4 +492,24 @@ fn while_silent_nodes_are_waited_for_those_are_asked_again_that_others_had() {
     assert!(actions.contains(&HoldingAction::NotRenewed), "{actions:?}");
     let is_past = timer.is_none_or(|at| held.now.has_reached(at));
     assert!(!is_past, "{actions:?}");
+}
+
+#[test]
+fn a_round_that_finds_no_majority_any_more_is_over_and_the_next_one_comes_soon() {
+    let mut held = Held::on(&[0, 1, 2, 3, 4], None);
+    held.pass(THIRD);
+    // Their connections were lost, and the fifth node is stopped.
+    let cause = || ExtendAnswer::Not(Cause::Unreachable("gone".into()));
+    assert_eq!(held.answer(0, 1, cause()), []);
+    assert_eq!(held.answer(1, 1, cause()), []);
+    assert_eq!(held.answer(2, 1, cause()), [HoldingAction::NotRenewed]);
+    assert_eq!(held.answer(3, 1, cause()), []);
+    assert_eq!(asks(&held.pass(RETRY_MAX)), 5, "nobody waits for the fifth");
+    // A node that somebody else has for a moment is asked again in the same round.
+    let mut held = Held::on(&[0, 1, 2, 3, 4], None);
+    held.pass(THIRD);
+    held.answer(0, 1, cause());
+    held.answer(1, 1, cause());
+    let other = ExtendAnswer::Other(identity(2));
+    assert_eq!(held.answer(2, 1, other), []);
 }

@@ -11,7 +11,7 @@ use super::login::Peer;
 use super::request::{Form, Kind, Request};
 use super::{ConnectionId, QUEUE_MAX, Surroundings};
 use crate::answer::{Answer, Content, ExtendAnswer, Told};
-use crate::clock::ClientInstant;
+use crate::clock::{ClientInstant, saturated};
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::meaning::{self, Scripted, Taken};
 use crate::protocol::reply::Replies;
@@ -27,7 +27,9 @@ pub(super) struct Connection {
     pub(super) began: ClientInstant,
     node: NodeIndex,
     replies: Replies,
+    /// The shortest part of a lease for which bytes may go unacknowledged, and what the kernel was told.
     unacknowledged_max: Duration,
+    unacknowledged_told: Duration,
     /// When the silence was last looked at, and how long it had lasted then.
     looked_at: ClientInstant,
     silence: Duration,
@@ -55,7 +57,8 @@ impl Connection {
             began: now,
             node,
             replies: Replies::with_capacity(READ_BYTES),
-            unacknowledged_max: Duration::MAX,
+            unacknowledged_max: UNACKNOWLEDGED_MAX,
+            unacknowledged_told: Duration::ZERO,
             looked_at: now,
             silence: Duration::ZERO,
         }
@@ -102,19 +105,33 @@ impl Connection {
         self.in_flight.front()
     }
 
-    /// Encodes a request behind all others. Returns how long its bytes may go unacknowledged, if
-    /// that is less than before.
-    pub(super) fn write(&mut self, now: ClientInstant, mut request: Request) -> Option<Duration> {
+    /// Encodes a request behind all others. An answer is waited for as long as `needed`. Returns how long bytes may go
+    /// unacknowledged, if that has changed.
+    pub(super) fn write(
+        &mut self,
+        now: ClientInstant,
+        request: Request,
+        needed: Duration,
+    ) -> Option<Duration> {
+        let part = (request.subject.ttl / 4).max(UNACKNOWLEDGED_MIN);
+        self.push(now, request);
+        self.unacknowledged_max = self.unacknowledged_max.min(part);
+        // In steps, so that the kernel is not told of every round trip.
+        let step = UNACKNOWLEDGED_MIN.as_nanos();
+        let needed = Duration::from_nanos(saturated(needed.as_nanos().next_multiple_of(step)));
+        let limit = self.unacknowledged_max.max(needed);
+        let is_news = limit != self.unacknowledged_told;
+        self.unacknowledged_told = limit;
+        is_news.then_some(limit)
+    }
+
+    fn push(&mut self, now: ClientInstant, mut request: Request) {
         request.since = now;
         request.write(self.node, &self.peer, &mut self.out);
-        let limit = (request.subject.ttl / 4).clamp(UNACKNOWLEDGED_MIN, UNACKNOWLEDGED_MAX);
         if self.in_flight.is_empty() {
             self.heard(now);
         }
         self.in_flight.push_back(request);
-        let is_lower = limit < self.unacknowledged_max;
-        self.unacknowledged_max = self.unacknowledged_max.min(limit);
-        is_lower.then_some(limit)
     }
 
     pub(super) fn append(&mut self, now: ClientInstant, bytes: &[u8]) {
@@ -199,7 +216,8 @@ impl Connection {
         if is_sent {
             request.form = Form::Fallback;
             request.is_repeated = true;
-            self.write(world.now, request);
+            // What the kernel was told for its first form is good for this one.
+            self.push(world.now, request);
         }
     }
 
@@ -215,6 +233,6 @@ impl Connection {
 
 const READ_BYTES: usize = 4096;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Bytes that are not acknowledged for a quarter of a lease, or 2 s, go nowhere.
+/// Bytes that are not acknowledged for a quarter of a lease, or 2 s, go nowhere, unless a round trip may take longer.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(2);
 const UNACKNOWLEDGED_MIN: Duration = Duration::from_millis(200);

@@ -15,10 +15,14 @@ use super::obstacle::outsider;
 use super::opening::{Opening, Progress};
 use super::request::{Form, Kind};
 use super::second::Second;
-use super::{ConnectionId, Failed, Link, LinkAction, State, Surroundings, fraction};
+use super::{
+    ConnectionId, Failed, Link, LinkAction, NodeReply, QUEUE_MAX, State, Surroundings, fraction,
+};
+use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::register::Admission;
+use crate::rules::OperationId;
 use crate::settings::VotesBy;
 use crate::votes::Identity;
 
@@ -81,6 +85,36 @@ impl Link {
         }
     }
 
+    /// Makes a connection where none stands and nothing is known against it. Says whether the operation will be told
+    /// how that went, by [`Content::Connected`].
+    pub(crate) fn connect(&mut self, now: ClientInstant, operation: OperationId) -> bool {
+        let may_connect = match &self.state {
+            State::Ready(_) => false,
+            State::Resting(until, _) if !now.has_reached(*until) => false,
+            _ => self.recent_failure(now).is_none() && self.connecting.len() < QUEUE_MAX,
+        };
+        if may_connect {
+            self.connecting.push(operation);
+        }
+        may_connect
+    }
+
+    /// Tells those who have waited for a connection whether the node may vote on it.
+    pub(super) fn tell_connected(&mut self, is_ready: bool) {
+        for operation in std::mem::take(&mut self.connecting) {
+            self.replies.push_back(NodeReply {
+                node: self.index,
+                operation,
+                round: 0,
+                content: Content::Connected(is_ready),
+            });
+        }
+    }
+
+    pub(super) fn is_connection_wanted(&self) -> bool {
+        self.is_wanted || !self.waiting.is_empty() || !self.connecting.is_empty()
+    }
+
     pub(super) fn open(&mut self, now: ClientInstant) -> Opening {
         self.connections += 1;
         let id = ConnectionId {
@@ -127,9 +161,11 @@ impl Link {
         }
         self.failed = None;
         self.delayed = None;
+        let may_vote = peer.identity.is_ok();
         self.peer = Some(peer);
         self.state = State::Ready(connection);
         self.write_waiting(world);
+        self.tell_connected(may_vote);
     }
 
     /// Whether a second connection leads to the node of the first, or nobody knows whom that one leads to.
@@ -274,6 +310,7 @@ impl Link {
             State::Ready(connection) => connection.in_flight,
             _ => VecDeque::new(),
         };
+        self.tell_connected(false);
         self.round_trip.forget();
         self.next_deferred = None;
         let deferred = std::mem::take(&mut self.deferred);
@@ -297,7 +334,11 @@ impl Link {
             let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
             !world.now.has_reached(request.until) && (request.kind == Kind::Release || is_wanted)
         });
-        std::mem::take(&mut self.is_wanted) || !self.waiting.is_empty()
+        self.connecting
+            .retain(|operation| (world.is_wanted)(*operation));
+        let is_wanted = self.is_connection_wanted();
+        self.is_wanted = false;
+        is_wanted
     }
 }
 

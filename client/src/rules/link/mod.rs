@@ -130,6 +130,8 @@ pub(crate) struct Link {
     failures: u32,
     /// A connection is wanted although nothing waits for it.
     is_wanted: bool,
+    /// Who is told when the connection stands that is being made, or that none could be made.
+    connecting: Vec<OperationId>,
     /// The node does not vote because of its last login, which is to be repeated.
     doubts_login: bool,
     round_trip: RoundTrip,
@@ -158,6 +160,7 @@ impl Link {
             failed: None,
             failures: 0,
             is_wanted: false,
+            connecting: Vec::new(),
             doubts_login: false,
             round_trip: RoundTrip::default(),
             connections: 0,
@@ -170,7 +173,9 @@ impl Link {
     pub(crate) fn patience(&self, ttl: Duration) -> Duration {
         match self.state {
             State::Ready(_) => {
-                let most = self.deadline_max.min((ttl / 3).max(PATIENCE_MIN));
+                // A round trip may take longer than a third of the lease, and the lease is worth having all the same.
+                let needed = self.round_trip.usual().max(PATIENCE_MIN);
+                let most = self.deadline_max.min((ttl / 3).max(needed));
                 self.round_trip.patience().min(most)
             }
             // A connect, a login and the request, each with a deadline of its own; what is left of the lease then
@@ -192,6 +197,11 @@ impl Link {
     /// What a round trip takes as a rule, zero while none was measured.
     pub(crate) fn round_trip(&self) -> Duration {
         self.round_trip.usual()
+    }
+
+    /// What round trips have taken in the mean, if one was measured.
+    pub(crate) fn mean_round_trip(&self) -> Option<Duration> {
+        self.round_trip.mean()
     }
 
     /// Queues a request, or says at once why this node will not answer it. What a closed door
@@ -267,7 +277,7 @@ impl Link {
     /// Whether something waits that nothing has been done for yet.
     pub(crate) fn is_waited_for(&self) -> bool {
         let is_idle = matches!(self.state, State::Idle);
-        self.doubts_login || is_idle && (self.is_wanted || !self.waiting.is_empty())
+        self.doubts_login || is_idle && self.is_connection_wanted()
     }
 
     /// Whether [`tick`](Self::tick) has something to do.
@@ -280,10 +290,7 @@ impl Link {
         let own = match &self.state {
             State::Idle => None,
             State::Opening(opening) => Some(opening.deadline),
-            State::Resting(until, _) => {
-                let is_wanted = self.is_wanted || !self.waiting.is_empty();
-                is_wanted.then_some(*until)
-            }
+            State::Resting(until, _) => self.is_connection_wanted().then_some(*until),
             State::Ready(connection) => {
                 let is_open = self.second.is_open();
                 let limit = (!is_open).then(|| self.suspicion());
@@ -329,7 +336,7 @@ impl Link {
             State::Ready(connection) => connection.in_flight.len(),
             _ => 0,
         };
-        self.waiting.len() + self.deferred.len() + in_flight
+        self.waiting.len() + self.deferred.len() + self.connecting.len() + in_flight
     }
 
     /// Replies and actions that nobody has taken yet.
@@ -426,7 +433,9 @@ impl Link {
     /// Writes to the connection that stands, if one does.
     fn write(&mut self, now: ClientInstant, request: Request) {
         if let State::Ready(connection) = &mut self.state {
-            let limit = connection.write(now, request);
+            // The kernel must not give up what is still waited for.
+            let needed = self.round_trip.patience().min(self.deadline_max);
+            let limit = connection.write(now, request, needed);
             let id = connection.id;
             self.actions
                 .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::request::{Kind, Request};
-use super::{Link, State};
+use super::{Failed, Link, State};
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::register::Register;
@@ -16,6 +16,15 @@ impl Link {
             State::Resting(_, cause) => Some(cause.clone()),
             _ => None,
         }
+    }
+
+    /// Whether the node can be asked for its vote without making a connection first, as far as is known.
+    pub(crate) fn is_ready(&self, now: ClientInstant) -> bool {
+        let is_delayed = |delayed: &Failed| !now.has_reached(delayed.at);
+        self.is_logged_in()
+            && matches!(self.identity(), Some(Ok(_)))
+            && !self.delayed.as_ref().is_some_and(is_delayed)
+            && self.silence(now).is_none()
     }
 
     pub(crate) fn is_logged_in(&self) -> bool {
@@ -101,9 +110,14 @@ impl Link {
 
     /// A node that could not be reached a moment ago is tried again, but nobody waits for that.
     pub(super) fn known_failure(&mut self, request: &Request, now: ClientInstant) -> Option<Cause> {
-        let failed = self.failed.as_ref()?;
         let votes = matches!(request.kind, Kind::Take | Kind::Extend);
-        if !votes || now.since(failed.at) > FAILURE_MEMORY {
+        votes.then(|| self.recent_failure(now)).flatten()
+    }
+
+    /// Why no connection could be made a moment ago. The next one is made in any case.
+    pub(super) fn recent_failure(&mut self, now: ClientInstant) -> Option<Cause> {
+        let failed = self.failed.as_ref()?;
+        if now.since(failed.at) > FAILURE_MEMORY {
             return None;
         }
         if !matches!(self.state, State::Opening(_)) {

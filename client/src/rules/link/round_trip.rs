@@ -58,6 +58,11 @@ impl RoundTrip {
         *self = Self::default();
     }
 
+    /// The smoothed round trip, if one was measured.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
     /// What a round trip takes as a rule, zero while none was measured.
     pub(super) fn usual(&self) -> Duration {
         let smoothed = self.smoothed.unwrap_or_default().saturating_mul(2);

@@ -1,7 +1,11 @@
 //! Arguments that are numbers or times, read as strictly as Redis reads them.
 
+use std::time::Duration;
+
+use crate::effects::WaitLimit;
 use crate::error::ErrorReply;
-use crate::number::parse_integer;
+use crate::extended::{Extended, Parsed};
+use crate::number::{parse_integer, truncated};
 use crate::time::{Deadline, Moment};
 
 /// Whether an argument is this option, in upper or lower case.
@@ -12,6 +16,49 @@ pub(crate) fn is_option(argument: &[u8], name: &str) -> bool {
 /// A number of 64 bits, or the error every command answers instead.
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, ErrorReply> {
     parse_integer(argument).ok_or(ErrorReply::NOT_AN_INTEGER)
+}
+
+/// How many: a number of 64 bits that is not negative.
+pub(crate) fn positive(argument: &[u8]) -> Result<usize, ErrorReply> {
+    let number = parse_integer(argument).and_then(|number| usize::try_from(number).ok());
+    number.ok_or(ErrorReply::fixed(
+        "ERR value is out of range, must be positive",
+    ))
+}
+
+/// How many, and at least one, or the error.
+pub(crate) fn positive_number(argument: &[u8], error: &'static str) -> Result<usize, ErrorReply> {
+    let number = parse_integer(argument).and_then(|number| usize::try_from(number).ok());
+    let number = number.filter(|&number| number > 0);
+    number.ok_or(ErrorReply::fixed(error))
+}
+
+/// A count of things in memory. More than can be addressed is as good as all there are.
+pub(crate) fn saturated_count(count: u64) -> usize {
+    match usize::try_from(count) {
+        Ok(count) => count,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// How long a client waits at most, in seconds with a fraction; 0 is without end. Rounded up to
+/// milliseconds, as Redis does.
+pub(crate) fn wait_limit(argument: &[u8]) -> Result<WaitLimit, ErrorReply> {
+    let seconds = match Extended::parse(argument) {
+        None => return Err(TIMEOUT_NOT_A_FLOAT),
+        Some(Parsed::Infinite) if argument.starts_with(b"-") => f64::NEG_INFINITY,
+        Some(Parsed::Infinite) => f64::INFINITY,
+        Some(Parsed::Finite(seconds)) => seconds.to_double(),
+    };
+    let ms = (seconds * 1000.0).ceil();
+    if ms >= 2_f64.powi(63) {
+        return Err(TIMEOUT_OUT_OF_RANGE);
+    }
+    match u64::try_from(truncated(ms)) {
+        Err(_) => Err(ErrorReply::fixed("ERR timeout is negative")),
+        Ok(0) => Ok(WaitLimit(None)),
+        Ok(ms) => Ok(WaitLimit(Some(Duration::from_millis(ms)))),
+    }
 }
 
 /// How a time is written in a command.
@@ -66,3 +113,7 @@ impl TimeForm {
 /// A time too far away to be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfRange;
+
+const TIMEOUT_OUT_OF_RANGE: ErrorReply = ErrorReply::fixed("ERR timeout is out of range");
+const TIMEOUT_NOT_A_FLOAT: ErrorReply =
+    ErrorReply::fixed("ERR timeout is not a float or out of range");

@@ -1,5 +1,6 @@
 //! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, TIME.
 
+use crate::command::about::{About, Categories};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -10,6 +11,7 @@ pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &TIME];
 
 const DBSIZE: Spec = Spec {
     name: "dbsize",
+    about: About::new("1.0.0", Categories::KEYSPACE, &[]),
     arity: 1,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::NONE,
@@ -28,6 +30,11 @@ fn dbsize(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorR
 
 const FLUSHDB: Spec = Spec {
     name: "flushdb",
+    about: About::new(
+        "1.0.0",
+        Categories::KEYSPACE.with(Categories::DANGEROUS),
+        &[],
+    ),
     arity: -1,
     flags: Flags::WRITE_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
@@ -40,6 +47,11 @@ const FLUSHDB: Spec = Spec {
 
 const FLUSHALL: Spec = Spec {
     name: "flushall",
+    about: About::new(
+        "1.0.0",
+        Categories::KEYSPACE.with(Categories::DANGEROUS),
+        &[],
+    ),
     summary: "Deletes all keys of all databases",
     handler: Handler::Keys(|context, arguments| flush(context, arguments, None)),
     ..FLUSHDB
@@ -63,8 +75,9 @@ fn flush(
 
 const TIME: Spec = Spec {
     name: "time",
+    about: About::new("2.6.0", Categories::NONE, &[]),
     arity: 1,
-    flags: Flags::FAST,
+    flags: Flags::FAST.with(Flags::ALWAYS),
     keys: KeyPositions::NONE,
     summary: "Returns the wall clock as seconds and microseconds",
     handler: Handler::Keys(time),

@@ -1,5 +1,6 @@
 //! Deadlines: setting them, reading them, taking them away.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -21,6 +22,7 @@ pub(super) const FAMILY: Family = &[
 
 const EXPIRE: Spec = Spec {
     name: "expire",
+    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -32,6 +34,7 @@ const EXPIRE: Spec = Spec {
 
 const PEXPIRE: Spec = Spec {
     name: "pexpire",
+    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a TTL in milliseconds, with conditions",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "pexpire", TimeForm::MILLISECONDS)
@@ -41,6 +44,7 @@ const PEXPIRE: Spec = Spec {
 
 const EXPIREAT: Spec = Spec {
     name: "expireat",
+    about: About::new("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a deadline in Unix seconds, with conditions",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "expireat", TimeForm::UNIX_SECONDS)
@@ -50,6 +54,7 @@ const EXPIREAT: Spec = Spec {
 
 const PEXPIREAT: Spec = Spec {
     name: "pexpireat",
+    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a deadline in Unix milliseconds, with conditions",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
@@ -137,6 +142,7 @@ impl Conditions {
 
 const TTL: Spec = Spec {
     name: "ttl",
+    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -150,6 +156,7 @@ const TTL: Spec = Spec {
 
 const PTTL: Spec = Spec {
     name: "pttl",
+    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
     handler: Handler::Keys(|context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
@@ -161,6 +168,7 @@ const PTTL: Spec = Spec {
 
 const EXPIRETIME: Spec = Spec {
     name: "expiretime",
+    about: About::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
     handler: Handler::Keys(|context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
@@ -172,6 +180,7 @@ const EXPIRETIME: Spec = Spec {
 
 const PEXPIRETIME: Spec = Spec {
     name: "pexpiretime",
+    about: About::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     summary: "Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key",
     handler: Handler::Keys(|context, arguments| remaining(context, arguments[1], unix_ms)),
     ..TTL
@@ -217,6 +226,7 @@ const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 
 const PERSIST: Spec = Spec {
     name: "persist",
+    about: About::new("2.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     arity: 2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,

@@ -1,10 +1,12 @@
 //! Numbers with a fraction: INCRBYFLOAT and HINCRBYFLOAT.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::hashes::set_or_create;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::extended::{Extended, Parsed};
+use crate::keyspace::fields::Fields;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
@@ -12,6 +14,7 @@ pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
 /// A sum may have some thousand digits, however short its summands are: hence the flag.
 const INCRBYFLOAT: Spec = Spec {
     name: "incrbyfloat",
+    about: About::new("2.6.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -37,6 +40,7 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
 
 const HINCRBYFLOAT: Spec = Spec {
     name: "hincrbyfloat",
+    about: About::new("2.6.0", Categories::HASH, &[KeyAccess::CHANGE]),
     arity: 4,
     summary: "Adds to the number in a hash's field, which may have a fraction and begins at 0",
     handler: Handler::Keys(hincrbyfloat),
@@ -54,7 +58,7 @@ fn hincrbyfloat(
     }
     let found = context.peek(key);
     context.reveal(&found);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => Parsed::Finite(Extended::ZERO),
         Some(text) => {

@@ -1,12 +1,9 @@
 //! Some fields of a hash: HSCAN and HRANDFIELD.
-//!
-//! A small hash is returned whole by one HSCAN. A large one is walked from its last field to its
-//! first: a field that is removed leaves its location to the last one, which has been returned by
-//! then, so that a field which is there from the first call to the last is never missed.
 
-use crate::command::arguments::{integer, is_option};
-use crate::command::scan::{ScanOptions, cursor};
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::walks::{any_offset, count_of, sample, scan};
 use crate::context::{CommandContext, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -17,66 +14,32 @@ pub(super) const FAMILY: Family = &[&HSCAN, &HRANDFIELD];
 
 const HSCAN: Spec = Spec {
     name: "hscan",
+    about: About::new("2.8.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns some fields of a hash and the cursor with which to go on, 0 at the end",
-    handler: Handler::Keys(hscan),
+    handler: Handler::Keys(|context, arguments| scan::<Fields>(context, arguments, add_pair)),
 };
-
-fn hscan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let start = cursor(arguments[2])?;
-    let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
-        return Ok(page(0, Vec::new()));
-    };
-    // In Redis's order: options count only where there is a hash.
-    let mut options = ScanOptions::of_fields(&arguments[3..])?;
-    let length = fields.len();
-    let mut items = Vec::new();
-    if fields.is_small() {
-        for offset in 0..length {
-            add_pair(fields, offset, &mut options, effects, &mut items)?;
-        }
-        return Ok(page(0, items));
-    }
-    let from = match usize::try_from(start) {
-        Ok(offset @ 1..) => offset.min(length),
-        _ => length,
-    };
-    let count = usize::try_from(options.count).map_or(length, |count| count.min(length));
-    let to = from.saturating_sub(count);
-    for offset in (to..from).rev() {
-        add_pair(fields, offset, &mut options, effects, &mut items)?;
-    }
-    Ok(page(to, items))
-}
 
 fn add_pair(
     fields: &Fields,
     offset: usize,
-    options: &mut ScanOptions<'_>,
     effects: &mut Effects,
     items: &mut Vec<Reply>,
 ) -> Result<(), ErrorReply> {
     let Some((field, value)) = fields.at(offset) else {
         return Ok(());
     };
-    if options.filter.admits_name(field)? {
-        effects.charge(field.len())?;
-        effects.charge(value.len())?;
-        items.extend([Reply::bulk(field), Reply::value(value)]);
-    }
+    effects.charge(field.len())?;
+    effects.charge(value.len())?;
+    items.extend([Reply::bulk(field), Reply::value(value)]);
     Ok(())
-}
-
-fn page(next: usize, items: Vec<Reply>) -> Reply {
-    let cursor = Reply::bulk(itoa::Buffer::new().format(next));
-    Reply::Array(vec![cursor, Reply::Array(items)])
 }
 
 const HRANDFIELD: Spec = Spec {
     name: "hrandfield",
+    about: About::new("6.2.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -101,104 +64,50 @@ fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
         [count, ..] => return Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
     };
     let found = context.lookup(arguments[1]);
-    let length = context.fields(&found)?.map_or(0, Fields::len);
-    if length == 0 || count == 0 {
-        return Ok(Reply::Array(Vec::new()));
-    }
-    let mut replies = Vec::new();
-    if let Ok(count) = usize::try_from(count) {
-        let offsets = different(context, length, count);
-        for offset in offsets {
-            add_field(context, arguments[1], offset, with_values, &mut replies)?;
-        }
-        return Ok(Reply::Array(replies));
-    }
-    let number = numbered(length);
-    // As many as there is room for in a reply.
-    for _ in 0..count.unsigned_abs() {
-        let offset = context.keyspace.random_below(number);
-        add_field(
-            context,
-            arguments[1],
-            offset as usize,
-            with_values,
-            &mut replies,
-        )?;
-    }
-    Ok(Reply::Array(replies))
-}
-
-fn count_of(argument: &[u8]) -> Result<i64, ErrorReply> {
-    match integer(argument)? {
-        i64::MIN => Err(OUT_OF_RANGE),
-        count => Ok(count),
-    }
+    let fields = match (with_values, context.caller.protocol) {
+        (false, _) => sample::<Fields>(context, &found, count, add_field),
+        (true, Protocol::Resp2) => sample::<Fields>(context, &found, count, add_pair),
+        (true, Protocol::Resp3) => sample::<Fields>(context, &found, count, add_nested_pair),
+    };
+    Ok(Reply::Array(fields?))
 }
 
 fn one_field(context: &mut CommandContext<'_>, key: &[u8]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(key);
-    let length = context.fields(&found)?.map_or(0, Fields::len);
-    let offset = context.keyspace.random_below(numbered(length));
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let length = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
+    let offset = any_offset(context, length);
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Nil);
     };
-    let Some((field, _)) = fields.at(offset as usize) else {
+    let Some((field, _)) = fields.at(offset) else {
         return Ok(Reply::Nil);
     };
     effects.charge(field.len())?;
     Ok(Reply::bulk(field))
 }
 
-/// Offsets below `length`, none of them twice: all in their order if so many are asked for.
-fn different(context: &mut CommandContext<'_>, length: usize, count: usize) -> Vec<usize> {
-    let mut offsets: Vec<usize> = (0..length).collect();
-    if count >= length {
-        return offsets;
-    }
-    for chosen in 0..count {
-        let left = numbered(length.saturating_sub(chosen));
-        let other = context.keyspace.random_below(left) as usize;
-        offsets.swap(chosen, chosen.saturating_add(other));
-    }
-    offsets.truncate(count);
-    offsets
-}
-
 fn add_field(
-    context: &mut CommandContext<'_>,
-    key: &[u8],
+    fields: &Fields,
     offset: usize,
-    with_values: bool,
+    effects: &mut Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), ErrorReply> {
-    let is_resp3 = context.caller.protocol == Protocol::Resp3;
-    let found = context.peek(key);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
-        return Ok(());
-    };
-    let Some((field, value)) = fields.at(offset) else {
-        return Ok(());
-    };
-    effects.charge(field.len())?;
-    if !with_values {
+    if let Some((field, _)) = fields.at(offset) {
+        effects.charge(field.len())?;
         replies.push(Reply::bulk(field));
-        return Ok(());
-    }
-    effects.charge(value.len())?;
-    let pair = [Reply::bulk(field), Reply::value(value)];
-    if is_resp3 {
-        effects.charge(0)?;
-        replies.push(Reply::Array(pair.into()));
-    } else {
-        replies.extend(pair);
     }
     Ok(())
 }
 
-fn numbered(length: usize) -> u32 {
-    u32::try_from(length).expect("the bytes of a hash are bounded far below 4 GiB")
+fn add_nested_pair(
+    fields: &Fields,
+    offset: usize,
+    effects: &mut Effects,
+    replies: &mut Vec<Reply>,
+) -> Result<(), ErrorReply> {
+    let mut pair = Vec::with_capacity(2);
+    add_pair(fields, offset, effects, &mut pair)?;
+    effects.charge(0)?;
+    replies.push(Reply::Array(pair));
+    Ok(())
 }
-
-const OUT_OF_RANGE: ErrorReply = ErrorReply::fixed(
-    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-);

@@ -1,10 +1,12 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
+use crate::keyspace::change::Change;
 use crate::keyspace::fields::Fields;
 use crate::number::parse_integer;
 use crate::reply::Reply;
@@ -17,6 +19,7 @@ pub(super) const FAMILY: Family = &[
 
 const HSET: Spec = Spec {
     name: "hset",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
     arity: -4,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
     keys: KeyPositions::ONE,
@@ -31,10 +34,10 @@ fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     let found = context.peek(key);
     context.reveal(&found);
-    let before = context.fields(&found)?.map_or(0, Fields::len);
+    let before = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     set_or_create(context, &found, key, pairs)?;
     let found = context.peek(key);
-    let after = context.fields(&found)?.map_or(0, Fields::len);
+    let after = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
     Ok(Reply::count(after.saturating_sub(before)))
 }
 
@@ -45,18 +48,25 @@ pub(super) fn set_or_create(
     key: &[u8],
     pairs: &[&[u8]],
 ) -> Result<(), ErrorReply> {
-    if context.fields(found)?.is_some() {
-        return context.set_fields(found, key, pairs);
+    if context.collection::<Fields>(found)?.is_some() {
+        let pairs = pairs.chunks_exact(2);
+        let changes = pairs.map(|pair| Change::HashSet {
+            field: pair[0],
+            value: pair[1],
+        });
+        context.change(found, key, changes)?;
+        return Ok(());
     }
     let mut fields = Fields::default();
     for pair in pairs.chunks_exact(2) {
         fields.set(pair[0], pair[1], context.keyspace.seed());
     }
-    context.put_hash(found, key, fields, Deadline::NEVER)
+    context.put_collection(found, key, fields, Deadline::NEVER)
 }
 
 const HMSET: Spec = Spec {
     name: "hmset",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
     summary: "Sets fields of a hash; HSET with another reply",
     handler: Handler::Keys(hmset),
     ..HSET
@@ -75,6 +85,7 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HSETNX: Spec = Spec {
     name: "hsetnx",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::ADD]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -86,7 +97,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let (key, pair) = (arguments[1], &arguments[2..]);
     let found = context.peek(key);
     context.reveal(&found);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     if fields.is_some_and(|fields| fields.get(pair[0]).is_some()) {
         return Ok(Reply::Integer(0));
     }
@@ -96,6 +107,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const HGET: Spec = Spec {
     name: "hget",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -105,7 +117,7 @@ const HGET: Spec = Spec {
 
 fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Nil);
     };
     let Some(value) = fields.get(arguments[2]) else {
@@ -117,6 +129,7 @@ fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HMGET: Spec = Spec {
     name: "hmget",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns several fields of a hash",
     handler: Handler::Keys(hmget),
@@ -126,7 +139,7 @@ const HMGET: Spec = Spec {
 fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
     let mut replies = Vec::new();
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         for _ in &arguments[2..] {
             context.effects.charge(0)?;
             replies.push(Reply::Nil);
@@ -143,6 +156,7 @@ fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HEXISTS: Spec = Spec {
     name: "hexists",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
     summary: "Tells whether a hash has a field",
     handler: Handler::Keys(hexists),
     ..HGET
@@ -150,7 +164,7 @@ const HEXISTS: Spec = Spec {
 
 fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     Ok(Reply::flag(
         fields.is_some_and(|fields| fields.get(arguments[2]).is_some()),
     ))
@@ -158,6 +172,7 @@ fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HSTRLEN: Spec = Spec {
     name: "hstrlen",
+    about: About::new("3.2.0", Categories::HASH, &[KeyAccess::LOOK]),
     summary: "Returns the length of what a hash's field holds",
     handler: Handler::Keys(hstrlen),
     ..HGET
@@ -166,13 +181,14 @@ const HSTRLEN: Spec = Spec {
 fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
     let value = context
-        .fields(&found)?
+        .collection::<Fields>(&found)?
         .and_then(|fields| fields.get(arguments[2]));
     Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
 const HINCRBY: Spec = Spec {
     name: "hincrby",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::CHANGE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -185,7 +201,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let increment = integer(arguments[3])?;
     let found = context.peek(key);
     context.reveal(&found);
-    let fields = context.fields(&found)?;
+    let fields = context.collection::<Fields>(&found)?;
     let old = match fields.and_then(|fields| fields.get(field)) {
         None => 0,
         Some(digits) => {
@@ -203,6 +219,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HDEL: Spec = Spec {
     name: "hdel",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -214,15 +231,15 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let key = arguments[1];
     let found = context.peek(key);
     context.reveal(&found);
-    Ok(Reply::count(context.remove_fields(
-        &found,
-        key,
-        &arguments[2..],
-    )?))
+    context.collection::<Fields>(&found)?;
+    let fields = arguments[2..].iter();
+    let changes = fields.map(|field| Change::HashDelete { field });
+    Ok(Reply::count(context.change(&found, key, changes)?))
 }
 
 const HLEN: Spec = Spec {
     name: "hlen",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -232,11 +249,14 @@ const HLEN: Spec = Spec {
 
 fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    Ok(Reply::count(context.fields(&found)?.map_or(0, Fields::len)))
+    Ok(Reply::count(
+        context.collection::<Fields>(&found)?.map_or(0, Fields::len),
+    ))
 }
 
 const HKEYS: Spec = Spec {
     name: "hkeys",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -246,7 +266,7 @@ const HKEYS: Spec = Spec {
 
 fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let mut names = Vec::new();
@@ -259,6 +279,7 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HVALS: Spec = Spec {
     name: "hvals",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     summary: "Returns what the fields of a hash hold",
     handler: Handler::Keys(hvals),
     ..HKEYS
@@ -266,7 +287,7 @@ const HVALS: Spec = Spec {
 
 fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let mut values = Vec::new();
@@ -279,6 +300,7 @@ fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HGETALL: Spec = Spec {
     name: "hgetall",
+    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     summary: "Returns the fields of a hash with their values",
     handler: Handler::Keys(hgetall),
     ..HKEYS
@@ -286,7 +308,7 @@ const HGETALL: Spec = Spec {
 
 fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.fields_and_effects(&found)? else {
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Map(Vec::new()));
     };
     let mut pairs = Vec::new();

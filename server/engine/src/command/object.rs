@@ -1,5 +1,6 @@
 //! What a key takes and how it is kept: OBJECT and MEMORY USAGE, for people and tools that look around.
 
+use crate::command::about::{About, Categories, Description, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -11,6 +12,7 @@ pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
 
 const OBJECT: Spec = Spec {
     name: "object",
+    about: About::new("2.2.3", Categories::NONE, &[]).with_subcommands(OBJECT_PARTS),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
@@ -29,7 +31,7 @@ fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         (b"refcount", [key]) => of_entry(context, key, |_| Ok(Reply::Integer(1))),
         (b"idletime", [key]) => of_entry(context, key, |_| Err(NO_IDLE_TIME)),
         (b"freq", [key]) => of_entry(context, key, |_| Err(NO_FREQUENCY)),
-        (b"help", []) => Ok(help(OBJECT_HELP)),
+        (b"help", []) => Ok(Reply::help("OBJECT", OBJECT_HELP)),
         (b"encoding", _) => Err(ErrorReply::wrong_arity("object|encoding")),
         (b"refcount", _) => Err(ErrorReply::wrong_arity("object|refcount")),
         (b"idletime", _) => Err(ErrorReply::wrong_arity("object|idletime")),
@@ -54,6 +56,7 @@ fn of_entry(
 
 const MEMORY: Spec = Spec {
     name: "memory",
+    about: About::new("4.0.0", Categories::NONE, &[]).with_subcommands(MEMORY_PARTS),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
@@ -68,7 +71,7 @@ fn memory(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
             check_samples(options)?;
             of_entry(context, key, |entry| Ok(Reply::count(entry.memory())))
         }
-        (b"help", []) => Ok(help(MEMORY_HELP)),
+        (b"help", []) => Ok(Reply::help("MEMORY", MEMORY_HELP)),
         (b"usage", _) => Err(ErrorReply::wrong_arity("memory|usage")),
         (b"help", _) => Err(ErrorReply::wrong_arity("memory|help")),
         _ => Err(ErrorReply::unknown_subcommand("memory", arguments[1])),
@@ -90,10 +93,6 @@ fn check_samples(options: &[&[u8]]) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-fn help(lines: &[&'static str]) -> Reply {
-    Reply::Array(lines.iter().map(|&line| Reply::status(line)).collect())
-}
-
 const NO_IDLE_TIME: ErrorReply = ErrorReply::fixed(
     "ERR idle time is not tracked: no key is ever evicted, so that nothing is kept of when one was used",
 );
@@ -105,14 +104,11 @@ const NO_FREQUENCY: ErrorReply = ErrorReply::fixed(
 );
 
 const OBJECT_HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ENCODING <key>",
     "    How the value is kept: embstr in the key's own entry, raw beside it; listpack for a hash",
     "    that is searched from front to back, hashtable for one with an index.",
     "FREQ <key>",
     "    Not tracked here.",
-    "HELP",
-    "    Prints this help.",
     "IDLETIME <key>",
     "    Not tracked here.",
     "REFCOUNT <key>",
@@ -120,9 +116,46 @@ const OBJECT_HELP: &[&str] = &[
 ];
 
 const MEMORY_HELP: &[&str] = &[
-    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "HELP",
-    "    Prints this help.",
     "USAGE <key> [SAMPLES <count>]",
     "    The bytes that the key and its value take, the allocator's share estimated.",
+];
+
+const OBJECT_PARTS: &[Description] = &[
+    of_object("encoding", "2.2.3", "Tells how a key's value is kept"),
+    of_object("freq", "4.0.0", "Not tracked: an error"),
+    of_object("idletime", "2.2.3", "Not tracked: an error"),
+    of_object("refcount", "2.2.3", "Answers 1"),
+    Description::subcommand(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "6.2.0",
+        Categories::KEYSPACE,
+        "Tells of the subcommands",
+    ),
+];
+
+const fn of_object(name: &'static str, since: &'static str, summary: &'static str) -> Description {
+    Description::subcommand(name, 3, Flags::READ, since, Categories::KEYSPACE, summary)
+        .on_key(&[KeyAccess::LOOK])
+}
+
+const MEMORY_PARTS: &[Description] = &[
+    Description::subcommand(
+        "usage",
+        -3,
+        Flags::READ,
+        "4.0.0",
+        Categories::NONE,
+        "Tells how many bytes a key takes",
+    )
+    .on_key(&[KeyAccess::LOOK]),
+    Description::subcommand(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "4.0.0",
+        Categories::NONE,
+        "Tells of the subcommands",
+    ),
 ];

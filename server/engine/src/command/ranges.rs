@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -14,6 +15,7 @@ pub(super) const FAMILY: Family = &[&STRLEN, &GETRANGE, &SUBSTR, &SETRANGE, &APP
 
 const STRLEN: Spec = Spec {
     name: "strlen",
+    about: About::new("2.2.0", Categories::STRING, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -28,6 +30,7 @@ fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETRANGE: Spec = Spec {
     name: "getrange",
+    about: About::new("2.4.0", Categories::STRING, &[KeyAccess::READ]),
     arity: 4,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -37,6 +40,7 @@ const GETRANGE: Spec = Spec {
 
 const SUBSTR: Spec = Spec {
     name: "substr",
+    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
     summary: "Returns a part of a key's string; the same as GETRANGE",
     ..GETRANGE
 };
@@ -70,6 +74,7 @@ fn range_of(start: i64, end: i64, length: usize) -> Range<usize> {
 
 const SETRANGE: Spec = Spec {
     name: "setrange",
+    about: About::new("2.2.0", Categories::STRING, &[KeyAccess::UPDATE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -101,6 +106,7 @@ fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 
 const APPEND: Spec = Spec {
     name: "append",
+    about: About::new("2.0.0", Categories::STRING, &[KeyAccess::ADD]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,

@@ -1,5 +1,6 @@
 //! Keys that go elsewhere with value and deadline: RENAME, RENAMENX, COPY.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -11,6 +12,11 @@ pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY];
 
 const RENAME: Spec = Spec {
     name: "rename",
+    about: About::new(
+        "1.0.0",
+        Categories::KEYSPACE,
+        &[KeyAccess::TAKE, KeyAccess::OVERWRITE],
+    ),
     arity: 3,
     flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
@@ -22,6 +28,11 @@ const RENAME: Spec = Spec {
 
 const RENAMENX: Spec = Spec {
     name: "renamenx",
+    about: About::new(
+        "1.0.0",
+        Categories::KEYSPACE,
+        &[KeyAccess::TAKE, KeyAccess::INSERT],
+    ),
     flags: RENAME.flags.with(Flags::FAST),
     summary: "Gives a key another name if no key has it",
     handler: Handler::Keys(|context, arguments| {
@@ -46,7 +57,7 @@ fn rename(
 ) -> Result<bool, ErrorReply> {
     let (from, to) = (context.lookup(key), context.peek(other));
     if from.live.is_none() {
-        return Err(ErrorReply::fixed("ERR no such key"));
+        return Err(ErrorReply::NO_SUCH_KEY);
     }
     context.reveal(&to);
     if to.live.is_some() && taken == Taken::Kept {
@@ -60,6 +71,11 @@ fn rename(
 
 const COPY: Spec = Spec {
     name: "copy",
+    about: About::new(
+        "6.2.0",
+        Categories::KEYSPACE,
+        &[KeyAccess::READ, KeyAccess::OVERWRITE],
+    ),
     arity: -3,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,

@@ -3,6 +3,7 @@
 //! SCAN's cursor is the number of a slot. A key keeps its slot for as long as it exists, so a key
 //! that is there from the first call to the last is returned exactly once.
 
+use crate::command::about::{About, Categories};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -15,6 +16,11 @@ pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
 
 const KEYS: Spec = Spec {
     name: "keys",
+    about: About::new(
+        "1.0.0",
+        Categories::KEYSPACE.with(Categories::DANGEROUS),
+        &[],
+    ),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
@@ -40,6 +46,7 @@ fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SCAN: Spec = Spec {
     name: "scan",
+    about: About::new("2.8.0", Categories::KEYSPACE, &[]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,
@@ -49,7 +56,7 @@ const SCAN: Spec = Spec {
 
 fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let start = cursor(arguments[1])?;
-    let ScanOptions { mut filter, count } = ScanOptions::parse(&arguments[2..])?;
+    let ScanOptions { mut filter, count } = ScanOptions::parse(&arguments[2..], true)?;
     context.reveal_all();
     let end = u64::from(context.keyspace.slots_end());
     // A free slot costs little, but something: a page looks at a bounded number of slots.
@@ -102,7 +109,7 @@ fn pattern(given: &[u8]) -> Result<&[u8], ErrorReply> {
     }
 }
 
-/// Which keys are wanted, or which fields.
+/// Which keys are wanted, or which parts of a collection.
 pub(super) struct Filter<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
@@ -139,24 +146,20 @@ impl Filter<'_> {
     }
 }
 
-/// SCAN's and HSCAN's options.
+/// The options of SCAN, HSCAN and their like.
 pub(super) struct ScanOptions<'a> {
     pub(super) filter: Filter<'a>,
-    /// How many keys or fields a page looks at.
+    /// How many keys or parts a page looks at.
     pub(super) count: u64,
 }
 
 impl<'a> ScanOptions<'a> {
-    /// The options of HSCAN: fields have no types.
-    pub(super) fn of_fields(arguments: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
-        let options = ScanOptions::parse(arguments)?;
-        match options.filter.type_name {
-            None => Ok(options),
-            Some(_) => Err(ErrorReply::SYNTAX),
-        }
+    /// The options of HSCAN and its like: parts have no types.
+    pub(super) fn of_parts(arguments: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
+        ScanOptions::parse(arguments, false)
     }
 
-    fn parse(arguments: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
+    fn parse(arguments: &[&'a [u8]], may_have_type: bool) -> Result<ScanOptions<'a>, ErrorReply> {
         let (mut filter, mut count) = (Filter::default(), COUNT_DEFAULT);
         for pair in arguments.chunks(2) {
             let &[name, value] = pair else {
@@ -164,7 +167,7 @@ impl<'a> ScanOptions<'a> {
             };
             if is_option(name, "match") {
                 filter.pattern = Some(pattern(value)?);
-            } else if is_option(name, "type") {
+            } else if may_have_type && is_option(name, "type") {
                 filter.type_name = Some(value);
             } else if is_option(name, "count") {
                 count = match u64::try_from(integer(value)?) {

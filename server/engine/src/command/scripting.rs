@@ -1,17 +1,23 @@
 //! The rows of EVAL and its variants, and of SCRIPT. What runs them is in `script`.
 
+use crate::command::about::{About, Categories, Description, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, ScriptCommand, Spec};
 
 pub(super) const FAMILY: Family = &[&EVAL, &EVALSHA, &EVAL_RO, &EVALSHA_RO, &SCRIPT];
 
 const RUNS: Flags = Flags::SCRIPT
     .with(Flags::NO_SCRIPT)
-    .with(Flags::TOUCHES_KEYS);
+    .with(Flags::TOUCHES_KEYS)
+    .with(Flags::STALE)
+    .with(Flags::SKIP_MONITOR)
+    .with(Flags::NO_MANDATORY_KEYS)
+    .with(Flags::MOVABLE_KEYS);
 
 const EVAL: Spec = Spec {
     name: "eval",
+    about: About::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
     arity: -3,
-    flags: RUNS.with(Flags::WRITE),
+    flags: RUNS.with(Flags::MAY_REPLICATE),
     keys: KeyPositions::NONE,
     summary: "Runs a Lua script",
     handler: Handler::Script(ScriptCommand::Eval {
@@ -21,6 +27,7 @@ const EVAL: Spec = Spec {
 
 const EVALSHA: Spec = Spec {
     name: "evalsha",
+    about: About::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
     summary: "Runs a Lua script that the node knows, named by its SHA-1",
     handler: Handler::Script(ScriptCommand::EvalSha {
         is_read_only: false,
@@ -30,6 +37,7 @@ const EVALSHA: Spec = Spec {
 
 const EVAL_RO: Spec = Spec {
     name: "eval_ro",
+    about: About::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
     flags: RUNS.with(Flags::READ),
     summary: "Runs a Lua script that may not write",
     handler: Handler::Script(ScriptCommand::Eval { is_read_only: true }),
@@ -38,6 +46,7 @@ const EVAL_RO: Spec = Spec {
 
 const EVALSHA_RO: Spec = Spec {
     name: "evalsha_ro",
+    about: About::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
     flags: RUNS.with(Flags::READ),
     summary: "Runs a Lua script that the node knows and that may not write",
     handler: Handler::Script(ScriptCommand::EvalSha { is_read_only: true }),
@@ -46,9 +55,58 @@ const EVALSHA_RO: Spec = Spec {
 
 const SCRIPT: Spec = Spec {
     name: "script",
+    about: About::new("2.6.0", Categories::NONE, &[]).with_subcommands(PARTS),
     arity: -2,
     flags: Flags::NO_SCRIPT,
     keys: KeyPositions::NONE,
     summary: "Loads, finds and forgets Lua scripts",
     handler: Handler::Script(ScriptCommand::Manage),
 };
+
+const PARTS: &[Description] = &[
+    part(
+        "exists",
+        -3,
+        Flags::NO_SCRIPT,
+        "2.6.0",
+        "Tells which scripts the node knows",
+    ),
+    part(
+        "flush",
+        -2,
+        Flags::NO_SCRIPT,
+        "2.6.0",
+        "Forgets all scripts",
+    ),
+    part(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    part(
+        "kill",
+        2,
+        Flags::NO_SCRIPT.with(Flags::ALLOW_BUSY),
+        "2.6.0",
+        "Answers that no script runs",
+    ),
+    part(
+        "load",
+        3,
+        Flags::NO_SCRIPT.with(Flags::STALE),
+        "2.6.0",
+        "Keeps a script for EVALSHA",
+    ),
+];
+
+const fn part(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::SCRIPTING, summary)
+}

@@ -1,5 +1,6 @@
 //! What is known of a command without running it: its row in the table.
 
+use crate::command::about::{About, Description};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
@@ -17,6 +18,8 @@ pub struct Spec {
     pub keys: KeyPositions,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// What its execution does not depend on.
+    pub about: About,
     pub(crate) handler: Handler,
 }
 
@@ -50,6 +53,12 @@ impl KeyPositions {
         last: -1,
         step: 1,
     };
+    /// All arguments but the last are keys.
+    pub const ALL_BUT_LAST: KeyPositions = KeyPositions {
+        first: 1,
+        last: -2,
+        step: 1,
+    };
     /// The argument after a subcommand is the only key.
     pub const SECOND: KeyPositions = KeyPositions {
         first: 2,
@@ -72,7 +81,7 @@ impl KeyPositions {
 
 /// Properties of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(u16);
+pub struct Flags(u32);
 
 impl Flags {
     /// Nothing in particular.
@@ -100,6 +109,35 @@ impl Flags {
     pub const PAIRS: Flags = Flags(1 << 9);
     /// May log a whole value that it has found, however short its arguments are.
     pub const WHOLE_VALUE: Flags = Flags(1 << 10);
+    /// Not a write by itself, but may have the effects of one: a pause of writes holds it up.
+    pub const MAY_REPLICATE: Flags = Flags(1 << 11);
+    /// About channels.
+    pub const PUBSUB: Flags = Flags(1 << 12);
+    /// Redis's: allowed while it loads.
+    pub const LOADING: Flags = Flags(1 << 13);
+    /// Redis's: allowed on a replica whose data may be old.
+    pub const STALE: Flags = Flags(1 << 14);
+    /// Redis's: MONITOR does not show it.
+    pub const SKIP_MONITOR: Flags = Flags(1 << 15);
+    /// Redis's: the slow log does not show it.
+    pub const SKIP_SLOWLOG: Flags = Flags(1 << 16);
+    /// May be sent before AUTH.
+    pub const NO_AUTH: Flags = Flags(1 << 17);
+    /// Redis's: allowed while a script runs for too long.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 18);
+    /// Redis's: refused between MULTI and EXEC.
+    pub const NO_MULTI: Flags = Flags(1 << 19);
+    /// Redis's: refused while it loads beside its old data.
+    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 20);
+    /// How many keys there are stands in an argument.
+    pub const MOVABLE_KEYS: Flags = Flags(1 << 21);
+    /// It may have no key at all.
+    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 22);
+    /// May block its connection.
+    pub const BLOCKING: Flags = Flags(1 << 23);
+
+    /// What Redis allows at any time.
+    pub const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);
 
     /// A command that reads keys.
     pub const READ_KEYS: Flags = Flags::READ.with(Flags::TOUCHES_KEYS);
@@ -111,6 +149,11 @@ impl Flags {
     /// These and those.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
+    }
+
+    /// Whether a command that is divided has this flag itself.
+    pub(crate) const fn is_of_container(self) -> bool {
+        Flags::ALWAYS.contains(self)
     }
 
     /// Whether all of `other` are among these.
@@ -149,6 +192,18 @@ pub(crate) enum ScriptCommand {
 pub(crate) type Family = &'static [&'static Spec];
 
 impl Spec {
+    /// What is told of it.
+    pub const fn description(&self) -> Description {
+        Description {
+            name: self.name,
+            arity: self.arity,
+            flags: self.flags,
+            keys: self.keys,
+            summary: self.summary,
+            about: self.about,
+        }
+    }
+
     /// Which argument is the first key, if the command has one.
     pub(crate) fn first_key(&self) -> Option<usize> {
         match usize::try_from(self.keys.first) {

@@ -1,5 +1,6 @@
 //! Strings: SET in all its forms, GET and their kin.
 
+use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer};
 use crate::command::set_options::{
     Condition, Expiry, GetOptions, SetExpiry, SetOptions, set_deadline,
@@ -16,6 +17,7 @@ pub(super) const FAMILY: Family = &[
 
 const SET: Spec = Spec {
     name: "set",
+    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: -3,
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
@@ -72,6 +74,7 @@ fn set_string(
 
 const GET: Spec = Spec {
     name: "get",
+    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -86,6 +89,7 @@ fn get(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
 
 const SETNX: Spec = Spec {
     name: "setnx",
+    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::INSERT]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -105,6 +109,7 @@ fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const SETEX: Spec = Spec {
     name: "setex",
+    about: About::new("2.0.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
     arity: 4,
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
@@ -116,6 +121,7 @@ const SETEX: Spec = Spec {
 
 const PSETEX: Spec = Spec {
     name: "psetex",
+    about: About::new("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
     summary: "Sets a key to a string with a TTL in milliseconds",
     handler: Handler::Keys(|context, arguments| {
         set_with_ttl(context, arguments, "psetex", TimeForm::MILLISECONDS)
@@ -136,6 +142,7 @@ fn set_with_ttl(
 
 const GETSET: Spec = Spec {
     name: "getset",
+    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -154,6 +161,7 @@ fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETDEL: Spec = Spec {
     name: "getdel",
+    about: About::new("6.2.0", Categories::STRING, &[KeyAccess::TAKE]),
     arity: 2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -171,6 +179,7 @@ fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETEX: Spec = Spec {
     name: "getex",
+    about: About::new("6.2.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,

@@ -1,9 +1,11 @@
 //! Changes of several keys: admitted as one before the first of them is made.
 
-use crate::context::{CommandContext, TOO_MANY_KEYS};
+use crate::context::{CommandContext, MUTATION_OVERHEAD_BYTES, TOO_MANY_KEYS};
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
+use crate::keyspace::change::Change;
 use crate::keyspace::entry::Body;
+use crate::keyspace::members::Members;
 use crate::mutation;
 use crate::time::Deadline;
 
@@ -65,6 +67,45 @@ impl CommandContext<'_> {
         self.admit_key(to, other, body.value().bytes())?;
         self.admit_deadline(deadline)?;
         self.write_body(to, other, body, deadline)
+    }
+
+    /// Moves a member that the set of a key has to the set of another key, which need not exist.
+    pub(crate) fn move_member(
+        &mut self,
+        from: &KeySlot,
+        key: &[u8],
+        to: &KeySlot,
+        other: &[u8],
+        member: &[u8],
+    ) -> Result<(), ErrorReply> {
+        let removal = [Change::SetRemove { member }];
+        let addition = [Change::SetAdd { member }];
+        let mut added = Members::default();
+        added.add(member, self.keyspace.seed());
+        let set = self.collection::<Members>(to)?;
+        let bytes_of_addition = match set {
+            Some(set) if set.contains(member) => None,
+            Some(_) => Some(mutation::bytes_of_change(other, &addition[0])),
+            None => Some(added.bytes()),
+        };
+        let is_new = set.is_none();
+        let removed = key
+            .len()
+            .saturating_add(mutation::bytes_of_change(key, &removal[0]));
+        let added_bytes = bytes_of_addition.map_or(0, |bytes| {
+            let named = bytes.saturating_add(other.len());
+            named.saturating_add(MUTATION_OVERHEAD_BYTES)
+        });
+        self.admit_bytes(removed.saturating_add(added_bytes))?;
+        // The addition may be refused for other reasons. After it the removal has nothing left that
+        // could refuse it.
+        if is_new {
+            self.put_collection(to, other, added, Deadline::NEVER)?;
+        } else {
+            self.change(to, other, addition.into_iter())?;
+        }
+        self.change(from, key, removal.into_iter())?;
+        Ok(())
     }
 
     /// Writes a whole key that has been admitted.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::keyspace::fields::Fields;
+use crate::keyspace::collection::Collection;
 use crate::position::LogPosition;
 use crate::reply::SHARED_BYTES_MIN;
 use crate::time::{Deadline, NodeTime};
@@ -52,17 +52,11 @@ pub(crate) enum Body {
     Composite { key: Box<[u8]>, value: Collection },
 }
 
-/// A value of many parts. A new type of value is one more variant here.
-#[derive(Clone, Debug)]
-pub(crate) enum Collection {
-    Hash(Box<Fields>),
-}
-
 /// A borrowed value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueRef<'a> {
     String(&'a [u8]),
-    Hash(&'a Fields),
+    Collection(&'a Collection),
 }
 
 impl ValueRef<'_> {
@@ -70,7 +64,7 @@ impl ValueRef<'_> {
     pub(crate) fn type_name(self) -> &'static str {
         match self {
             ValueRef::String(_) => "string",
-            ValueRef::Hash(_) => "hash",
+            ValueRef::Collection(collection) => collection.type_name(),
         }
     }
 
@@ -78,7 +72,7 @@ impl ValueRef<'_> {
     pub(crate) fn bytes(self) -> usize {
         match self {
             ValueRef::String(bytes) => bytes.len(),
-            ValueRef::Hash(fields) => fields.bytes(),
+            ValueRef::Collection(collection) => collection.bytes(),
         }
     }
 }
@@ -137,11 +131,7 @@ impl Entry {
         match &self.body {
             Body::Vacant | Body::Inline { .. } => "embstr",
             Body::Packed { .. } | Body::Long { .. } => "raw",
-            Body::Composite {
-                value: Collection::Hash(fields),
-                ..
-            } if fields.is_small() => "listpack",
-            Body::Composite { .. } => "hashtable",
+            Body::Composite { value, .. } => value.encoding(),
         }
     }
 
@@ -153,10 +143,9 @@ impl Entry {
             Body::Long { key, value } => {
                 allocation_of(key.len()).saturating_add(allocation_of(value.len()))
             }
-            Body::Composite {
-                key,
-                value: Collection::Hash(fields),
-            } => allocation_of(key.len()).saturating_add(fields.memory()),
+            Body::Composite { key, value } => {
+                allocation_of(key.len()).saturating_add(value.memory())
+            }
         };
         allocated
             .saturating_add(size_of::<Entry>())
@@ -204,11 +193,11 @@ impl Body {
         }
     }
 
-    /// A key with a hash.
-    pub(crate) fn hash(key: &[u8], fields: Fields) -> Body {
+    /// A key with a collection.
+    pub(crate) fn collection(key: &[u8], value: impl Into<Collection>) -> Body {
         Body::Composite {
             key: key.into(),
-            value: Collection::Hash(Box::new(fields)),
+            value: value.into(),
         }
     }
 
@@ -217,7 +206,7 @@ impl Body {
         match self {
             Body::Vacant | Body::Inline { .. } | Body::Packed { .. } => match self.value() {
                 ValueRef::String(value) => Body::string(key, value),
-                ValueRef::Hash(fields) => Body::hash(key, fields.clone()),
+                ValueRef::Collection(value) => Body::collection(key, value.clone()),
             },
             Body::Long { value, .. } => Body::Long {
                 key: key.into(),
@@ -248,10 +237,7 @@ impl Body {
             }
             Body::Packed { bytes, key } => ValueRef::String(&bytes[*key as usize..]),
             Body::Long { value, .. } => ValueRef::String(value),
-            Body::Composite {
-                value: Collection::Hash(fields),
-                ..
-            } => ValueRef::Hash(fields),
+            Body::Composite { value, .. } => ValueRef::Collection(value),
         }
     }
 
@@ -263,13 +249,10 @@ impl Body {
         }
     }
 
-    /// The fields of a hash.
-    pub(crate) fn fields_mut(&mut self) -> Option<&mut Fields> {
+    /// The collection, to be changed.
+    pub(crate) fn collection_mut(&mut self) -> Option<&mut Collection> {
         match self {
-            Body::Composite {
-                value: Collection::Hash(fields),
-                ..
-            } => Some(fields),
+            Body::Composite { value, .. } => Some(value),
             _ => None,
         }
     }

@@ -74,33 +74,16 @@ impl Keyspace {
             UndoRecord::Deadline { slot, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
             }
-            UndoRecord::Field {
+            UndoRecord::Changed {
                 slot,
-                field,
-                value,
+                reversal,
                 position,
             } => {
                 let seed = self.seed;
                 let entry = self.slab.get_mut(slot);
                 entry.set_position(position);
-                if let Some(fields) = entry.body.fields_mut() {
-                    match value {
-                        Some(value) => drop(fields.set(&field, value, seed)),
-                        None => drop(fields.remove(&field)),
-                    }
-                }
-            }
-            UndoRecord::FieldRemoved {
-                slot,
-                field,
-                value,
-                offset,
-                position,
-            } => {
-                let entry = self.slab.get_mut(slot);
-                entry.set_position(position);
-                if let Some(fields) = entry.body.fields_mut() {
-                    fields.put_back(offset, &field, value);
+                if let Some(collection) = entry.body.collection_mut() {
+                    collection.revert(reversal, seed);
                 }
             }
             UndoRecord::Removed { slot, mut entry } => {

@@ -1,7 +1,6 @@
 //! What a script or a transaction has overwritten, so that it can be undone. Recorded only while one runs.
 
-use std::sync::Arc;
-
+use crate::keyspace::change::Reversal;
 use crate::keyspace::entry::{Body, Entry, Slot};
 use crate::position::LogPosition;
 use crate::time::Deadline;
@@ -26,19 +25,10 @@ pub(crate) enum UndoRecord {
     },
     /// The key had this deadline.
     Deadline { slot: Slot, end: WrittenEnd },
-    /// The field held this.
-    Field {
+    /// A part of the collection was changed.
+    Changed {
         slot: Slot,
-        field: Box<[u8]>,
-        value: Option<Arc<[u8]>>,
-        position: LogPosition,
-    },
-    /// The field was at this offset, and held this.
-    FieldRemoved {
-        slot: Slot,
-        field: Box<[u8]>,
-        value: Arc<[u8]>,
-        offset: usize,
+        reversal: Reversal<'static>,
         position: LogPosition,
     },
     /// The key was stored here.
@@ -52,8 +42,7 @@ impl UndoRecord {
             UndoRecord::Created { slot }
             | UndoRecord::Replaced { slot, .. }
             | UndoRecord::Deadline { slot, .. }
-            | UndoRecord::Field { slot, .. }
-            | UndoRecord::FieldRemoved { slot, .. }
+            | UndoRecord::Changed { slot, .. }
             | UndoRecord::Removed { slot, .. } => *slot,
         }
     }

@@ -4,11 +4,12 @@
 //! no protocol bytes are made. All calls of a script share one group of effects and one moment.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
-use crate::command::spec::{Flags, Handler};
+use crate::command::spec::{Flags, Handler, Spec};
 use crate::command::spec_named;
 use crate::context::CommandContext;
 use crate::context::{Caller, Protocol};
@@ -20,6 +21,7 @@ use crate::number::{argument_text, parse_integer};
 use crate::reply::Reply;
 use crate::script::convert::Names;
 use crate::script::failure::Raised;
+use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End};
 use crate::script::random::Random;
 use crate::time::Moment;
@@ -27,10 +29,12 @@ use crate::time::Moment;
 /// What the functions of `redis` share with the runner. Everything is empty between scripts.
 #[derive(Debug)]
 pub(crate) struct ScriptState {
-    pub(crate) budget: Budget,
+    pub(crate) budget: Rc<Budget>,
     pub(crate) running: RefCell<Running>,
     pub(crate) random: Cell<Random>,
     pub(crate) log: RefCell<Vec<LogLine>>,
+    /// What the script has set of `cjson`.
+    pub(crate) json: Rc<Cell<JsonSettings>>,
 }
 
 /// What the running script works on: moved in when it begins and out when it ends.
@@ -76,7 +80,9 @@ pub(crate) fn call(
         let mut running = shared.running.borrow_mut();
         // Each reply goes into the interpreter, whose memory has a limit of its own.
         running.effects.reply = running.keyspace.reply_budget();
-        let reply = run(&mut running, arguments).unwrap_or_else(Reply::Error);
+        let ran = run(&mut running, arguments);
+        let is_long = matches!(ran, Ok((_, true)));
+        let reply = ran.map_or_else(Reply::Error, |(reply, _)| reply);
         if running.effects.ran_out_of_room {
             // Half of a script must not stay: a lock without its TTL, say.
             return Err(mlua::Error::external(shared.budget.end(End::Room)));
@@ -86,11 +92,19 @@ pub(crate) fn call(
         if journal_bytes > shared.budget.limits().journal_bytes {
             return Err(mlua::Error::external(shared.budget.end(End::Journal)));
         }
+        if is_long {
+            // Such a command is one step, but can take as long as thousands.
+            shared.budget.check().map_err(mlua::Error::external)?;
+        }
         (reply, running.caller.protocol == Protocol::Resp3)
     };
     match reply {
         Reply::Error(error) if on_error == OnError::Raise => {
             Err(Raised::by_command(error.as_bytes()).into())
+        }
+        Reply::Error(error) if error == NO_ARGUMENT || error == WRONG_ARGUMENT => {
+            // No command was called.
+            names.error_table(lua, error.as_bytes()).map(Value::Table)
         }
         Reply::Bulk(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
         Reply::Shared(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
@@ -110,7 +124,8 @@ fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Val
     Ok(Value::String(text))
 }
 
-fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> {
+/// The reply, and whether the command may have taken long.
+fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), ErrorReply> {
     if values.is_empty() {
         return Err(NO_ARGUMENT);
     }
@@ -120,7 +135,7 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
     }
     let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
     let Some(spec) = spec_named(arguments[0]) else {
-        return run_other(running, &arguments);
+        return run_other(running, &arguments).map(|reply| (reply, false));
     };
     if !spec.accepts(arguments.len()) {
         return Err(WRONG_ARITY);
@@ -129,7 +144,9 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
         Handler::Keys(function) if !spec.flags.contains(Flags::NO_SCRIPT) => function,
         _ => return Err(NOT_ALLOWED),
     };
-    if running.is_read_only && spec.flags.contains(Flags::WRITE) {
+    // What is published goes to replicas as well, in Redis.
+    let is_write = spec.flags.contains(Flags::WRITE) || matches!(spec.name, "publish" | "spublish");
+    if running.is_read_only && is_write {
         return Err(READ_ONLY);
     }
     let mut context = CommandContext {
@@ -138,7 +155,21 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<Reply, ErrorReply> 
         caller: running.caller,
         effects: &mut running.effects,
     };
-    function(&mut context, &arguments)
+    let reply = function(&mut context, &arguments)?;
+    Ok((reply, is_long(spec, arguments.len())))
+}
+
+/// Whether the work of a command grows with more than a few arguments. Reading the clock after each
+/// of the others would cost the usual lock script some percent.
+fn is_long(spec: &Spec, arguments: usize) -> bool {
+    let is_short = spec.flags.contains(Flags::FAST) || matches!(spec.name, "del" | "set");
+    !is_short || arguments > INLINE_ARGUMENTS
+}
+
+/// Whether scripts or clients know a command of this name.
+pub(crate) fn is_command(name: &[u8]) -> bool {
+    let lower = name.to_ascii_lowercase();
+    spec_named(name).is_some() || CONNECTION.contains(&&*lower) || SERVER_ONLY.contains(&&*lower)
 }
 
 /// Commands that are not the engine's but make sense to a script.
@@ -189,9 +220,9 @@ impl Text {
     }
 }
 
-const NO_ARGUMENT: ErrorReply =
+pub(crate) const NO_ARGUMENT: ErrorReply =
     ErrorReply::fixed("ERR Please specify at least one argument for this redis lib call");
-const WRONG_ARGUMENT: ErrorReply =
+pub(crate) const WRONG_ARGUMENT: ErrorReply =
     ErrorReply::fixed("ERR Lua redis lib command arguments must be strings or integers");
 const WRONG_ARITY: ErrorReply =
     ErrorReply::fixed("ERR Wrong number of args calling Redis command from script");
@@ -202,30 +233,62 @@ const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
 const DATABASE_RANGE: ErrorReply = ErrorReply::fixed("ERR DB index is out of range");
 
-/// Commands of a connection or of the whole node, told apart from those that do not exist.
+/// Commands of a connection that make sense to a script.
+const CONNECTION: &[&[u8]] = &[b"select", b"ping", b"echo"];
+
+/// Commands that block, or of a connection or the whole node, told apart from those that do not exist.
 const SERVER_ONLY: &[&[u8]] = &[
+    b"acl",
     b"auth",
     b"bgrewriteaof",
     b"bgsave",
+    b"blmove",
+    b"blmpop",
+    b"blpop",
+    b"brpop",
+    b"brpoplpush",
+    b"bzmpop",
+    b"bzpopmax",
+    b"bzpopmin",
     b"client",
+    b"cluster",
+    b"command",
     b"config",
     b"debug",
     b"discard",
     b"exec",
+    b"failover",
+    b"fcall",
+    b"fcall_ro",
+    b"function",
     b"hello",
+    b"info",
+    b"lastsave",
+    b"latency",
+    b"module",
     b"monitor",
     b"multi",
     b"psubscribe",
+    b"psync",
+    b"pubsub",
     b"punsubscribe",
     b"quit",
+    b"replicaof",
     b"reset",
+    b"role",
     b"save",
     b"shutdown",
+    b"slaveof",
+    b"slowlog",
     b"ssubscribe",
     b"subscribe",
     b"sunsubscribe",
+    b"swapdb",
+    b"sync",
     b"unsubscribe",
     b"unwatch",
+    b"wait",
+    b"waitaof",
     b"watch",
 ];
 

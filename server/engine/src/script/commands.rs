@@ -66,26 +66,27 @@ fn manage(
             }
             Ok(Reply::Array(flags))
         }
-        (b"flush", [] | [_]) => {
-            let mode = rest.first().map(|mode| mode.to_ascii_lowercase());
-            match mode.as_deref() {
-                None | Some(b"sync" | b"async") => {
-                    runner.flush();
-                    Ok(Reply::Ok)
-                }
-                Some(_) => Err(FLUSH_MODE),
-            }
+        (b"flush", []) => {
+            runner.flush();
+            Ok(Reply::Ok)
         }
+        (b"flush", [mode]) if is_flush_mode(mode) => {
+            runner.flush();
+            Ok(Reply::Ok)
+        }
+        (b"flush", _) => Err(FLUSH_MODE),
         (b"kill", []) => Err(NOT_BUSY),
-        (b"help", []) => Ok(Reply::Array(
-            HELP.iter().map(|&line| Reply::status(line)).collect(),
-        )),
+        (b"help", []) => Ok(Reply::help("SCRIPT", HELP)),
         (b"load", _) => Err(ErrorReply::wrong_arity("script|load")),
         (b"exists", _) => Err(ErrorReply::wrong_arity("script|exists")),
-        (b"flush", _) => Err(ErrorReply::wrong_arity("script|flush")),
+        (b"help", _) => Err(ErrorReply::wrong_arity("script|help")),
         (b"kill", _) => Err(ErrorReply::wrong_arity("script|kill")),
         _ => Err(ErrorReply::unknown_subcommand("script", arguments[1])),
     }
+}
+
+fn is_flush_mode(text: &[u8]) -> bool {
+    text.eq_ignore_ascii_case(b"sync") || text.eq_ignore_ascii_case(b"async")
 }
 
 const NEGATIVE_KEYS: ErrorReply = ErrorReply::fixed("ERR Number of keys can't be negative");
@@ -97,7 +98,6 @@ const FLUSH_MODE: ErrorReply = ErrorReply::fixed("ERR SCRIPT FLUSH only support 
 const NOT_BUSY: ErrorReply = ErrorReply::fixed("NOTBUSY No scripts in execution right now.");
 
 const HELP: &[&str] = &[
-    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "EXISTS <sha1> [<sha1> ...]",
     "    Tells which of the scripts the node knows.",
     "FLUSH [ASYNC|SYNC]",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::error::ErrorReply;
-use crate::number::{argument_text, truncated};
+use crate::number::{argument_text, double_text, truncated};
 use crate::reply::{ELEMENT_BYTES, Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
 
 /// The names of the fields with a meaning, made once so that a lookup makes no string.
@@ -24,6 +24,7 @@ pub(crate) struct Names {
     verbatim: LuaString,
     string: LuaString,
     format: LuaString,
+    is_counted: LuaString,
     /// What a command that answers OK returns: one shared table that cannot be changed.
     ok_table: Table,
 }
@@ -43,6 +44,7 @@ impl Names {
             verbatim: lua.create_string("verbatim_string")?,
             string: lua.create_string("string")?,
             format: lua.create_string("format")?,
+            is_counted: lua.create_string("ignore_error_stats_update")?,
             ok_table,
         })
     }
@@ -52,13 +54,25 @@ impl Names {
         field_table(lua, &self.err, lua.create_string(text)?)
     }
 
+    /// The error of a command, which Redis marks, because its statistics know of it already.
+    pub(crate) fn command_error_table(&self, lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
+        let table = self.error_table(lua, text)?;
+        table.raw_set(&self.is_counted, true)?;
+        Ok(table)
+    }
+
     pub(crate) fn status_table(&self, lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
         field_table(lua, &self.ok, lua.create_string(text)?)
     }
 
-    /// The text of an error table; `None` for other tables.
-    pub(crate) fn error_text(&self, table: &Table) -> Option<Vec<u8>> {
-        text_field(table, &self.err).map(|text| text.as_bytes().to_vec())
+    /// What an error table says, a text or a number; `None` for other tables.
+    pub(crate) fn error_value(&self, table: &Table) -> Option<Value> {
+        let value = table.raw_get::<Value>(&self.err).ok()?;
+        let is_text = matches!(
+            value,
+            Value::String(_) | Value::Integer(_) | Value::Number(_)
+        );
+        is_text.then_some(value)
     }
 
     /// What a command's reply is to the script that called it.
@@ -68,7 +82,7 @@ impl Names {
         Ok(match reply {
             Reply::Ok => Value::Table(self.ok_table.clone()),
             Reply::Status(text) => Value::Table(self.status_table(lua, &text)?),
-            Reply::Error(error) => Value::Table(self.error_table(lua, error.as_bytes())?),
+            Reply::Error(error) => Value::Table(self.command_error_table(lua, error.as_bytes())?),
             Reply::Nil | Reply::NilArray if is_resp3 => Value::Nil,
             Reply::Nil | Reply::NilArray => Value::Boolean(false),
             Reply::Integer(number) => Value::Number(rounded(number)),
@@ -79,7 +93,12 @@ impl Names {
             Reply::Double(number) if is_resp3 => {
                 Value::Table(field_table(lua, &self.double, number)?)
             }
-            Reply::Double(number) => Value::String(lua.create_string(argument_text(number))?),
+            Reply::Double(number) => Value::String(lua.create_string(double_text(number))?),
+            Reply::BigNumber(digits) if is_resp3 => {
+                let digits = lua.create_string(digits)?;
+                Value::Table(field_table(lua, &self.big_number, digits)?)
+            }
+            Reply::BigNumber(digits) => Value::String(lua.create_string(digits)?),
             Reply::Array(items) | Reply::Push(items) => self.list_of(lua, items, is_resp3)?,
             Reply::Set(items) if is_resp3 => {
                 let members = lua.create_table()?;
@@ -185,11 +204,14 @@ impl Names {
 
     fn begin_table(&self, table: Table, room: &mut Room<'_>) -> Result<Begun, ReplyTooLarge> {
         if let Some(text) = text_field(&table, &self.err) {
-            let text = room.bytes(&text)?;
+            let mut text = c_text(room.bytes(&text)?);
+            while let [.., b'\r' | b'\n'] = *text {
+                text.pop();
+            }
             return Ok(Begun::Finished(Reply::Error(ErrorReply::new(text))));
         }
         if let Some(text) = text_field(&table, &self.ok) {
-            let text = room.bytes(&text)?;
+            let text = c_text(room.bytes(&text)?);
             return Ok(Begun::Finished(Reply::Status(text.into())));
         }
         match table.raw_get(&self.double) {
@@ -198,6 +220,26 @@ impl Names {
                 return Ok(Begun::Finished(Reply::Double(rounded(number))));
             }
             _ => {}
+        }
+        if let Some(text) = text_field(&table, &self.big_number) {
+            let mut digits = room.bytes(&text)?;
+            for byte in &mut digits {
+                if matches!(byte, b'\r' | b'\n') {
+                    *byte = b' ';
+                }
+            }
+            return Ok(Begun::Finished(Reply::BigNumber(digits)));
+        }
+        if let Ok(Value::Table(inner)) = table.raw_get(&self.verbatim) {
+            let fields = (
+                text_field(&inner, &self.format),
+                text_field(&inner, &self.string),
+            );
+            if let (Some(format), Some(text)) = fields {
+                let format = verbatim_format(&format.as_bytes());
+                let text = room.bytes(&text)?;
+                return Ok(Begun::Finished(Reply::Verbatim(format, text)));
+            }
         }
         if let Ok(Value::Table(entries)) = table.raw_get(&self.map) {
             let pairs = entries.pairs::<Value, Value>().filter_map(Result::ok);
@@ -213,18 +255,6 @@ impl Names {
                 .filter_map(Result::ok)
                 .map(|(key, _)| key);
             return Ok(Begun::Open(Open::listed(Shape::Set, keys, room)?));
-        }
-        if let Some(text) = text_field(&table, &self.big_number) {
-            return Ok(Begun::Finished(room.bulk(&text)?));
-        }
-        if let Ok(Value::Table(inner)) = table.raw_get(&self.verbatim) {
-            let text = text_field(&inner, &self.string);
-            let format = text_field(&inner, &self.format)
-                .and_then(|format| <[u8; 3]>::try_from(&*format.as_bytes()).ok());
-            if let (Some(text), Some(format)) = (text, format) {
-                let text = room.bytes(&text)?;
-                return Ok(Begun::Finished(Reply::Verbatim(format, text)));
-            }
         }
         Ok(Begun::Open(Open::indexed(table)))
     }
@@ -251,6 +281,34 @@ fn text_field(table: &Table, name: &LuaString) -> Option<LuaString> {
         Ok(Value::String(text)) => Some(text),
         _ => None,
     }
+}
+
+/// A text, or a number as one.
+pub(crate) fn text_of(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::Integer(number) => Some(number.to_string().into_bytes()),
+        Value::Number(number) => Some(argument_text(*number).into_bytes()),
+        _ => None,
+    }
+}
+
+/// A text up to its first zero, where Redis takes it for one of C.
+pub(crate) fn c_text(mut text: Vec<u8>) -> Vec<u8> {
+    if let Some(end) = text.iter().position(|&byte| byte == 0) {
+        text.truncate(end);
+    }
+    text
+}
+
+/// Three letters, whatever a script calls the format.
+fn verbatim_format(name: &[u8]) -> [u8; 3] {
+    let mut format = [b' '; 3];
+    let letters = name.iter().take_while(|&&byte| byte != 0);
+    for (place, letter) in format.iter_mut().zip(letters) {
+        *place = *letter;
+    }
+    format
 }
 
 /// A list whose values are being converted.

@@ -4,9 +4,10 @@
 
 use std::fmt;
 
-use mlua::{Error, Value};
+use mlua::{Error, Lua, Value};
 
 use crate::error::ErrorReply;
+use crate::number::truncated;
 use crate::script::limits::{End, ScriptLimits};
 
 /// An error raised by `redis.call` or by `error`, on its way through the interpreter.
@@ -16,6 +17,8 @@ pub(crate) struct Raised {
     pub(crate) text: Vec<u8>,
     /// What `pcall` hands to the script; the text itself if it is `None`.
     pub(crate) value: Option<Value>,
+    /// A command answered it.
+    pub(crate) is_by_command: bool,
 }
 
 impl Raised {
@@ -23,6 +26,16 @@ impl Raised {
         Raised {
             text: text.to_vec(),
             value: None,
+            is_by_command: true,
+        }
+    }
+
+    /// A value that the script itself raised, and what it is to a client.
+    pub(crate) fn value(text: &[u8], value: Option<Value>) -> Raised {
+        Raised {
+            text: text.to_vec(),
+            value,
+            is_by_command: false,
         }
     }
 
@@ -31,6 +44,7 @@ impl Raised {
         Raised {
             text: format!("ERR {text}").into_bytes(),
             value: None,
+            is_by_command: false,
         }
     }
 }
@@ -47,6 +61,33 @@ impl From<Raised> for Error {
     fn from(raised: Raised) -> Error {
         Error::external(raised)
     }
+}
+
+/// A fault of the script's own, with the place of the function at that level of the stack.
+pub(crate) fn located(lua: &Lua, level: f64, text: &[u8]) -> Error {
+    let text = [&location_of(lua, level), text].concat();
+    let value = match lua.create_string(&text) {
+        Ok(text) => Some(Value::String(text)),
+        Err(error) => return error,
+    };
+    Raised::value(&[b"ERR ", &*text].concat(), value).into()
+}
+
+/// Where the function at that level of the stack is, as Lua puts it in front of its errors.
+pub(crate) fn location_of(lua: &Lua, level: f64) -> Vec<u8> {
+    let Ok(level) = usize::try_from(truncated(level)) else {
+        return Vec::new();
+    };
+    if level == 0 {
+        return Vec::new();
+    }
+    let line = lua.inspect_stack(level, |frame| {
+        let is_script = frame.source().short_src.as_deref() == Some(CHUNK_NAME);
+        frame.current_line().filter(|_| is_script)
+    });
+    line.flatten().map_or(Vec::new(), |line| {
+        format!("{CHUNK_NAME}:{line}: ").into_bytes()
+    })
 }
 
 /// What is found at the bottom of an error of the interpreter.
@@ -93,10 +134,7 @@ pub(crate) fn fault_text(text: &str) -> String {
         Some((_, rest)) => rest,
         None => text,
     };
-    text.replace(
-        "attempt to modify a readonly table",
-        "Attempt to modify a readonly table",
-    )
+    text.replace("attempt to modify a readonly table", READ_ONLY_TABLE)
 }
 
 /// The reply to a script that has raised an error nobody caught.
@@ -107,7 +145,7 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
         Cause::Fault(fault) => {
             let fault = fault_text(&fault);
             match line {
-                Some(line) if !fault.starts_with(CHUNK_NAME) => {
+                Some(line) if !fault.starts_with(CHUNK_NAME) && fault != READ_ONLY_TABLE => {
                     format!("ERR {CHUNK_NAME}:{line}: {fault}").into_bytes()
                 }
                 _ => format!("ERR {fault}").into_bytes(),
@@ -180,6 +218,8 @@ pub(crate) const CHUNK_NAME: &str = "user_script";
 /// What the file of wrappers is called.
 pub(crate) const SANDBOX_NAME: &str = "sandbox";
 
+/// Raised by a function like `rawset` it has no place in the script.
+const READ_ONLY_TABLE: &str = "Attempt to modify a readonly table";
 const TRACEBACK: &str = "\nstack traceback:\n";
 /// A script may raise a text of any length; a client need not read it all.
 const ERROR_BYTES_MAX: usize = 4096;

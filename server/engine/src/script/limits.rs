@@ -62,6 +62,8 @@ pub(crate) struct Budget {
     ended: Cell<Option<End>>,
     /// Scripts of one transaction are counted together.
     is_shared: Cell<bool>,
+    /// What the interpreter and all that works for the script may use of memory.
+    memory_end: Cell<usize>,
 }
 
 impl Budget {
@@ -73,6 +75,7 @@ impl Budget {
             started: Cell::new(None),
             ended: Cell::new(None),
             is_shared: Cell::new(false),
+            memory_end: Cell::new(usize::MAX),
         }
     }
 
@@ -82,6 +85,14 @@ impl Budget {
 
     pub(crate) fn set_clock(&self, clock: ScriptClock) {
         *self.clock.borrow_mut() = clock;
+    }
+
+    pub(crate) fn memory_end(&self) -> usize {
+        self.memory_end.get()
+    }
+
+    pub(crate) fn set_memory_end(&self, bytes: usize) {
+        self.memory_end.set(bytes);
     }
 
     /// A new script: nothing has been used but by earlier scripts of the same transaction.
@@ -129,6 +140,19 @@ impl Budget {
             return Err(self.end(End::Time));
         }
         Ok(())
+    }
+
+    /// Begins the count of time now, whatever comes.
+    pub(crate) fn start_time(&self) {
+        let now = (self.clock.borrow_mut())();
+        self.started.set(Some(now));
+    }
+
+    /// Whether the time since the count began is used up. Ends nothing.
+    pub(crate) fn is_time_up(&self) -> bool {
+        let now = (self.clock.borrow_mut())();
+        let since = |started| now.saturating_since(started);
+        self.started.get().map_or(Duration::ZERO, since) >= self.limits.time
     }
 
     /// Ends the script; the first reason counts.

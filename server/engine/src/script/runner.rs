@@ -18,6 +18,7 @@ use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, ScriptState};
 use crate::script::failure::{Cause, cause_of, ended_reply, fault_text, raised_reply};
+use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::random::Random;
 use crate::script::recency::Slot;
@@ -52,10 +53,11 @@ impl Runner {
             journal_bytes_before: 0,
         };
         let shared = ScriptState {
-            budget: Budget::new(limits, clock),
+            budget: Rc::new(Budget::new(limits, clock)),
             running: RefCell::new(running),
             random: Cell::new(Random::default()),
             log: RefCell::new(Vec::new()),
+            json: Rc::default(),
         };
         Runner {
             cache: Cache::new(seed),
@@ -82,10 +84,25 @@ impl Runner {
         std::mem::take(&mut *self.shared.log.borrow_mut())
     }
 
-    /// The scripts until [`Runner::end_transaction`] share the limits on time and steps of one.
+    /// The scripts until [`Runner::end_transaction`] share the limits on time and steps of one; the time
+    /// is also that of the commands between them.
     pub(crate) fn begin_transaction(&mut self) {
         self.shared.budget.begin();
+        self.shared.budget.start_time();
         self.shared.budget.share(true);
+    }
+
+    /// Why a transaction may not go on, once its time is used up.
+    pub(crate) fn refuses_next(&self) -> Option<ErrorReply> {
+        let limit_ms = self.shared.budget.limits().time.as_millis();
+        self.shared.budget.is_time_up().then(|| {
+            ErrorReply::new(format!(
+                "ERR its commands together took longer than script-time-limit ({limit_ms} ms), during which \
+                 nobody else is served. Nothing of it was executed: no lock was taken, extended or \
+                 released by it. Divide it, ask for less at a time (SCAN for KEYS), or raise \
+                 script-time-limit"
+            ))
+        })
     }
 
     pub(crate) fn end_transaction(&mut self) {
@@ -192,6 +209,7 @@ impl Runner {
             return Err(NO_SCRIPT);
         };
         let (sha, is_read_only) = (script.sha, script.is_read_only);
+        let declares_writes = !is_read_only && script.body.starts_with(b"#!");
         let function = match function {
             Some(function) => function,
             None => {
@@ -207,6 +225,7 @@ impl Runner {
             function,
             sha,
             is_read_only,
+            declares_writes,
         })
     }
 
@@ -215,23 +234,22 @@ impl Runner {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
+        if call.is_read_only && script.declares_writes {
+            return Reply::Error(WRITING_SCRIPT);
+        }
         let Some(vm) = &mut self.vm else {
             return Reply::Error(NO_SCRIPT);
         };
         let budget = &self.shared.budget;
         budget.begin();
         self.shared.random.set(Random::default());
+        self.shared.json.set(JsonSettings::default());
         let mark = context.begin_undo();
         self.shared
             .running
             .borrow_mut()
             .enter(context, call.is_read_only || script.is_read_only);
-        let result = vm.run(
-            &script.function,
-            call.keys,
-            call.rest,
-            budget.limits().memory_bytes,
-        );
+        let result = vm.run(&script.function, call.keys, call.rest, budget);
         let is_resp3 = self.shared.is_resp3();
         self.shared.running.borrow_mut().leave(context);
         context.effects.reply = context.keyspace.reply_budget();
@@ -317,6 +335,8 @@ struct Runnable {
     function: Function,
     sha: Sha,
     is_read_only: bool,
+    /// Its first line has flags, and not the one for reading only.
+    declares_writes: bool,
 }
 
 fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Compiled, ErrorReply> {
@@ -343,6 +363,9 @@ fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {
 
 pub(crate) const NO_SCRIPT: ErrorReply =
     ErrorReply::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+const WRITING_SCRIPT: ErrorReply =
+    ErrorReply::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
 /// The placeholder's; nothing is ever written there.
 const NO_RULES: Rules = Rules {

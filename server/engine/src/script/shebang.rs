@@ -35,7 +35,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
             let text = format!("ERR Unknown lua shebang option: {option}");
             return Err(ErrorReply::new(text));
         };
-        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+        for flag in flags.split(',').filter(|_| !flags.is_empty()) {
             if !FLAGS.contains(&flag) {
                 let text = format!("ERR Unexpected flag in script shebang: {flag}");
                 return Err(ErrorReply::new(text));

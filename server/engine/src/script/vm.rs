@@ -14,6 +14,7 @@ use crate::script::call::ScriptState;
 use crate::script::convert::Names;
 use crate::script::failure::{CHUNK_NAME, SANDBOX_NAME};
 use crate::script::library;
+use crate::script::limits::Budget;
 
 /// A script as the interpreter runs it.
 pub(crate) struct Compiled {
@@ -143,15 +144,17 @@ impl Vm {
             .set_mode(ChunkMode::Text)
     }
 
-    /// Runs a script with at most `memory_bytes` more memory than is in use now.
+    /// Runs a script with as much more memory than is in use now as the limits say.
     pub(crate) fn run(
         &self,
         script: &Function,
         keys: &[&[u8]],
         rest: &[&[u8]],
-        memory_bytes: usize,
+        budget: &Budget,
     ) -> mlua::Result<Value> {
+        let memory_bytes = budget.limits().memory_bytes;
         let limit = self.lua.used_memory().saturating_add(memory_bytes);
+        budget.set_memory_end(limit);
         self.memory_limit.set(limit);
         let result = if rest.len() <= STACKED_ARGUMENTS_MAX && keys.len() < self.runners.len() {
             let mut texts = Vec::with_capacity(keys.len().saturating_add(rest.len()));

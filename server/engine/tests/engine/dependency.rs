@@ -144,6 +144,85 @@ fn whatever_tells_of_a_hash_or_of_its_absence_waits_for_it() {
 }
 
 #[test]
+fn whatever_tells_of_a_sorted_set_or_of_its_absence_waits_for_it() {
+    for line in [
+        "ZADD z NX 1 a",
+        "ZADD z XX 1 none",
+        "ZINCRBY z 0 a",
+        "ZREM z none",
+        "ZSCORE z a",
+        "ZMSCORE z a",
+        "ZCARD z",
+        "ZRANK z a",
+        "ZREVRANK z a WITHSCORE",
+        "ZRANGE z 0 -1",
+        "ZRANGE z 5 -1",
+        "ZREVRANGEBYSCORE z 9 0",
+        "ZCOUNT z 5 9",
+        "ZLEXCOUNT z - +",
+        "ZRANGESTORE to z 0 -1",
+        "ZREMRANGEBYRANK z 7 8",
+        "ZREMRANGEBYSCORE z 7 8",
+        "ZPOPMIN z 0",
+        "ZMPOP 2 none z MIN",
+        "ZUNION 2 none z",
+        "ZINTER 2 none z",
+        "ZDIFF 2 none z",
+        "ZINTERCARD 2 none z",
+        "ZUNIONSTORE to 2 none z",
+        "ZINTERSTORE z 1 none",
+        "ZDIFFSTORE z 1 none",
+        "ZSCAN z 0",
+        "ZRANDMEMBER z",
+        "ZRANDMEMBER z 1",
+    ] {
+        for setup in ["ZADD z 5 c", "PEXPIRE z 10", "DEL z"] {
+            let mut node = Node::default();
+            node.run("ZADD z 1 a 2 b");
+            node.run("PEXPIRE z 20000");
+            node.run(setup);
+            assert_eq!(depends(&mut node, line).0, 3, "{line} after {setup}");
+        }
+    }
+}
+
+#[test]
+fn whatever_tells_of_a_set_or_of_its_absence_waits_for_it() {
+    for line in [
+        "SADD s m",
+        "SREM s none",
+        "SISMEMBER s m",
+        "SMISMEMBER s m",
+        "SCARD s",
+        "SMEMBERS s",
+        "SMOVE s t none",
+        "SMOVE t s x",
+        "SPOP s 0",
+        "SRANDMEMBER s",
+        "SRANDMEMBER s 1",
+        "SSCAN s 0",
+        "SINTER s t",
+        "SINTER t s",
+        "SUNION t s",
+        "SDIFF t s",
+        "SINTERCARD 2 t s",
+        "SINTERSTORE x t s",
+        "SUNIONSTORE x t s",
+        "SDIFFSTORE x t s",
+        "SDIFFSTORE s none",
+    ] {
+        for setup in ["SADD s v", "PEXPIRE s 10", "DEL s"] {
+            let mut node = Node::default();
+            node.run("SADD s m n");
+            node.run("SADD t x");
+            node.run("PEXPIRE t 20000");
+            node.run(setup);
+            assert_eq!(depends(&mut node, line).0, 4, "{line} after {setup}");
+        }
+    }
+}
+
+#[test]
 fn a_refusal_of_msetnx_waits_for_nothing() {
     let mut node = Node::default();
     node.run("SET lock t1 PX 1000");
@@ -282,6 +361,8 @@ fn require_ttl_refuses_what_no_delay_covers_and_changes_nothing() {
         "HINCRBY k f 1",
         "HMSET k f v",
         "HSETNX k f v",
+        "ZADD k 1 a",
+        "ZINCRBY k 1 a",
         "SET k v EX 61",
         "MSET k v",
         "MSETNX k v",

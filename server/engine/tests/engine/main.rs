@@ -15,4 +15,6 @@ mod properties;
 mod replay;
 mod replies;
 mod scanning;
+mod snapshots;
+mod sorted_sets;
 mod traces;

@@ -57,6 +57,13 @@ fn least(upto: usize, is_done: impl Fn(usize) -> bool) -> usize {
 }
 
 const HASH: &[&str] = &["HSET h a 1", "PEXPIRE h 30000"];
+const SCORES: &[&str] = &["ZADD z 1 a 2 b", "PEXPIRE z 30000"];
+const FOUR: &[&str] = &["ZADD z 1 aaaaaaaaaa 2 bbbbbbbbbb 3 cccccccccc 4 d"];
+const TWO_SORTED: &[&str] = &[
+    "ZADD x 1 aaaaaaaaaa 2 b",
+    "ZADD y 1 b 2 cccccccccc",
+    "SET to v",
+];
 const COMMANDS: &[(&[&str], &str)] = &[
     (HASH, "HSET h b 2222222222 c 3333333333 d 4"),
     (HASH, "HSET h a 2222222222 a 3 a 4444444444"),
@@ -94,6 +101,54 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["SET k 1111111111"], "SETRANGE k 20 2"),
     (&["SET k 0.5"], "INCRBYFLOAT k 1e100"),
     (HASH, "HINCRBYFLOAT h a 1e100"),
+    (SCORES, "ZADD z 5 cccccccccc 6 a 7 d 8 d"),
+    (SCORES, "ZADD z XX CH 5 cccccccccc 6 a 2 b"),
+    (&["SET z v"], "DEL z"),
+    (&[], "ZADD z 5 cccccccccc 6 a 7 d 8 d"),
+    (SCORES, "ZINCRBY z 1 cccccccccc"),
+    (&[], "ZINCRBY z 1 cccccccccc"),
+    (FOUR, "ZREM z aaaaaaaaaa none d cccccccccc"),
+    (FOUR, "ZREM z aaaaaaaaaa bbbbbbbbbb cccccccccc d"),
+    (FOUR, "ZREMRANGEBYRANK z 0 2"),
+    (FOUR, "ZREMRANGEBYRANK z 0 -1"),
+    (FOUR, "ZREMRANGEBYSCORE z (1 3"),
+    (
+        &["ZADD z 0 aaaaaaaaaa 0 bbbbbbbbbb 0 c"],
+        "ZREMRANGEBYLEX z - (c",
+    ),
+    (FOUR, "ZPOPMIN z 3"),
+    (FOUR, "ZPOPMAX z 9"),
+    (FOUR, "ZMPOP 2 none z MAX COUNT 2"),
+    (FOUR, "ZRANGESTORE to z 1 2"),
+    (FOUR, "ZRANGESTORE z z 1 2"),
+    (FOUR, "ZRANGESTORE z z 7 9"),
+    (TWO_SORTED, "ZUNIONSTORE to 2 x y"),
+    (TWO_SORTED, "ZUNIONSTORE x 2 x y"),
+    (TWO_SORTED, "ZINTERSTORE to 2 x y"),
+    (TWO_SORTED, "ZINTERSTORE to 2 x none"),
+    (TWO_SORTED, "ZDIFFSTORE x 2 x y"),
+    (SET, "SADD s b cccccccccc ddddddddddddddd a"),
+    (SET, "SADD s b b b b b b b b b b b b b b b b b"),
+    (&["SET x y"], "SADD s b cccccccccc b d"),
+    (&["SADD s a b cccccccccc d"], "SREM s x b a b cccccccccc"),
+    (&["SADD s a b"], "SREM s a b"),
+    (SET, "SPOP s"),
+    (&["SADD s a b cccccccccc d"], "SPOP s 3"),
+    (&["SADD s a b cccccccccc d"], "SPOP s 4"),
+    (&["SADD s a b", "SADD t c"], "SMOVE s t a"),
+    (&["SADD s a", "SADD t a c"], "SMOVE s t a"),
+    (&["SADD s a b"], "SMOVE s other-key a"),
+    (SET, "SMOVE s other-key a"),
+    (TWO_SETS, "SINTERSTORE other-key s t"),
+    (TWO_SETS, "SUNIONSTORE s s t"),
+    (TWO_SETS, "SDIFFSTORE t s t"),
+    (TWO_SETS, "SDIFFSTORE s t t"),
+];
+const SET: &[&str] = &["SADD s a", "PEXPIRE s 30000"];
+const TWO_SETS: &[&str] = &[
+    "SADD s a bbbbbbbbbb c",
+    "SADD t a bbbbbbbbbb d",
+    "PEXPIRE t 30000",
 ];
 
 #[test]
@@ -120,6 +175,56 @@ fn hset_at_the_limit_of_a_values_bytes_sets_all_fields_or_none() {
 }
 
 #[test]
+fn sorted_sets_at_the_limit_of_a_values_bytes_get_all_members_or_none() {
+    let grows =
+        |line: &str| ["ZADD", "ZINCRBY", "ZUNIONSTORE"].contains(&line.split(' ').next().unwrap());
+    for (setup, line) in COMMANDS.iter().filter(|(_, line)| grows(line)) {
+        let limited = |value_bytes_max| EngineOptions {
+            value_bytes_max,
+            ..free()
+        };
+        let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
+        let key = if line.contains(" to ") {
+            "to"
+        } else {
+            line.split(' ').nth(1).unwrap()
+        };
+        let mut node = Node::with(limited(bytes));
+        setup
+            .iter()
+            .chain([line])
+            .for_each(|line| drop(node.run(line)));
+        let members = node.run(&format!("ZRANGE {key} 0 -1"));
+        let names: usize = members
+            .split(", ")
+            .map(|name| name.trim_matches(['[', ']', '"']).len() + 13)
+            .sum();
+        assert_eq!(bytes, names, "{line}: what its result takes");
+    }
+}
+
+#[test]
+fn set_commands_at_the_limit_of_a_values_bytes_do_all_or_nothing() {
+    let lines = [
+        "SADD s",
+        "SMOVE",
+        "SINTERSTORE",
+        "SUNIONSTORE",
+        "SDIFFSTORE t",
+    ];
+    let is_tried = |line: &str| lines.iter().any(|start| line.starts_with(start));
+    for (setup, line) in COMMANDS.iter().filter(|(_, line)| is_tried(line)) {
+        let limited = |value_bytes_max| EngineOptions {
+            value_bytes_max,
+            ..free()
+        };
+        let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
+        // A set that shrinks is no larger than before, whatever the limit is now.
+        assert!(bytes > 0 || line == &"SMOVE s t a", "{line}");
+    }
+}
+
+#[test]
 fn commands_of_several_parts_at_the_limit_of_the_journal_do_all_or_nothing() {
     for (setup, line) in COMMANDS {
         let limited = |journal_bytes_max| EngineOptions {
@@ -138,9 +243,8 @@ fn commands_of_several_parts_do_all_or_nothing_where_the_log_has_little_room() {
     }
 }
 
-/// The node refuses a command for which its log may have no room; what it reckons with must be enough.
-#[test]
-fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
+/// Commands with long keys and values, and what comes before them.
+fn long_commands() -> Vec<(Vec<String>, String)> {
     let (key, value) = ("k".repeat(300), "v".repeat(100_000));
     let long: &[(&[String], String)] = &[
         (
@@ -155,17 +259,64 @@ fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
             format!("COPY k {key}"),
         ),
         (&[], format!("MSET {key} 1 {key}2 2 k {value}")),
+        (
+            &[format!("SADD s 1 {value}")],
+            format!("SMOVE s {key} {value}"),
+        ),
+        (
+            &[format!("SADD s {value}"), format!("SADD t {value}")],
+            format!("SMOVE s t {value}"),
+        ),
+        (
+            &[format!("SADD s 1 2 {value} {value}2")],
+            format!("SUNIONSTORE {key} s s"),
+        ),
+        (
+            &[format!("SADD {key} 1 2 3 4 {value} {value}2")],
+            format!("SPOP {key} 5"),
+        ),
+        (&[], format!("SADD {key} 1 2 3 4 5 6 7 8 9 {value}")),
+        (
+            &[format!("SADD {key} 0")],
+            format!("SADD {key} 1 2 3 4 5 6 7 8 9"),
+        ),
         (&[], "INCRBYFLOAT k 1e4932".into()),
         (&[], "HINCRBYFLOAT k f 1e4932".into()),
+        (&[], format!("ZADD {key} 1 a 2 b 3 c 4 {value}")),
+        (&[format!("ZADD {key} 1 a")], format!("ZADD {key} 2 a 2 b")),
+        (
+            &[format!("ZADD {key} 1 {value} 2 b")],
+            format!("ZPOPMIN {key}"),
+        ),
+        (
+            &[format!("ZADD {key} 1 {value} 2 b")],
+            format!("ZMPOP 1 {key} MIN"),
+        ),
+        (
+            &[format!("ZADD k 1 {value} 2 b")],
+            "ZREMRANGEBYRANK k 0 0".into(),
+        ),
+        (
+            &[format!("ZADD k 1 {value} 2 b")],
+            "ZRANGESTORE to k 0 0".into(),
+        ),
+        (
+            &[format!("ZADD k 1 {value} 2 b")],
+            "ZUNIONSTORE to 1 k".into(),
+        ),
     ];
+    let owned = |(setup, line): &(&[String], String)| (setup.to_vec(), line.clone());
+    long.iter().map(owned).collect()
+}
+
+/// The node refuses a command for which its log may have no room; what it reckons with must be enough.
+#[test]
+fn no_command_logs_more_than_is_reckoned_with_from_its_arguments() {
     let short = COMMANDS.iter().map(|(setup, line)| {
         let setup: Vec<String> = setup.iter().map(|&line| line.into()).collect();
         (setup, (*line).to_owned())
     });
-    let long = long
-        .iter()
-        .map(|(setup, line)| (setup.to_vec(), line.clone()));
-    for (setup, line) in short.chain(long) {
+    for (setup, line) in short.chain(long_commands()) {
         let mut node = Node::default();
         setup.iter().for_each(|line| drop(node.run(line)));
         let reply = node.run(&line);
@@ -207,6 +358,43 @@ fn hset_obeys_the_other_limits_for_all_fields_at_once() {
         "HSET h b 2 c 3"
     ));
     assert!(!is_done(free(), None, &["SET h a"], "HSET h b 2 c 3"));
+}
+
+#[test]
+fn smove_obeys_the_other_limits_before_it_takes_anything() {
+    let limited = |key_bytes_max| EngineOptions {
+        key_bytes_max,
+        ..free()
+    };
+    let setup = &["SADD s a b"];
+    assert_eq!(
+        least(10, |limit| is_done(
+            limited(limit),
+            None,
+            setup,
+            "SMOVE s other a"
+        )),
+        5
+    );
+    let strict = EngineOptions {
+        require_ttl: true,
+        ..free()
+    };
+    let both = &["SADD s a b", "SADD t c", "PEXPIRE t 60000"];
+    assert!(is_done(strict, None, both, "SMOVE s t a"));
+    assert!(!is_done(strict, None, both, "SMOVE s new a"));
+    assert!(!is_done(
+        strict,
+        None,
+        &["SADD s a", "SADD t c"],
+        "SMOVE s t a"
+    ));
+    assert!(!is_done(
+        free(),
+        None,
+        &["SADD s a", "SET t c"],
+        "SMOVE s t a"
+    ));
 }
 
 /// A value that is overwritten does not count beside the one that takes its place.

@@ -25,12 +25,15 @@ fn payloads() -> Vec<Vec<u8>> {
         "FLUSHDB",
         "SET b 2",
         "FLUSHALL",
+        "RPUSH l a b",
+        "LPUSH l c d e",
+        "EVAL \"redis.call('lpop', 'l', 2) redis.call('lmove', 'l', 'l', 'LEFT', 'RIGHT') redis.call('linsert', 'l', 'BEFORE', 'a', 'x') redis.call('lset', 'l', 0, 'y') redis.call('lrem', 'l', 0, 'x')\" 0",
         "EVAL \"redis.call('set', 'x', '1') redis.call('hset', 'y', 'f', 'v')\" 0",
     ] {
         let reply = node.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
     }
-    assert_eq!(node.log.len(), 13);
+    assert_eq!(node.log.len(), 16);
     node.log
 }
 
@@ -51,10 +54,10 @@ fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
 #[test]
 fn unknown_versions_mutations_types_and_databases_are_named() {
     let cases: &[(&[u8], usize, PayloadErrorKind)] = &[
-        (&[3, 7], 0, PayloadErrorKind::Version(3)),
+        (&[4, 7], 0, PayloadErrorKind::Version(4)),
         (&[0], 0, PayloadErrorKind::Version(0)),
         (&[1, 0], 1, PayloadErrorKind::Mutation(0)),
-        (&[1, 7, 8], 2, PayloadErrorKind::Mutation(8)),
+        (&[1, 7, 21], 2, PayloadErrorKind::Mutation(21)),
         (&[1, 5, 16, 1, b'k'], 2, PayloadErrorKind::Database(16)),
         (&[1, 6, 255], 2, PayloadErrorKind::Database(255)),
         (
@@ -196,11 +199,15 @@ proptest! {
 
     #[test]
     fn no_payload_can_make_replay_panic(
-        mut payload in prop::collection::vec(prop_oneof![0..10_u8, any::<u8>()], 0..200)
+        mut payload in prop::collection::vec(
+            prop_oneof![0..22_u8, 0x88..0x96_u8, any::<u8>()],
+            0..200,
+        ),
+        of_version in 1..=3_u8,
     ) {
         let _ = empty().apply(LogPosition::from_raw(1), &payload);
         if let Some(version) = payload.first_mut() {
-            *version = 1;
+            *version = of_version;
         }
         let mut engine = empty();
         let _ = engine.apply(LogPosition::from_raw(1), &payload);

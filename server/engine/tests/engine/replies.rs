@@ -74,47 +74,88 @@ fn mget_of_one_long_value_many_times_takes_no_memory() {
     assert_eq!(node.run("GET long"), "\"short\"");
 }
 
+const SETUP: &[&str] = &[
+    "SET a 12345",
+    "SET bc 1",
+    "HSET h f 123456 g 12",
+    "ZADD z 1.5 123456 2.25 12 3 3",
+    "ZADD y 1 12",
+    "SADD s m mmm",
+    "DEL bc",
+];
+
+/// Commands with the lengths of what is charged.
+const CHARGED: &[(&str, &[usize])] = &[
+    ("GET a", &[5]),
+    ("GET absent", &[0]),
+    ("MGET a absent h a", &[5, 0, 0, 5]),
+    ("SET a 1 XX GET", &[5]),
+    ("SET absent 1 NX GET", &[0]),
+    ("GETSET a 1", &[5]),
+    ("INCRBYFLOAT a 0.5", &[7]),
+    ("HINCRBYFLOAT h g 1e3", &[4]),
+    ("GETDEL a", &[5]),
+    ("GETDEL absent", &[0]),
+    ("GETEX a PX 100", &[5]),
+    ("GETRANGE a 1 -2", &[3]),
+    ("SET a 1 IFEQ 12345 GET", &[5]),
+    ("HGET h f", &[6]),
+    ("HMGET h f none g", &[6, 0, 2]),
+    ("HMGET none f", &[0]),
+    ("HVALS h", &[6, 2]),
+    ("HSCAN h 0", &[1, 6, 1, 2]),
+    ("HSCAN h 0 MATCH g", &[1, 2]),
+    ("HRANDFIELD h 9", &[1, 1]),
+    ("HRANDFIELD h 2 WITHVALUES", &[1, 6, 1, 2]),
+    ("HRANDFIELD h -3", &[1, 1, 1]),
+    ("HKEYS h", &[1, 1]),
+    ("HGETALL h", &[1, 6, 1, 2]),
+    ("ZRANGE z 0 1", &[6, 2]),
+    ("ZRANGE z 0 1 WITHSCORES", &[6, 0, 2, 0]),
+    ("ZRANGE z 0 1 REV", &[1, 2]),
+    ("ZRANGEBYSCORE z 2 9 WITHSCORES LIMIT 0 1", &[2, 0]),
+    ("ZREVRANGEBYLEX z + - LIMIT 0 1", &[1]),
+    ("ZMSCORE z 12 none 3", &[0, 0, 0]),
+    ("ZMSCORE none 12", &[0]),
+    ("ZPOPMIN z", &[6, 0]),
+    ("ZPOPMAX z 2", &[1, 0, 2, 0]),
+    ("ZPOPMIN z 9", &[6, 0, 2, 0, 1, 0]),
+    ("ZMPOP 2 none z MIN", &[1, 0, 6, 0, 0]),
+    ("ZUNION 2 z y", &[6, 2, 1]),
+    ("ZINTER 2 z y WITHSCORES", &[2, 0]),
+    ("ZDIFF 2 z y", &[6, 1]),
+    ("ZSCAN z 0", &[6, 3, 2, 4, 1, 1]),
+    ("ZSCAN z 0 MATCH 1?", &[2, 4]),
+    ("ZRANDMEMBER z 9 WITHSCORES", &[6, 0, 2, 0, 1, 0]),
+    ("ZRANDMEMBER y", &[2]),
+    ("ZRANDMEMBER y -2 WITHSCORES", &[2, 0, 2, 0]),
+    ("KEYS *", &[1, 1, 1, 1, 1]),
+    ("SCAN 0 COUNT 1000000000", &[1, 1, 1, 1, 1]),
+    ("SMEMBERS s", &[1, 3]),
+    ("SMISMEMBER s m n x", &[0, 0, 0]),
+    ("SSCAN s 0", &[1, 3]),
+    ("SSCAN s 0 MATCH m*", &[1, 3]),
+    ("SRANDMEMBER s 9", &[1, 3]),
+    ("SPOP s 2", &[1, 3]),
+    ("SPOP s 9", &[1, 3]),
+    ("SINTER s s", &[1, 3]),
+    ("SUNION s none s", &[1, 3]),
+    ("SDIFF s none", &[1, 3]),
+    ("SCRIPT EXISTS x y z", &[0, 0, 0]),
+];
+
 #[test]
 fn a_reply_may_take_the_limit_and_not_a_byte_more() {
-    let setup: &[&str] = &["SET a 12345", "SET bc 1", "HSET h f 123456 g 12", "DEL bc"];
-    for (line, lengths) in [
-        ("GET a", &[5][..]),
-        ("GET absent", &[0]),
-        ("MGET a absent h a", &[5, 0, 0, 5]),
-        ("SET a 1 XX GET", &[5]),
-        ("SET absent 1 NX GET", &[0]),
-        ("GETSET a 1", &[5]),
-        ("INCRBYFLOAT a 0.5", &[7]),
-        ("HINCRBYFLOAT h g 1e3", &[4]),
-        ("GETDEL a", &[5]),
-        ("GETDEL absent", &[0]),
-        ("GETEX a PX 100", &[5]),
-        ("GETRANGE a 1 -2", &[3]),
-        ("SET a 1 IFEQ 12345 GET", &[5]),
-        ("HGET h f", &[6]),
-        ("HMGET h f none g", &[6, 0, 2]),
-        ("HMGET none f", &[0]),
-        ("HVALS h", &[6, 2]),
-        ("HSCAN h 0", &[1, 6, 1, 2]),
-        ("HSCAN h 0 MATCH g", &[1, 2]),
-        ("HRANDFIELD h 9", &[1, 1]),
-        ("HRANDFIELD h 2 WITHVALUES", &[1, 6, 1, 2]),
-        ("HRANDFIELD h -3", &[1, 1, 1]),
-        ("HKEYS h", &[1, 1]),
-        ("HGETALL h", &[1, 6, 1, 2]),
-        ("KEYS *", &[1, 1]),
-        ("SCAN 0 COUNT 1000000000", &[1, 1]),
-        ("SCRIPT EXISTS x y z", &[0, 0, 0]),
-    ] {
+    for &(line, lengths) in CHARGED {
         let whole = cost(lengths);
         let expected = {
             let mut node = Node::default();
-            setup.iter().for_each(|line| drop(node.run(line)));
+            SETUP.iter().for_each(|line| drop(node.run(line)));
             node.run(line)
         };
         for (limit, is_admitted) in [(whole - 1, false), (whole, true), (whole + 1, true)] {
             let mut node = limited(limit);
-            setup.iter().for_each(|line| drop(node.run(line)));
+            SETUP.iter().for_each(|line| drop(node.run(line)));
             let before = (node.state(), node.log.len());
             let reply = node.reply(line);
             assert_eq!(is_too_large(&reply), !is_admitted, "{line} with {limit}");
@@ -139,6 +180,11 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
             ("PEXPIRE lock 1000", "1"),
             ("EXISTS lock", "1"),
             ("HSET h f 1", "1"),
+            ("SADD s a b", "2"),
+            ("SUNIONSTORE t s s", "2"),
+            ("SMOVE s t a", "1"),
+            ("SREM s b", "1"),
+            ("DEL t", "1"),
             ("INCR n", "1"),
             ("DEL lock h n", "3"),
             ("KEYS *", "[]"),
@@ -154,17 +200,46 @@ fn a_limit_of_nothing_leaves_what_carries_no_data() {
     assert_eq!(node.run("MGET lock lock"), "[\"token\", \"token\"]");
 }
 
-/// The count of HRANDFIELD asks for more than it sends.
+/// With RESP3 a member and its score are an element of their own.
 #[test]
-fn any_count_of_random_fields_is_bounded_by_the_reply() {
+fn nested_scores_are_charged_as_such() {
+    for (line, lengths) in [
+        ("ZRANGE z 0 1 WITHSCORES", &[4, 0, 0, 2, 0, 0][..]),
+        ("ZPOPMIN z", &[4, 0]),
+        ("ZPOPMIN z 1", &[4, 0, 0]),
+        ("ZUNION 1 z WITHSCORES", &[4, 0, 0, 2, 0, 0]),
+        ("ZRANDMEMBER z 2 WITHSCORES", &[4, 0, 0, 2, 0, 0]),
+    ] {
+        for (limit, is_admitted) in [(cost(lengths) - 1, false), (cost(lengths), true)] {
+            let mut node = limited(limit);
+            node.caller.protocol = quorlock_engine::Protocol::Resp3;
+            node.run("ZADD z 1 1234 2 12");
+            let before = node.log.len();
+            let reply = node.reply(line);
+            assert_eq!(is_too_large(&reply), !is_admitted, "{line} with {limit}");
+            assert!(is_admitted || node.log.len() == before, "{line}");
+        }
+    }
+}
+
+/// The count of HRANDFIELD and SRANDMEMBER asks for more than they send.
+#[test]
+fn any_count_of_random_parts_is_bounded_by_the_reply() {
     let mut node = Node::default();
     node.run("HSET h f v g w");
+    node.run("SADD s f g");
     for count in ["-4611686018427387903", "-9223372036854775807"] {
         assert!(is_too_large(&node.reply(&format!("HRANDFIELD h {count}"))));
+        assert!(is_too_large(&node.reply(&format!("SRANDMEMBER s {count}"))));
     }
-    assert!(is_too_large(
-        &node.reply("HRANDFIELD h -1000000000 WITHVALUES")
-    ));
+    node.run("ZADD z 1 a 2 b");
+    for line in [
+        "HRANDFIELD h -1000000000 WITHVALUES",
+        "ZRANDMEMBER z -9223372036854775807",
+        "ZRANDMEMBER z -1000000000 WITHSCORES",
+    ] {
+        assert!(is_too_large(&node.reply(line)), "{line}");
+    }
 }
 
 #[test]

@@ -25,6 +25,16 @@ fn hashes() {
 }
 
 #[test]
+fn sets() {
+    replay("sets");
+}
+
+#[test]
+fn sorted_sets() {
+    replay("sorted_sets");
+}
+
+#[test]
 fn expiry() {
     replay("expiry");
 }

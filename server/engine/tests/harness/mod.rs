@@ -148,9 +148,12 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
             let Reply::Bulk(key) = key else {
                 panic!("keys are bulks")
             };
-            let value = match ask(&[b"get", &key]) {
-                Reply::Error(_) => sorted(ask(&[b"hgetall", &key])),
-                string => render(&string),
+            let value = match render(&ask(&[b"type", &key])).as_str() {
+                "string" => render(&ask(&[b"get", &key])),
+                "hash" => sorted(ask(&[b"hgetall", &key])),
+                "list" => render(&ask(&[b"lrange", &key, b"0", b"-1"])),
+                "set" => sorted(ask(&[b"smembers", &key])),
+                _ => render(&ask(&[b"zrange", &key, b"0", b"-1", b"WITHSCORES"])),
             };
             let left = render(&ask(&[b"pttl", &key]));
             lines.push(format!(
@@ -163,13 +166,19 @@ pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
     lines
 }
 
-/// A hash as text in the order of its fields.
+/// A hash or a set as text, in the order of its fields or members.
 fn sorted(reply: Reply) -> String {
-    let Reply::Map(mut pairs) = reply else {
-        panic!("HGETALL answers a map")
-    };
-    pairs.sort_by_key(|(field, _)| render(field));
-    render(&Reply::Map(pairs))
+    match reply {
+        Reply::Map(mut pairs) => {
+            pairs.sort_by_key(|(field, _)| render(field));
+            render(&Reply::Map(pairs))
+        }
+        Reply::Set(mut members) => {
+            members.sort_by_key(render);
+            format!("set {}", render(&Reply::Set(members)))
+        }
+        other => panic!("{other:?} is no collection"),
+    }
 }
 
 /// Splits a line into words. A word in double quotes may hold spaces and `\xNN`, `\n`, `\r`.

@@ -445,3 +445,30 @@ fn require_ttl_judges_what_a_script_leaves_behind() {
     assert_eq!(node.run("PTTL a"), "1000");
     assert_eq!(node.run("EXISTS b"), "0");
 }
+
+/// Such a command is one step, and the clock is not read at every step.
+#[test]
+fn a_command_that_takes_long_is_followed_by_a_look_at_the_clock() {
+    for call in [
+        "'keys','*'",
+        "'hgetall','h'",
+        "'del','1','2','3','4','5','6','7','8','9'",
+    ] {
+        let mut node = Node::default();
+        node.run("HSET h f 1");
+        // Each reading finds that another 200 ms have passed.
+        let mut now = RawTime::ZERO;
+        node.engine.set_script_clock(Box::new(move || {
+            now = now.plus_nanos(200_000_000);
+            now
+        }));
+        let body = format!("for i=1,100 do redis.call({call}) redis.log(redis.LOG_WARNING, i) end");
+        let reply = run(&mut node, &body);
+        assert!(
+            reply.starts_with("-ERR Script ended: time limit"),
+            "{reply}"
+        );
+        let calls = node.engine.take_script_log().len();
+        assert!((2..4).contains(&calls), "{call}: {calls} calls, then ended");
+    }
+}

@@ -6,8 +6,10 @@
 mod harness;
 
 mod commands;
+mod libraries;
 mod limits;
 mod locks;
+mod protocols;
 mod replies;
 mod words;
 

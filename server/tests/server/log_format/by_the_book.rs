@@ -65,51 +65,109 @@ fn the_chapter_is_enough_to_read_a_log() {
     }
 }
 
-/// The chapter's example, byte for byte.
+/// Every code of the chapter's table is in the logs that are kept.
 #[test]
-fn the_chapters_example_is_right() {
-    let book = include_str!("../../../../docs/book/log-format.md");
-    let example = book.split("A group of 22 bytes").nth(1).unwrap();
-    let payload: Vec<u8> = example
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .flat_map(|span| {
-            let digits: String = span.chars().filter(|c| *c != ' ').collect();
-            let pairs = digits.as_bytes().chunks(2);
-            let bytes: Option<Vec<u8>> = pairs
-                .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).ok())
-                .collect();
-            bytes.unwrap_or_default()
-        })
-        .collect();
-    assert_eq!(payload.len(), 22);
-    let text = by_the_program(kind::GROUP, &payload);
-    assert_eq!(text, "replace 0 \"lock\" 50000000000 string \"7f3c\"");
+fn every_mutation_of_the_chapter_is_in_a_kept_log() {
+    let mut words = String::new();
+    for (version, name) in all() {
+        words.push_str(&fs::read_to_string(text(version, name, "words")).unwrap());
+    }
+    for mutation in [
+        "replace",
+        "deadline",
+        "hash-set",
+        "hash-delete",
+        "delete",
+        "flush",
+        "list-push-left",
+        "list-push-right",
+        "list-pop-left",
+        "list-pop-right",
+        "list-rotate-left",
+        "list-rotate-right",
+        "list-set",
+        "list-insert",
+        "list-remove",
+        "set-add",
+        "set-remove",
+        "score-set",
+        "score-remove",
+    ] {
+        let is_there = words.contains(&format!(" {mutation} "));
+        assert!(is_there, "{mutation}");
+    }
+    for value in ["string", "hash", "list", "set", "zset"] {
+        assert!(words.contains(&format!(" {value} ")), "{value}");
+    }
 }
 
-/// Deadlines too far away for nanoseconds, in both versions of the mutations.
+/// The chapter's examples, byte for byte.
 #[test]
-fn far_deadlines_are_milliseconds_in_the_second_version() {
+fn the_chapters_examples_are_right() {
+    for (begins, length, expected) in [
+        (
+            "A group of 22 bytes",
+            22,
+            "replace 0 \"lock\" 50000000000 string \"7f3c\"",
+        ),
+        (
+            "One of 13 bytes",
+            13,
+            "list-push-right 0 \"jobs\" \"a\"; list-push-right 0 \"jobs\" \"b\"",
+        ),
+    ] {
+        let payload = example(begins);
+        assert_eq!(payload.len(), length);
+        assert_eq!(by_the_program(kind::GROUP, &payload), expected);
+        assert_eq!(by_the_book(&group(payload)), expected);
+    }
+}
+
+/// The bytes of the chapter's example that begins with these words.
+fn example(begins: &str) -> Vec<u8> {
+    let book = include_str!("../../../../docs/book/log-format.md");
+    let example = book.split(begins).nth(1).unwrap();
+    let example = example.split("\n\n").next().unwrap();
+    let spans = example.split('`').skip(1).step_by(2);
+    let bytes_of = |span: &str| -> Option<Vec<u8>> {
+        let digits: String = span.chars().filter(|c| *c != ' ').collect();
+        let pairs = digits.as_bytes().chunks(2);
+        pairs
+            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).ok())
+            .collect()
+    };
+    spans
+        .flat_map(|span| bytes_of(span).unwrap_or_default())
+        .collect()
+}
+
+fn group(payload: Vec<u8>) -> Frame {
+    Frame {
+        kind: kind::GROUP,
+        checkpoint: 0,
+        position: 1,
+        node_time_ns: 1,
+        payload,
+    }
+}
+
+/// Deadlines too far away for nanoseconds, in every version of the mutations.
+#[test]
+fn far_deadlines_are_milliseconds_from_the_second_version_on() {
     for (version, bits, text) in [
         (1, (1 << 63) + 1_u64, "9223372036855 ms"),
         (2, (1 << 63) + 900_719_925_474_099, "900719925474099 ms"),
         (2, u64::MAX - 1, "9223372036854775806 ms"),
         (2, (1 << 63) - 1, "9223372036854775807"),
         (2, u64::MAX, "never"),
+        (3, (1 << 63) + 900_719_925_474_099, "900719925474099 ms"),
+        (3, u64::MAX, "never"),
     ] {
         let mut payload = vec![version, 2, 0, 1, b'k'];
         payload.extend_from_slice(&bits.to_le_bytes());
         let program = by_the_program(kind::GROUP, &payload);
         assert_eq!(program, format!("deadline 0 \"k\" {text}"));
-        let frame = Frame {
-            kind: kind::GROUP,
-            checkpoint: 0,
-            position: 1,
-            node_time_ns: 1,
-            payload,
-        };
-        assert_eq!(program, by_the_book(&frame));
+        assert_eq!(program, by_the_book(&group(payload)));
     }
 }
 

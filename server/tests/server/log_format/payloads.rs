@@ -3,7 +3,7 @@
 
 use quorlock_engine::control::{Durability, Pending, Record, Start};
 use quorlock_engine::restart::Stop;
-use quorlock_engine::{Deadline, Mutation, Mutations, NewValue, NodeTime};
+use quorlock_engine::{Change, Collection, Deadline, End, Mutation, Mutations, NewValue, NodeTime};
 
 use super::reader::{Frame, number};
 
@@ -102,27 +102,31 @@ impl Rest<'_> {
             return String::new();
         }
         let version = self.fixed(1);
-        assert!([1, 2].contains(&version), "the version of the mutations");
-        let mut all = Vec::new();
+        assert!([1, 2, 3].contains(&version), "the version of the mutations");
+        let (mut all, mut place) = (Vec::new(), None);
         while !self.0.is_empty() {
-            all.push(self.mutation(version == 2));
+            all.push(self.mutation(version >= 2, &mut place));
         }
         all.join("; ")
     }
 
-    fn mutation(&mut self, has_far: bool) -> String {
+    fn mutation(&mut self, has_far: bool, before: &mut Option<String>) -> String {
         let code = self.fixed(1);
         if code == 7 {
             return "flush all".to_owned();
         }
-        let database = self.fixed(1);
-        assert!(database < 16);
-        if code == 6 {
-            return format!("flush {database}");
-        }
-        let key = self.bytes();
-        let place = format!("{database} {key}");
-        match code {
+        let place = if code >= 128 {
+            before.clone().expect("a mutation of a key before")
+        } else {
+            let database = self.fixed(1);
+            assert!(database < 16);
+            if code == 6 {
+                return format!("flush {database}");
+            }
+            format!("{database} {}", self.bytes())
+        };
+        *before = Some(place.clone());
+        match code & 127 {
             1 => {
                 let deadline = self.deadline(has_far);
                 format!("replace {place} {deadline} {}", self.value())
@@ -131,6 +135,19 @@ impl Rest<'_> {
             3 => format!("hash-set {place} {} {}", self.bytes(), self.bytes()),
             4 => format!("hash-delete {place} {}", self.bytes()),
             5 => format!("delete {place}"),
+            8 => format!("list-push-left {place} {}", self.bytes()),
+            9 => format!("list-push-right {place} {}", self.bytes()),
+            10 => format!("list-pop-left {place} {}", self.variable()),
+            11 => format!("list-pop-right {place} {}", self.variable()),
+            12 => format!("list-rotate-left {place}"),
+            13 => format!("list-rotate-right {place}"),
+            14 => format!("list-set {place} {} {}", self.variable(), self.bytes()),
+            15 => format!("list-insert {place} {} {}", self.variable(), self.bytes()),
+            16 => format!("list-remove {place} {}", self.variable()),
+            17 => format!("set-add {place} {}", self.bytes()),
+            18 => format!("set-remove {place} {}", self.bytes()),
+            19 => format!("score-set {place} {:016x} {}", self.fixed(8), self.bytes()),
+            20 => format!("score-remove {place} {}", self.bytes()),
             other => panic!("mutation {other} does not exist"),
         }
     }
@@ -138,11 +155,17 @@ impl Rest<'_> {
     fn value(&mut self) -> String {
         match self.fixed(1) {
             1 => format!("string {}", self.bytes()),
-            2 => {
+            kind @ 2..=5 => {
                 let count = self.variable();
                 assert!(count > 0);
-                let fields = (0..count).map(|_| format!("{} {}", self.bytes(), self.bytes()));
-                format!("hash {}", fields.collect::<Vec<_>>().join(" "))
+                let parts = (0..count).map(|_| match kind {
+                    2 => format!("{} {}", self.bytes(), self.bytes()),
+                    5 => format!("{:016x} {}", self.fixed(8), self.bytes()),
+                    _ => self.bytes(),
+                });
+                let parts = parts.collect::<Vec<_>>().join(" ");
+                let name = ["hash", "list", "set", "zset"][usize::try_from(kind).unwrap() - 2];
+                format!("{name} {parts}")
             }
             other => panic!("type {other} does not exist"),
         }
@@ -198,12 +221,7 @@ fn of_mutation(mutation: &Mutation<'_>) -> String {
         } => {
             let value = match value {
                 NewValue::String(string) => format!("string {}", quoted(string)),
-                NewValue::Hash(fields) => {
-                    let fields = fields.iter();
-                    let fields =
-                        fields.map(|(field, value)| format!("{} {}", quoted(field), quoted(value)));
-                    format!("hash {}", fields.collect::<Vec<_>>().join(" "))
-                }
+                NewValue::Collection(collection) => of_collection(collection),
             };
             format!(
                 "replace {database} {} {} {value}",
@@ -220,25 +238,62 @@ fn of_mutation(mutation: &Mutation<'_>) -> String {
             quoted(key),
             of_deadline(deadline.unless_never())
         ),
-        Mutation::HashSet {
+        Mutation::Change {
             database,
             key,
-            field,
-            value,
-        } => format!(
-            "hash-set {database} {} {} {}",
-            quoted(key),
-            quoted(field),
-            quoted(value)
-        ),
-        Mutation::HashDelete {
-            database,
-            key,
-            field,
-        } => format!("hash-delete {database} {} {}", quoted(key), quoted(field)),
+            change,
+        } => of_change(&format!("{database} {}", quoted(key)), change),
         Mutation::Delete { database, key } => format!("delete {database} {}", quoted(key)),
         Mutation::FlushDatabase { database } => format!("flush {database}"),
         Mutation::FlushAll => "flush all".to_owned(),
+    }
+}
+
+fn of_collection(collection: &Collection) -> String {
+    let parts: Vec<String> = match collection {
+        Collection::Hash(fields) => fields
+            .iter()
+            .map(|(field, value)| format!("{} {}", quoted(field), quoted(value)))
+            .collect(),
+        Collection::List(list) => list.iter().map(|element| quoted(element)).collect(),
+        Collection::Set(members) => members.iter().map(|member| quoted(member)).collect(),
+        Collection::SortedSet(set) => set
+            .iter()
+            .map(|(member, score)| format!("{:016x} {}", score.to_bits(), quoted(member)))
+            .collect(),
+    };
+    format!("{} {}", collection.type_name(), parts.join(" "))
+}
+
+fn of_change(place: &str, change: &Change<'_>) -> String {
+    let side = |end: End| if end == End::Left { "left" } else { "right" };
+    match *change {
+        Change::HashSet { field, value } => {
+            format!("hash-set {place} {} {}", quoted(field), quoted(value))
+        }
+        Change::HashDelete { field } => format!("hash-delete {place} {}", quoted(field)),
+        Change::ListPush { end, element } => {
+            format!("list-push-{} {place} {}", side(end), quoted(element))
+        }
+        Change::ListPop { end, count } => format!("list-pop-{} {place} {count}", side(end)),
+        Change::ListRotate { from } => format!("list-rotate-{} {place}", side(from)),
+        Change::ListSet { index, element } => {
+            format!("list-set {place} {index} {}", quoted(element))
+        }
+        Change::ListInsert { index, element } => {
+            format!("list-insert {place} {index} {}", quoted(element))
+        }
+        Change::ListRemove { index } => format!("list-remove {place} {index}"),
+        Change::SetAdd { member } => format!("set-add {place} {}", quoted(member)),
+        Change::SetRemove { member } => format!("set-remove {place} {}", quoted(member)),
+        Change::ScoreSet { member, score } => {
+            format!(
+                "score-set {place} {:016x} {}",
+                score.to_bits(),
+                quoted(member)
+            )
+        }
+        Change::ScoreRemove { member } => format!("score-remove {place} {}", quoted(member)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A log with every kind of record and every kind of mutation, the same bytes each time it is written.
+//! Logs with every kind of record and every kind of mutation, the same bytes each time they are written.
 //!
 //! Node time is a second per frame and random numbers are counted, so that two versions of the program
 //! that write the same format write the same files.
@@ -36,7 +36,7 @@ pub(crate) fn logs(version: u32) -> &'static [&'static str] {
     match version {
         // A repair could not be told of.
         1 => &["plain", "compacted"],
-        _ => &["plain", "compacted", "repaired", "unlogged"],
+        _ => &["plain", "compacted", "repaired", "unlogged", "collections"],
     }
 }
 
@@ -69,6 +69,11 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     }));
     writing.record(&Record::Tick);
     writing.sync();
+    if name == "collections" {
+        for line in COLLECTIONS {
+            writing.command(&mut engine, line);
+        }
+    }
     if name == "compacted" {
         writing.checkpoint(&engine);
     }
@@ -151,6 +156,37 @@ const COMMANDS: [&str; 16] = [
     "0 flushall",
     "0 set empty \"\"",
     "15 hset last:database field value",
+];
+
+/// Whole lists, sets and sorted sets, and one per kind of change of them at least.
+const COLLECTIONS: [&str; 27] = [
+    "0 rpush list a b c d e f",
+    "0 rpush list g h",
+    "0 lpush list x y",
+    "0 pexpire list 30000",
+    "0 lpop list",
+    "0 rpop list 2",
+    "0 ltrim list 1 4",
+    "0 lmove list list left right",
+    "0 lmove list list right left",
+    "0 lset list 0 other",
+    "0 linsert list after other inserted",
+    "0 lrem list 0 c",
+    "0 rpush waiting 1 2 3",
+    "0 lmove list waiting left right",
+    "2 sadd members a b c",
+    "2 sadd members d e",
+    "2 srem members a d nothing",
+    "2 smove members others b",
+    "15 zadd scores 1 one 2 two -inf least",
+    "15 zadd scores 2.5 two +inf most",
+    "15 zincrby scores 0.1 one",
+    "15 zrem scores least",
+    "15 zpopmin scores",
+    "0 eval redis.call('rpush',KEYS[1],1,2)redis.call('sadd',KEYS[2],3,4)redis.call('sadd',KEYS[2],5,6) 2 waiting numbers",
+    "0 copy list copied",
+    "2 sadd gone only",
+    "2 srem gone only",
 ];
 
 fn start(incarnation: u64, pending: Option<Pending>) -> Start {

@@ -1,0 +1,132 @@
+//! Commands on lists that wait for an element where there is none.
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::wait_limit;
+use crate::command::list_moves::{SeveralPops, move_element};
+use crate::command::lists::{end_named, pop_elements};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::effects::WaitLimit;
+use crate::error::ErrorReply;
+use crate::keyspace::list::{End, List};
+use crate::keyspace::waiters::Wanted;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&BLPOP, &BRPOP, &BLMOVE, &BRPOPLPUSH, &BLMPOP];
+
+const BLPOP: Spec = Spec {
+    name: "blpop",
+    about: About::new("2.0.0", Categories::LIST, &[KeyAccess::TAKE]),
+    arity: -3,
+    flags: Flags::WRITE_KEYS
+        .with(Flags::NO_SCRIPT)
+        .with(Flags::BLOCKING),
+    keys: KeyPositions::ALL_BUT_LAST,
+    summary: "Takes an element from the left end of the first list that has one, or waits for one",
+    handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Left)),
+};
+
+const BRPOP: Spec = Spec {
+    name: "brpop",
+    summary: "Takes an element from the right end of the first list that has one, or waits for one",
+    handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Right)),
+    ..BLPOP
+};
+
+fn pop(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    end: End,
+) -> Result<Reply, ErrorReply> {
+    let keys = &arguments[1..arguments.len().saturating_sub(1)];
+    let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
+    for key in keys {
+        let found = context.peek(key);
+        context.reveal(&found);
+        if context.collection::<List>(&found)?.is_some() {
+            context.effects.charge(key.len())?;
+            let mut popped = pop_elements(context, &found, key, end, 1)?;
+            popped.insert(0, Reply::bulk(key));
+            return Ok(Reply::Array(popped));
+        }
+    }
+    context.wait_for(arguments, keys, Wanted::List, limit);
+    Ok(Reply::NilArray)
+}
+
+const BLMOVE: Spec = Spec {
+    name: "blmove",
+    about: About::new(
+        "6.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
+    arity: 6,
+    flags: Flags::GROW_KEYS
+        .with(Flags::NO_SCRIPT)
+        .with(Flags::BLOCKING)
+        .with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::TWO,
+    summary: "Moves an element from an end of a list to an end of another, or waits for one",
+    handler: Handler::Keys(blmove),
+};
+
+fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (from, to) = (end_named(arguments[3])?, end_named(arguments[4])?);
+    let limit = wait_limit(arguments[5])?;
+    move_or_wait(context, arguments, from, to, limit)
+}
+
+const BRPOPLPUSH: Spec = Spec {
+    name: "brpoplpush",
+    about: About::new(
+        "2.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
+    arity: 4,
+    summary: "Moves an element from the right end of a list to the left end of another, or waits for one",
+    handler: Handler::Keys(brpoplpush),
+    ..BLMOVE
+};
+
+fn brpoplpush(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let limit = wait_limit(arguments[3])?;
+    move_or_wait(context, arguments, End::Right, End::Left, limit)
+}
+
+fn move_or_wait(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    from: End,
+    to: End,
+    limit: WaitLimit,
+) -> Result<Reply, ErrorReply> {
+    let moved = move_element(context, arguments[1], arguments[2], from, to)?;
+    if moved == Reply::Nil {
+        context.wait_for(arguments, &arguments[1..2], Wanted::List, limit);
+    }
+    Ok(moved)
+}
+
+const BLMPOP: Spec = Spec {
+    name: "blmpop",
+    about: About::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(2),
+    arity: -5,
+    flags: Flags::WRITE_KEYS
+        .with(Flags::BLOCKING)
+        .with(Flags::MOVABLE_KEYS),
+    keys: KeyPositions::NONE,
+    summary: "Takes elements from an end of the first list that has any, or waits for one",
+    handler: Handler::Keys(blmpop),
+};
+
+fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let limit = wait_limit(arguments[1])?;
+    let request = SeveralPops::parse(&arguments[2..])?;
+    let reply = request.run(context)?;
+    if reply == Reply::NilArray {
+        context.wait_for(arguments, request.keys, Wanted::List, limit);
+    }
+    Ok(reply)
+}

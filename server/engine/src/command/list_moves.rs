@@ -1,0 +1,165 @@
+//! Elements go from list to list, or come from the first list that has one.
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::{is_option, positive_number};
+use crate::command::lists::{end_named, pop_elements, push_or_create};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::change::Change;
+use crate::keyspace::list::{End, List};
+use crate::mutation;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
+
+const LMOVE: Spec = Spec {
+    name: "lmove",
+    about: About::new(
+        "6.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
+    arity: 5,
+    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::TWO,
+    summary: "Moves an element from an end of a list to an end of another, and returns it",
+    handler: Handler::Keys(lmove),
+};
+
+fn lmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (from, to) = (end_named(arguments[3])?, end_named(arguments[4])?);
+    move_element(context, arguments[1], arguments[2], from, to)
+}
+
+const RPOPLPUSH: Spec = Spec {
+    name: "rpoplpush",
+    about: About::new(
+        "1.2.0",
+        Categories::LIST,
+        &[KeyAccess::TAKE, KeyAccess::ADD],
+    ),
+    arity: 3,
+    summary: "Moves an element from the right end of a list to the left end of another, and returns it",
+    handler: Handler::Keys(rpoplpush),
+    ..LMOVE
+};
+
+fn rpoplpush(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    move_element(context, arguments[1], arguments[2], End::Right, End::Left)
+}
+
+/// Moves an element, whole or not at all; nothing where the source is no key.
+pub(super) fn move_element(
+    context: &mut CommandContext<'_>,
+    source: &[u8],
+    destination: &[u8],
+    from: End,
+    to: End,
+) -> Result<Reply, ErrorReply> {
+    let found = context.peek(source);
+    context.reveal(&found);
+    let Some(list) = context.collection::<List>(&found)? else {
+        return Ok(Reply::Nil);
+    };
+    let Some(element) = list.at_end(from).cloned() else {
+        return Ok(Reply::Nil);
+    };
+    let length = list.len();
+    if source == destination {
+        context.effects.charge(element.len())?;
+        if from != to && length > 1 {
+            let change = Change::ListRotate { from };
+            context.change(&found, source, std::iter::once(change))?;
+        }
+        return Ok(Reply::value(&element));
+    }
+    let other = context.peek(destination);
+    context.reveal(&other);
+    context.collection::<List>(&other)?;
+    context.effects.charge(element.len())?;
+    // Once the destination has it, the source can no longer refuse to lose it.
+    let written = mutation::bytes_of_replace(destination, element.len());
+    let removed = mutation::bytes_of(&[source]).saturating_add(POP_BYTES);
+    context.admit_bytes(written.saturating_add(removed))?;
+    push_or_create(context, &other, destination, to, &[&element])?;
+    let found = context.peek(source);
+    if length == 1 {
+        context.delete(&found, source)?;
+    } else {
+        let change = Change::ListPop {
+            end: from,
+            count: 1,
+        };
+        context.change(&found, source, std::iter::once(change))?;
+    }
+    Ok(Reply::value(&element))
+}
+
+const LMPOP: Spec = Spec {
+    name: "lmpop",
+    about: About::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(1),
+    arity: -4,
+    flags: Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS),
+    keys: KeyPositions::NONE,
+    summary: "Takes elements from an end of the first list that has any",
+    handler: Handler::Keys(lmpop),
+};
+
+fn lmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let request = SeveralPops::parse(&arguments[1..])?;
+    request.run(context)
+}
+
+/// Elements from an end of the first of several lists that has any.
+pub(super) struct SeveralPops<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    end: End,
+    count: usize,
+}
+
+impl<'a> SeveralPops<'a> {
+    /// `numkeys key [key ...] LEFT|RIGHT [COUNT count]`.
+    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<SeveralPops<'a>, ErrorReply> {
+        let (number, rest) = (arguments[0], &arguments[1..]);
+        let number = positive_number(number, "ERR numkeys should be greater than 0")?;
+        let after = number.checked_add(1).filter(|&after| after <= rest.len());
+        let Some(after) = after else {
+            return Err(ErrorReply::SYNTAX);
+        };
+        let (keys, end) = (&rest[..number], end_named(rest[number])?);
+        let mut count = None;
+        let mut options = rest[after..].iter();
+        while let Some(name) = options.next() {
+            let value = options.next().filter(|_| is_option(name, "count"));
+            let value = value.filter(|_| count.is_none());
+            let value = value.ok_or(ErrorReply::SYNTAX)?;
+            count = Some(positive_number(
+                value,
+                "ERR count should be greater than 0",
+            )?);
+        }
+        Ok(SeveralPops {
+            keys,
+            end,
+            count: count.unwrap_or(1),
+        })
+    }
+
+    pub(super) fn run(&self, context: &mut CommandContext<'_>) -> Result<Reply, ErrorReply> {
+        for key in self.keys {
+            let found = context.peek(key);
+            context.reveal(&found);
+            if context.collection::<List>(&found)?.is_some() {
+                context.effects.charge(key.len())?;
+                context.effects.charge(0)?;
+                let popped = pop_elements(context, &found, key, self.end, self.count)?;
+                return Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(popped)]));
+            }
+        }
+        Ok(Reply::NilArray)
+    }
+}
+
+/// What a pop takes in the log beside the key, and the marks of both mutations.
+const POP_BYTES: usize = 64;

@@ -1,0 +1,170 @@
+//! Sets: members under one key, each of them once.
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::change::Change;
+use crate::keyspace::members::Members;
+use crate::reply::Reply;
+use crate::time::Deadline;
+
+pub(super) const FAMILY: Family = &[
+    &SADD,
+    &SREM,
+    &SISMEMBER,
+    &SMISMEMBER,
+    &SCARD,
+    &SMEMBERS,
+    &SMOVE,
+];
+
+const SADD: Spec = Spec {
+    name: "sadd",
+    about: About::new("1.0.0", Categories::SET, &[KeyAccess::ADD]),
+    arity: -3,
+    flags: Flags::GROW_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Adds members to a set; returns how many are new",
+    handler: Handler::Keys(sadd),
+};
+
+fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, members) = (arguments[1], &arguments[2..]);
+    let found = context.peek(key);
+    context.reveal(&found);
+    if context.collection::<Members>(&found)?.is_some() {
+        let changes = members.iter().map(|member| Change::SetAdd { member });
+        return Ok(Reply::count(context.change(&found, key, changes)?));
+    }
+    let mut set = Members::default();
+    for member in members {
+        set.add(*member, context.keyspace.seed());
+    }
+    let count = set.len();
+    context.put_collection(&found, key, set, Deadline::NEVER)?;
+    Ok(Reply::count(count))
+}
+
+const SREM: Spec = Spec {
+    name: "srem",
+    about: About::new("1.0.0", Categories::SET, &[KeyAccess::SUBTRACT]),
+    arity: -3,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Removes members of a set, and the key with its last member",
+    handler: Handler::Keys(srem),
+};
+
+fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, members) = (arguments[1], &arguments[2..]);
+    let found = context.peek(key);
+    context.reveal(&found);
+    context.collection::<Members>(&found)?;
+    let changes = members.iter().map(|member| Change::SetRemove { member });
+    Ok(Reply::count(context.change(&found, key, changes)?))
+}
+
+const SISMEMBER: Spec = Spec {
+    name: "sismember",
+    about: About::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
+    arity: 3,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Tells whether a set has a member",
+    handler: Handler::Keys(sismember),
+};
+
+fn sismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let set = context.collection::<Members>(&found)?;
+    Ok(Reply::flag(
+        set.is_some_and(|set| set.contains(arguments[2])),
+    ))
+}
+
+const SMISMEMBER: Spec = Spec {
+    name: "smismember",
+    about: About::new("6.2.0", Categories::SET, &[KeyAccess::READ]),
+    arity: -3,
+    summary: "Tells for several members whether a set has them",
+    handler: Handler::Keys(smismember),
+    ..SISMEMBER
+};
+
+fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    context.collection::<Members>(&found)?;
+    let mut replies = Vec::new();
+    for member in &arguments[2..] {
+        context.effects.charge(0)?;
+        let set = context.collection::<Members>(&found)?;
+        replies.push(Reply::flag(set.is_some_and(|set| set.contains(member))));
+    }
+    Ok(Reply::Array(replies))
+}
+
+const SCARD: Spec = Spec {
+    name: "scard",
+    about: About::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
+    arity: 2,
+    summary: "Returns the number of members of a set",
+    handler: Handler::Keys(scard),
+    ..SISMEMBER
+};
+
+fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let set = context.collection::<Members>(&found)?;
+    Ok(Reply::count(set.map_or(0, Members::len)))
+}
+
+const SMEMBERS: Spec = Spec {
+    name: "smembers",
+    about: About::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
+    arity: 2,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::ONE,
+    summary: "Returns all members of a set",
+    handler: Handler::Keys(smembers),
+};
+
+fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = context.lookup(arguments[1]);
+    let mut replies = Vec::new();
+    if let Some((set, effects)) = context.collection_and_effects::<Members>(&found)? {
+        for member in set.iter() {
+            effects.charge(member.len())?;
+            replies.push(Reply::value(member));
+        }
+    }
+    Ok(Reply::Set(replies))
+}
+
+const SMOVE: Spec = Spec {
+    name: "smove",
+    about: About::new("1.0.0", Categories::SET, &[KeyAccess::TAKE, KeyAccess::ADD]),
+    arity: 4,
+    // The member comes twice in the log, and once in the arguments.
+    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::TWO,
+    summary: "Moves a member from one set to another",
+    handler: Handler::Keys(smove),
+};
+
+fn smove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, other, member) = (arguments[1], arguments[2], arguments[3]);
+    let (from, to) = (context.peek(key), context.peek(other));
+    context.reveal(&from);
+    if from.live.is_none() {
+        return Ok(Reply::Integer(0));
+    }
+    let has_member = |set: Option<&Members>| set.is_some_and(|set| set.contains(member));
+    let is_there = has_member(context.collection::<Members>(&from)?);
+    context.reveal(&to);
+    context.collection::<Members>(&to)?;
+    if is_there && key != other {
+        context.move_member(&from, key, &to, other, member)?;
+    }
+    Ok(Reply::flag(is_there))
+}

@@ -1,0 +1,478 @@
+//! Sorted sets made of others, and of sets: union, intersection and difference, as a reply, as another
+//! key, or only counted.
+//!
+//! What the inputs hold together is bounded, so that one command keeps no other one waiting for long.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::{HashMap, HashSet};
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::{integer, is_option};
+use crate::command::scores::weight;
+use crate::command::set_algebra::admit_sizes;
+use crate::command::sorted_set_ranges::{set_of, store};
+use crate::command::sorted_sets::Shape;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
+use crate::keyspace::collection::Collection;
+use crate::keyspace::entry::ValueRef;
+use crate::keyspace::members::Members;
+use crate::keyspace::sorted_set::SortedSet;
+use crate::number::parse_integer;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[
+    &ZUNION,
+    &ZINTER,
+    &ZDIFF,
+    &ZUNIONSTORE,
+    &ZINTERSTORE,
+    &ZDIFFSTORE,
+    &ZINTERCARD,
+];
+
+const ZUNION: Spec = Spec {
+    name: "zunion",
+    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    arity: -3,
+    flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
+    keys: KeyPositions::NONE,
+    summary: "Returns the members that any of several sorted sets has",
+    handler: Handler::Keys(|context, arguments| answer(context, arguments, Operation::Union)),
+};
+
+const ZINTER: Spec = Spec {
+    name: "zinter",
+    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    summary: "Returns the members that all of several sorted sets have",
+    handler: Handler::Keys(|context, arguments| {
+        answer(context, arguments, Operation::Intersection)
+    }),
+    ..ZUNION
+};
+
+const ZDIFF: Spec = Spec {
+    name: "zdiff",
+    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    summary: "Returns the members of the first sorted set that no other one has",
+    handler: Handler::Keys(|context, arguments| answer(context, arguments, Operation::Difference)),
+    ..ZUNION
+};
+
+const ZUNIONSTORE: Spec = Spec {
+    name: "zunionstore",
+    about: About::new(
+        "2.0.0",
+        Categories::SORTED_SET,
+        &[KeyAccess::OVERWRITE, KeyAccess::READ],
+    )
+    .counted_at(2),
+    arity: -4,
+    flags: Flags::GROW_KEYS
+        .with(Flags::MOVABLE_KEYS)
+        .with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Writes the members that any of several sorted sets has into another key",
+    handler: Handler::Keys(|context, arguments| keep(context, arguments, Operation::Union)),
+};
+
+const ZINTERSTORE: Spec = Spec {
+    name: "zinterstore",
+    about: About::new(
+        "2.0.0",
+        Categories::SORTED_SET,
+        &[KeyAccess::OVERWRITE, KeyAccess::READ],
+    )
+    .counted_at(2),
+    summary: "Writes the members that all of several sorted sets have into another key",
+    handler: Handler::Keys(|context, arguments| keep(context, arguments, Operation::Intersection)),
+    ..ZUNIONSTORE
+};
+
+const ZDIFFSTORE: Spec = Spec {
+    name: "zdiffstore",
+    about: About::new(
+        "6.2.0",
+        Categories::SORTED_SET,
+        &[KeyAccess::OVERWRITE, KeyAccess::READ],
+    )
+    .counted_at(2),
+    summary: "Writes the members of the first sorted set that no other one has into another key",
+    handler: Handler::Keys(|context, arguments| keep(context, arguments, Operation::Difference)),
+    ..ZUNIONSTORE
+};
+
+const ZINTERCARD: Spec = Spec {
+    name: "zintercard",
+    about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    summary: "Returns how many members all of several sorted sets have, up to a limit",
+    handler: Handler::Keys(zintercard),
+    ..ZUNION
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What becomes of the result, which decides about the options there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Reply,
+    Store,
+    Count,
+}
+
+fn answer(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    operation: Operation,
+) -> Result<Reply, ErrorReply> {
+    let request = Request::parse(context, arguments, 1, operation, Purpose::Reply)?;
+    let shape = Shape::of(request.options.with_scores, context.caller.protocol);
+    let members = request.members(context, operation)?;
+    let mut replies = Vec::new();
+    for (member, score) in &members {
+        shape.add(member, *score, context.effects, &mut replies)?;
+    }
+    Ok(Reply::Array(replies))
+}
+
+fn keep(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    operation: Operation,
+) -> Result<Reply, ErrorReply> {
+    let request = Request::parse(context, arguments, 2, operation, Purpose::Store)?;
+    let members = request.members(context, operation)?;
+    let members = members.iter().map(|(member, score)| (&**member, *score));
+    let set = set_of(context, members)?;
+    store(context, arguments[1], set)
+}
+
+fn zintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let operation = Operation::Intersection;
+    let request = Request::parse(context, arguments, 1, operation, Purpose::Count)?;
+    let sources = request.sources(context, operation)?;
+    let limit = match request.options.limit {
+        0 => usize::MAX,
+        limit => limit,
+    };
+    let common = intersection(&sources, request.options.aggregate)?;
+    Ok(Reply::count(common.take(limit).count()))
+}
+
+/// The keys of the inputs, and what is to be done with them.
+struct Request {
+    found: Vec<KeySlot>,
+    options: Options,
+}
+
+#[derive(Debug)]
+struct Options {
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// How many members are counted at most; 0 for all.
+    limit: usize,
+}
+
+/// What becomes of the scores that a member has in several inputs.
+#[derive(Clone, Copy, Debug)]
+enum Aggregate {
+    Sum,
+    Least,
+    Greatest,
+}
+
+impl Request {
+    /// In Redis's order: the number of keys, their types, and then the options. `at` is where the
+    /// number of keys is.
+    fn parse(
+        context: &mut CommandContext<'_>,
+        arguments: &[&[u8]],
+        at: usize,
+        operation: Operation,
+        purpose: Purpose,
+    ) -> Result<Request, ErrorReply> {
+        let (number, rest) = (integer(arguments[at])?, &arguments[at..][1..]);
+        if number < 1 {
+            return Err(ErrorReply::new(format!(
+                "ERR at least 1 input key is needed for '{}' command",
+                String::from_utf8_lossy(arguments[0]).to_ascii_lowercase()
+            )));
+        }
+        let number = usize::try_from(number).map_err(|_| ErrorReply::SYNTAX)?;
+        let (keys, rest) = rest.split_at_checked(number).ok_or(ErrorReply::SYNTAX)?;
+        let found: Vec<KeySlot> = keys.iter().map(|key| context.lookup(key)).collect();
+        for one in &found {
+            Input::of(context, one)?;
+        }
+        let options = Options::parse(rest, keys.len(), operation, purpose)?;
+        Ok(Request { found, options })
+    }
+
+    /// The inputs in the order in which scores are computed.
+    fn sources<'s>(
+        &self,
+        context: &'s CommandContext<'_>,
+        operation: Operation,
+    ) -> Result<Vec<Source<'s>>, ErrorReply> {
+        let found = self.found.iter().zip(&self.options.weights);
+        let sources = found.map(|(found, &weight)| {
+            let input = Input::of(context, found)?;
+            Ok(Source { input, weight })
+        });
+        let mut sources = sources.collect::<Result<Vec<_>, ErrorReply>>()?;
+        if operation != Operation::Difference {
+            // As in Redis the smallest comes first: sums of doubles depend on the order.
+            sources.sort_by_key(|source| source.input.len());
+        }
+        Ok(sources)
+    }
+
+    /// The members of the result with their scores, in their order.
+    fn members(
+        &self,
+        context: &CommandContext<'_>,
+        operation: Operation,
+    ) -> Result<Vec<OwnedScored>, ErrorReply> {
+        let sources = self.sources(context, operation)?;
+        let (aggregate, seed) = (self.options.aggregate, context.keyspace.seed());
+        let mut members: Vec<Scored<'_>> = match operation {
+            Operation::Union => union(&sources, aggregate, seed)?,
+            Operation::Intersection => intersection(&sources, aggregate)?.collect(),
+            Operation::Difference => difference(&sources, seed)?,
+        };
+        members.sort_unstable_by(|(one, score), (other, other_score)| {
+            let by_score = score.partial_cmp(other_score).unwrap_or(Ordering::Equal);
+            by_score.then_with(|| one.cmp(other))
+        });
+        let members = members.into_iter();
+        Ok(members
+            .map(|(member, score)| (Arc::clone(member), score))
+            .collect())
+    }
+}
+
+impl Options {
+    fn parse(
+        mut arguments: &[&[u8]],
+        keys: usize,
+        operation: Operation,
+        purpose: Purpose,
+    ) -> Result<Options, ErrorReply> {
+        let is_computed = operation != Operation::Difference && purpose != Purpose::Count;
+        let mut options = Options {
+            weights: vec![1.0; keys],
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: 0,
+        };
+        while let [option, rest @ ..] = arguments {
+            arguments = if is_computed && rest.len() >= keys && is_option(option, "weights") {
+                let (weights, rest) = rest.split_at(keys);
+                for (place, given) in options.weights.iter_mut().zip(weights) {
+                    *place = weight(given)?;
+                }
+                rest
+            } else if let ([name, rest @ ..], true) =
+                (rest, is_computed && is_option(option, "aggregate"))
+            {
+                options.aggregate = Aggregate::parse(name)?;
+                rest
+            } else if purpose == Purpose::Reply && is_option(option, "withscores") {
+                options.with_scores = true;
+                rest
+            } else if let ([limit, rest @ ..], true) = (
+                rest,
+                purpose == Purpose::Count && is_option(option, "limit"),
+            ) {
+                let limit = parse_integer(limit).and_then(|limit| usize::try_from(limit).ok());
+                options.limit = limit.ok_or(ErrorReply::fixed("ERR LIMIT can't be negative"))?;
+                rest
+            } else {
+                return Err(ErrorReply::SYNTAX);
+            };
+        }
+        Ok(options)
+    }
+}
+
+impl Aggregate {
+    fn parse(name: &[u8]) -> Result<Aggregate, ErrorReply> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"sum" => Ok(Aggregate::Sum),
+            b"min" => Ok(Aggregate::Least),
+            b"max" => Ok(Aggregate::Greatest),
+            _ => Err(ErrorReply::SYNTAX),
+        }
+    }
+
+    /// Infinities that cancel each other make 0, as in Redis.
+    fn of(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number_or_zero(one + other),
+            Aggregate::Least if other < one => other,
+            Aggregate::Greatest if other > one => other,
+            Aggregate::Least | Aggregate::Greatest => one,
+        }
+    }
+}
+
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// What a key holds: a sorted set, or a set whose members all have the score 1.
+#[derive(Clone, Copy, Debug)]
+enum Input<'s> {
+    Absent,
+    Set(&'s Members),
+    SortedSet(&'s SortedSet),
+}
+
+/// A member with its score.
+type Scored<'s> = (&'s Arc<[u8]>, f64);
+
+/// The same without its input.
+type OwnedScored = (Arc<[u8]>, f64);
+
+impl<'s> Input<'s> {
+    fn of(context: &'s CommandContext<'_>, found: &KeySlot) -> Result<Input<'s>, ErrorReply> {
+        match found.live.map(|slot| context.value(slot)) {
+            None => Ok(Input::Absent),
+            Some(ValueRef::Collection(Collection::Set(set))) => Ok(Input::Set(set)),
+            Some(ValueRef::Collection(Collection::SortedSet(set))) => Ok(Input::SortedSet(set)),
+            Some(_) => Err(ErrorReply::WRONG_TYPE),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Input::Absent => 0,
+            Input::Set(set) => set.len(),
+            Input::SortedSet(set) => set.len(),
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Input::Absent => 0,
+            Input::Set(set) => set.bytes(),
+            Input::SortedSet(set) => set.bytes(),
+        }
+    }
+
+    fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            Input::Absent => None,
+            Input::Set(set) => set.contains(member).then_some(1.0),
+            Input::SortedSet(set) => set.score(member),
+        }
+    }
+
+    /// All members, in any order.
+    fn iter(self) -> impl Iterator<Item = Scored<'s>> {
+        let (members, scored) = match self {
+            Input::Absent => (None, None),
+            Input::Set(set) => (Some(set), None),
+            Input::SortedSet(set) => (None, Some(set)),
+        };
+        let members = members.into_iter().flat_map(Members::iter);
+        members
+            .map(|member| (member, 1.0))
+            .chain(scored.into_iter().flat_map(SortedSet::iter))
+    }
+}
+
+/// An input with its weight.
+#[derive(Clone, Copy, Debug)]
+struct Source<'s> {
+    input: Input<'s>,
+    weight: f64,
+}
+
+fn union<'s>(
+    sources: &[Source<'s>],
+    aggregate: Aggregate,
+    seed: u64,
+) -> Result<Vec<Scored<'s>>, ErrorReply> {
+    admit(sources)?;
+    let mut members: Vec<Scored<'s>> = Vec::new();
+    let mut places = HashMap::with_hasher(FixedState::with_seed(seed));
+    for source in sources {
+        for (member, score) in source.input.iter() {
+            let score = number_or_zero(source.weight * score);
+            let place = *places.entry(&**member).or_insert(members.len());
+            match members.get_mut(place) {
+                Some((_, sum)) => *sum = aggregate.of(*sum, score),
+                None => members.push((member, score)),
+            }
+        }
+    }
+    Ok(members)
+}
+
+fn intersection<'s>(
+    sources: &[Source<'s>],
+    aggregate: Aggregate,
+) -> Result<impl Iterator<Item = Scored<'s>>, ErrorReply> {
+    // The first one has the fewest members. Without any there is nothing to be done.
+    let is_empty = sources.iter().any(|source| source.input.len() == 0);
+    let sources = if is_empty { &[] } else { sources };
+    admit(sources)?;
+    let (first, others) = match sources {
+        [first, others @ ..] => (Some(first), others),
+        [] => (None, sources),
+    };
+    Ok(first.into_iter().flat_map(move |first| {
+        first.input.iter().filter_map(move |(member, score)| {
+            let mut result = number_or_zero(first.weight * score);
+            for other in others {
+                let score = other.input.score(member)?;
+                result = aggregate.of(result, score * other.weight);
+            }
+            Some((member, result))
+        })
+    }))
+}
+
+fn difference<'s>(sources: &[Source<'s>], seed: u64) -> Result<Vec<Scored<'s>>, ErrorReply> {
+    let [first, others @ ..] = sources else {
+        return Ok(Vec::new());
+    };
+    if first.input.len() == 0 {
+        return Ok(Vec::new());
+    }
+    let bytes = admit(sources)?;
+    // All of the first one in each of the others, or all of the others once.
+    if first.input.bytes().saturating_mul(others.len()) <= bytes {
+        let is_left = |(member, _): &Scored<'_>| {
+            let mut others = others.iter();
+            others.all(|other| other.input.score(member).is_none())
+        };
+        return Ok(first.input.iter().filter(is_left).collect());
+    }
+    let mut taken: HashSet<&[u8], _> = HashSet::with_hasher(FixedState::with_seed(seed));
+    for other in others {
+        taken.extend(other.input.iter().map(|(member, _)| &**member));
+    }
+    let members = first.input.iter();
+    Ok(members
+        .filter(|(member, _)| !taken.contains(&***member))
+        .collect())
+}
+
+/// Refuses inputs that would keep all other commands waiting. Returns the bytes of all.
+fn admit(sources: &[Source<'_>]) -> Result<usize, ErrorReply> {
+    let inputs = sources.iter().map(|source| source.input);
+    admit_sizes(inputs.map(|input| (input.len(), input.bytes())))
+}

@@ -1,0 +1,315 @@
+//! Ranges of sorted sets, by rank, by score or by member: ZRANGE and its older names, ZCOUNT.
+
+use std::ops::Range;
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::{integer, is_option};
+use crate::command::scores::{MemberRange, RangeKind};
+use crate::command::sorted_sets::{Shape, kept_score};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::sorted_set::SortedSet;
+use crate::reply::Reply;
+use crate::time::Deadline;
+
+pub(super) const FAMILY: Family = &[
+    &ZRANGE,
+    &ZREVRANGE,
+    &ZRANGEBYSCORE,
+    &ZREVRANGEBYSCORE,
+    &ZRANGEBYLEX,
+    &ZREVRANGEBYLEX,
+    &ZRANGESTORE,
+    &ZCOUNT,
+    &ZLEXCOUNT,
+];
+
+const ZRANGE: Spec = Spec {
+    name: "zrange",
+    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    arity: -4,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::ONE,
+    summary: "Returns a range of a sorted set: of ranks, BYSCORE or BYLEX",
+    handler: Handler::Keys(|context, arguments| {
+        reply(context, arguments[1], Query::parse(&arguments[2..], ANY)?)
+    }),
+};
+
+const ZREVRANGE: Spec = Spec {
+    name: "zrevrange",
+    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    summary: "Returns the members of a sorted set with these ranks, the highest first",
+    handler: Handler::Keys(|context, arguments| {
+        let form = Form::of(RangeKind::Ranks, true);
+        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
+    }),
+    ..ZRANGE
+};
+
+const ZRANGEBYSCORE: Spec = Spec {
+    name: "zrangebyscore",
+    about: About::new("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ]),
+    summary: "Returns the members of a sorted set with scores between two",
+    handler: Handler::Keys(|context, arguments| {
+        let form = Form::of(RangeKind::Scores, false);
+        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
+    }),
+    ..ZRANGE
+};
+
+const ZREVRANGEBYSCORE: Spec = Spec {
+    name: "zrevrangebyscore",
+    about: About::new("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    summary: "Returns the members of a sorted set with scores between two, the highest first",
+    handler: Handler::Keys(|context, arguments| {
+        let form = Form::of(RangeKind::Scores, true);
+        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
+    }),
+    ..ZRANGE
+};
+
+const ZRANGEBYLEX: Spec = Spec {
+    name: "zrangebylex",
+    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
+    summary: "Returns the members of a sorted set of equal scores that are between two",
+    handler: Handler::Keys(|context, arguments| {
+        let form = Form::of(RangeKind::Members, false);
+        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
+    }),
+    ..ZRANGE
+};
+
+const ZREVRANGEBYLEX: Spec = Spec {
+    name: "zrevrangebylex",
+    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
+    summary: "Returns the members of a sorted set of equal scores between two, the last first",
+    handler: Handler::Keys(|context, arguments| {
+        let form = Form::of(RangeKind::Members, true);
+        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
+    }),
+    ..ZRANGE
+};
+
+/// What a command's name says of its ranges; its options say the rest.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    kind: Option<RangeKind>,
+    is_reverse: Option<bool>,
+    may_have_scores: bool,
+}
+
+const ANY: Form = Form {
+    kind: None,
+    is_reverse: None,
+    may_have_scores: true,
+};
+
+impl Form {
+    const fn of(kind: RangeKind, is_reverse: bool) -> Form {
+        Form {
+            kind: Some(kind),
+            is_reverse: Some(is_reverse),
+            may_have_scores: true,
+        }
+    }
+}
+
+/// Which members are asked for, and how.
+#[derive(Clone, Copy, Debug)]
+struct Query<'a> {
+    range: MemberRange<'a>,
+    is_reverse: bool,
+    with_scores: bool,
+    /// How many are left out at first, and how many there are at most after them.
+    limit: Option<(i64, i64)>,
+}
+
+impl<'a> Query<'a> {
+    /// Both bounds, and the options after them.
+    fn parse(arguments: &[&'a [u8]], form: Form) -> Result<Query<'a>, ErrorReply> {
+        let Form {
+            mut kind,
+            mut is_reverse,
+            may_have_scores,
+        } = form;
+        let (mut with_scores, mut limit) = (false, (0, NO_LIMIT));
+        let mut options = &arguments[2..];
+        while let [option, rest @ ..] = options {
+            options = rest;
+            if may_have_scores && is_option(option, "withscores") {
+                with_scores = true;
+            } else if let ([offset, count, rest @ ..], true) = (rest, is_option(option, "limit")) {
+                limit = (integer(offset)?, integer(count)?);
+                options = rest;
+            } else if is_reverse.is_none() && is_option(option, "rev") {
+                is_reverse = Some(true);
+            } else if kind.is_none() && is_option(option, "bylex") {
+                kind = Some(RangeKind::Members);
+            } else if kind.is_none() && is_option(option, "byscore") {
+                kind = Some(RangeKind::Scores);
+            } else {
+                return Err(ErrorReply::SYNTAX);
+            }
+        }
+        let (kind, is_reverse) = (kind.unwrap_or(RangeKind::Ranks), is_reverse == Some(true));
+        if kind == RangeKind::Ranks && limit.1 != NO_LIMIT {
+            return Err(LIMIT_OF_RANKS);
+        }
+        if kind == RangeKind::Members && with_scores {
+            return Err(SCORES_OF_MEMBERS);
+        }
+        let (low, high) = match is_reverse && kind != RangeKind::Ranks {
+            false => (arguments[0], arguments[1]),
+            true => (arguments[1], arguments[0]),
+        };
+        Ok(Query {
+            range: MemberRange::parse(kind, low, high)?,
+            is_reverse,
+            with_scores,
+            limit: (kind != RangeKind::Ranks).then_some(limit),
+        })
+    }
+
+    /// The ranks of the members, within the limit.
+    fn ranks(&self, set: &SortedSet) -> Range<usize> {
+        let Range { start, end } = self.range.ranks(set, self.is_reverse);
+        let Some((offset, count)) = self.limit else {
+            return start..end;
+        };
+        // As in Redis nothing is behind a negative offset, and a negative count is no limit.
+        let Ok(offset) = usize::try_from(offset) else {
+            return end..end;
+        };
+        let count = usize::try_from(count).ok();
+        if self.is_reverse {
+            let end = end.saturating_sub(offset).max(start);
+            count.map_or(start, |count| end.saturating_sub(count).max(start))..end
+        } else {
+            let start = start.saturating_add(offset).min(end);
+            start..count.map_or(end, |count| start.saturating_add(count).min(end))
+        }
+    }
+}
+
+fn reply(
+    context: &mut CommandContext<'_>,
+    key: &[u8],
+    query: Query<'_>,
+) -> Result<Reply, ErrorReply> {
+    let shape = Shape::of(query.with_scores, context.caller.protocol);
+    let found = context.lookup(key);
+    let mut replies = Vec::new();
+    if let Some((set, effects)) = context.collection_and_effects::<SortedSet>(&found)? {
+        let mut members = set.range(query.ranks(set));
+        while let Some((member, score)) = match query.is_reverse {
+            false => members.next(),
+            true => members.next_back(),
+        } {
+            shape.add(member, score, effects, &mut replies)?;
+        }
+    }
+    Ok(Reply::Array(replies))
+}
+
+const ZRANGESTORE: Spec = Spec {
+    name: "zrangestore",
+    about: About::new(
+        "6.2.0",
+        Categories::SORTED_SET,
+        &[KeyAccess::OVERWRITE, KeyAccess::READ],
+    ),
+    arity: -5,
+    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::TWO,
+    summary: "Writes a range of a sorted set into another key; returns its length",
+    handler: Handler::Keys(zrangestore),
+};
+
+fn zrangestore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let form = Form {
+        may_have_scores: false,
+        ..ANY
+    };
+    let query = Query::parse(&arguments[3..], form)?;
+    let found = context.lookup(arguments[2]);
+    let mut stored = SortedSet::default();
+    if let Some(set) = context.collection::<SortedSet>(&found)? {
+        for (member, score) in set.range(query.ranks(set)) {
+            stored.set(member, score, context.keyspace.seed());
+        }
+    }
+    store(context, arguments[1], stored)
+}
+
+/// Writes what a command has made of others, over whatever there is; nothing at all deletes the key.
+/// Returns the number of members.
+pub(super) fn store(
+    context: &mut CommandContext<'_>,
+    key: &[u8],
+    set: SortedSet,
+) -> Result<Reply, ErrorReply> {
+    let found = context.peek(key);
+    let count = set.len();
+    if count == 0 {
+        // The reply tells that the key is not there.
+        context.reveal(&found);
+        context.delete(&found, key)?;
+    } else {
+        context.put_collection(&found, key, set, Deadline::NEVER)?;
+    }
+    Ok(Reply::count(count))
+}
+
+/// A sorted set of members that all differ. Refused where it would be larger than a value may be.
+pub(super) fn set_of<'a>(
+    context: &CommandContext<'_>,
+    members: impl Iterator<Item = (&'a [u8], f64)>,
+) -> Result<SortedSet, ErrorReply> {
+    let mut set = SortedSet::default();
+    for (member, score) in members {
+        set.set(member, kept_score(score), context.keyspace.seed());
+        context.admit_value(set.bytes())?;
+    }
+    Ok(set)
+}
+
+const ZCOUNT: Spec = Spec {
+    name: "zcount",
+    about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    arity: 4,
+    flags: Flags::READ_KEYS.with(Flags::FAST),
+    keys: KeyPositions::ONE,
+    summary: "Returns the number of members of a sorted set with scores between two",
+    handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Scores)),
+};
+
+const ZLEXCOUNT: Spec = Spec {
+    name: "zlexcount",
+    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
+    summary: "Returns the number of members of a sorted set of equal scores between two",
+    handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Members)),
+    ..ZCOUNT
+};
+
+fn count(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    kind: RangeKind,
+) -> Result<Reply, ErrorReply> {
+    let range = MemberRange::parse(kind, arguments[2], arguments[3])?;
+    let found = context.lookup(arguments[1]);
+    let set = context.collection::<SortedSet>(&found)?;
+    let ranks = set.map_or(0..0, |set| range.ranks(set, false));
+    Ok(Reply::count(ranks.len()))
+}
+
+/// What LIMIT says where there is none.
+const NO_LIMIT: i64 = -1;
+
+const LIMIT_OF_RANKS: ErrorReply = ErrorReply::fixed(
+    "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+);
+const SCORES_OF_MEMBERS: ErrorReply =
+    ErrorReply::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX");

@@ -1,0 +1,264 @@
+//! Members that leave a sorted set by their order: ZREMRANGEBYRANK and its like, ZPOPMIN, ZPOPMAX, ZMPOP.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::is_option;
+use crate::command::scores::{MemberRange, RangeKind};
+use crate::command::sorted_sets::Shape;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
+use crate::keyspace::change::Change;
+use crate::keyspace::sorted_set::SortedSet;
+use crate::number::parse_integer;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[
+    &ZREMRANGEBYRANK,
+    &ZREMRANGEBYSCORE,
+    &ZREMRANGEBYLEX,
+    &ZPOPMIN,
+    &ZPOPMAX,
+    &ZMPOP,
+];
+
+const ZREMRANGEBYRANK: Spec = Spec {
+    name: "zremrangebyrank",
+    about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    arity: 4,
+    flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Removes the members of a sorted set with these ranks; returns how many",
+    handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Ranks)),
+};
+
+const ZREMRANGEBYSCORE: Spec = Spec {
+    name: "zremrangebyscore",
+    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    summary: "Removes the members of a sorted set with scores between two; returns how many",
+    handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Scores)),
+    ..ZREMRANGEBYRANK
+};
+
+const ZREMRANGEBYLEX: Spec = Spec {
+    name: "zremrangebylex",
+    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    summary: "Removes the members of a sorted set of equal scores between two; returns how many",
+    handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Members)),
+    ..ZREMRANGEBYRANK
+};
+
+fn remove(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    kind: RangeKind,
+) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let range = MemberRange::parse(kind, arguments[2], arguments[3])?;
+    let found = context.peek(key);
+    context.reveal(&found);
+    let Some(set) = context.collection::<SortedSet>(&found)? else {
+        return Ok(Reply::Integer(0));
+    };
+    let ranks = range.ranks(set, false);
+    let count = ranks.len();
+    remove_ranks(context, &found, key, ranks)?;
+    Ok(Reply::count(count))
+}
+
+/// Removes the members of these ranks, all or none; all there are with their key.
+fn remove_ranks(
+    context: &mut CommandContext<'_>,
+    found: &KeySlot,
+    key: &[u8],
+    ranks: Range<usize>,
+) -> Result<(), ErrorReply> {
+    let Some(set) = context.collection::<SortedSet>(found)? else {
+        return Ok(());
+    };
+    if ranks.len() == set.len() {
+        context.delete(found, key)?;
+        return Ok(());
+    }
+    let members = set.range(ranks).map(|(member, _)| Arc::clone(member));
+    let members: Vec<Arc<[u8]>> = members.collect();
+    let changes = members.iter();
+    let changes = changes.map(|member| Change::ScoreRemove { member });
+    context.change(found, key, changes)?;
+    Ok(())
+}
+
+const ZPOPMIN: Spec = Spec {
+    name: "zpopmin",
+    about: About::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
+    arity: -2,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Removes the member of a sorted set with the lowest score, or several, and returns it",
+    handler: Handler::Keys(|context, arguments| pop_one_key(context, arguments, ScoreEnd::Lowest)),
+};
+
+const ZPOPMAX: Spec = Spec {
+    name: "zpopmax",
+    about: About::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
+    summary: "Removes the member of a sorted set with the highest score, or several, and returns it",
+    handler: Handler::Keys(|context, arguments| pop_one_key(context, arguments, ScoreEnd::Highest)),
+    ..ZPOPMIN
+};
+
+/// The end of a sorted set at which members are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScoreEnd {
+    Lowest,
+    Highest,
+}
+
+impl ScoreEnd {
+    /// MIN or MAX.
+    pub(super) fn parse(argument: &[u8]) -> Result<ScoreEnd, ErrorReply> {
+        if is_option(argument, "min") {
+            Ok(ScoreEnd::Lowest)
+        } else if is_option(argument, "max") {
+            Ok(ScoreEnd::Highest)
+        } else {
+            Err(ErrorReply::SYNTAX)
+        }
+    }
+}
+
+fn pop_one_key(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    end: ScoreEnd,
+) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let (count, shape) = match arguments[2..] {
+        [] => (1, Shape::Flat),
+        [count] => (
+            at_least(count, 0, "ERR value is out of range, must be positive")?,
+            Shape::of(true, context.caller.protocol),
+        ),
+        _ => return Err(ErrorReply::SYNTAX),
+    };
+    let found = context.peek(key);
+    context.reveal(&found);
+    context.collection::<SortedSet>(&found)?;
+    let members = pop(context, &found, key, end, count, shape)?;
+    Ok(Reply::Array(members))
+}
+
+/// Removes up to `count` members at one end, all or none, and returns them, charged before.
+pub(super) fn pop(
+    context: &mut CommandContext<'_>,
+    found: &KeySlot,
+    key: &[u8],
+    end: ScoreEnd,
+    count: usize,
+    shape: Shape,
+) -> Result<Vec<Reply>, ErrorReply> {
+    let mut replies = Vec::new();
+    let Some((set, effects)) = context.collection_and_effects::<SortedSet>(found)? else {
+        return Ok(replies);
+    };
+    let (length, count) = (set.len(), count.min(set.len()));
+    let ranks = match end {
+        ScoreEnd::Lowest => 0..count,
+        ScoreEnd::Highest => length.saturating_sub(count)..length,
+    };
+    let mut members = set.range(ranks.clone());
+    while let Some((member, score)) = match end {
+        ScoreEnd::Lowest => members.next(),
+        ScoreEnd::Highest => members.next_back(),
+    } {
+        shape.add(member, score, effects, &mut replies)?;
+    }
+    drop(members);
+    if count > 0 {
+        remove_ranks(context, found, key, ranks)?;
+    }
+    Ok(replies)
+}
+
+const ZMPOP: Spec = Spec {
+    name: "zmpop",
+    about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(1),
+    arity: -4,
+    flags: Flags::WRITE_KEYS
+        .with(Flags::MOVABLE_KEYS)
+        .with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::NONE,
+    summary: "Removes members at an end of the first sorted set that there is, and returns them",
+    handler: Handler::Keys(zmpop),
+};
+
+fn zmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    PopOfSeveral::parse(&arguments[1..])?.run(context)
+}
+
+/// ZMPOP's arguments: `numkeys key [key ...] MIN|MAX [COUNT count]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PopOfSeveral<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) end: ScoreEnd,
+    pub(super) count: usize,
+}
+
+impl<'a> PopOfSeveral<'a> {
+    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<PopOfSeveral<'a>, ErrorReply> {
+        let number = at_least(arguments[0], 1, "ERR numkeys should be greater than 0")?;
+        let (keys, rest) = arguments[1..]
+            .split_at_checked(number)
+            .ok_or(ErrorReply::SYNTAX)?;
+        let [end, options @ ..] = rest else {
+            return Err(ErrorReply::SYNTAX);
+        };
+        let end = ScoreEnd::parse(end)?;
+        let count = match options {
+            [] => 1,
+            [option, count, rest @ ..] if is_option(option, "count") => {
+                let count = at_least(count, 1, "ERR count should be greater than 0")?;
+                if !rest.is_empty() {
+                    return Err(ErrorReply::SYNTAX);
+                }
+                count
+            }
+            _ => return Err(ErrorReply::SYNTAX),
+        };
+        Ok(PopOfSeveral { keys, end, count })
+    }
+
+    pub(super) fn run(&self, context: &mut CommandContext<'_>) -> Result<Reply, ErrorReply> {
+        let Some((key, found)) = first_key(context, self.keys)? else {
+            return Ok(Reply::NilArray);
+        };
+        context.effects.charge(key.len())?;
+        context.effects.charge(0)?;
+        let members = pop(context, &found, key, self.end, self.count, Shape::Nested)?;
+        Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(members)]))
+    }
+}
+
+/// The first of these keys that there is. An error if it holds no sorted set.
+pub(super) fn first_key<'a>(
+    context: &mut CommandContext<'_>,
+    keys: &[&'a [u8]],
+) -> Result<Option<(&'a [u8], KeySlot)>, ErrorReply> {
+    for key in keys {
+        let found = context.peek(key);
+        context.reveal(&found);
+        if context.collection::<SortedSet>(&found)?.is_some() {
+            return Ok(Some((key, found)));
+        }
+    }
+    Ok(None)
+}
+
+fn at_least(argument: &[u8], least: usize, text: &'static str) -> Result<usize, ErrorReply> {
+    parse_integer(argument)
+        .and_then(|number| usize::try_from(number).ok())
+        .filter(|&number| number >= least)
+        .ok_or(ErrorReply::fixed(text))
+}

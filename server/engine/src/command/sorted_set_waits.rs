@@ -1,0 +1,73 @@
+//! Commands on sorted sets that wait for a member where there is none.
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::wait_limit;
+use crate::command::sorted_set_removals::{PopOfSeveral, ScoreEnd, first_key, pop};
+use crate::command::sorted_sets::Shape;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::keyspace::waiters::Wanted;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&BZPOPMIN, &BZPOPMAX, &BZMPOP];
+
+const BZPOPMIN: Spec = Spec {
+    name: "bzpopmin",
+    about: About::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
+    arity: -3,
+    flags: Flags::WRITE_KEYS
+        .with(Flags::NO_SCRIPT)
+        .with(Flags::BLOCKING)
+        .with(Flags::FAST),
+    keys: KeyPositions::ALL_BUT_LAST,
+    summary: "Takes the member with the lowest score of the first sorted set that has any, or waits for one",
+    handler: Handler::Keys(|context, arguments| pop_one(context, arguments, ScoreEnd::Lowest)),
+};
+
+const BZPOPMAX: Spec = Spec {
+    name: "bzpopmax",
+    summary: "Takes the member with the highest score of the first sorted set that has any, or waits for one",
+    handler: Handler::Keys(|context, arguments| pop_one(context, arguments, ScoreEnd::Highest)),
+    ..BZPOPMIN
+};
+
+fn pop_one(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+    end: ScoreEnd,
+) -> Result<Reply, ErrorReply> {
+    let keys = &arguments[1..arguments.len().saturating_sub(1)];
+    let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
+    let Some((key, found)) = first_key(context, keys)? else {
+        context.wait_for(arguments, keys, Wanted::SortedSet, limit);
+        return Ok(Reply::NilArray);
+    };
+    context.effects.charge(key.len())?;
+    let mut replies = vec![Reply::bulk(key)];
+    replies.extend(pop(context, &found, key, end, 1, Shape::Flat)?);
+    Ok(Reply::Array(replies))
+}
+
+const BZMPOP: Spec = Spec {
+    name: "bzmpop",
+    about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(2),
+    arity: -5,
+    flags: Flags::WRITE_KEYS
+        .with(Flags::BLOCKING)
+        .with(Flags::MOVABLE_KEYS)
+        .with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::NONE,
+    summary: "Takes members with the lowest or highest scores of the first sorted set that has any, or waits for one",
+    handler: Handler::Keys(bzmpop),
+};
+
+fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let limit = wait_limit(arguments[1])?;
+    let request = PopOfSeveral::parse(&arguments[2..])?;
+    let reply = request.run(context)?;
+    if reply == Reply::NilArray {
+        context.wait_for(arguments, request.keys, Wanted::SortedSet, limit);
+    }
+    Ok(reply)
+}

@@ -1,0 +1,97 @@
+//! Some members of a sorted set: ZSCAN and ZRANDMEMBER.
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::is_option;
+use crate::command::sorted_sets::Shape;
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::walks::{Walk, count_of, sample, scan};
+use crate::context::CommandContext;
+use crate::effects::Effects;
+use crate::error::ErrorReply;
+use crate::keyspace::sorted_set::SortedSet;
+use crate::number::double_text;
+use crate::reply::Reply;
+
+pub(super) const FAMILY: Family = &[&ZSCAN, &ZRANDMEMBER];
+
+impl Walk for SortedSet {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn is_small(&self) -> bool {
+        SortedSet::is_small(self)
+    }
+
+    fn name_at(&self, offset: usize) -> Option<&[u8]> {
+        self.at(offset).map(|(member, _)| &**member)
+    }
+}
+
+const ZSCAN: Spec = Spec {
+    name: "zscan",
+    about: About::new("2.8.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    arity: -3,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::ONE,
+    summary: "Returns some members of a sorted set and the cursor with which to go on, 0 at the end",
+    handler: Handler::Keys(|context, arguments| scan::<SortedSet>(context, arguments, add_pair)),
+};
+
+/// A score is text here, also with RESP3.
+fn add_pair(
+    set: &SortedSet,
+    offset: usize,
+    effects: &mut Effects,
+    items: &mut Vec<Reply>,
+) -> Result<(), ErrorReply> {
+    let Some((member, score)) = set.at(offset) else {
+        return Ok(());
+    };
+    let text = double_text(score);
+    effects.charge(member.len())?;
+    effects.charge(text.len())?;
+    items.extend([Reply::value(member), Reply::bulk(text)]);
+    Ok(())
+}
+
+const ZRANDMEMBER: Spec = Spec {
+    name: "zrandmember",
+    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    arity: -2,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::ONE,
+    summary: "Returns any member of a sorted set, or several: different ones, or any with a negative count",
+    handler: Handler::Keys(zrandmember),
+};
+
+fn zrandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (count, with_scores) = match arguments[2..] {
+        [] => (None, false),
+        [count] => (Some(count_of(count)?), false),
+        [count, option] => {
+            let count = count_of(count)?;
+            if !is_option(option, "withscores") {
+                return Err(ErrorReply::SYNTAX);
+            }
+            if count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+                return Err(ErrorReply::fixed("ERR value is out of range"));
+            }
+            (Some(count), true)
+        }
+        [count, ..] => return Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
+    };
+    let shape = Shape::of(with_scores, context.caller.protocol);
+    let found = context.lookup(arguments[1]);
+    let add = |set: &SortedSet, offset, effects: &mut Effects, replies: &mut Vec<Reply>| match set
+        .at(offset)
+    {
+        Some((member, score)) => shape.add(member, score, effects, replies),
+        None => Ok(()),
+    };
+    let mut members = sample::<SortedSet>(context, &found, count.unwrap_or(1), add)?;
+    Ok(match count {
+        Some(_) => Reply::Array(members),
+        None => members.pop().unwrap_or(Reply::Nil),
+    })
+}

@@ -1,0 +1,31 @@
+//! A command that finds nothing waits, where it may.
+
+use crate::context::CommandContext;
+use crate::effects::WaitLimit;
+use crate::keyspace::waiters::{Waiter, Wanted};
+
+impl CommandContext<'_> {
+    /// The command has found no element: its client waits for one, unless it stands in a script or
+    /// transaction, or has been waiting.
+    pub(crate) fn wait_for(
+        &mut self,
+        arguments: &[&[u8]],
+        keys: &[&[u8]],
+        wanted: Wanted,
+        limit: WaitLimit,
+    ) {
+        self.effects.wait_limit = Some(limit);
+        if !self.effects.may_wait {
+            return;
+        }
+        let database = self.caller.database;
+        let hashed = |key: &&[u8]| (self.keyspace.hash(database, key), Box::from(*key));
+        let waiter = Waiter {
+            caller: self.caller,
+            arguments: arguments.iter().map(|&argument| argument.into()).collect(),
+            wanted,
+            keys: keys.iter().map(hashed).collect(),
+        };
+        self.keyspace.waiters.add(waiter);
+    }
+}

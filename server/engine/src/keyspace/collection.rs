@@ -1,0 +1,146 @@
+//! A value of many parts: the one place that knows all types of them.
+
+use crate::keyspace::fields::Fields;
+use crate::keyspace::list::List;
+use crate::keyspace::members::Members;
+use crate::keyspace::sorted_set::SortedSet;
+
+/// A value of many parts. A new type of value is one more variant here.
+#[derive(Clone, Debug)]
+pub enum Collection {
+    /// Fields with values.
+    Hash(Box<Fields>),
+    /// Elements in their order.
+    List(Box<List>),
+    /// Members, each of them once.
+    Set(Box<Members>),
+    /// Members with scores.
+    SortedSet(Box<SortedSet>),
+}
+
+/// A type of collection, which a [`Collection`] may be.
+pub(crate) trait Kind: Sized {
+    /// The collection, if it is of this type.
+    fn of(collection: &Collection) -> Option<&Self>;
+}
+
+impl Kind for Fields {
+    fn of(collection: &Collection) -> Option<&Fields> {
+        match collection {
+            Collection::Hash(fields) => Some(fields),
+            _ => None,
+        }
+    }
+}
+
+impl Kind for List {
+    fn of(collection: &Collection) -> Option<&List> {
+        match collection {
+            Collection::List(list) => Some(list),
+            _ => None,
+        }
+    }
+}
+
+impl Kind for Members {
+    fn of(collection: &Collection) -> Option<&Members> {
+        match collection {
+            Collection::Set(members) => Some(members),
+            _ => None,
+        }
+    }
+}
+
+impl Kind for SortedSet {
+    fn of(collection: &Collection) -> Option<&SortedSet> {
+        match collection {
+            Collection::SortedSet(set) => Some(set),
+            _ => None,
+        }
+    }
+}
+
+impl From<Fields> for Collection {
+    fn from(fields: Fields) -> Collection {
+        Collection::Hash(Box::new(fields))
+    }
+}
+
+impl From<List> for Collection {
+    fn from(list: List) -> Collection {
+        Collection::List(Box::new(list))
+    }
+}
+
+impl From<Members> for Collection {
+    fn from(members: Members) -> Collection {
+        Collection::Set(Box::new(members))
+    }
+}
+
+impl From<SortedSet> for Collection {
+    fn from(set: SortedSet) -> Collection {
+        Collection::SortedSet(Box::new(set))
+    }
+}
+
+impl Collection {
+    /// The name TYPE answers.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Collection::Hash(_) => "hash",
+            Collection::List(_) => "list",
+            Collection::Set(_) => "set",
+            Collection::SortedSet(_) => "zset",
+        }
+    }
+
+    /// How it is kept, in the words of OBJECT ENCODING that come closest.
+    pub(crate) fn encoding(&self) -> &'static str {
+        match self {
+            Collection::Hash(fields) if fields.is_small() => "listpack",
+            Collection::List(list) if list.is_small() => "listpack",
+            Collection::List(_) => "quicklist",
+            Collection::Set(members) if members.is_small() && members.is_of_integers() => "intset",
+            Collection::Set(members) if members.is_small() => "listpack",
+            Collection::SortedSet(set) if set.is_small() => "listpack",
+            Collection::SortedSet(_) => "skiplist",
+            Collection::Hash(_) | Collection::Set(_) => "hashtable",
+        }
+    }
+
+    /// How many parts it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Collection::Hash(fields) => fields.len(),
+            Collection::List(list) => list.len(),
+            Collection::Set(members) => members.len(),
+            Collection::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// Whether nothing is left in it; then there is no key any more.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of all parts, with what their encoding adds at most.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Collection::Hash(fields) => fields.bytes(),
+            Collection::List(list) => list.bytes(),
+            Collection::Set(members) => members.bytes(),
+            Collection::SortedSet(set) => set.bytes(),
+        }
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Collection::Hash(fields) => fields.memory(),
+            Collection::List(list) => list.memory(),
+            Collection::Set(members) => members.memory(),
+            Collection::SortedSet(set) => set.memory(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The members of a sorted set, found by their names and by their order.
+
+use std::sync::Arc;
+
+use crate::keyspace::order::{Order, Scored};
+use crate::keyspace::table::{Named, Table};
+
+/// Members with their scores.
+#[derive(Clone, Debug, Default)]
+pub struct SortedSet {
+    table: Table<Scored>,
+    order: Order,
+    bytes: usize,
+}
+
+impl Named for Scored {
+    fn name(&self) -> &[u8] {
+        &self.member
+    }
+}
+
+impl SortedSet {
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of all members and scores, with what their encoding adds at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// About how many bytes of memory they take.
+    pub(crate) fn memory(&self) -> usize {
+        let beside = MEMBER_MEMORY.saturating_sub(MEMBER_OVERHEAD);
+        let members = self.len().saturating_mul(beside);
+        members
+            .saturating_add(self.bytes)
+            .saturating_add(size_of::<SortedSet>())
+    }
+
+    /// The members with their scores, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<[u8]>, f64)> {
+        self.range(0..self.len())
+    }
+
+    /// The members of these ranks with their scores, in their order.
+    pub(crate) fn range(
+        &self,
+        ranks: std::ops::Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = (&Arc<[u8]>, f64)> {
+        let scored = self.order.range(ranks);
+        scored.map(|one| (&one.member, one.score))
+    }
+
+    /// A member at an offset, in no particular order. It keeps its offset unless one is removed;
+    /// then the last one takes its offset, or in a small set all after it move up.
+    pub(crate) fn at(&self, offset: usize) -> Option<(&Arc<[u8]>, f64)> {
+        self.table.at(offset).map(|one| (&one.member, one.score))
+    }
+
+    /// Whether it is searched from front to back.
+    pub(crate) fn is_small(&self) -> bool {
+        self.table.is_small()
+    }
+
+    /// The score of a member.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.table.find(member).map(|one| one.score)
+    }
+
+    /// How many members come before this one.
+    pub(crate) fn rank(&self, member: &[u8]) -> Option<usize> {
+        let one = self.table.find(member)?;
+        Some(self.order.rank(one.score, member))
+    }
+
+    /// How many members there are for which this holds, which are all before all others.
+    pub(crate) fn count_before(&self, is_before: impl Fn(&[u8], f64) -> bool) -> usize {
+        self.order
+            .count_before(|one| is_before(&one.member, one.score))
+    }
+
+    /// Gives a member a score, a number, and returns the one it had. `seed` is for the index of a
+    /// large set.
+    pub(crate) fn set(&mut self, member: &[u8], score: f64, seed: u64) -> Option<f64> {
+        let offset = self.table.offset(member);
+        if let Some(one) = offset.and_then(|offset| self.table.at_mut(offset)) {
+            let old = std::mem::replace(&mut one.score, score);
+            let moved = one.clone();
+            self.order.remove(old, member);
+            self.order.insert(moved);
+            return Some(old);
+        }
+        let scored = Scored {
+            member: member.into(),
+            score,
+        };
+        self.bytes = self.bytes.saturating_add(member_bytes(member));
+        self.order.insert(scored.clone());
+        self.table.push(scored, seed);
+        None
+    }
+
+    /// Removes a member and returns its offset and its score.
+    pub(crate) fn take(&mut self, member: &[u8]) -> Option<(usize, f64)> {
+        let (offset, one) = self.table.take(member)?;
+        self.bytes = self.bytes.saturating_sub(member_bytes(member));
+        self.order.remove(one.score, member);
+        Some((offset, one.score))
+    }
+
+    /// Puts a member back where it was taken, so that all are where they were before.
+    pub(crate) fn put_back(&mut self, offset: usize, member: &[u8], score: f64, seed: u64) {
+        let scored = Scored {
+            member: member.into(),
+            score,
+        };
+        self.bytes = self.bytes.saturating_add(member_bytes(member));
+        self.order.insert(scored.clone());
+        self.table.put_back(offset, scored, seed);
+    }
+}
+
+pub(super) fn member_bytes(member: &[u8]) -> usize {
+    member.len().saturating_add(MEMBER_OVERHEAD)
+}
+
+/// A length prefix and a score in the journal.
+const MEMBER_OVERHEAD: usize = 13;
+
+/// The member's two places, its allocation with its counts, and its offset in the index of a large set.
+const MEMBER_MEMORY: usize = 2 * size_of::<Scored>() + 40;

@@ -1,0 +1,183 @@
+//! Clients that wait for an element of a key: in the order in which they came, and whose turn it is.
+//!
+//! A waiter is served by its own command, executed once more. Nothing here is logged: a client that
+//! waits holds nothing.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::channels::ClientId;
+use crate::context::Caller;
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// An element of a list.
+    List,
+    /// A member of a sorted set.
+    SortedSet,
+}
+
+/// A client that waits, with the command that it sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) caller: Caller,
+    pub(crate) arguments: Vec<Box<[u8]>>,
+    pub(crate) wanted: Wanted,
+    /// Its keys, each with its hash.
+    pub(crate) keys: Vec<(u64, Box<[u8]>)>,
+}
+
+/// Who waits for a key, by the key's hash.
+#[derive(Debug)]
+struct Queue {
+    key: Box<[u8]>,
+    tickets: BTreeSet<Ticket>,
+    /// There is a second key of the same hash.
+    is_shared: bool,
+}
+
+/// The place of a waiter in the order.
+type Ticket = u64;
+
+/// All who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    by_ticket: BTreeMap<Ticket, Waiter>,
+    by_client: BTreeMap<ClientId, Ticket>,
+    by_hash: BTreeMap<u64, Queue>,
+    last_ticket: Ticket,
+    /// The keys that may have something for those who wait, in the order in which they got it.
+    ready: VecDeque<u64>,
+}
+
+impl Waiters {
+    /// Lets a client wait behind all others. It must not wait already.
+    pub(crate) fn add(&mut self, waiter: Waiter) {
+        let client = waiter.caller.client_id;
+        debug_assert!(!self.by_client.contains_key(&client), "it waits already");
+        self.last_ticket = self.last_ticket.saturating_add(1);
+        let ticket = self.last_ticket;
+        for (hash, key) in &waiter.keys {
+            let queue = self.by_hash.entry(*hash).or_insert_with(|| Queue {
+                key: key.clone(),
+                tickets: BTreeSet::new(),
+                is_shared: false,
+            });
+            queue.is_shared |= queue.key != *key;
+            queue.tickets.insert(ticket);
+        }
+        self.by_client.insert(client, ticket);
+        self.by_ticket.insert(ticket, waiter);
+    }
+
+    /// Takes a client out; `None` if it does not wait.
+    pub(crate) fn remove(&mut self, client: ClientId) -> Option<Waiter> {
+        let ticket = self.by_client.remove(&client)?;
+        let waiter = self.by_ticket.remove(&ticket)?;
+        for (hash, _) in &waiter.keys {
+            if let Some(queue) = self.by_hash.get_mut(hash) {
+                queue.tickets.remove(&ticket);
+                if queue.tickets.is_empty() {
+                    self.by_hash.remove(hash);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    /// Notes that a key was written for which somebody may wait.
+    #[inline]
+    pub(crate) fn note_written(&mut self, hash: u64) {
+        if !self.by_hash.is_empty()
+            && self.by_hash.contains_key(&hash)
+            && !self.ready.contains(&hash)
+        {
+            self.ready.push_back(hash);
+        }
+    }
+
+    /// The key that has been ready for longest.
+    pub(crate) fn next_ready(&self) -> Option<u64> {
+        self.ready.front().copied()
+    }
+
+    /// The key that has been ready for longest has nothing for anybody any more.
+    pub(crate) fn end_ready(&mut self) {
+        self.ready.pop_front();
+    }
+
+    /// Who waits for a key of this hash and came after `after`, in their order.
+    pub(crate) fn next_for(&self, hash: u64, after: Ticket) -> Option<(Ticket, &Waiter)> {
+        let tickets = &self.by_hash.get(&hash)?.tickets;
+        let behind = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        let ticket = *tickets.range(behind).next()?;
+        Some((ticket, self.by_ticket.get(&ticket)?))
+    }
+
+    /// Whether clients wait for different keys of this hash.
+    pub(crate) fn is_shared(&self, hash: u64) -> bool {
+        self.by_hash.get(&hash).is_some_and(|queue| queue.is_shared)
+    }
+
+    /// How many clients wait.
+    pub(crate) fn len(&self) -> usize {
+        self.by_client.len()
+    }
+}
+
+impl Waiter {
+    /// Its key of this hash.
+    pub(crate) fn key(&self, hash: u64) -> Option<&[u8]> {
+        let key = self.keys.iter().find(|(other, _)| *other == hash);
+        key.map(|(_, key)| &**key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(client_id: ClientId, hashes: &[u64]) -> Waiter {
+        let key = |hash: &u64| (*hash, hash.to_le_bytes().into());
+        Waiter {
+            caller: Caller {
+                client_id,
+                ..Caller::default()
+            },
+            arguments: Vec::new(),
+            wanted: Wanted::List,
+            keys: hashes.iter().map(key).collect(),
+        }
+    }
+
+    #[test]
+    fn clients_wait_in_their_order_and_leave_nothing_behind() {
+        let mut waiters = Waiters::default();
+        for client in [7, 3, 5] {
+            waiters.add(waiter(client, &[1, 2, 1]));
+        }
+        waiters.note_written(3);
+        assert_eq!(waiters.next_ready(), None);
+        waiters.note_written(2);
+        waiters.note_written(1);
+        waiters.note_written(2);
+        let mut order = Vec::new();
+        let mut after = 0;
+        while let Some((ticket, next)) = waiters.next_for(1, after) {
+            order.push(next.caller.client_id);
+            after = ticket;
+        }
+        assert_eq!(order, [7, 3, 5]);
+        assert_eq!(waiters.next_ready(), Some(2));
+        waiters.end_ready();
+        assert_eq!(waiters.next_ready(), Some(1));
+        waiters.end_ready();
+        assert_eq!(waiters.next_ready(), None);
+        for client in [3, 7, 5] {
+            assert!(waiters.remove(client).is_some());
+            assert!(waiters.remove(client).is_none());
+        }
+        assert!(waiters.by_hash.is_empty() && waiters.by_ticket.is_empty());
+        assert_eq!(waiters.len(), 0);
+    }
+}

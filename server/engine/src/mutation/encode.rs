@@ -1,0 +1,141 @@
+//! Mutations become bytes, and their lengths are known before.
+
+use crate::keyspace::collection::Collection;
+use crate::keyspace::entry::ValueRef;
+use crate::mutation::{
+    DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, REPLACE, SET, SET_DEADLINE, SORTED_SET, STRING,
+    VERSION, VERSION_COLLECTIONS, VERSION_FAR,
+};
+use crate::time::Deadline;
+
+pub(crate) fn encode_replace(
+    out: &mut Vec<u8>,
+    database: u8,
+    key: &[u8],
+    value: ValueRef<'_>,
+    deadline: Deadline,
+) {
+    start(out, REPLACE, database, key);
+    encode_deadline(out, deadline);
+    match value {
+        ValueRef::String(string) => {
+            out.push(STRING);
+            encode_bytes(out, string);
+        }
+        ValueRef::Collection(collection) => encode_collection(out, collection),
+    }
+}
+
+fn encode_collection(out: &mut Vec<u8>, collection: &Collection) {
+    let value_type = match collection {
+        Collection::Hash(_) => HASH,
+        Collection::List(_) => LIST,
+        Collection::Set(_) => SET,
+        Collection::SortedSet(_) => SORTED_SET,
+    };
+    if value_type != HASH {
+        out[0] = VERSION_COLLECTIONS;
+    }
+    out.push(value_type);
+    encode_number(out, collection.len());
+    match collection {
+        Collection::Hash(fields) => {
+            for (field, value) in fields.iter() {
+                encode_bytes(out, field);
+                encode_bytes(out, value);
+            }
+        }
+        Collection::List(list) => list.iter().for_each(|element| encode_bytes(out, element)),
+        Collection::Set(members) => members.iter().for_each(|member| encode_bytes(out, member)),
+        Collection::SortedSet(set) => {
+            for (member, score) in set.iter() {
+                encode_score(out, score);
+                encode_bytes(out, member);
+            }
+        }
+    }
+}
+
+pub(super) fn encode_score(out: &mut Vec<u8>, score: f64) {
+    out.extend_from_slice(&score.to_bits().to_le_bytes());
+}
+
+pub(crate) fn encode_set_deadline(out: &mut Vec<u8>, database: u8, key: &[u8], deadline: Deadline) {
+    start(out, SET_DEADLINE, database, key);
+    encode_deadline(out, deadline);
+}
+
+pub(crate) fn encode_delete(out: &mut Vec<u8>, database: u8, key: &[u8]) {
+    start(out, DELETE, database, key);
+}
+
+pub(crate) fn encode_flush(out: &mut Vec<u8>, database: Option<u8>) {
+    start_payload(out);
+    match database {
+        Some(database) => out.extend_from_slice(&[FLUSH_DATABASE, database]),
+        None => out.push(FLUSH_ALL),
+    }
+}
+
+/// The length of a mutation of a key with these parts, the key first, and no deadline.
+pub(crate) fn bytes_of(parts: &[&[u8]]) -> usize {
+    let bytes = |part: &&[u8]| number_bytes(part.len()).saturating_add(part.len());
+    parts
+        .iter()
+        .map(bytes)
+        .fold(MARK_BYTES, usize::saturating_add)
+}
+
+/// The length of a mutation that writes a key with a value of so many bytes.
+pub(crate) fn bytes_of_replace(key: &[u8], value_bytes: usize) -> usize {
+    bytes_of(&[key])
+        .saturating_add(size_of::<u64>())
+        .saturating_add(TYPE_BYTES)
+        .saturating_add(number_bytes(value_bytes))
+        .saturating_add(value_bytes)
+}
+
+pub(super) fn number_bytes(number: usize) -> usize {
+    let groups_before = number.checked_ilog2().unwrap_or(0) / 7;
+    groups_before.saturating_add(1) as usize
+}
+
+fn start_payload(out: &mut Vec<u8>) {
+    if out.is_empty() {
+        out.push(VERSION);
+    }
+}
+
+pub(super) fn start(out: &mut Vec<u8>, mutation: u8, database: u8, key: &[u8]) {
+    start_payload(out);
+    out.push(mutation);
+    out.push(database);
+    encode_bytes(out, key);
+}
+
+pub(super) fn encode_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    encode_number(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+pub(super) fn encode_number(out: &mut Vec<u8>, number: usize) {
+    let mut left = number as u64;
+    while left > 0x7f {
+        out.push(left.to_le_bytes()[0] | 0x80);
+        left >>= 7;
+    }
+    out.push(left.to_le_bytes()[0]);
+}
+
+fn encode_deadline(out: &mut Vec<u8>, deadline: Deadline) {
+    if deadline.is_far() {
+        out[0] = out[0].max(VERSION_FAR);
+    }
+    out.extend_from_slice(&deadline.to_bits().to_le_bytes());
+}
+
+/// Which type of value.
+const TYPE_BYTES: usize = 1;
+
+/// Which mutation, and the database.
+const MARK_BYTES: usize = 2;

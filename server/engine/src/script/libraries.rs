@@ -1,0 +1,60 @@
+//! The libraries that Redis gives its scripts besides Lua's own: `bit`, `cjson`, `cmsgpack`, `struct`.
+//!
+//! They answer what Redis 7.0 answers, error texts included. No function calls itself for what is
+//! nested, and each counts its work against the script's limits, so that neither a deep nor a long
+//! argument takes more of the stack, of memory or of time than a loop of the script could.
+
+mod bit;
+mod json;
+mod json_decode;
+mod json_encode;
+mod json_number;
+mod json_scanner;
+mod json_settings;
+mod messagepack_pack;
+mod messagepack_unpack;
+mod native;
+mod structure;
+mod structure_format;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use mlua::{Lua, Table};
+
+pub(crate) use json_settings::Settings as JsonSettings;
+
+use crate::script::libraries::native::Library;
+use crate::script::limits::Budget;
+
+/// What the libraries need of the interpreter they run in.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) budget: Rc<Budget>,
+    /// What a script has set of `cjson`; the next script begins with the defaults.
+    pub(crate) json: Rc<Cell<JsonSettings>>,
+}
+
+/// Adds the libraries to a table, each under its name.
+pub(crate) fn add_to(lua: &Lua, host: &Host, table: &Table) -> mlua::Result<()> {
+    let library = Library::new(lua, &host.budget)?;
+    table.raw_set("bit", bit::table(&library)?)?;
+    table.raw_set("cjson", json::table(&library, &host.json)?)?;
+    table.raw_set("cmsgpack", messagepack(&library)?)?;
+    table.raw_set("struct", structure::table(&library)?)
+}
+
+fn messagepack(library: &Library<'_>) -> mlua::Result<Table> {
+    let table = library.lua.create_table()?;
+    for (field, text) in [
+        ("_NAME", "cmsgpack"),
+        ("_VERSION", "lua-cmsgpack 0.4.0"),
+        ("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo"),
+        ("_DESCRIPTION", "MessagePack C implementation for Lua"),
+    ] {
+        table.raw_set(field, text)?;
+    }
+    messagepack_pack::add_to(library, &table)?;
+    messagepack_unpack::add_to(library, &table)?;
+    Ok(table)
+}

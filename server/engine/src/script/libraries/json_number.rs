@@ -1,0 +1,228 @@
+//! Numbers in JSON: written with so many digits, read as C's `strtod` reads them.
+
+/// A number as C's `%.Ng` writes it.
+pub(super) fn general(number: f64, precision: usize) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let decimals = precision.saturating_sub(1);
+    let text = format!("{number:.decimals$e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().expect("it is below 400");
+    if exponent < -4 || usize::try_from(exponent).is_ok_and(|exponent| exponent >= precision) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!(
+            "{}e{sign}{:02}",
+            without_zeros(mantissa),
+            exponent.unsigned_abs()
+        );
+    }
+    let whole = i32::try_from(decimals).unwrap_or(i32::MAX);
+    let decimals = usize::try_from(whole.saturating_sub(exponent)).unwrap_or(0);
+    without_zeros(&format!("{number:.decimals$}")).to_owned()
+}
+
+fn without_zeros(text: &str) -> &str {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
+    }
+}
+
+/// The number at the start of a text, and how many bytes it takes; `None` if there is none.
+pub(super) fn read(text: &[u8]) -> Option<(f64, usize)> {
+    let (is_negative, unsigned) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let (number, length) = match unsigned {
+        [b'0', b'x' | b'X', digits @ ..] => match hexadecimal(digits) {
+            Some((number, length)) => (number, length.saturating_add(2)),
+            None => (0.0, 1),
+        },
+        _ => named(unsigned).or_else(|| decimal(unsigned))?,
+    };
+    let sign_bytes = text.len().saturating_sub(unsigned.len());
+    let number = if is_negative { -number } else { number };
+    Some((number, length.saturating_add(sign_bytes)))
+}
+
+fn named(text: &[u8]) -> Option<(f64, usize)> {
+    let starts = |name: &[u8]| {
+        let start = text.get(..name.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(name))
+    };
+    if starts(b"infinity") {
+        return Some((f64::INFINITY, 8));
+    }
+    if starts(b"inf") {
+        return Some((f64::INFINITY, 3));
+    }
+    if !starts(b"nan") {
+        return None;
+    }
+    // A payload in parentheses belongs to it.
+    let payload = text.get(3..).and_then(|rest| rest.strip_prefix(b"("));
+    let length = payload.and_then(|payload| {
+        let end = payload
+            .iter()
+            .position(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))?;
+        (payload[end] == b')').then(|| end.saturating_add(5))
+    });
+    Some((f64::NAN, length.unwrap_or(3)))
+}
+
+fn decimal(text: &[u8]) -> Option<(f64, usize)> {
+    let (mantissa, digits) = mantissa(text, u8::is_ascii_digit);
+    if digits == 0 {
+        return None;
+    }
+    let exponent = exponent(&text[mantissa..], b'e').map_or(0, |(_, length)| length);
+    let length = mantissa.saturating_add(exponent);
+    let number = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
+    Some((number, length))
+}
+
+/// The length of digits with at most one point among them, and how many digits they are.
+fn mantissa(text: &[u8], is_digit: fn(&u8) -> bool) -> (usize, usize) {
+    let (mut length, mut digits, mut has_point) = (0_usize, 0_usize, false);
+    for byte in text {
+        if is_digit(byte) {
+            digits = digits.saturating_add(1);
+        } else if *byte == b'.' && !has_point {
+            has_point = true;
+        } else {
+            break;
+        }
+        length = length.saturating_add(1);
+    }
+    (length, digits)
+}
+
+/// The exponent and its length with the letter, if both are there.
+fn exponent(text: &[u8], letter: u8) -> Option<(i32, usize)> {
+    let (first, rest) = text.split_first()?;
+    if first.to_ascii_lowercase() != letter {
+        return None;
+    }
+    let (is_negative, digits) = match rest {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        _ => (false, rest),
+    };
+    let count = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let count = count.count();
+    if count == 0 {
+        return None;
+    }
+    let add = |value: i32, digit: &u8| {
+        let digit = i32::from(digit & 0x0f);
+        value.saturating_mul(10).saturating_add(digit)
+    };
+    let value = digits[..count].iter().fold(0, add);
+    let value = if is_negative {
+        value.saturating_neg()
+    } else {
+        value
+    };
+    let length = text.len().saturating_sub(digits.len());
+    Some((value, length.saturating_add(count)))
+}
+
+fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
+    let (length, digits) = mantissa(text, u8::is_ascii_hexdigit);
+    if digits == 0 {
+        return None;
+    }
+    let (mut bits, mut scale, mut is_behind_point) = (0_u64, 0_i32, false);
+    for &byte in &text[..length] {
+        let Some(digit) = char::from(byte).to_digit(16) else {
+            is_behind_point = true;
+            continue;
+        };
+        if bits < 1 << 60 {
+            bits = (bits << 4) | u64::from(digit);
+            scale = scale.saturating_sub(if is_behind_point { 4 } else { 0 });
+        } else {
+            // Beyond 60 bits it only matters whether anything is left to round up.
+            bits |= u64::from(digit != 0);
+            scale = scale.saturating_add(if is_behind_point { 0 } else { 4 });
+        }
+    }
+    let (power, exponent) = exponent(&text[length..], b'p').unwrap_or((0, 0));
+    let number = scaled(bits, scale.saturating_add(power));
+    Some((number, length.saturating_add(exponent)))
+}
+
+/// `bits` times two to the power of `exponent`.
+#[allow(clippy::cast_precision_loss, reason = "rounded to the nearest double")]
+fn scaled(bits: u64, exponent: i32) -> f64 {
+    let mut number = bits as f64;
+    let mut left = exponent.clamp(-2200, 2200);
+    while left != 0 && number != 0.0 && number.is_finite() {
+        let part = left.clamp(-1000, 1000);
+        number *= 2_f64.powi(part);
+        left = left.saturating_sub(part);
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_c_writes_them() {
+        for (number, precision, text) in [
+            (0.0, 14, "0"),
+            (-0.0, 14, "-0"),
+            (0.1, 14, "0.1"),
+            (1e20, 14, "1e+20"),
+            (123_456_789_012_345.0, 14, "1.2345678901234e+14"),
+            (12_345_678_901_234.5, 14, "12345678901234"),
+            (1e-5, 14, "1e-05"),
+            (0.0001, 14, "0.0001"),
+            (99.99, 3, "100"),
+            (999.9, 3, "1e+03"),
+            (2.5, 1, "2"),
+            (f64::INFINITY, 14, "inf"),
+        ] {
+            assert_eq!(general(number, precision), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_c_reads_them() {
+        let cases: [(&[u8], Option<(f64, usize)>); 16] = [
+            (b"12]", Some((12.0, 2))),
+            (b"-1.5e3x", Some((-1500.0, 6))),
+            (b"1e", Some((1.0, 1))),
+            (b"1e+", Some((1.0, 1))),
+            (b"5.", Some((5.0, 2))),
+            (b".", None),
+            (b"-", None),
+            (b"+x", None),
+            (b"0x", Some((0.0, 1))),
+            (b"0x.p1", Some((0.0, 1))),
+            (b"0x1.8p1", Some((3.0, 7))),
+            (
+                b"0x10000000000000001",
+                Some((18_446_744_073_709_551_616.0, 19)),
+            ),
+            (b"-Infinity", Some((f64::NEG_INFINITY, 9))),
+            (b"1e999", Some((f64::INFINITY, 5))),
+            (b"0x1p99999999999", Some((f64::INFINITY, 15))),
+            (b"0x1p-99999999999", Some((0.0, 16))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(text), expected, "{}", String::from_utf8_lossy(text));
+        }
+        assert!(read(b"nan(x_1)z").is_some_and(|(number, length)| number.is_nan() && length == 8));
+        assert!(read(b"NaN(x-1)").is_some_and(|(_, length)| length == 3));
+    }
+}

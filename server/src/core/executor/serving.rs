@@ -1,0 +1,39 @@
+//! Clients that wait for an element are served behind the command that wrote one, under the same lock.
+
+use quorlock_engine::Moment;
+
+use crate::clock::Clock;
+use crate::core::executor::{Executor, GROUP_BYTES_MAX, Phase};
+use crate::core::wait::Wait;
+
+impl Executor {
+    /// Serves the clients that wait and can have what they wait for, each with a group of its own. Those
+    /// that would need a segment of the log that is late are left for later.
+    pub(super) fn serve(&mut self, now: Moment) {
+        while self.engine.has_ready() && !self.has_postponed() {
+            self.begin(true);
+            let Some(served) = self.engine.serve_next(now, &mut self.effects) else {
+                return;
+            };
+            let mut wait = Wait::default();
+            self.log(now.node, &mut wait);
+            self.outgoing.served.push((served, wait));
+        }
+    }
+
+    /// Whether clients could have what they wait for, and the log has no room for that yet.
+    pub(crate) fn has_postponed(&self) -> bool {
+        self.engine.has_ready()
+            && self.mode.is_logged()
+            && self.lacks_room(2 * GROUP_BYTES_MAX)
+            && self.is_segment_late()
+    }
+
+    /// Serves those that were left for later.
+    pub(crate) fn serve_postponed(&mut self, clock: &dyn Clock) {
+        if self.engine.has_ready() && self.phase == Phase::Serving {
+            let now = self.now(clock);
+            self.serve(now);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! CLIENT PAUSE: until when requests wait, and which.
+//!
+//! A request that waits is not executed: its connection keeps it and asks again. Deadlines go on meanwhile.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use quorlock_engine::RawTime;
+
+use crate::sync::{Mutex, MutexGuard};
+
+/// The pause of a node; none at first.
+#[derive(Default)]
+pub(crate) struct Pause {
+    /// So that requests of a node that is not paused read one word.
+    is_on: AtomicBool,
+    current: Mutex<Option<Current>>,
+}
+
+#[derive(Clone, Copy)]
+struct Current {
+    until_raw: RawTime,
+    holds_up: HeldUp,
+}
+
+/// Which requests wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HeldUp {
+    /// Those that may write or publish.
+    Writes,
+    /// All.
+    All,
+}
+
+impl Pause {
+    /// Begins a pause. Of one that is there already the later end and the stricter kind stay, as in Redis.
+    pub(crate) fn begin(&self, now_raw: RawTime, until_raw: RawTime, holds_up: HeldUp) {
+        let mut current = self.lock();
+        let before = current.filter(|before| before.until_raw > now_raw);
+        *current = Some(Current {
+            until_raw: before.map_or(until_raw, |before| before.until_raw.max(until_raw)),
+            holds_up: before.map_or(holds_up, |before| before.holds_up.max(holds_up)),
+        });
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self) {
+        *self.lock() = None;
+        self.is_on.store(false, Ordering::Release);
+    }
+
+    /// Whether there may be one.
+    #[inline]
+    pub(crate) fn may_be_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    /// Whether a request waits now that may write, or may not.
+    pub(crate) fn holds_up(&self, now_raw: RawTime, may_write: bool) -> bool {
+        let current = *self.lock();
+        current.is_some_and(|current| {
+            now_raw < current.until_raw && (may_write || current.holds_up == HeldUp::All)
+        })
+    }
+
+    /// How long it lasts; `None` without one.
+    pub(crate) fn left(&self, now_raw: RawTime) -> Option<Duration> {
+        let current = (*self.lock())?;
+        let left = current.until_raw.saturating_since(now_raw);
+        (!left.is_zero()).then_some(left)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().expect("no holder of a pause can panic")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> RawTime {
+        RawTime::from_nanos(nanos)
+    }
+
+    #[test]
+    fn the_later_end_and_the_stricter_kind_stay_until_it_is_over() {
+        let pause = Pause::default();
+        assert!(!pause.may_be_on() && !pause.holds_up(at(0), true));
+        pause.begin(at(0), at(10), HeldUp::Writes);
+        assert!(pause.may_be_on() && pause.holds_up(at(9), true));
+        assert!(!pause.holds_up(at(9), false) && !pause.holds_up(at(10), true));
+        pause.begin(at(1), at(5), HeldUp::All);
+        assert!(pause.holds_up(at(9), false), "the later end");
+        pause.begin(at(2), at(20), HeldUp::Writes);
+        assert!(pause.holds_up(at(19), false), "the stricter kind");
+        assert_eq!(pause.left(at(15)), Some(Duration::from_nanos(5)));
+        assert_eq!(pause.left(at(20)), None);
+        pause.begin(at(20), at(30), HeldUp::Writes);
+        assert!(!pause.holds_up(at(25), false), "the one before is over");
+        pause.end();
+        assert!(!pause.may_be_on() && pause.left(at(25)).is_none());
+    }
+}

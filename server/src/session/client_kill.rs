@@ -1,0 +1,144 @@
+//! CLIENT KILL: closing connections, one by its address or all that match.
+
+use std::sync::Arc;
+
+use quorlock_engine::{ErrorReply, Reply, parse_integer};
+
+use crate::core::clients::Client;
+use crate::core::deliveries::What;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+
+/// Which connections are meant; all that is given must be so.
+#[derive(Debug, Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    address: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    kind: Option<ClientType>,
+    /// At least so many seconds old.
+    age: Option<u64>,
+    spares_caller: bool,
+}
+
+/// Redis's kinds of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    /// One that listens.
+    Listening,
+    /// A replica, or a master. A node has neither.
+    Replication,
+}
+
+impl ClientType {
+    pub(super) fn named(name: &[u8]) -> Result<Self, ErrorReply> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Self::Normal),
+            b"pubsub" => Ok(Self::Listening),
+            b"master" | b"slave" | b"replica" => Ok(Self::Replication),
+            _ => Err(quoting("Unknown client type", name)),
+        }
+    }
+
+    pub(super) fn is_of(self, client: &Client) -> bool {
+        let listens = client.introduction().listening.is_any();
+        match self {
+            Self::Normal => !listens,
+            Self::Listening => listens,
+            Self::Replication => false,
+        }
+    }
+}
+
+impl<'a> Filter<'a> {
+    fn parse(options: &[&'a [u8]]) -> Result<Self, ErrorReply> {
+        let mut filter = Filter {
+            spares_caller: true,
+            ..Filter::default()
+        };
+        for option in options.chunks(2) {
+            let [name, value] = *option else {
+                return Err(ErrorReply::SYNTAX);
+            };
+            match name.to_ascii_lowercase().as_slice() {
+                b"id" => filter.id = Some(positive(value).ok_or(NOT_AN_ID)?),
+                b"addr" => filter.address = Some(value),
+                b"laddr" => filter.local = Some(value),
+                b"type" => filter.kind = Some(ClientType::named(value)?),
+                // Everybody is this user.
+                b"user" if value == b"default" => {}
+                b"user" => return Err(quoting("No such user", value)),
+                b"maxage" => filter.age = Some(positive(value).ok_or(NOT_AN_AGE)?),
+                b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.spares_caller = true,
+                b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.spares_caller = false,
+                _ => return Err(ErrorReply::SYNTAX),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn matches(&self, client: &Client, caller: u64, now_raw: quorlock_engine::RawTime) -> bool {
+        let age = now_raw.nanos_since(client.connected_raw()) / 1_000_000_000;
+        let is_at = |wanted: Option<&[u8]>, address: String| {
+            wanted.is_none_or(|wanted| wanted == address.as_bytes())
+        };
+        self.id.is_none_or(|id| id == client.id)
+            && self.age.is_none_or(|seconds| age >= seconds)
+            && self.kind.is_none_or(|kind| kind.is_of(client))
+            && is_at(self.address, client.address.to_string())
+            && is_at(self.local, client.local.to_string())
+            && !(self.spares_caller && client.id == caller)
+    }
+}
+
+/// `arguments` are what follows the subcommand, at least one.
+pub(super) fn kill(session: &Session, batch: &Batch<'_>, arguments: &[&[u8]]) -> Answer {
+    let is_old_form = arguments.len() == 1;
+    let filter = match arguments {
+        [address] => Ok(Filter {
+            address: Some(address),
+            ..Filter::default()
+        }),
+        options => Filter::parse(options),
+    };
+    let filter = match filter {
+        Ok(filter) => filter,
+        Err(error) => return Answer::Reply(Reply::Error(error)),
+    };
+    let node = batch.node;
+    let now_raw = node.clock.raw();
+    let caller = session.client.id;
+    let mut killed: Vec<Arc<Client>> = node.clients.all();
+    killed.retain(|client| filter.matches(client, caller, now_raw));
+    let is_caller = |client: &Arc<Client>| client.id == caller;
+    for client in killed.iter().filter(|client| !is_caller(client)) {
+        client.kill();
+        node.deliveries.order(client, What::Close);
+    }
+    node.deliveries.wake();
+    let reply = match (is_old_form, killed.len()) {
+        (true, 0) => Reply::Error(ErrorReply::fixed("ERR No such client")),
+        (true, _) => Reply::Ok,
+        (false, count) => Reply::count(count),
+    };
+    // The caller hears of it before it goes.
+    match killed.iter().any(is_caller) {
+        true => Answer::Last(reply),
+        false => Answer::Reply(reply),
+    }
+}
+
+fn positive(word: &[u8]) -> Option<u64> {
+    let number = parse_integer(word).and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number > 0)
+}
+
+fn quoting(what: &str, word: &[u8]) -> ErrorReply {
+    let word = String::from_utf8_lossy(&word[..word.len().min(BYTES_SHOWN)]);
+    ErrorReply::new(format!("ERR {what} '{word}'"))
+}
+
+const BYTES_SHOWN: usize = 128;
+const NOT_AN_ID: ErrorReply = ErrorReply::fixed("ERR client-id should be greater than 0");
+const NOT_AN_AGE: ErrorReply = ErrorReply::fixed("ERR maxage is not an integer or out of range");

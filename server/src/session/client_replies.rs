@@ -1,0 +1,74 @@
+//! CLIENT REPLY: whether a connection gets replies. What it listens to reaches it in any case.
+
+use quorlock_engine::{ErrorReply, Reply};
+
+use crate::protocol::{Output, reply};
+use crate::session::Session;
+use crate::session::batch::Answer;
+
+/// The replies that a connection wants.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    wanted: Wanted,
+    /// One was not sent since this was last asked.
+    has_suppressed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    All,
+    None,
+    /// All but the one to the next request.
+    AllButNext,
+    /// All but the one to this request.
+    AllButThis,
+}
+
+impl Session {
+    /// Whether the client wants the reply to the present request.
+    pub(crate) fn wants_replies(&self) -> bool {
+        matches!(self.replies.wanted, Wanted::All | Wanted::AllButNext)
+    }
+
+    /// Appends a reply, if the client wants it.
+    pub(crate) fn write(&mut self, replies: &mut Output, answer: &Reply) {
+        let is_wanted = self.wants_replies();
+        // What comes of listening is no reply, SUBSCRIBE's confirmation included.
+        if is_wanted || matches!(answer, Reply::Push(_)) {
+            reply::write(replies, answer, self.caller.protocol);
+        } else {
+            self.replies.has_suppressed = true;
+        }
+    }
+
+    /// Notes that a request has had its reply, sent or not.
+    pub(crate) fn note_answered(&mut self) {
+        self.replies.wanted = match self.replies.wanted {
+            Wanted::AllButNext => Wanted::AllButThis,
+            Wanted::AllButThis => Wanted::All,
+            other => other,
+        };
+    }
+
+    /// Whether a reply was not sent since the last call: nothing waits for the log then.
+    pub(crate) fn take_unanswered(&mut self) -> bool {
+        std::mem::take(&mut self.replies.has_suppressed)
+    }
+
+    pub(super) fn set_replies(&mut self, mode: &[u8]) -> Answer {
+        let is = |word: &[u8]| mode.eq_ignore_ascii_case(word);
+        let wanted = match self.replies.wanted {
+            _ if is(b"on") => Wanted::All,
+            _ if is(b"off") => Wanted::None,
+            Wanted::None if is(b"skip") => Wanted::None,
+            _ if is(b"skip") => Wanted::AllButNext,
+            _ => return Answer::Reply(Reply::Error(ErrorReply::SYNTAX)),
+        };
+        self.replies.wanted = wanted;
+        match wanted {
+            Wanted::All => Answer::Reply(Reply::Ok),
+            _ => Answer::Nothing,
+        }
+    }
+}

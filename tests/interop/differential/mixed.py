@@ -160,7 +160,7 @@ def main():
     arguments.add_argument("--subject", type=int, required=True)
     arguments.add_argument("--sequences", type=int, default=2000)
     arguments.add_argument("--seed", type=int, help="of the first one; random if not given")
-    arguments.add_argument("--kinds", default="string,hash", help="of values, to look at some alone")
+    arguments.add_argument("--kinds", default=",".join(KINDS), help="of values, to look at some alone")
     arguments.add_argument("--all", action="store_true", help="go on after some differences")
     options = arguments.parse_args()
     first = options.seed if options.seed is not None else random.SystemRandom().randrange(10**9)

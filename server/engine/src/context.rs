@@ -13,6 +13,7 @@ mod waiting;
 
 use std::sync::Arc;
 
+use crate::caller::Caller;
 use crate::effects::{Dependency, Effects, NO_ROOM};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
@@ -21,29 +22,6 @@ use crate::mutation;
 use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, NodeTime};
-
-/// The dialect in which a connection reads its replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// The protocol every Redis client speaks.
-    #[default]
-    Resp2,
-    /// The protocol chosen with `HELLO 3`.
-    Resp3,
-}
-
-/// The connection on whose behalf a command runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
-    /// The selected database, below [`DATABASES`].
-    pub database: u8,
-    /// The connection's number.
-    pub client_id: u64,
-    /// The dialect of its replies.
-    pub protocol: Protocol,
-    /// It keeps what it reads, and is to be told of changes of it.
-    pub keeps_reads: bool,
-}
 
 /// What a command works on. A script makes one for each command it calls.
 #[derive(Debug)]

@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use crate::caller::Caller;
 use crate::channels::{Channels, Published};
 use crate::command::call::call;
 use crate::command::spec::Handler;
 use crate::command::{Command, spec_named};
-use crate::context::{Caller, CommandContext};
+use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{

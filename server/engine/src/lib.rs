@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+mod caller;
 pub mod channels;
 mod command;
 mod context;
@@ -40,11 +41,11 @@ mod transaction;
 #[cfg(test)]
 mod undo_tests;
 
+pub use caller::{Caller, Protocol};
 pub use command::{
     About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs,
     database_index, is_arity, spec_named,
 };
-pub use context::{Caller, Protocol};
 pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, JOURNAL_BYTES_MAX, KeyHash};
 pub use error::ErrorReply;

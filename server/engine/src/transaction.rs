@@ -4,9 +4,10 @@
 //! fit one frame of the log, leaves a key that the rules do not allow, takes too long or answers too much, is
 //! undone as a whole: there is no state in which a part of it has happened.
 
+use crate::caller::Caller;
 use crate::command::Command;
+use crate::context::CommandContext;
 use crate::context::undo::UndoMark;
-use crate::context::{Caller, CommandContext};
 use crate::effects::{Effects, NO_ROOM};
 use crate::engine::Engine;
 use crate::error::ErrorReply;

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
+use crate::caller::{Caller, Protocol};
 use crate::command::Command;
 use crate::command::spec::Handler;
 use crate::context::CommandContext;
-use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;

@@ -19,6 +19,7 @@ mod suggest;
 mod table;
 #[cfg(test)]
 mod tests;
+mod times;
 mod value;
 mod warning;
 

@@ -10,8 +10,11 @@ use super::settings::{
     AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
     Supervised,
 };
+use super::times::{
+    DAY, PATH_BYTES_MAX, optional_time, path, restart_delay, seconds, show_path, show_seconds, time,
+};
 use super::value::{
-    duration, events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
+    events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
 use super::{Problem, bind};
@@ -468,51 +471,5 @@ pub(super) const USED: &[Directive] = &[
     Directive::include("Read another file in this place. Up to 8 deep."),
 ];
 
-fn restart_delay(value: &str) -> Result<RestartDelay, Problem> {
-    if value.starts_with(|c: char| c.is_ascii_digit()) {
-        time(value, DAY).map(RestartDelay::Fixed)
-    } else {
-        one_of(RestartDelay::NAMES, value)
-            .map_err(|problem| Problem::new(format!("{problem}, or a time in milliseconds")))
-    }
-}
-
-fn time(value: &str, max: Duration) -> Result<Duration, Problem> {
-    duration(value, Duration::from_millis(1), max)
-}
-
-/// 0 means never.
-fn optional_time(value: &str) -> Result<Option<Duration>, Problem> {
-    let time = duration(value, Duration::ZERO, DAY)?;
-    Ok((!time.is_zero()).then_some(time))
-}
-
-fn seconds(value: &str) -> Result<Option<Duration>, Problem> {
-    // Others of our times take a unit; these are Redis's.
-    let in_seconds = |problem| Problem::new(format!("{problem}; write whole seconds, such as 60"));
-    let seconds = integer(value, 0_u32, 2_147_483_647).map_err(in_seconds)?;
-    Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
-}
-
-fn show_seconds(time: Option<Duration>) -> String {
-    time.unwrap_or_default().as_secs().to_string()
-}
-
-fn path(value: &str) -> Result<Option<PathBuf>, Problem> {
-    Ok(non_empty(text(value, PATH_BYTES_MAX)?).map(PathBuf::from))
-}
-
-fn show_path(path: &Option<PathBuf>) -> String {
-    path.as_ref()
-        .map_or_else(String::new, |path| path.display().to_string())
-}
-
-fn non_empty(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
-}
-
 const MEBIBYTE: u64 = 1 << 20;
 const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Linux's PATH_MAX.
-const PATH_BYTES_MAX: usize = 4096;

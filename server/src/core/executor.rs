@@ -5,6 +5,7 @@
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
 mod serving;
+mod transactions;
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
-    NO_ROOM, NodeTime, Reply, RunningTransaction, Served, Spec, WaitLimit, incarnation,
+    NO_ROOM, NodeTime, Reply, Served, Spec, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
@@ -216,46 +217,6 @@ impl Executor {
     ) -> Option<ErrorReply> {
         let is_served = self.phase == Phase::Serving;
         (!is_served && needs_service).then(|| self.refusal(now))
-    }
-
-    /// Begins a transaction, which must end before anything else is executed.
-    pub(crate) fn begin_transaction(&mut self, now: Moment) -> RunningTransaction {
-        self.begin(true);
-        self.engine.begin_transaction(now, &mut self.effects)
-    }
-
-    /// Executes its next command. `None` where it may not go on: it is to be ended, with an error.
-    pub(crate) fn execute_next(
-        &mut self,
-        now: Moment,
-        caller: &Caller,
-        command: &Command<'_>,
-    ) -> Option<Reply> {
-        let effects = &mut self.effects;
-        self.engine.execute_next(now, caller, command, effects)
-    }
-
-    /// Charges the reply of a command that is not the engine's to its room for replies; `None` as above.
-    pub(crate) fn charge_next(&mut self, reply: Reply) -> Option<Reply> {
-        self.engine.charge_next(reply, &mut self.effects)
-    }
-
-    /// Ends it, and raises `wait` to what its replies depend on.
-    ///
-    /// # Errors
-    /// When it could not stay. Then nothing has happened.
-    pub(crate) fn end_transaction(
-        &mut self,
-        now: Moment,
-        transaction: RunningTransaction,
-        wait: &mut Wait,
-    ) -> Result<(), ErrorReply> {
-        let effects = &mut self.effects;
-        let ended = self.engine.end_transaction(now, transaction, effects);
-        self.log(now.node, wait);
-        self.reply_bytes = self.effects.reply.taken();
-        self.serve(now);
-        ended
     }
 
     /// What a reply has to wait for that reveals effects up to this position.

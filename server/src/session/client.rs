@@ -52,12 +52,10 @@ pub(crate) fn client(
         (b"unpause", []) => {
             batch.node.pause.end();
             batch.node.deliveries.wake_all();
-
             Reply::Ok
         }
         (b"reply", [mode]) => return Ok(session.set_replies(mode)),
-        (b"unblock", [id]) => unblock(batch, id, None)?,
-        (b"unblock", [id, reason]) => unblock(batch, id, Some(reason))?,
+        (b"unblock", [id, reason @ ..]) if reason.len() < 2 => unblock(batch, id, reason)?,
         (b"help", []) => Reply::help("CLIENT", HELP),
         (b"pause" | b"unblock", [_, _, ..]) => {
             let name = String::from_utf8_lossy(arguments[1]).into_owned();
@@ -179,8 +177,8 @@ pub(super) fn ends_pause(arguments: &[&[u8]]) -> bool {
 }
 
 /// Ends what another client waits for. One that a pause holds up is not blocked.
-fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: Option<&[u8]>) -> Result<Reply, Failure> {
-    let is_error = match reason {
+fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: &[&[u8]]) -> Result<Reply, Failure> {
+    let is_error = match reason.first() {
         None => false,
         Some(reason) if reason.eq_ignore_ascii_case(b"timeout") => false,
         Some(reason) if reason.eq_ignore_ascii_case(b"error") => true,

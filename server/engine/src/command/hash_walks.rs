@@ -1,10 +1,11 @@
 //! Some fields of a hash: HSCAN and HRANDFIELD.
 
+use crate::caller::Protocol;
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::command::walks::{any_offset, count_of, sample, scan};
-use crate::context::{CommandContext, Protocol};
+use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::fields::Fields;

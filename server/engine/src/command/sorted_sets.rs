@@ -7,11 +7,12 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 
+use crate::caller::Protocol;
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::scores::score;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
-use crate::context::{CommandContext, Protocol};
+use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::change::Change;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::context::{Caller, Protocol};
+use crate::caller::{Caller, Protocol};
 use crate::keyspace::list::{End, List};
 use crate::keyspace::members::Members;
 use crate::keyspace::{Keyspace, Rules};

@@ -9,11 +9,11 @@ use std::rc::Rc;
 use mlua::{BorrowedBytes, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
+use crate::caller::{Caller, Protocol};
 use crate::command;
 use crate::command::spec::{Flags, Handler, Spec};
 use crate::command::{database_index, spec_named};
 use crate::context::CommandContext;
-use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::DATABASES;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 use sha1_smol::Sha1;
 
-use crate::context::Protocol;
+use crate::caller::Protocol;
 use crate::number::truncated;
 use crate::script::call::{
     LogLine, NO_ARGUMENT, OnError, ScriptState, WRONG_ARGUMENT, call, is_command,

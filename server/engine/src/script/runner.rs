@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use mlua::{Function, Value};
 
+use crate::caller::{Caller, Protocol};
 use crate::context::CommandContext;
-use crate::context::{Caller, Protocol};
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{Keyspace, Rules};

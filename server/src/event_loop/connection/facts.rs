@@ -1,0 +1,62 @@
+//! What limits have to know of a connection, and what it holds.
+
+use crate::core::clients::CLIENT_BYTES;
+use crate::event_loop::connection::{Connection, Stage};
+use crate::event_loop::limits::{Activity, Facts};
+use crate::event_loop::memory::Held;
+use crate::event_loop::stream::Stream;
+use crate::protocol::Request;
+
+impl<S: Stream> Connection<S> {
+    /// What the limits have to know.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            activity: match self.stage {
+                // What has arrived is executed first.
+                Stage::Reading if self.is_queued => Activity::Busy,
+                Stage::Reading => Activity::Reading,
+                Stage::Sending => Activity::Sending {
+                    since: self.sending_since,
+                },
+                Stage::Held
+                | Stage::Blocked
+                | Stage::LacksSegment
+                | Stage::Paused
+                | Stage::Closed => Activity::Busy,
+            },
+            unauthenticated_since: self.session.unauthenticated_since(),
+            active_at: self.session.client.active_raw(),
+            request_began: self.request_began,
+            output_bytes: self.output_bytes(),
+            is_listening: self.session.is_listening(),
+            is_tracking: self.session.is_tracking(),
+        }
+    }
+
+    /// What it holds now, to be counted. What an idle connection keeps does not.
+    pub(crate) fn held(&self) -> Held {
+        let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
+        let (mut input_bytes, mut output_bytes) = (0, 0);
+        if !is_idle {
+            let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
+                + self.backlog.capacity() * size_of::<Request>();
+            input_bytes = self.received.capacity() + self.parser.memory() + requests;
+            if self.has_replies() {
+                output_bytes = self.replies.memory();
+            }
+        }
+        // What is between MULTI and EXEC, and what it listens to, stays, however idle the connection is.
+        input_bytes += self.session.kept_bytes();
+        output_bytes += self.messages.bytes();
+        let mut unauthenticated_bytes = 0;
+        if !self.session.is_trusted() {
+            let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();
+            unauthenticated_bytes = CLIENT_BYTES + buffers;
+        }
+        Held {
+            input_bytes,
+            output_bytes,
+            unauthenticated_bytes,
+        }
+    }
+}

@@ -50,7 +50,8 @@ class Mixed(Kinds, Maker):
         # Without its COUNT a SCAN may answer with a part of what is there.
         if self.chance(3) and not made[0].endswith(b"SCAN"):
             made = made[: self.random.randint(1, len(made))]
-        elif self.chance(3):
+        elif self.chance(3) and made[0] not in (b"ZRANK", b"ZREVRANK"):
+            # The two take one more from 7.2 on.
             made = made + [self.value()]
         if made[0] in (b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"):
             # Nobody can wait for a reply of two thousand million of them.

@@ -87,7 +87,12 @@ def normal_scores(reply):
 
 def is_same(command, one, two):
     name = command[0].upper().decode("latin-1")
-    if compare.same(command, one, two) or normal_scores(one) == normal_scores(two):
+    if compare.same(command, one, two):
+        return True
+    scores = [normal_scores(reply) for reply in (one, two)]
+    if name in compare.UNORDERED:
+        scores = [compare.sort(reply) for reply in scores]
+    if scores[0] == scores[1]:
         return True
     if name in DRAWN:
         return size(one) == size(two)

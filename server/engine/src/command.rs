@@ -12,6 +12,7 @@ mod channels;
 mod compare;
 mod counters;
 mod databases;
+mod dump;
 mod expire;
 mod flags;
 mod floats;
@@ -136,6 +137,7 @@ const FAMILIES: &[Family] = &[
     set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
+    dump::FAMILY,
     object::FAMILY,
     expire::FAMILY,
     scan::FAMILY,

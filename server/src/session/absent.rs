@@ -111,14 +111,7 @@ pub(crate) const ABSENT: &[Absent] = &[
               addresses of all nodes",
     },
     Absent {
-        names: &[
-            "migrate",
-            "dump",
-            "restore",
-            "restore-asking",
-            "move",
-            "swapdb",
-        ],
+        names: &["migrate", "restore-asking", "swapdb"],
         why: "a lock that is carried elsewhere could be held twice. Release it, and take it there",
     },
     Absent {

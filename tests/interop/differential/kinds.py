@@ -79,8 +79,8 @@ class Kinds:
             lambda: [self.pick([b"BLPOP", b"BRPOP", b"BZPOPMIN", b"BZPOPMAX"])] + self.some(self.key) + [self.timeout()],
             lambda: [b"BRPOPLPUSH", key, self.key(), self.timeout()],
             lambda: [b"BLMOVE", key, self.key(), self.end(), self.end(), self.timeout()],
-            lambda: [b"BLMPOP", self.pick(TIMEOUTS[:3])] + self.keys() + [self.end()] + self.options([b"COUNT", b"2", b"0"]),
-            lambda: [b"BZMPOP", self.pick(TIMEOUTS[:3])] + self.keys() + [self.pick([b"MIN", b"MAX"])] + self.options([b"COUNT", b"2"]),
+            lambda: [b"BLMPOP", self.timeout()] + self.keys() + [self.end()] + self.options([b"COUNT", b"2", b"0"]),
+            lambda: [b"BZMPOP", self.timeout()] + self.keys() + [self.pick([b"MIN", b"MAX"])] + self.options([b"COUNT", b"2"]),
         ])()
 
     def set(self):

@@ -122,8 +122,8 @@ const BLMPOP: Spec = Spec {
 };
 
 fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let limit = wait_limit(arguments[1])?;
     let request = SeveralPops::parse(&arguments[2..])?;
+    let limit = wait_limit(arguments[1])?;
     let reply = request.run(context)?;
     if reply == Reply::NilArray {
         context.wait_for(arguments, request.keys, Wanted::List, limit);

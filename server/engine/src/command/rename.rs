@@ -1,4 +1,4 @@
-//! Keys that go elsewhere with value and deadline: RENAME, RENAMENX, COPY.
+//! Keys that go elsewhere with value and deadline: RENAME, RENAMENX, COPY, MOVE.
 
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
@@ -9,7 +9,7 @@ use crate::keyspace::DATABASES;
 use crate::notifications::Class;
 use crate::reply::Reply;
 
-pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY];
+pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY, &MOVE];
 
 const RENAME: Spec = Spec {
     name: "rename",
@@ -115,6 +115,39 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     context.copy(&from, &to, other)?;
     context.notify_in(database, Class::Generic, "copy_to", other);
+    Ok(Reply::Integer(1))
+}
+
+const MOVE: Spec = Spec {
+    name: "move",
+    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::TAKE]),
+    arity: 3,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
+    keys: KeyPositions::ONE,
+    summary: "Moves a key with its TTL into another database, unless that has such a key",
+    handler: Handler::Keys(move_key),
+};
+
+fn move_key(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, database) = (arguments[1], database_of(arguments[2])?);
+    let here = context.caller.database;
+    if database == here {
+        return Err(ErrorReply::fixed(
+            "ERR source and destination objects are the same",
+        ));
+    }
+    let from = context.lookup_to_write(key);
+    if from.live.is_none() {
+        return Ok(Reply::Integer(0));
+    }
+    let to = context.keyspace.locate(context.now.node, database, key);
+    context.reveal(&to);
+    if to.live.is_some() {
+        return Ok(Reply::Integer(0));
+    }
+    context.move_to(&from, &to, key)?;
+    context.notify_in(here, Class::Generic, "move_from", key);
+    context.notify_in(database, Class::Generic, "move_to", key);
     Ok(Reply::Integer(1))
 }
 

@@ -63,8 +63,8 @@ const BZMPOP: Spec = Spec {
 };
 
 fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let limit = wait_limit(arguments[1])?;
     let request = PopOfSeveral::parse(&arguments[2..])?;
+    let limit = wait_limit(arguments[1])?;
     let reply = request.run(context)?;
     if reply == Reply::NilArray {
         context.wait_for(arguments, request.keys, Wanted::SortedSet, limit);

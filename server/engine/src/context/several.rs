@@ -110,6 +110,22 @@ impl CommandContext<'_> {
         Ok(())
     }
 
+    /// Moves a key that exists to another database.
+    pub(crate) fn move_to(
+        &mut self,
+        from: &KeySlot,
+        to: &KeySlot,
+        key: &[u8],
+    ) -> Result<(), ErrorReply> {
+        let Some(slot) = from.live else { return Ok(()) };
+        let bytes = mutation::bytes_of_replace(key, self.value(slot).bytes());
+        let both = bytes.saturating_add(mutation::bytes_of(&[key]));
+        self.admit_bytes(both.saturating_add(MUTATION_OVERHEAD_BYTES))?;
+        self.copy(from, to, key)?;
+        self.delete(from, key)?;
+        Ok(())
+    }
+
     /// Writes a whole key that has been admitted.
     fn write_body(
         &mut self,

@@ -78,6 +78,10 @@ fn restore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
         NewValue::String(string) => context.put_string(&found, key, string, deadline)?,
         NewValue::Collection(value) => context.put_collection(&found, key, value, deadline)?,
     }
+    if found.live.is_some() {
+        // As in Redis, where it takes the other key's place.
+        context.notify(Class::New, "new", key);
+    }
     context.notify(Class::Generic, "restore", key);
     Ok(Reply::Ok)
 }

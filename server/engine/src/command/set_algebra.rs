@@ -104,7 +104,7 @@ fn answer(
     arguments: &[&[u8]],
     operation: Operation,
 ) -> Result<Reply, ErrorReply> {
-    let found = look_up(context, &arguments[1..]);
+    let found = look_up(context, &arguments[1..])?;
     let (sets, effects) = context.collections_and_effects::<Members>(&found)?;
     let mut replies = Vec::new();
     for member in operation(&sets)? {
@@ -121,7 +121,7 @@ fn store(
     event: &'static str,
 ) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
-    let found = look_up(context, &arguments[2..]);
+    let found = look_up(context, &arguments[2..])?;
     let seed = context.keyspace.seed();
     let (sets, _) = context.collections_and_effects::<Members>(&found)?;
     let mut result = Members::default();
@@ -169,14 +169,21 @@ fn sintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
         let number = parse_integer(value).and_then(|number| usize::try_from(number).ok());
         limit = number.ok_or(NEGATIVE_LIMIT)?;
     }
-    let found = look_up(context, keys);
+    let found = look_up(context, keys)?;
     let (sets, _) = context.collections_and_effects::<Members>(&found)?;
     let limit = if limit == 0 { usize::MAX } else { limit };
     Ok(Reply::count(common(&sets)?.take(limit).count()))
 }
 
-fn look_up(context: &mut CommandContext<'_>, keys: &[&[u8]]) -> Vec<KeySlot> {
-    keys.iter().map(|key| context.lookup(key)).collect()
+/// Finds keys that hold sets, or nothing; none is looked for behind one that holds something else.
+fn look_up(context: &mut CommandContext<'_>, keys: &[&[u8]]) -> Result<Vec<KeySlot>, ErrorReply> {
+    let mut all = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = context.lookup(key);
+        context.collection::<Members>(&found)?;
+        all.push(found);
+    }
+    Ok(all)
 }
 
 fn intersection<'s>(sets: &[Option<&'s Members>]) -> Result<Vec<&'s Arc<[u8]>>, ErrorReply> {

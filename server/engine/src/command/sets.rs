@@ -176,9 +176,13 @@ fn smove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     context.collection::<Members>(&to)?;
     if is_there && key != other {
         let had_member = has_member(context.collection::<Members>(&to)?);
+        let told = context.effects.published.len();
         context.move_member(&from, key, &to, other, member)?;
+        // In Redis's order: what the source has lost, and then that the destination is new.
+        let of_destination = context.effects.published.split_off(told);
         context.notify(Class::Set, "srem", key);
         context.notify_if_gone(key);
+        context.effects.published.extend(of_destination);
         if !had_member {
             context.notify(Class::Set, "sadd", other);
         }

@@ -8,7 +8,7 @@ import redis
 import redis_lock
 import rq
 from huey import RedisHuey, crontab
-from huey.exceptions import TaskLockedException
+from huey.exceptions import TaskException, TaskLockedException
 
 import jobs
 from report import between, equal
@@ -136,6 +136,16 @@ def huey_of(url):
     return RedisHuey(fresh(), url=url, read_timeout=1)
 
 
+def result_of(task):
+    """The result of a task that may fail at first: whoever is quick reads the error of an earlier try."""
+    for _ in range(3):
+        try:
+            return task(blocking=True, timeout=10)
+        except TaskException:
+            task.reset()
+    raise AssertionError("every try failed")
+
+
 def runs_tasks(url):
     """A consumer in threads of its own: tasks, a result waited for, a retry, a task for later."""
     huey = huey_of(url)
@@ -161,7 +171,7 @@ def runs_tasks(url):
     try:
         equal([add(number, 1)(blocking=True, timeout=10) for number in range(20)],
               list(range(1, 21)))
-        equal(stumbles()(blocking=True, timeout=10), "done")
+        equal(result_of(stumbles()), "done")
         equal(add.schedule((1, 2), delay=0)(blocking=True, timeout=10), 3)
         add.schedule((1, 2), delay=1000)
         # A worker takes it off the queue and puts it where it waits.

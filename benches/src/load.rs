@@ -1,14 +1,13 @@
 //! The load of one measurement: `redis-benchmark`, or what it cannot send or time.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::clock;
 use crate::failure::{Doing, Failure};
+use crate::listeners::Listeners;
 use crate::round_trip;
-use crate::server::{Server, encode};
+use crate::server::Server;
+use crate::waves;
 use crate::workload::{Traffic, Workload};
 
 /// The script every Redlock library releases with, in one of its spellings.
@@ -16,7 +15,7 @@ pub(crate) const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then \
                                   return redis.call('del',KEYS[1]) else return 0 end";
 
 /// The script Redisson takes its reentrant lock with.
-const REENTRANT: &str = "if ((redis.call('exists', KEYS[1]) == 0) or \
+pub(crate) const REENTRANT: &str = "if ((redis.call('exists', KEYS[1]) == 0) or \
                          (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then \
                          redis.call('hincrby', KEYS[1], ARGV[2], 1); \
                          redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; \
@@ -65,7 +64,25 @@ pub(crate) fn run(
             let command = ["EVALSHA", &digest, "1", key, "30000", "client:1"];
             benchmark(1_000_000, &command)
         }
-        Traffic::Cycle => cycles(server, workload, operations),
+        Traffic::Cycle | Traffic::ReentrantCycle | Traffic::Transaction => {
+            waves::run(server, workload, operations)
+        }
+        Traffic::HandOver => waves::hand_over(server, workload, operations),
+        Traffic::Publish { listeners } => {
+            let _listeners = Listeners::start(server, CHANNEL, listeners)?;
+            benchmark(1, &["PUBLISH", CHANNEL, "0123456789abcdef0123"])
+        }
+        Traffic::ScoredAdd => {
+            let command = ["ZADD", SCORES, "__rand_int__", "member:__rand_int__"];
+            benchmark(1000, &command)
+        }
+        Traffic::ScoredRemoveNone => {
+            let members: Vec<String> = (1..=1000).map(|number| number.to_string()).collect();
+            let pairs = members.iter().flat_map(|number| [&**number, &**number]);
+            let command: Vec<&str> = ["ZADD", SCORES].into_iter().chain(pairs).collect();
+            server.ask(&command)?;
+            benchmark(1, &["ZREMRANGEBYSCORE", SCORES, "-inf", "0"])
+        }
         Traffic::ReadBesideAcquire { .. } => benchmark(READ_NAMES, &["GET", READ_KEY]),
         Traffic::Fill => {
             let token = "0123456789abcdef0123";
@@ -77,6 +94,9 @@ pub(crate) fn run(
         }
     }
 }
+
+const CHANNEL: &str = "released";
+const SCORES: &str = "scores";
 
 /// The keys that are read beside writes to others. 55 s, for a peer that is slow.
 const READ_NAMES: u64 = 10_000;
@@ -199,79 +219,6 @@ fn parse(table: &str) -> Option<Seen> {
         median_latency_us: Some(median_ms * 1000.0),
         p99_latency_us: Some(p99_ms * 1000.0),
     })
-}
-
-/// Acquire and release the same lock, on every connection, in waves: each wave writes to all
-/// connections and then reads from all.
-fn cycles(server: &Server, workload: &Workload, operations: u64) -> Result<Seen, Failure> {
-    let digest = server.ask(&["SCRIPT", "LOAD", RELEASE])?;
-    let mut connections = Vec::new();
-    for _ in 0..workload.connections {
-        connections.push(server.connect()?);
-    }
-    let per_wave = u64::from(workload.connections) * u64::from(workload.depth);
-    let waves = operations / per_wave;
-    let start = clock::now();
-    for wave in 0..waves {
-        let requests: Vec<[Vec<u8>; 2]> = (0..workload.connections)
-            .map(|connection| wave_requests(&digest, wave, connection, workload.depth))
-            .collect();
-        let granted = b"+OK\r\n".repeat(workload.depth as usize);
-        let released = b":1\r\n".repeat(workload.depth as usize);
-        for (turn, expected) in [(0, granted), (1, released)] {
-            for (connection, request) in connections.iter_mut().zip(&requests) {
-                connection
-                    .write_all(&request[turn])
-                    .doing("sending a cycle")?;
-            }
-            for connection in &mut connections {
-                read_expected(connection, &expected)?;
-            }
-        }
-    }
-    let elapsed = clock::now().saturating_sub(start);
-    let done = waves * per_wave;
-    Ok(Seen {
-        operations_per_second: done as f64 / elapsed.as_secs_f64(),
-        median_latency_us: None,
-        p99_latency_us: None,
-    })
-}
-
-fn wave_requests(digest: &str, wave: u64, connection: u32, depth: u32) -> [Vec<u8>; 2] {
-    let mut acquire = Vec::new();
-    let mut release = Vec::new();
-    for place in 0..depth {
-        let name = format!("lock:{wave:08}:{connection:03}:{place:02}");
-        acquire.extend(encode(&[
-            "SET",
-            &name,
-            "0123456789abcdef0123",
-            "NX",
-            "PX",
-            "30000",
-        ]));
-        release.extend(encode(&[
-            "EVALSHA",
-            digest,
-            "1",
-            &name,
-            "0123456789abcdef0123",
-        ]));
-    }
-    [acquire, release]
-}
-
-fn read_expected(connection: &mut TcpStream, expected: &[u8]) -> Result<(), Failure> {
-    let mut reply = vec![0; expected.len()];
-    connection
-        .read_exact(&mut reply)
-        .doing("reading a cycle's replies")?;
-    if reply != expected {
-        let text = String::from_utf8_lossy(&reply);
-        return Err(Failure::new(format!("a cycle was answered {text:?}")));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod clock;
 mod cores;
 mod environment;
 mod failure;
+mod listeners;
 mod load;
 mod measure;
 mod options;
@@ -17,6 +18,7 @@ mod round_trip;
 mod server;
 mod statistics;
 mod sync_delay;
+mod waves;
 mod workload;
 
 use std::fs;

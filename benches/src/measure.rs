@@ -108,7 +108,7 @@ fn measure_once(
             before = server.cpu()?;
             let seen = load::run(&options.load, &server, workload, operations)?;
             figures.push_seen(&seen);
-            let leaves_none = matches!(workload.traffic, Traffic::Cycle | Traffic::ReleaseMiss);
+            let leaves_none = workload.traffic.leaves_no_key();
             (count(&server)? == 0) == leaves_none
         }
     };

@@ -209,6 +209,14 @@ fn describe(workload: &Workload) -> String {
         Traffic::ReleaseMiss => "EVALSHA compare-and-delete, miss".to_owned(),
         Traffic::Cycle => "SET NX PX, then EVALSHA that deletes".to_owned(),
         Traffic::Reentrant => "EVALSHA of Redisson's reentrant lock".to_owned(),
+        Traffic::ReentrantCycle => "Redisson's reentrant lock taken and given back".to_owned(),
+        Traffic::Transaction => "MULTI, five commands, EXEC".to_owned(),
+        Traffic::HandOver => "LPUSH to half of the connections, which wait with BLPOP".to_owned(),
+        Traffic::Publish { listeners } => format!("PUBLISH to {listeners} who listen"),
+        Traffic::ScoredAdd => "ZADD of one of 1,000 members".to_owned(),
+        Traffic::ScoredRemoveNone => {
+            "ZREMRANGEBYSCORE that finds nothing among 1,000 members".to_owned()
+        }
         Traffic::ReadBesideAcquire { writers } => {
             format!("GET beside SET NX PX by {writers} connections on other keys")
         }

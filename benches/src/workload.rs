@@ -18,6 +18,18 @@ pub(crate) enum Traffic {
     Cycle,
     /// Redisson's script that takes a reentrant lock, by EVALSHA.
     Reentrant,
+    /// That script and the one that gives the lock back, with its message to nobody: one cycle is one operation.
+    ReentrantCycle,
+    /// MULTI, five commands on one key, EXEC.
+    Transaction,
+    /// LPUSH of an element for which another connection waits with BLPOP.
+    HandOver,
+    /// PUBLISH of a token to so many who listen.
+    Publish { listeners: u32 },
+    /// ZADD of one of a thousand members.
+    ScoredAdd,
+    /// ZREMRANGEBYSCORE that finds nothing among a thousand members, as semaphores do.
+    ScoredRemoveNone,
     /// GET of keys that exist, while other connections take locks under other keys.
     ReadBesideAcquire { writers: u32 },
     /// Locks that stay; measured is the memory they take.
@@ -26,6 +38,21 @@ pub(crate) enum Traffic {
     Replay,
     /// A Redlock client acquires and releases on five of the peer's servers.
     Redlock { broken: Broken },
+}
+
+impl Traffic {
+    /// Whether no key is there once all is done.
+    pub(crate) fn leaves_no_key(self) -> bool {
+        matches!(
+            self,
+            Traffic::Cycle
+                | Traffic::ReleaseMiss
+                | Traffic::ReentrantCycle
+                | Traffic::Transaction
+                | Traffic::HandOver
+                | Traffic::Publish { .. }
+        )
+    }
 }
 
 /// What is wrong with two of five nodes.
@@ -170,6 +197,7 @@ pub(crate) fn all() -> Vec<Workload> {
         latency_and_reads(),
         resources(),
         redlock(),
+        collections(),
     ]
     .concat()
 }
@@ -307,6 +335,26 @@ fn redlock() -> Vec<Workload> {
         broken("P16 hung 64", Hung, 64).operations(100_000),
     ]);
     rows
+}
+
+/// What lock libraries and queues use beside strings and hashes.
+fn collections() -> Vec<Workload> {
+    use Traffic::{HandOver, Publish, ReentrantCycle, ScoredAdd, ScoredRemoveNone, Transaction};
+    let row = |name, traffic, shape| {
+        Workload::new(name, traffic, Log::None, shape)
+            .target(1.0)
+            .cpu_target(1.0)
+    };
+    vec![
+        row("P18", ReentrantCycle, (50, 1)).operations(200_000),
+        row("P18 deep", ReentrantCycle, (50, 16)).operations(400_000),
+        row("P19 1", Publish { listeners: 1 }, (50, 1)).operations(300_000),
+        row("P19 100", Publish { listeners: 100 }, (50, 1)).operations(20_000),
+        row("P20", HandOver, (50, 1)).operations(200_000),
+        row("P21", Transaction, (50, 1)).operations(200_000),
+        row("P22 add", ScoredAdd, (50, 16)).operations(1_000_000),
+        row("P22 remove", ScoredRemoveNone, (50, 16)).operations(1_000_000),
+    ]
 }
 
 #[cfg(test)]

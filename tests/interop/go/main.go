@@ -246,7 +246,7 @@ func main() {
 		check("rueidis: a cached value is given up when it changes", func() error { return caches() })
 		check("rueidis: the same with OPTOUT", func() error { return caches("OPTOUT") })
 		check("rueidis: the same with BCAST", func() error { return caches("BCAST", "PREFIX", "interop:") })
-		version("rueidislock", "github.com/redis/rueidis/rueidislock")
+		version("rueidislock", "github.com/redis/rueidis")
 		check("rueidislock: ten callers, no overlap", excludesCaching)
 		check("rueidislock: who waits is woken", wakesCaching)
 	}

@@ -261,7 +261,21 @@ const ADMIN: Flags = OPEN.with(Flags::ADMIN);
 
 /// Its subcommands.
 pub(crate) const PARTS: &[Description] = &[
+    of(
+        "caching",
+        3,
+        OPEN,
+        "6.0.0",
+        "Says whether what the next request reads is kept",
+    ),
     of("getname", 2, OPEN, "2.6.9", "Tells this connection's name"),
+    of(
+        "getredir",
+        2,
+        OPEN,
+        "6.0.0",
+        "Tells which connection is told of changes in place of this one",
+    ),
     of(
         "help",
         2,
@@ -291,6 +305,20 @@ pub(crate) const PARTS: &[Description] = &[
         "Names this connection's library",
     ),
     of("setname", 3, OPEN, "2.6.9", "Names this connection"),
+    of(
+        "tracking",
+        -3,
+        OPEN,
+        "6.0.0",
+        "Tells this connection, or another one, of changes of keys",
+    ),
+    of(
+        "trackinginfo",
+        2,
+        OPEN,
+        "6.2.0",
+        "Tells how this connection is told",
+    ),
     of(
         "unblock",
         -3,

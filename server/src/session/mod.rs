@@ -9,6 +9,8 @@ mod batch;
 #[cfg(test)]
 mod batch_tests;
 mod blocked;
+#[cfg(test)]
+mod book_tests;
 mod client;
 mod client_kill;
 mod client_replies;

@@ -132,9 +132,6 @@ const FAMILIES: &[Family] = &[
     set_algebra::FAMILY,
     blocking::FAMILY,
     sorted_set_waits::FAMILY,
-    sets::FAMILY,
-    set_walks::FAMILY,
-    set_algebra::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     dump::FAMILY,
@@ -165,3 +162,17 @@ fn bucket_of(name: &[u8]) -> usize {
 const BYTES_BESIDE_ARGUMENT: usize = 32;
 const LOWER_CASE: u8 = 0x20;
 const BUCKET_COUNT: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_stands_in_the_table_once() {
+        let mut names: Vec<&str> = all_specs().map(|spec| spec.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

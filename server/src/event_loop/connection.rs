@@ -403,14 +403,19 @@ impl<S: Stream> Connection<S> {
         self.wait = wait;
     }
 
+    /// Whether nobody would get what it waits for once the client sends no more: an element, or the end of a pause.
+    pub(crate) fn waits_for_itself_only(&self) -> bool {
+        self.is_blocked_for_element() || matches!(self.stage, Stage::Paused)
+    }
+
     /// Whether it waits for an element of a key.
     pub(crate) fn is_blocked_for_element(&self) -> bool {
         matches!(self.stage, Stage::Blocked) && self.blocked.is_some_and(Blocked::is_for_element)
     }
 
-    /// Whether the client sends no more, and there is nothing left to read.
+    /// Whether the client has gone, or sends no more: what it has sent before may still be here, or unread.
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.has_ended || self.is_ending
     }
 
     /// Whether replies are here.

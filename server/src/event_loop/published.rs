@@ -41,6 +41,9 @@ impl<S: Stream> EventLoop<S> {
         if let Some(reason) = self.guard.judge_output(&self.node, connection) {
             return self.close_because(slot, reason);
         }
+        if matches!(connection.stage, Stage::Blocked) {
+            return self.tell_while_blocked(slot);
+        }
         // Elsewhere they follow the replies that are here or will be.
         if matches!(connection.stage, Stage::Reading) && !connection.is_queued {
             self.go_on(slot);

@@ -16,7 +16,7 @@ use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::message::Task;
 use crate::event_loop::stream::Stream;
-use crate::session::Blocked;
+use crate::session::{Blocked, Next};
 
 impl<S: Stream> EventLoop<S> {
     pub(super) fn block(&mut self, slot: usize, blocked: Blocked) {
@@ -55,8 +55,9 @@ impl<S: Stream> EventLoop<S> {
         let connection = &mut self.connections[slot];
         let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
-        // Nobody would get the element of a client that has gone.
-        let has_gone = connection.has_ended() && connection.is_blocked_for_element();
+        // Nobody would get the element of a client that has gone, nor hold the lock that it asks for. As with Redis
+        // that is so for one that sends no more. What it has sent may fill all that is read of it.
+        let has_gone = connection.has_ended() && connection.waits_for_itself_only();
         if received == Received::Broken || has_gone {
             self.close(slot);
         }
@@ -112,6 +113,26 @@ impl<S: Stream> EventLoop<S> {
             self.tasks.push(Task::StopWaiting { client_id });
         }
         self.answer(slot, &reply, wait);
+    }
+
+    /// A client that waits is told what others are told at once: its wait is interrupted for as long as that takes.
+    pub(super) fn tell_while_blocked(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let Some(blocked) = connection.blocked else {
+            return self.guard.count(connection);
+        };
+        if !connection.append_messages() {
+            return self.guard.count(connection);
+        }
+        connection.blocked = None;
+        connection.then = Next::Wait(blocked);
+        let client = &connection.session.client;
+        client.note_waiting(Waiting::None);
+        self.node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
+        self.tasks.push(Task::StopWaiting {
+            client_id: client.id,
+        });
+        self.hold(slot);
     }
 
     /// Does what other clients want of connections of this worker.

@@ -47,7 +47,7 @@ pub(crate) fn client(
             Reply::Ok
         }
         (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),
-        (b"kill", [_, ..]) => return Ok(client_kill::kill(session, batch, &arguments[2..])),
+        (b"kill", [_, ..]) => return client_kill::kill(session, batch, &arguments[2..]),
         (b"pause", [_] | [_, _]) => pause(batch, &arguments[2..], now_raw),
         (b"unpause", []) => {
             batch.node.pause.end();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
 use crate::core::clients::Client;
+use crate::core::commit::Failure;
 use crate::core::deliveries::What;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
@@ -93,7 +94,11 @@ impl<'a> Filter<'a> {
 }
 
 /// `arguments` are what follows the subcommand, at least one.
-pub(super) fn kill(session: &Session, batch: &Batch<'_>, arguments: &[&[u8]]) -> Answer {
+pub(super) fn kill(
+    session: &Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
     let is_old_form = arguments.len() == 1;
     let filter = match arguments {
         [address] => Ok(Filter {
@@ -104,7 +109,7 @@ pub(super) fn kill(session: &Session, batch: &Batch<'_>, arguments: &[&[u8]]) ->
     };
     let filter = match filter {
         Ok(filter) => filter,
-        Err(error) => return Answer::Reply(Reply::Error(error)),
+        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
     let node = batch.node;
     let now_raw = node.clock.raw();
@@ -112,7 +117,10 @@ pub(super) fn kill(session: &Session, batch: &Batch<'_>, arguments: &[&[u8]]) ->
     let mut killed: Vec<Arc<Client>> = node.clients.all();
     killed.retain(|client| filter.matches(client, caller, now_raw));
     let is_caller = |client: &Arc<Client>| client.id == caller;
+    let (executor, _) = batch.executor()?;
     for client in killed.iter().filter(|client| !is_caller(client)) {
+        // What is pushed from now on is not for it, though its worker has yet to close it.
+        executor.engine.stop_waiting(client.id);
         client.kill();
         node.deliveries.order(client, What::Close);
     }
@@ -123,10 +131,10 @@ pub(super) fn kill(session: &Session, batch: &Batch<'_>, arguments: &[&[u8]]) ->
         (false, count) => Reply::count(count),
     };
     // The caller hears of it before it goes.
-    match killed.iter().any(is_caller) {
+    Ok(match killed.iter().any(is_caller) {
         true => Answer::Last(reply),
         false => Answer::Reply(reply),
-    }
+    })
 }
 
 fn positive(word: &[u8]) -> Option<u64> {

@@ -163,6 +163,95 @@ fn who_has_gone_takes_no_element_and_leaves_nothing() {
     });
 }
 
+/// What a client has sent behind its request may fill all that a node reads of it meanwhile.
+#[test]
+fn who_has_gone_is_noticed_behind_a_long_pipeline() {
+    with_node(&[], |node, _| {
+        let mut pusher = wire(node);
+        let pipeline = [&b"BLPOP queue 0\r\n"[..], &b"PING\r\n".repeat(13_000)].concat();
+        let mut ended = Vec::new();
+        for number in 0..6 {
+            let mut waiter = wire(node);
+            waiter.send(&pipeline);
+            await_info(&mut pusher, "blocked_clients", "1");
+            match number % 2 {
+                0 => waiter.reset(),
+                _ => {
+                    waiter.end();
+                    ended.push(waiter);
+                }
+            }
+            await_info(&mut pusher, "blocked_clients", "0");
+        }
+        assert_eq!(pusher.ask("RPUSH queue a"), ":1");
+        assert_eq!(pusher.ask("LLEN queue"), ":1");
+    });
+}
+
+#[test]
+fn what_is_pushed_behind_a_kill_is_not_for_the_killed() {
+    with_node(&[("workers", &["3"])], |node, _| {
+        let mut pusher = wire(node);
+        for round in 0..50 {
+            let mut waiters: Vec<_> = (0..3).map(|_| wire(node)).collect();
+            for waiter in &mut waiters {
+                waiter.send(b"BLPOP queue 0\r\n");
+            }
+            await_info(&mut pusher, "blocked_clients", "3");
+            pusher.send(b"CLIENT KILL TYPE normal SKIPME yes\r\nRPUSH queue a b\r\nLLEN queue\r\nDEL queue\r\n");
+            assert_eq!(pusher.reply(), ":3");
+            assert_eq!(pusher.reply(), ":2");
+            assert_eq!(pusher.reply(), ":2", "round {round}");
+            assert_eq!(pusher.reply(), ":1");
+            await_info(&mut pusher, "blocked_clients", "0");
+        }
+    });
+}
+
+#[test]
+fn who_waits_is_told_meanwhile_what_others_are_told() {
+    with_node(&[], |node, _| {
+        let (mut waiter, mut other) = (wire(node), wire(node));
+        waiter.ask("HELLO 3");
+        assert_eq!(waiter.ask("CLIENT TRACKING ON"), "+OK");
+        waiter.ask("GET key");
+        waiter.ask("SUBSCRIBE channel");
+        waiter.send(b"BLPOP queue 0\r\nPING\r\n");
+        await_info(&mut other, "blocked_clients", "1");
+        for number in 0..3 {
+            assert_eq!(other.ask(&format!("PUBLISH channel {number}")), ":1");
+            assert_eq!(waiter.reply(), format!("[message, channel, {number}]"));
+            await_info(&mut other, "blocked_clients", "1");
+        }
+        other.ask("SET key 1");
+        assert_eq!(waiter.reply(), "[invalidate, [key]]");
+        other.send(b"PUBLISH channel last\r\nRPUSH queue a\r\n");
+        assert_eq!([other.reply(), other.reply()], [":1", ":1"]);
+        let told = [waiter.reply(), waiter.reply()];
+        assert!(
+            told.contains(&"[message, channel, last]".to_owned()),
+            "{told:?}"
+        );
+        assert!(told.contains(&"[queue, a]".to_owned()), "{told:?}");
+        assert_eq!(waiter.reply(), "+PONG");
+        await_info(&mut other, "blocked_clients", "0");
+    });
+}
+
+#[test]
+fn what_a_pause_has_held_up_is_not_executed_for_who_has_gone() {
+    with_node(&[], |node, _| {
+        let (mut gone, mut other) = (wire(node), wire(node));
+        assert_eq!(other.ask("CLIENT PAUSE 100000 WRITE"), "+OK");
+        gone.send(b"SET lock token\r\n");
+        await_info(&mut other, "blocked_clients", "1");
+        gone.end();
+        await_info(&mut other, "blocked_clients", "0");
+        assert_eq!(other.ask("CLIENT UNPAUSE"), "+OK");
+        assert_eq!(other.ask("EXISTS lock"), ":0");
+    });
+}
+
 #[test]
 fn members_of_sorted_sets_are_waited_for_as_elements_of_lists_are() {
     with_node(&[], |node, _| {

@@ -85,18 +85,18 @@ class Terminal:
 
 
 def talks(tools):
-    """The prompt, help, an error, RESP3, a database, a subscription."""
+    """The prompt, help, an error, RESP3, a database, a subscription. What is typed before the prompt is lost."""
     terminal = Terminal(["redis-cli", *tools.address])
     try:
         terminal.see(r":\d+> ")
         terminal.type("set interop:tool:cli 1 px 60000\r")
-        terminal.see(r"OK\r?\n")
+        terminal.see(r"OK\r?\n.*\d> ")
         terminal.type("help get\r")
-        terminal.see("GET.*summary.*since")
+        terminal.see(r"GET.*summary.*since.*\d> ")
         terminal.type("incr interop:tool:cli\r")
-        terminal.see(r"\(integer\) 2")
+        terminal.see(r"\(integer\) 2.*\d> ")
         terminal.type("nosuchcommand\r")
-        terminal.see(r"\(error\) ERR unknown command")
+        terminal.see(r"\(error\) ERR unknown command.*\d> ")
         terminal.type("hello 3\r")
         terminal.see(r"modules.*> ")
         terminal.type("select 1\r")

@@ -193,12 +193,17 @@ impl Standing {
             found.unwrap_or_default().to_owned()
         };
         let remaining_ms = field("restart_delay_remaining_ms").parse().unwrap_or(0);
+        let waits = field("restart_delay") == "1";
+        let has_waited = field("restart_delay_length_ms")
+            .parse()
+            .is_ok_and(|length_ms: u64| length_ms > 0);
+        if has_waited && !waits && field("restart_waited_ms").is_empty() {
+            return Err(io::Error::other("it stops before it has ever served"));
+        }
         Ok(Self {
-            waits: field("restart_delay") == "1",
+            waits,
             remaining: Duration::from_millis(remaining_ms),
-            has_waited: field("restart_delay_length_ms")
-                .parse()
-                .is_ok_and(|length_ms: u64| length_ms > 0),
+            has_waited,
             last_stop: field("last_stop"),
             asked,
         })

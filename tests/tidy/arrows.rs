@@ -16,7 +16,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 5] = [
+const PACKAGES: [Package; 6] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
@@ -38,13 +38,18 @@ const PACKAGES: [Package; 5] = [
         examples_may_know: &[],
     },
     Package {
+        folder: "tests/experiment/",
+        may_know: &["experiment", "client", "server", "engine", "persistence"],
+        examples_may_know: &[],
+    },
+    Package {
         folder: "src/",
-        may_know: &["server", "client"],
+        may_know: &["server", "client", "experiment"],
         examples_may_know: &[],
     },
 ];
 
-const NAMES: [&str; 4] = ["server", "engine", "persistence", "client"];
+const NAMES: [&str; 5] = ["server", "engine", "persistence", "client", "experiment"];
 
 /// What the engine and the log's rules must not reach for: the world.
 const WORLD: [&str; 7] = [

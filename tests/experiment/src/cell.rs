@@ -1,0 +1,400 @@
+//! One combination of what is compared: fsync mode, restart delay, fault, number of nodes.
+//!
+//! Each value has one word, which the command line, the files and the report use alike.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// When a node's log reaches the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fsync {
+    /// Before every reply.
+    Always,
+    /// Once a second.
+    Everysec,
+    /// When the kernel decides.
+    No,
+    /// Never: the node keeps no log of its keys (`appendonly no`).
+    None,
+}
+
+/// How long a node refuses locks after a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Delay {
+    /// As long as needed: the product's default.
+    Auto,
+    /// As long as needed if the disk keeps what it has acknowledged (`trust-fsync yes`).
+    TrustFsync,
+    /// Not at all.
+    Off,
+    /// So many hundredths of the needed delay, which is the longest ttl that was granted.
+    Percent(u32),
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// `kill -9` of one node, which starts again: the page cache stays.
+    ProcessKill,
+    /// One node loses power: what was not synced is gone, and the start is in another boot.
+    PowerLossOne,
+    /// A majority of the nodes loses power at once.
+    PowerLossMajority,
+    /// All nodes lose power at once.
+    PowerLossAll,
+    /// One node is stopped in an orderly way and starts again.
+    CleanRestart,
+    /// One node stands still for longer than a lease.
+    NodePause,
+    /// The holder stands still for longer than its lease, and then goes on working.
+    ClientPause,
+    /// The wall clock of one node jumps.
+    WallClockStep,
+    /// A client is cut off from a minority of the nodes.
+    Partition,
+    /// Each sync of one node takes much longer.
+    SlowSync,
+    /// The disk of one node is full for a while.
+    DiskFull,
+}
+
+/// One combination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cell {
+    /// When logs reach the disk.
+    pub fsync: Fsync,
+    /// How long nodes wait after a start.
+    pub delay: Delay,
+    /// What goes wrong.
+    pub fault: Fault,
+    /// How many nodes.
+    pub nodes: u8,
+}
+
+/// How many violations of mutual exclusion (C1) a cell may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expectation {
+    /// None: one is a defect of the product.
+    None,
+    /// Some, in the directed schedule: that is what the cell shows.
+    Some,
+    /// It depends on the moment.
+    Open,
+}
+
+impl Fsync {
+    /// All, from the safest on.
+    pub const ALL: [Fsync; 4] = [Fsync::Always, Fsync::Everysec, Fsync::No, Fsync::None];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fsync::Always => "always",
+            Fsync::Everysec => "everysec",
+            Fsync::No => "no",
+            Fsync::None => "none",
+        }
+    }
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 11] = [
+        Fault::ProcessKill,
+        Fault::PowerLossOne,
+        Fault::PowerLossMajority,
+        Fault::PowerLossAll,
+        Fault::CleanRestart,
+        Fault::NodePause,
+        Fault::ClientPause,
+        Fault::WallClockStep,
+        Fault::Partition,
+        Fault::SlowSync,
+        Fault::DiskFull,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fault::ProcessKill => "process-kill",
+            Fault::PowerLossOne => "power-loss-one",
+            Fault::PowerLossMajority => "power-loss-majority",
+            Fault::PowerLossAll => "power-loss-all",
+            Fault::CleanRestart => "clean-restart",
+            Fault::NodePause => "node-pause",
+            Fault::ClientPause => "client-pause",
+            Fault::WallClockStep => "wall-clock-step",
+            Fault::Partition => "partition",
+            Fault::SlowSync => "slow-sync",
+            Fault::DiskFull => "disk-full",
+        }
+    }
+
+    /// How many of the nodes start again because of it.
+    pub fn restarted(self, nodes: u8) -> u8 {
+        match self {
+            Fault::ProcessKill | Fault::PowerLossOne | Fault::CleanRestart => 1,
+            Fault::PowerLossMajority => nodes / 2 + 1,
+            Fault::PowerLossAll => nodes,
+            _ => 0,
+        }
+    }
+
+    /// Whether it takes what was not synced.
+    pub fn is_power_loss(self) -> bool {
+        matches!(
+            self,
+            Fault::PowerLossOne | Fault::PowerLossMajority | Fault::PowerLossAll
+        )
+    }
+}
+
+impl Delay {
+    /// What a node is told: the value of its directive `restart-delay`, and of `trust-fsync`.
+    pub fn directives(self, needed: Duration) -> (String, &'static str) {
+        match self {
+            Delay::Auto => ("auto".to_owned(), "no"),
+            Delay::TrustFsync => ("auto".to_owned(), "yes"),
+            Delay::Off => ("off".to_owned(), "no"),
+            Delay::Percent(percent) => {
+                let ms = needed.as_millis() * u128::from(percent) / 100;
+                (format!("{ms}ms"), "no")
+            }
+        }
+    }
+}
+
+impl Cell {
+    /// Names it in files and on the command line: `everysec/off/power-loss-one/5`.
+    pub fn id(&self) -> String {
+        self.to_string()
+    }
+
+    /// How many nodes are a majority.
+    pub fn quorum(&self) -> u8 {
+        self.nodes / 2 + 1
+    }
+
+    /// Why it makes no sense, or shows nothing that another cell does not.
+    pub fn refusal(&self) -> Option<&'static str> {
+        let restarts = self.fault.restarted(self.nodes) > 0;
+        let is_lossy = self.fault == Fault::PowerLossMajority || self.fault == Fault::PowerLossAll;
+        if self.nodes == 1 && (is_lossy || self.fault == Fault::Partition) {
+            return Some("one node has no minority: power-loss-one is the same");
+        }
+        if !restarts && self.delay != Delay::Auto {
+            return Some("no node starts again, so the restart delay changes nothing");
+        }
+        if self.delay == Delay::TrustFsync && self.fsync != Fsync::Always {
+            return Some("trust-fsync changes nothing unless every reply was synced");
+        }
+        let logless = matches!(self.fault, Fault::SlowSync | Fault::DiskFull);
+        if self.fsync == Fsync::None && logless {
+            return Some("a node without a log of its keys hardly uses its disk");
+        }
+        None
+    }
+
+    /// What is known in advance of its violations, from what a fault takes: not from what nodes say.
+    pub fn expectation(&self) -> Expectation {
+        match self.delay {
+            Delay::Auto | Delay::TrustFsync => Expectation::None,
+            Delay::Percent(percent) if percent >= 100 => Expectation::None,
+            Delay::Percent(_) if self.forgets() => Expectation::Open,
+            Delay::Off if self.forgets() => Expectation::Some,
+            Delay::Off | Delay::Percent(_) => Expectation::None,
+        }
+    }
+
+    /// Whether the fault makes a node forget locks that it has acknowledged.
+    pub fn forgets(&self) -> bool {
+        match self.fsync {
+            Fsync::None => self.fault.restarted(self.nodes) > 0,
+            Fsync::Everysec | Fsync::No => self.fault.is_power_loss(),
+            Fsync::Always => false,
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell {
+            fsync,
+            delay,
+            fault,
+            nodes,
+        } = self;
+        write!(f, "{fsync}/{delay}/{fault}/{nodes}")
+    }
+}
+
+impl FromStr for Cell {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cell, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let [fsync, delay, fault, nodes] = parts[..] else {
+            return Err(format!(
+                "'{text}' is no cell: write it like everysec/off/power-loss-one/5"
+            ));
+        };
+        let nodes = nodes.parse().ok().filter(|nodes| [1, 3, 5].contains(nodes));
+        Ok(Cell {
+            fsync: fsync.parse()?,
+            delay: delay.parse()?,
+            fault: fault.parse()?,
+            nodes: nodes.ok_or_else(|| format!("'{text}': the number of nodes is 1, 3 or 5"))?,
+        })
+    }
+}
+
+impl fmt::Display for Fsync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Fsync {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fsync, String> {
+        let found = Fsync::ALL.into_iter().find(|mode| mode.word() == text);
+        found.ok_or_else(|| format!("'{text}' is no fsync mode: always, everysec, no, none"))
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Delay::Auto => f.write_str("auto"),
+            Delay::TrustFsync => f.write_str("trust-fsync"),
+            Delay::Off => f.write_str("off"),
+            Delay::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl FromStr for Delay {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Delay, String> {
+        let percent = |text: &str| text.strip_suffix('%')?.parse().ok();
+        match text {
+            "auto" => Ok(Delay::Auto),
+            "trust-fsync" => Ok(Delay::TrustFsync),
+            "off" => Ok(Delay::Off),
+            _ => match percent(text) {
+                Some(percent @ 1..=PERCENT_MAX) => Ok(Delay::Percent(percent)),
+                _ => Err(format!(
+                    "'{text}' is no restart delay: auto, trust-fsync, off, or a share of the \
+                     needed delay from 1% to {PERCENT_MAX}%"
+                )),
+            },
+        }
+    }
+}
+
+impl From<Delay> for String {
+    fn from(delay: Delay) -> String {
+        delay.to_string()
+    }
+}
+
+impl TryFrom<String> for Delay {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Delay, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fault, String> {
+        let found = Fault::ALL.into_iter().find(|fault| fault.word() == text);
+        found.ok_or_else(|| {
+            let words: Vec<&str> = Fault::ALL.iter().map(|fault| fault.word()).collect();
+            format!("'{text}' is no fault: {}", words.join(", "))
+        })
+    }
+}
+
+/// More than this share of the needed delay shows nothing new.
+const PERCENT_MAX: u32 = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_read_as_it_is_written() {
+        for fsync in Fsync::ALL {
+            for delay in [
+                Delay::Auto,
+                Delay::TrustFsync,
+                Delay::Off,
+                Delay::Percent(50),
+            ] {
+                for fault in Fault::ALL {
+                    let cell = Cell {
+                        fsync,
+                        delay,
+                        fault,
+                        nodes: 5,
+                    };
+                    assert_eq!(cell.id().parse(), Ok(cell));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_cell_says_what_one_is() {
+        for (text, part) in [
+            ("", "no cell"),
+            ("everysec/off/power-loss-one", "no cell"),
+            ("sometimes/off/power-loss-one/5", "no fsync mode"),
+            ("no/0%/power-loss-one/5", "no restart delay"),
+            ("no/401%/power-loss-one/5", "no restart delay"),
+            ("no/off/meteor/5", "no fault"),
+            ("no/off/power-loss-one/4", "1, 3 or 5"),
+        ] {
+            let error = text.parse::<Cell>().expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_violation_is_expected_only_where_a_node_forgets_and_does_not_wait() {
+        for (id, expected) in [
+            ("no/off/power-loss-one/5", Expectation::Some),
+            ("everysec/off/power-loss-all/3", Expectation::Some),
+            ("always/off/power-loss-one/5", Expectation::None),
+            ("no/off/process-kill/5", Expectation::None),
+            ("none/off/process-kill/5", Expectation::Some),
+            ("none/off/clean-restart/5", Expectation::Some),
+            ("no/50%/power-loss-one/5", Expectation::Open),
+            ("no/100%/power-loss-one/5", Expectation::None),
+            ("no/auto/power-loss-one/5", Expectation::None),
+            ("always/trust-fsync/power-loss-one/5", Expectation::None),
+        ] {
+            let cell: Cell = id.parse().expect(id);
+            assert_eq!(cell.expectation(), expected, "{id}");
+            assert_eq!(cell.refusal(), None, "{id}");
+        }
+    }
+}

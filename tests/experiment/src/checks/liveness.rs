@@ -1,0 +1,79 @@
+//! C6: once all faults have ended, every lock is to be had within the stated bound.
+
+use std::collections::BTreeSet;
+
+use crate::history::{Record, What};
+
+/// The locks of the record that nobody acquired within the bound after the last `healed`. Without a `healed` nothing
+/// was promised.
+pub(super) fn stuck(records: &[Record]) -> Vec<String> {
+    let healed = records.iter().rev().find_map(|record| match record.what {
+        What::Healed { bound_ns } => Some((record.at_ns, bound_ns)),
+        _ => None,
+    });
+    let Some((healed_ns, bound_ns)) = healed else {
+        return Vec::new();
+    };
+    let mut wanted: BTreeSet<&str> = BTreeSet::new();
+    let mut had: BTreeSet<&str> = BTreeSet::new();
+    for record in records {
+        match &record.what {
+            What::Asked { lock } => {
+                wanted.insert(lock);
+            }
+            What::Acquired { lock, .. } => {
+                wanted.insert(lock);
+                let late_ns = record.at_ns.saturating_sub(healed_ns);
+                if record.at_ns >= healed_ns && late_ns <= bound_ns {
+                    had.insert(lock);
+                }
+            }
+            _ => {}
+        }
+    }
+    wanted
+        .difference(&had)
+        .map(|lock| (*lock).to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Who;
+
+    fn record(at_ns: u64, what: What) -> Record {
+        Record {
+            at_ns,
+            who: Who::Harness,
+            what,
+        }
+    }
+
+    fn acquired(at_ns: u64, hold: u64) -> Record {
+        let what = What::Acquired {
+            lock: "x".to_owned(),
+            hold,
+            token: String::new(),
+            valid_until_ns: at_ns + 1,
+            nodes: Vec::new(),
+        };
+        record(at_ns, what)
+    }
+
+    #[test]
+    fn a_lock_must_be_had_within_the_bound_after_the_end_of_the_faults() {
+        let healed = record(100, What::Healed { bound_ns: 50 });
+        let before = acquired(10, 1);
+        assert_eq!(stuck(&[before.clone()]), Vec::<String>::new());
+        assert_eq!(stuck(&[before.clone(), healed.clone()]), ["x"]);
+        assert_eq!(
+            stuck(&[before.clone(), healed.clone(), acquired(151, 2)]),
+            ["x"]
+        );
+        assert_eq!(
+            stuck(&[before, healed, acquired(150, 2)]),
+            Vec::<String>::new()
+        );
+    }
+}

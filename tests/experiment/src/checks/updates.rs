@@ -1,0 +1,81 @@
+//! C4 without fences: updates of a register that another holder has overwritten without having seen them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::{Record, What};
+
+/// How many writes there were, and how many of them rest on a value that was no longer the newest.
+pub(super) fn count(records: &[Record]) -> (u64, u64) {
+    let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut read: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut updates, mut lost) = (0, 0);
+    for record in records {
+        match &record.what {
+            What::Read { hold, value, .. } => {
+                read.insert(*hold, *value);
+            }
+            What::Wrote { lock, hold, value } => {
+                updates += 1;
+                let base = read.get(hold).copied();
+                if newest
+                    .get(lock.as_str())
+                    .is_some_and(|newest| base != Some(*newest))
+                {
+                    lost += 1;
+                }
+                newest.insert(lock, *value);
+            }
+            _ => {}
+        }
+    }
+    (updates, lost)
+}
+
+/// How many holds some node has forgotten.
+pub(super) fn forgotten(records: &[Record]) -> u64 {
+    let holds: BTreeSet<u64> = records
+        .iter()
+        .filter_map(|record| match &record.what {
+            What::Forgot { hold, .. } => Some(*hold),
+            _ => None,
+        })
+        .collect();
+    holds.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Who;
+
+    fn step(hold: u64, writes: Option<u64>, value: u64) -> Record {
+        let lock = "x".to_owned();
+        let what = match writes {
+            None => What::Read { lock, hold, value },
+            Some(value) => What::Wrote { lock, hold, value },
+        };
+        Record {
+            at_ns: 0,
+            who: Who::Harness,
+            what,
+        }
+    }
+
+    #[test]
+    fn a_write_that_rests_on_an_old_value_loses_the_one_between() {
+        let fine = [
+            step(1, None, 0),
+            step(1, Some(1), 0),
+            step(2, None, 1),
+            step(2, Some(2), 0),
+        ];
+        assert_eq!(count(&fine), (2, 0));
+        let lost = [
+            step(1, None, 0),
+            step(2, None, 0),
+            step(2, Some(1), 0),
+            step(1, Some(1), 0),
+        ];
+        assert_eq!(count(&lost), (2, 1));
+    }
+}

@@ -1,0 +1,60 @@
+//! What carries out trials: real processes, or simulated nodes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+use crate::cell::Cell;
+use crate::history::History;
+use crate::plan::Plan;
+use crate::trial::Measured;
+
+/// One way to carry out a trial of a cell.
+pub trait Engine {
+    /// What it is called in files and reports: `real` or `simulated`.
+    fn name(&self) -> &'static str;
+
+    /// Carries out one trial from a seed, and notes in `history` what happened.
+    ///
+    /// # Errors
+    /// Where the trial could not be carried out: that is no verdict about the nodes.
+    fn run(
+        &mut self,
+        cell: &Cell,
+        plan: &Plan,
+        seed: u64,
+        history: &Arc<History>,
+        cancel: &Cancel,
+    ) -> Result<Measured, EngineError>;
+}
+
+/// Why a trial has no result.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// The user wants to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// What the trial needs is not on this machine: the cell is skipped and named.
+    #[error("{0}")]
+    Missing(String),
+    /// Something that is not under test did not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Whether the user wants to stop; shared by all who take part.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Wants to stop from now on.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,132 @@
+//! Plans for people who want an answer before they know the axes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::cell::{Delay, Fault, Fsync};
+use crate::plan::{Axes, Plan};
+
+/// A plan with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Under a minute: one node loses power, with and without the restart delay.
+    Quick,
+    /// About ten minutes: every fault on five nodes.
+    Standard,
+    /// An hour and more: all axes.
+    Thorough,
+}
+
+impl Preset {
+    /// All of them, with their words.
+    pub const ALL: [(Preset, &'static str); 3] = [
+        (Preset::Quick, "quick"),
+        (Preset::Standard, "standard"),
+        (Preset::Thorough, "thorough"),
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        let found = Preset::ALL.iter().find(|(preset, _)| *preset == self);
+        found.map_or("quick", |(_, word)| word)
+    }
+
+    /// Its axes.
+    pub fn axes(self) -> Axes {
+        let modes = vec![Fsync::Always, Fsync::Everysec, Fsync::No];
+        match self {
+            Preset::Quick => Axes {
+                fsync: modes,
+                delay: vec![Delay::Auto, Delay::Off],
+                fault: vec![Fault::PowerLossOne],
+                nodes: vec![5],
+            },
+            Preset::Standard => Axes {
+                fsync: Fsync::ALL.to_vec(),
+                delay: vec![Delay::Auto, Delay::TrustFsync, Delay::Off],
+                fault: Fault::ALL.to_vec(),
+                nodes: vec![5],
+            },
+            Preset::Thorough => Axes {
+                fsync: Fsync::ALL.to_vec(),
+                delay: [Delay::Auto, Delay::TrustFsync, Delay::Off]
+                    .into_iter()
+                    .chain([25, 50, 75, 100, 150].map(Delay::Percent))
+                    .collect(),
+                fault: Fault::ALL.to_vec(),
+                nodes: vec![1, 3, 5],
+            },
+        }
+    }
+
+    /// The plan from a seed.
+    ///
+    /// # Panics
+    /// Never: the axes of a preset make sense, which a test holds.
+    pub fn plan(self, seed: u64) -> Plan {
+        let (mut cells, skipped) = self
+            .axes()
+            .cells()
+            .expect("the axes of a preset make sense");
+        if self == Preset::Standard {
+            // The violation curve against the delay, where it shows most.
+            for percent in [25, 50, 75, 100] {
+                for fsync in [Fsync::Everysec, Fsync::No] {
+                    cells.push(crate::cell::Cell {
+                        fsync,
+                        delay: Delay::Percent(percent),
+                        fault: Fault::PowerLossOne,
+                        nodes: 5,
+                    });
+                }
+            }
+        }
+        Plan {
+            cells,
+            skipped,
+            trials: match self {
+                Preset::Quick => 1,
+                Preset::Standard => 2,
+                Preset::Thorough => 5,
+            },
+            ttl: Duration::from_millis(1500),
+            restart_delay_max: Duration::from_secs(2),
+            load_time: Duration::from_millis(800),
+            load_clients: 4,
+            seed,
+        }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Preset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Preset, String> {
+        let found = Preset::ALL.iter().find(|(_, word)| *word == text);
+        found
+            .map(|(preset, _)| *preset)
+            .ok_or_else(|| format!("'{text}' is no preset: quick, standard, thorough"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_can_be_carried_out() {
+        for (preset, word) in Preset::ALL {
+            let plan = preset.plan(1);
+            assert_eq!(plan.check(), Ok(()), "{word}");
+            assert!(!plan.cells.is_empty(), "{word}");
+            assert_eq!(word.parse(), Ok(preset));
+        }
+    }
+}

@@ -323,8 +323,12 @@ impl Executor {
         if self.syncs_uncovered() {
             wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
-        let published = self.effects.published.drain(..);
-        self.outbox.extend(&mut self.engine, published, *wait);
+        // Looked at before anything is moved: a load of what was just stored waits for all stores before it, and those
+        // of a new key miss the cache (60 ns of 760 per SET in a deep pipeline).
+        if !self.effects.published.is_empty() || self.engine.tracking().has_broadcasts() {
+            let published = self.effects.published.drain(..);
+            self.outbox.extend(&mut self.engine, published, *wait);
+        }
     }
 
     /// Takes what was published since the last call.

@@ -27,6 +27,12 @@ impl Batch<'_> {
         if session.is_tracking() && !matches!(answer, Ok(Answer::LacksSegment)) {
             session.note_executed(arguments);
         }
+        // Most requests end here. The reply is not moved: a wide load of what was just stored in halves waits for all
+        // stores before it, and those of a new key miss the cache (100 ns of 760 per SET in a deep pipeline).
+        if let Ok(Answer::Reply(reply)) = &answer {
+            self.write_reply(session, reply, replies);
+            return Next::Read;
+        }
         let (answer, next) = match answer {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
@@ -68,10 +74,14 @@ impl Batch<'_> {
                 Next::Close,
             ),
         };
-        self.errors += u64::from(answer.is_error());
-        session.write(replies, &answer);
-        session.note_answered();
+        self.write_reply(session, &answer, replies);
         next
+    }
+
+    fn write_reply(&mut self, session: &mut Session, reply: &Reply, replies: &mut Output) {
+        self.errors += u64::from(reply.is_error());
+        session.write(replies, reply);
+        session.note_answered();
     }
 
     fn answer(
@@ -235,7 +245,9 @@ impl Session {
             part.name.as_bytes().eq_ignore_ascii_case(given)
         };
         let part = parts.iter().find(is_part).map_or("", |part| part.name);
-        if self.last_command != (name, part) {
+        // By address: names are static, and to write the same name once more does no harm.
+        let (last_name, last_part) = self.last_command;
+        if !std::ptr::eq(last_name, name) || !std::ptr::eq(last_part, part) {
             self.last_command = (name, part);
             self.client.introduction().last_command = (name, part);
         }

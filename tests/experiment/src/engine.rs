@@ -1,5 +1,8 @@
 //! What carries out trials: real processes, or simulated nodes.
 
+mod proxy;
+pub mod real;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

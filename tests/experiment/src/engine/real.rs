@@ -1,0 +1,214 @@
+//! Trials with real processes: nodes that are killed, clients of our own library, the disk of this machine.
+//!
+//! `kill -9` never loses what a process has written, since the page cache survives it. Where power is lost nodes run on
+//! the storage backend for experiments instead, which keeps everything that was not synced in the process's memory, and
+//! start again in another boot. All times in the record are read from one clock that nobody under test sets.
+
+mod ask;
+mod client;
+mod directed;
+mod load;
+mod node;
+mod observer;
+mod register;
+mod stage;
+mod strike;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+use self::client::{Client, Held, Scene};
+use self::load::{CONTENDED, Contenders, Load};
+pub use self::node::Launcher;
+use self::observer::Observer;
+use self::register::Registers;
+use self::stage::Stage;
+use crate::cell::Cell;
+use crate::engine::{Cancel, Engine, EngineError};
+use crate::history::{History, What, Who};
+use crate::plan::Plan;
+use crate::trial::Measured;
+
+/// Carries trials out with processes.
+pub struct RealEngine {
+    launcher: Launcher,
+    scratch: PathBuf,
+    runtime: Runtime,
+    trials: u64,
+}
+
+impl RealEngine {
+    /// An engine whose nodes are started by `launcher` and keep their data below `scratch`, on the disk that is to be
+    /// tried. It must be used by the thread that made it: the kernel ends children with the thread that started them.
+    ///
+    /// # Errors
+    /// If no threads can be had.
+    pub fn new(launcher: Launcher, scratch: PathBuf) -> Result<RealEngine, EngineError> {
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(2).enable_all();
+        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
+        Ok(RealEngine {
+            launcher,
+            scratch,
+            runtime: runtime.build().map_err(failed)?,
+            trials: 0,
+        })
+    }
+}
+
+impl Engine for RealEngine {
+    fn name(&self) -> &'static str {
+        "real"
+    }
+
+    fn run(
+        &mut self,
+        cell: &Cell,
+        plan: &Plan,
+        _seed: u64,
+        history: &Arc<History>,
+        cancel: &Cancel,
+    ) -> Result<Measured, EngineError> {
+        self.trials += 1;
+        let number = self.trials;
+        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
+        let directory = self.scratch.join(format!("trial-{number}"));
+        std::fs::create_dir_all(&directory).map_err(failed)?;
+        let scene = Scene::new(Observer::begin(), history);
+        let outcome = self.runtime.block_on(async {
+            tokio::select! {
+                outcome = trial(cell, plan, &self.launcher, &directory, &scene) => outcome,
+                () = cancelled(cancel) => Err(EngineError::Cancelled),
+            }
+        });
+        // What a trial that failed has left says why.
+        if outcome.is_ok() || matches!(outcome, Err(EngineError::Cancelled)) {
+            let _stays = std::fs::remove_dir_all(&directory);
+        }
+        outcome
+    }
+}
+
+async fn cancelled(cancel: &Cancel) {
+    while !cancel.is_cancelled() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// One trial from the start of the nodes to their end.
+async fn trial(
+    cell: &Cell,
+    plan: &Plan,
+    launcher: &Launcher,
+    directory: &std::path::Path,
+    scene: &Scene,
+) -> Result<Measured, EngineError> {
+    let mut stage = Stage::set(cell, plan, launcher, directory, scene).await?;
+    let registers = Registers::default();
+    let ports = stage.ports();
+    let contenders = Contenders::start(scene, &ports, &registers, plan.ttl)?;
+    let load = Load::run(scene, &ports, plan.load_clients, plan.load_time, plan.ttl).await?;
+    let mut measured = Measured {
+        load_s: load.seconds,
+        load_cycles: load.cycles,
+        acquire_us: load.acquire_us,
+        ..Measured::default()
+    };
+    for node in &stage.nodes {
+        let sync_us = node.info("quorlock_sync_usec").await;
+        measured.sync_us.extend(sync_us.map(whole));
+    }
+    let witness = Client::new("witness", scene, &ports)?;
+    let standing = stand(&witness, plan).await;
+    let a = Client::new("A", scene, &stage.ports_of_a())?;
+    let holder = directed::hold(&stage, cell, plan, a, &registers).await?;
+    let b = Client::new("B", scene, &ports)?;
+
+    scene.note(Who::Harness, What::FaultBegins);
+    let struck = strike::strike(&mut stage, cell, &standing, &mut measured).await?;
+    let held = directed::want(&stage, plan, &b, &registers).await;
+    holder.end().await;
+    struck.heal(&mut stage, cell, plan, &mut measured).await?;
+    scene.note(
+        Who::Harness,
+        What::Healed {
+            bound_ns: nanos(plan.restart_delay_max + plan.ttl + SETTLE),
+        },
+    );
+    if let Some(held) = held {
+        b.release(held).await;
+    }
+    contenders.end().await;
+    take_all(&witness, plan, standing).await;
+
+    for node in &mut stage.nodes {
+        measured.log_bytes += node
+            .info("aof_current_size")
+            .await
+            .map_or(0, |bytes| u64::from(whole(bytes)));
+        node.kill();
+    }
+    let records = scene.history.records();
+    let granted = records
+        .iter()
+        .filter(|record| matches!(record.what, What::Acquired { .. }));
+    measured.acquired = measured.load_cycles + granted.count() as u64;
+    Ok(measured)
+}
+
+/// The witness takes locks that nobody else wants, so that it can be told how many of them a node forgets.
+async fn stand(witness: &Client, plan: &Plan) -> Vec<Held> {
+    let mut asked = JoinSet::new();
+    for number in 1..=STANDING {
+        let (witness, ttl) = (witness.clone(), plan.ttl);
+        asked.spawn(async move {
+            witness
+                .acquire(&format!("standing-{number}"), ttl, SETTLE)
+                .await
+        });
+    }
+    asked.join_all().await.into_iter().flatten().collect()
+}
+
+/// Once all is well, every lock must be to be had.
+async fn take_all(witness: &Client, plan: &Plan, standing: Vec<Held>) {
+    let mut locks: Vec<String> = standing.iter().map(|held| held.lock.clone()).collect();
+    locks.extend([CONTENDED, directed::DIRECTED].map(str::to_owned));
+    for held in standing {
+        // Those that are over are nobody's any more.
+        if witness.sees_valid(&held) {
+            witness.release(held).await;
+        }
+    }
+    let wait = plan.restart_delay_max + plan.ttl + SETTLE;
+    let mut asked = JoinSet::new();
+    for lock in locks {
+        let (witness, ttl) = (witness.clone(), plan.ttl);
+        asked.spawn(async move {
+            if let Some(held) = witness.acquire(&lock, ttl, wait).await {
+                witness.release(held).await;
+            }
+        });
+    }
+    asked.join_all().await;
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a conversion from a float saturates"
+)]
+fn whole(value: f64) -> u32 {
+    value as u32
+}
+
+const STANDING: u32 = 20;
+const SETTLE: Duration = Duration::from_secs(2);

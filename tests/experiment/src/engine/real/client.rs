@@ -1,0 +1,141 @@
+//! One client of a trial: takes and gives back locks, and notes what it was told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorlock_client::{Lease, Redlock, Wait};
+
+use super::observer::Observer;
+use crate::engine::EngineError;
+use crate::history::{History, What, Who};
+
+/// What all clients of a trial share.
+#[derive(Clone)]
+pub(super) struct Scene {
+    pub(super) observer: Observer,
+    pub(super) history: Arc<History>,
+    holds: Arc<AtomicU64>,
+}
+
+/// A client with a name.
+#[derive(Clone)]
+pub(super) struct Client {
+    name: String,
+    scene: Scene,
+    redlock: Redlock,
+}
+
+/// A lock that a client was told it holds.
+pub(super) struct Held {
+    pub(super) lock: String,
+    pub(super) hold: u64,
+    pub(super) lease: Lease,
+}
+
+impl Scene {
+    pub(super) fn new(observer: Observer, history: &Arc<History>) -> Scene {
+        Scene {
+            observer,
+            history: Arc::clone(history),
+            holds: Arc::default(),
+        }
+    }
+
+    /// Notes what happens now.
+    pub(super) fn note(&self, who: Who, what: What) {
+        self.history.note(self.observer.now_ns(), who, what);
+    }
+}
+
+impl Client {
+    /// A client of the nodes behind these ports.
+    pub(super) fn new(name: &str, scene: &Scene, ports: &[u16]) -> Result<Client, EngineError> {
+        let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
+        let redlock = Redlock::builder().nodes(nodes).client_name(name).build();
+        let redlock = redlock.map_err(|error| EngineError::Failed(error.to_string()))?;
+        Ok(Client {
+            name: name.to_owned(),
+            scene: scene.clone(),
+            redlock,
+        })
+    }
+
+    fn who(&self) -> Who {
+        Who::Client(self.name.clone())
+    }
+
+    pub(super) fn note(&self, what: What) {
+        self.scene.note(self.who(), what);
+    }
+
+    /// Asks for a lock without noting anything: for locks that nobody else wants.
+    pub(super) async fn cycle(&self, lock: &str, ttl: Duration) -> bool {
+        let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::None);
+        match request.acquire_lease().await {
+            Ok(lease) => {
+                let _released = self.redlock.release(lock, lease.token()).await;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Asks for a lock, and waits for it so long.
+    pub(super) async fn acquire(&self, lock: &str, ttl: Duration, wait: Duration) -> Option<Held> {
+        self.note(What::Asked {
+            lock: lock.to_owned(),
+        });
+        let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::For(wait));
+        let outcome = request.acquire_lease().await;
+        // Read before the time left: the claim is then noted as no longer than it is.
+        let now_ns = self.scene.observer.now_ns();
+        match outcome {
+            Ok(lease) => {
+                let hold = self.scene.holds.fetch_add(1, Ordering::Relaxed) + 1;
+                let left_ns = u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX);
+                let what = What::Acquired {
+                    lock: lock.to_owned(),
+                    hold,
+                    token: lease.token().hint(),
+                    valid_until_ns: now_ns.saturating_add(left_ns),
+                    nodes: Vec::new(),
+                };
+                self.scene.history.note(now_ns, self.who(), what);
+                Some(Held {
+                    lock: lock.to_owned(),
+                    hold,
+                    lease,
+                })
+            }
+            Err(error) => {
+                let (lock, why) = (lock.to_owned(), error.to_string());
+                self.note(What::Refused { lock, why });
+                None
+            }
+        }
+    }
+
+    /// Looks whether the lock is valid, and notes it if so.
+    pub(super) fn sees_valid(&self, held: &Held) -> bool {
+        let now_ns = self.scene.observer.now_ns();
+        let is_valid = held.lease.is_valid();
+        if is_valid {
+            let (lock, hold) = (held.lock.clone(), held.hold);
+            let what = What::SeenValid { lock, hold };
+            self.scene.history.note(now_ns, self.who(), what);
+        }
+        is_valid
+    }
+
+    /// Gives the lock back.
+    pub(super) async fn release(&self, held: Held) {
+        let Held { lock, hold, lease } = held;
+        self.note(What::ReleaseAsked {
+            lock: lock.clone(),
+            hold,
+        });
+        let _outcome = self.redlock.release(&lock, lease.token()).await;
+        self.note(What::Released { lock, hold });
+    }
+}

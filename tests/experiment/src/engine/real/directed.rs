@@ -1,0 +1,128 @@
+//! The directed schedule: client A holds a lock, the fault strikes, client B wants the same lock.
+//!
+//! Where one node starts again, A holds its lock on a bare majority with that node in it and is cut off from the others,
+//! so that B needs just one node that has forgotten. A works with its lock for as long as it may.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::client::{Client, Held};
+use super::register::Registers;
+use super::stage::Stage;
+use crate::cell::{Cell, Fault};
+use crate::engine::EngineError;
+use crate::history::What;
+use crate::plan::Plan;
+
+/// The lock of the schedule.
+pub(super) const DIRECTED: &str = "directed";
+
+/// Client A at work.
+pub(super) struct Holder(JoinHandle<()>);
+
+/// A takes the lock, and works with it from then on.
+pub(super) async fn hold(
+    stage: &Stage,
+    cell: &Cell,
+    plan: &Plan,
+    client: Client,
+    registers: &Registers,
+) -> Result<Holder, EngineError> {
+    let quorum = usize::from(cell.quorum());
+    if cell.fault.restarted(cell.nodes) == 1 {
+        stage.cut_from(quorum);
+    }
+    let Some(held) = client.acquire(DIRECTED, plan.ttl, PATIENCE).await else {
+        return Err(EngineError::Failed(
+            "client A did not get the lock before the fault".to_owned(),
+        ));
+    };
+    note_grants(stage, &held).await;
+    registers.read(&client, &held);
+    let registers = registers.clone();
+    let is_paused = cell.fault == Fault::ClientPause;
+    let ttl = plan.ttl;
+    Ok(Holder(tokio::spawn(async move {
+        match is_paused {
+            true => stand_still(client, held, registers, ttl).await,
+            false => work(client, held, registers).await,
+        }
+    })))
+}
+
+impl Holder {
+    /// Waits until its work is done.
+    pub(super) async fn end(self) {
+        let _panicked = self.0.await;
+    }
+}
+
+/// Works for as long as the lock is valid, nearly; then writes, if it still is.
+async fn work(client: Client, held: Held, registers: Registers) {
+    while client.sees_valid(&held) && held.lease.remaining() > LAST_MOMENT {
+        sleep(LOOK_AGAIN).await;
+    }
+    if client.sees_valid(&held) {
+        registers.write(&client, &held);
+        client.release(held).await;
+    }
+}
+
+/// Does not look at its lock until it is over, and writes then: a process that was stopped, or collected garbage.
+async fn stand_still(client: Client, held: Held, registers: Registers, ttl: Duration) {
+    client.note(What::Paused);
+    sleep(ttl + BEYOND).await;
+    client.note(What::Resumed);
+    registers.write(&client, &held);
+}
+
+/// B waits for the lock; what it was granted.
+pub(super) async fn want(
+    stage: &Stage,
+    plan: &Plan,
+    client: &Client,
+    registers: &Registers,
+) -> Option<Held> {
+    let wait = plan.ttl + plan.restart_delay_max + PATIENCE;
+    let held = client.acquire(DIRECTED, plan.ttl, wait).await?;
+    registers.read(client, &held);
+    note_grants(stage, &held).await;
+    if client.sees_valid(&held) {
+        registers.write(client, &held);
+    }
+    Some(held)
+}
+
+/// Notes which nodes know the lock, asked one by one.
+async fn note_grants(stage: &Stage, held: &Held) {
+    for (index, node) in stage.nodes.iter().enumerate() {
+        let token = held.lease.token().as_bytes();
+        if node.holds(&held.lock, token).await == Some(true) {
+            let (lock, hold) = (held.lock.clone(), held.hold);
+            stage.note_node(index, What::Granted { lock, hold });
+        }
+    }
+}
+
+/// Notes which of these holds a node has lost whose disk this was: their tokens are nowhere on it.
+pub(super) fn note_forgotten(stage: &Stage, index: usize, disk: &[Vec<u8>], holds: &[Held]) -> u64 {
+    let is_kept = |held: &Held| {
+        let token = held.lease.token().as_bytes();
+        disk.iter()
+            .any(|bytes| bytes.windows(token.len()).any(|window| window == token))
+    };
+    let mut forgotten = 0;
+    for held in holds.iter().filter(|held| !is_kept(held)) {
+        forgotten += 1;
+        let (lock, hold) = (held.lock.clone(), held.hold);
+        stage.note_node(index, What::Forgot { lock, hold });
+    }
+    forgotten
+}
+
+const PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LAST_MOMENT: Duration = Duration::from_millis(60);
+const BEYOND: Duration = Duration::from_millis(300);

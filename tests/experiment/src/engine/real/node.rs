@@ -1,0 +1,233 @@
+//! One node as a process of its own: its directory, its port, its lives.
+//!
+//! Invariant: a node that was told to lose power is killed under the storage backend for experiments, which has kept
+//! everything that was not synced in the process's own memory, and starts again in another boot.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::ask::ask;
+use crate::engine::EngineError;
+
+/// How a node's process is started: the program and its first words, to which directives are added.
+pub type Launcher = Arc<dyn Fn() -> Command + Send + Sync>;
+
+/// A node.
+pub(super) struct NodeProcess {
+    pub(super) number: u8,
+    pub(super) port: u16,
+    directory: PathBuf,
+    launcher: Launcher,
+    directives: Vec<(String, String)>,
+    /// Which boot its next start belongs to.
+    boot: u64,
+    process: Option<Child>,
+}
+
+impl NodeProcess {
+    /// A node that does not run yet, in a directory of its own below `parent`.
+    pub(super) fn new(
+        launcher: &Launcher,
+        parent: &Path,
+        number: u8,
+        directives: Vec<(String, String)>,
+    ) -> io::Result<NodeProcess> {
+        let directory = parent.join(format!("node-{number}"));
+        fs::create_dir(&directory)?;
+        Ok(NodeProcess {
+            number,
+            port: free_port()?,
+            directory,
+            launcher: Arc::clone(launcher),
+            directives,
+            boot: u64::from(number) << 32,
+            process: None,
+        })
+    }
+
+    /// Starts the process.
+    pub(super) fn start(&mut self) -> Result<(), EngineError> {
+        let failed = |error: io::Error| {
+            let node = self.number;
+            EngineError::Failed(format!("node {node} cannot be started: {error}"))
+        };
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .map_err(failed)?;
+        let errors = log.try_clone().map_err(failed)?;
+        let mut command = (self.launcher)();
+        command
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
+            .arg("--dir")
+            .arg(&self.directory);
+        for (name, value) in &self.directives {
+            command.arg(format!("--{name}")).arg(value);
+        }
+        if self.is_for_experiments() {
+            command.args(["--experiment-boot", &format!("{:032x}", self.boot + 1)]);
+            command.env("QUORLOCK_EXPERIMENT", "yes");
+        }
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        self.process = Some(command.spawn().map_err(failed)?);
+        Ok(())
+    }
+
+    fn is_for_experiments(&self) -> bool {
+        let mut names = self.directives.iter().map(|(name, _)| name);
+        names.any(|name| name.starts_with("experiment-"))
+    }
+
+    /// Waits until the node answers, whatever it answers.
+    pub(super) async fn await_answer(&mut self) -> Result<(), EngineError> {
+        let give_up = Instant::now() + START_MAX;
+        while ask(self.port, &[b"PING"]).await.is_err() {
+            let process = self.process.as_mut();
+            let ended = process.is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
+            if ended || Instant::now() > give_up {
+                let node = self.number;
+                let what = match ended {
+                    true => "ended when it started",
+                    false => "does not answer",
+                };
+                return Err(EngineError::Failed(format!(
+                    "node {node} {what}. The end of its log:\n{}",
+                    self.log_end()
+                )));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// `kill -9`, and waits for the end.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ended = process.kill();
+            let _reaped = process.wait();
+        }
+    }
+
+    /// The power goes: what the process has kept from the disk is gone with it, and the next start is in another boot.
+    pub(super) fn lose_power(&mut self) {
+        self.kill();
+        self.boot += 1;
+    }
+
+    /// Asks it to end in an orderly way, and waits for that.
+    pub(super) async fn stop(&mut self) -> Result<(), EngineError> {
+        self.signal(Signal::TERM);
+        let give_up = Instant::now() + STOP_MAX;
+        while let Some(process) = &mut self.process {
+            match process.try_wait() {
+                Ok(None) if Instant::now() < give_up => sleep(LOOK_AGAIN).await,
+                Ok(Some(status)) if status.success() => self.process = None,
+                outcome => {
+                    let node = self.number;
+                    return Err(EngineError::Failed(format!(
+                        "node {node} did not stop in an orderly way ({outcome:?}). The end of its log:\n{}",
+                        self.log_end()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops its process without ending it.
+    pub(super) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(super) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = &self.process {
+            // It is not reaped yet, so its id is nobody else's; it may have ended.
+            let _ended = kill_process(Pid::from_child(process), signal);
+        }
+    }
+
+    /// Changes a directive while it runs.
+    pub(super) async fn configure(&self, name: &str, value: &str) -> Result<(), EngineError> {
+        let words: [&[u8]; 4] = [b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()];
+        let answer = ask(self.port, &words).await;
+        answer.map(drop).map_err(|error| {
+            let node = self.number;
+            EngineError::Failed(format!("node {node} refuses {name} {value}: {error}"))
+        })
+    }
+
+    /// A field of INFO as a number.
+    pub(super) async fn info(&self, field: &str) -> Option<f64> {
+        let text = ask(self.port, &[b"INFO", b"everything"]).await.ok()??;
+        let text = String::from_utf8_lossy(&text);
+        let mut lines = text.lines();
+        lines.find_map(|line| {
+            let value = line.strip_prefix(field)?.strip_prefix(':')?;
+            value.trim().parse().ok()
+        })
+    }
+
+    /// Whether the node knows the lock under this token.
+    pub(super) async fn holds(&self, lock: &str, token: &[u8]) -> Option<bool> {
+        let words: [&[u8]; 2] = [b"GET", lock.as_bytes()];
+        let answer = timeout(LOOK_MAX, ask(self.port, &words)).await.ok()?;
+        let value = answer.ok()?;
+        Some(value.is_some_and(|value| value == token))
+    }
+
+    /// All that is in its files, for a look at them while it does not run.
+    pub(super) fn disk(&self) -> Vec<Vec<u8>> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten();
+        let files = entries.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
+        // Segments are made ahead and are zeros where nothing is written yet.
+        let written = files.map(|mut bytes| {
+            let end = bytes.iter().rposition(|byte| *byte != 0);
+            bytes.truncate(end.map_or(0, |end| end + 1));
+            bytes
+        });
+        written.collect()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.with_extension("log")
+    }
+
+    fn log_end(&self) -> String {
+        let text = fs::read(self.log_path()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that nobody uses now. Another program may take it before the node does; the node then ends with a word about it.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+const START_MAX: Duration = Duration::from_secs(20);
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// A node that stands still is not waited for.
+const LOOK_MAX: Duration = Duration::from_millis(100);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const LOG_LINES: usize = 8;

@@ -1,0 +1,206 @@
+//! The fault of a trial: what it does to the nodes, and how it ends.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::client::Held;
+use super::directed;
+use super::stage::Stage;
+use crate::cell::{Cell, Fault};
+use crate::engine::EngineError;
+use crate::history::What;
+use crate::plan::Plan;
+use crate::trial::Measured;
+
+/// A fault that has struck.
+pub(super) struct Struck {
+    nodes: Range<usize>,
+    began: Instant,
+    /// Asks each of the nodes for a lock, and comes to the time that passed until all of them had granted one.
+    granting: JoinSet<Option<Duration>>,
+}
+
+/// Strikes. Nodes that start again answer when this returns, be it with a refusal.
+pub(super) async fn strike(
+    stage: &mut Stage,
+    cell: &Cell,
+    standing: &[Held],
+    measured: &mut Measured,
+) -> Result<Struck, EngineError> {
+    let mut struck = Struck {
+        nodes: stage.struck(cell),
+        began: Instant::now(),
+        granting: JoinSet::new(),
+    };
+    let mut disks: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
+    match cell.fault {
+        Fault::ProcessKill
+        | Fault::PowerLossOne
+        | Fault::PowerLossMajority
+        | Fault::PowerLossAll
+        | Fault::CleanRestart => {
+            end(stage, cell, &struck.nodes).await?;
+            measured.standing = standing.len() as u64 * struck.nodes.len() as u64;
+            let nodes = struck.nodes.clone();
+            let disks: Vec<_> = nodes
+                .map(|index| (index, stage.nodes[index].disk()))
+                .collect();
+            start_again(stage, &struck.nodes, measured).await?;
+            for (index, disk) in disks {
+                measured.lost += directed::note_forgotten(stage, index, &disk, standing);
+            }
+        }
+        Fault::NodePause => {
+            for index in struck.nodes.clone() {
+                stage.nodes[index].pause();
+                stage.note_node(index, What::Paused);
+            }
+        }
+        // It is client A that stands still.
+        Fault::ClientPause => {}
+        Fault::WallClockStep => {
+            for index in struck.nodes.clone() {
+                let ms = WALL_STEP_MS;
+                let node = &stage.nodes[index];
+                node.configure("experiment-wall-clock-offset", &ms.to_string())
+                    .await?;
+                stage.note_node(index, What::ClockStepped { ms });
+            }
+        }
+        Fault::Partition => stage.cut_from(usize::from(cell.quorum())),
+        Fault::SlowSync => delay_syncs(stage, &struck.nodes, SLOW_SYNC_MS).await?,
+        Fault::DiskFull => {
+            for index in struck.nodes.clone() {
+                stage.nodes[index]
+                    .configure("experiment-disk-bytes", "1")
+                    .await?;
+                stage.note_node(index, What::DiskFull);
+            }
+        }
+    }
+    for index in struck.nodes.clone() {
+        let grants = stage.grants_again(index);
+        let began = struck.began;
+        struck
+            .granting
+            .spawn(async move { grants.await.then(|| began.elapsed()) });
+    }
+    for (index, disk) in disks {
+        measured.lost += directed::note_forgotten(stage, index, &disk, standing);
+    }
+    Ok(struck)
+}
+
+impl Struck {
+    /// Ends the fault, and waits until the nodes grant locks again.
+    pub(super) async fn heal(
+        mut self,
+        stage: &mut Stage,
+        cell: &Cell,
+        plan: &Plan,
+        measured: &mut Measured,
+    ) -> Result<(), EngineError> {
+        match cell.fault {
+            Fault::NodePause => {
+                // Longer than the lease, whenever B had its lock.
+                sleep_until(self.began + plan.ttl + BEYOND).await;
+                for index in self.nodes.clone() {
+                    stage.nodes[index].resume();
+                    stage.note_node(index, What::Resumed);
+                }
+            }
+            Fault::SlowSync => delay_syncs(stage, &self.nodes, 0).await?,
+            Fault::DiskFull => {
+                for index in self.nodes.clone() {
+                    stage.nodes[index]
+                        .configure("experiment-disk-bytes", "0")
+                        .await?;
+                    stage.note_node(index, What::DiskFreed);
+                }
+            }
+            _ => {}
+        }
+        stage.join(usize::from(cell.quorum()));
+        let mut longest = Duration::ZERO;
+        while let Some(outcome) = self.granting.join_next().await {
+            let Ok(Some(time)) = outcome else {
+                let failed = "a node grants no locks any more".to_owned();
+                return Err(EngineError::Failed(failed));
+            };
+            longest = longest.max(time);
+        }
+        measured.unavailable_ms = Some(ms(longest));
+        Ok(())
+    }
+}
+
+async fn end(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(), EngineError> {
+    for index in nodes.clone() {
+        let node = &mut stage.nodes[index];
+        let what = match cell.fault {
+            Fault::CleanRestart => {
+                node.stop().await?;
+                What::Stopped
+            }
+            Fault::ProcessKill => {
+                node.kill();
+                What::Killed
+            }
+            _ => {
+                node.lose_power();
+                What::PowerLost
+            }
+        };
+        stage.note_node(index, what);
+    }
+    Ok(())
+}
+
+async fn start_again(
+    stage: &mut Stage,
+    nodes: &Range<usize>,
+    measured: &mut Measured,
+) -> Result<(), EngineError> {
+    let start = Instant::now();
+    for index in nodes.clone() {
+        stage.nodes[index].start()?;
+        stage.note_node(index, What::Started);
+    }
+    for index in nodes.clone() {
+        stage.nodes[index].await_answer().await?;
+        measured.recovery_ms.get_or_insert(ms(start.elapsed()));
+        let left_ms = stage.nodes[index].info("restart_delay_remaining_ms").await;
+        let left_ms = left_ms.unwrap_or(0.0);
+        let longest = measured.delay_ms.get_or_insert(left_ms);
+        *longest = longest.max(left_ms);
+        let what = match left_ms > 0.0 {
+            true => What::Waiting {
+                ms: u64::from(super::whole(left_ms)),
+            },
+            false => What::Serving,
+        };
+        stage.note_node(index, what);
+    }
+    Ok(())
+}
+
+async fn delay_syncs(stage: &Stage, nodes: &Range<usize>, ms: u64) -> Result<(), EngineError> {
+    for index in nodes.clone() {
+        let node = &stage.nodes[index];
+        node.configure("experiment-sync-delay", &format!("{ms}ms"))
+            .await?;
+        stage.note_node(index, What::SyncDelayed { ms });
+    }
+    Ok(())
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+const BEYOND: Duration = Duration::from_millis(300);
+const WALL_STEP_MS: i64 = 3_600_000;
+const SLOW_SYNC_MS: u64 = 300;

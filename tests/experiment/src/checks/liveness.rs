@@ -65,7 +65,7 @@ mod tests {
     fn a_lock_must_be_had_within_the_bound_after_the_end_of_the_faults() {
         let healed = record(100, What::Healed { bound_ns: 50 });
         let before = acquired(10, 1);
-        assert_eq!(stuck(&[before.clone()]), Vec::<String>::new());
+        assert_eq!(stuck(std::slice::from_ref(&before)), Vec::<String>::new());
         assert_eq!(stuck(&[before.clone(), healed.clone()]), ["x"]);
         assert_eq!(
             stuck(&[before.clone(), healed.clone(), acquired(151, 2)]),

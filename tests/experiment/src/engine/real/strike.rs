@@ -45,13 +45,8 @@ pub(super) async fn strike(
             end(stage, cell, &struck.nodes).await?;
             measured.standing = standing.len() as u64 * struck.nodes.len() as u64;
             let nodes = struck.nodes.clone();
-            let disks: Vec<_> = nodes
-                .map(|index| (index, stage.nodes[index].disk()))
-                .collect();
+            disks.extend(nodes.map(|index| (index, stage.nodes[index].disk())));
             start_again(stage, &struck.nodes, measured).await?;
-            for (index, disk) in disks {
-                measured.lost += directed::note_forgotten(stage, index, &disk, standing);
-            }
         }
         Fault::NodePause => {
             for index in struck.nodes.clone() {

@@ -8,6 +8,7 @@ pub mod cell;
 pub mod checks;
 pub mod engine;
 pub mod history;
+pub mod machine;
 pub mod plan;
 pub mod preset;
 pub mod statistics;

@@ -11,6 +11,8 @@ pub mod history;
 pub mod machine;
 pub mod plan;
 pub mod preset;
+pub mod results;
+pub mod run;
 pub mod statistics;
 pub mod summary;
 pub mod trial;

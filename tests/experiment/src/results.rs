@@ -1,0 +1,354 @@
+//! The directory of a run: what was asked for, every trial, every record, and what is made of them.
+//!
+//! Invariant: a trial is on disk, with its records, before the next begins, and nothing that is there is overwritten but
+//! what is made anew from the trials. So a run can be interrupted at any moment and goes on from there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::history::Record;
+use crate::plan::Plan;
+use crate::trial::Trial;
+
+/// The directory of a run that goes on.
+#[derive(Debug)]
+pub struct Results {
+    directory: PathBuf,
+    trials: File,
+    table: File,
+    history: File,
+}
+
+/// What a run was begun with: `plan.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// What is to be carried out.
+    pub plan: Plan,
+    /// By which engine.
+    pub engine: String,
+}
+
+/// Why results cannot be kept.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    /// The directory is there.
+    #[error("{} is there already; results are never overwritten: name another directory, or go on with --resume", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be written or read.
+    #[error("{}: {source}. What was written before is kept", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file holds what no run has written.
+    #[error("{}, line {line}: {reason}. The run cannot go on from a damaged file: restore it, or begin anew", path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// Where.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The disk is nearly full.
+    #[error("{} has {free_mib} MiB of free space, and a run of this plan takes up to {needed_mib} MiB: free some, or name another directory", path.display())]
+    Space {
+        /// Where.
+        path: PathBuf,
+        /// What is free.
+        free_mib: u64,
+        /// What is needed.
+        needed_mib: u64,
+    },
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    cell: String,
+    trial: u32,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+impl Results {
+    /// Makes the directory `name` below `parent` for a run.
+    ///
+    /// # Errors
+    /// If it is there, cannot be made, or has too little space.
+    pub fn create(
+        parent: &Path,
+        name: &str,
+        plan: &Plan,
+        engine: &str,
+    ) -> Result<Results, ResultsError> {
+        let directory = parent.join(name);
+        fs::create_dir_all(parent).map_err(at(parent))?;
+        check_space(parent, plan)?;
+        match fs::create_dir(&directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(ResultsError::Exists(directory));
+            }
+            Err(error) => return Err(at(&directory)(error)),
+        }
+        let begun = Begun {
+            plan: plan.clone(),
+            engine: engine.to_owned(),
+        };
+        let text = json(&begun);
+        replace(&directory.join(PLAN), text.as_bytes())?;
+        let mut results = Results::open(&directory)?;
+        let header = COLUMNS.map(|(name, _)| name).join(",");
+        let written = writeln!(results.table, "{header}");
+        written.map_err(at(&directory.join(TABLE)))?;
+        Ok(results)
+    }
+
+    /// Takes up a run that was interrupted: the plan, and the trials that are there. A last line that was cut off while
+    /// it was written is left out, and its trial is carried out once more.
+    ///
+    /// # Errors
+    /// If files cannot be read or are damaged.
+    pub fn resume(directory: &Path) -> Result<(Results, Begun, Vec<Trial>), ResultsError> {
+        let path = directory.join(PLAN);
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        let begun = serde_json::from_str(&text).map_err(|error| ResultsError::Damaged {
+            path: path.clone(),
+            line: error.line(),
+            reason: error.to_string(),
+        })?;
+        let trials = read_trials(directory)?;
+        let path = directory.join(TRIALS);
+        let whole: Vec<String> = trials.iter().map(|trial| compact(trial) + "\n").collect();
+        replace(&path, whole.concat().as_bytes())?;
+        Ok((Results::open(directory)?, begun, trials))
+    }
+
+    fn open(directory: &Path) -> Result<Results, ResultsError> {
+        let open = |name: &str| {
+            let path = directory.join(name);
+            let file = OpenOptions::new().create(true).append(true).open(&path);
+            file.map_err(at(&path))
+        };
+        Ok(Results {
+            directory: directory.to_owned(),
+            trials: open(TRIALS)?,
+            table: open(TABLE)?,
+            history: open(HISTORY)?,
+        })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Keeps a trial. Its records come first: a trial that is listed has all of them.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn add(&mut self, trial: &Trial, records: &[Record]) -> Result<(), ResultsError> {
+        let cell = trial.cell.id();
+        let mut lines = String::new();
+        for record in records {
+            let line = Line {
+                cell: cell.clone(),
+                trial: trial.number,
+                record,
+            };
+            lines.push_str(&compact(&line));
+            lines.push('\n');
+        }
+        let row = COLUMNS.map(|(_, value)| value(trial)).join(",");
+        let directory = &self.directory;
+        let written = self.history.write_all(lines.as_bytes());
+        written.map_err(at(&directory.join(HISTORY)))?;
+        let written = self.table.write_all((row + "\n").as_bytes());
+        written.map_err(at(&directory.join(TABLE)))?;
+        let written = self.trials.write_all((compact(trial) + "\n").as_bytes());
+        written.map_err(at(&directory.join(TRIALS)))
+    }
+
+    /// Writes a file that is made from the trials, replacing what was there as a whole. `name` may lie in a folder.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
+        let path = self.directory.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(at(folder))?;
+        }
+        replace(&path, bytes)
+    }
+}
+
+/// The trials of a run.
+///
+/// # Errors
+/// If they cannot be read, or a line in the middle is damaged.
+pub fn read_trials(directory: &Path) -> Result<Vec<Trial>, ResultsError> {
+    let path = directory.join(TRIALS);
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let lines: Vec<&str> = text.lines().collect();
+    let mut trials = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(trial) => trials.push(trial),
+            Err(_) if index + 1 == lines.len() && !text.ends_with('\n') => {}
+            Err(error) => {
+                return Err(ResultsError::Damaged {
+                    path,
+                    line: index + 1,
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+    Ok(trials)
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+fn compact(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> ResultsError {
+    let path = path.to_owned();
+    move |source| ResultsError::File { path, source }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    fs::write(&beside, bytes).map_err(at(&beside))?;
+    fs::rename(&beside, path).map_err(at(path))
+}
+
+fn check_space(parent: &Path, plan: &Plan) -> Result<(), ResultsError> {
+    let trials = plan.cells.len() as u64 * u64::from(plan.trials);
+    let needed_mib = NODES_MIB + trials.saturating_mul(TRIAL_KIB) / 1024;
+    let space = rustix::fs::statvfs(parent).map_err(|error| at(parent)(error.into()))?;
+    let free_mib = space.f_bavail.saturating_mul(space.f_frsize) / (1 << 20);
+    match free_mib < needed_mib {
+        true => Err(ResultsError::Space {
+            path: parent.to_owned(),
+            free_mib,
+            needed_mib,
+        }),
+        false => Ok(()),
+    }
+}
+
+type Column = (&'static str, fn(&Trial) -> String);
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.3}"))
+}
+
+const COLUMNS: [Column; 19] = [
+    ("fsync", |trial| trial.cell.fsync.to_string()),
+    ("restart_delay", |trial| trial.cell.delay.to_string()),
+    ("fault", |trial| trial.cell.fault.to_string()),
+    ("nodes", |trial| trial.cell.nodes.to_string()),
+    ("trial", |trial| trial.number.to_string()),
+    ("seed", |trial| trial.seed.to_string()),
+    ("engine", |trial| trial.engine.clone()),
+    ("violations", |trial| {
+        trial.verdict.violations.len().to_string()
+    }),
+    ("believed", |trial| trial.verdict.believed.len().to_string()),
+    ("updates", |trial| trial.verdict.updates.to_string()),
+    ("lost_updates", |trial| {
+        trial.verdict.lost_updates.to_string()
+    }),
+    ("stuck", |trial| trial.verdict.stuck.len().to_string()),
+    ("acquired", |trial| trial.measured.acquired.to_string()),
+    ("standing", |trial| trial.measured.standing.to_string()),
+    ("lost", |trial| trial.measured.lost.to_string()),
+    ("load_cycles", |trial| {
+        trial.measured.load_cycles.to_string()
+    }),
+    ("recovery_ms", |trial| number(trial.measured.recovery_ms)),
+    ("delay_ms", |trial| number(trial.measured.delay_ms)),
+    ("unavailable_ms", |trial| {
+        number(trial.measured.unavailable_ms)
+    }),
+];
+
+const PLAN: &str = "plan.json";
+const TRIALS: &str = "trials.jsonl";
+const TABLE: &str = "trials.csv";
+const HISTORY: &str = "history.jsonl";
+/// What the data of all nodes of a trial take while it goes on.
+const NODES_MIB: u64 = 256;
+/// What a trial leaves in the results.
+const TRIAL_KIB: u64 = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{What, Who};
+    use crate::preset::Preset;
+
+    fn trial(number: u32) -> Trial {
+        Trial {
+            cell: "no/off/power-loss-one/5".parse().expect("a cell"),
+            number,
+            seed: 7,
+            engine: "real".to_owned(),
+            measured: Default::default(),
+            verdict: Default::default(),
+        }
+    }
+
+    fn begun(home: &Path) -> Results {
+        Results::create(home, "run", &Preset::Quick.plan(1), "real").expect("it is new")
+    }
+
+    #[test]
+    fn a_directory_that_is_there_is_not_overwritten() {
+        let home = tempfile::tempdir().expect("a directory");
+        drop(begun(home.path()));
+        let again = Results::create(home.path(), "run", &Preset::Quick.plan(1), "real");
+        let error = again.expect_err("it is there").to_string();
+        assert!(error.contains("--resume"), "{error}");
+    }
+
+    #[test]
+    fn a_trial_that_was_cut_off_while_it_was_written_is_left_out() {
+        let home = tempfile::tempdir().expect("a directory");
+        let mut results = begun(home.path());
+        let record = Record {
+            at_ns: 1,
+            who: Who::Harness,
+            what: What::FaultBegins,
+        };
+        results.add(&trial(1), &[record]).expect("there is room");
+        results.add(&trial(2), &[]).expect("there is room");
+        let directory = results.directory().to_owned();
+        drop(results);
+        let path = directory.join(TRIALS);
+        let text = fs::read_to_string(&path).expect("it is there");
+        fs::write(&path, &text[..text.len() - 9]).expect("it can be cut");
+        let (_results, _begun, trials) = Results::resume(&directory).expect("it can go on");
+        assert_eq!(trials, [trial(1)]);
+
+        fs::write(&path, format!("nonsense\n{text}")).expect("it can be damaged");
+        let error = Results::resume(&directory).expect_err("it is damaged");
+        assert!(error.to_string().contains("line 1"), "{error}");
+        let table = fs::read_to_string(directory.join(TABLE)).expect("it is there");
+        assert!(table.starts_with("fsync,restart_delay,") && table.lines().count() == 3);
+        let history = fs::read_to_string(directory.join(HISTORY)).expect("it is there");
+        assert!(history.starts_with(r#"{"cell":"no/off/power-loss-one/5","trial":1,"at_ns":1,"#));
+    }
+}

@@ -8,6 +8,8 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use crate::exit_code::Failure;
+#[cfg(feature = "experiment")]
+use crate::experiment;
 use crate::{acquire, cluster, extend, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
@@ -37,6 +39,9 @@ pub(crate) enum Subcommand {
     Log(log::Arguments),
     /// Start and handle a cluster of nodes on this machine
     Cluster(cluster::Arguments),
+    /// Show what each fsync mode loses, costs and risks when nodes crash
+    #[cfg(feature = "experiment")]
+    Experiment(experiment::Arguments),
     /// Run a command while holding a lock, or hold it until a signal
     #[command(visible_alias = "lock")]
     Run(run::Arguments),
@@ -103,6 +108,7 @@ Examples:
   quorlock run backup                         hold the lock 'backup' until Ctrl-C
   token=$(quorlock acquire backup --ttl 1m)   take a lock in a script ...
   quorlock release backup \"$token\"            ... and give it back
+  quorlock experiment crash-recovery          what a power cut takes from each fsync mode
   quorlock server --port 6379                 one node, as redis-server would be started
 
 Which nodes:

@@ -9,6 +9,8 @@ mod clock;
 mod cluster;
 mod duration;
 mod exit_code;
+#[cfg(feature = "experiment")]
+mod experiment;
 mod extend;
 mod launch;
 mod lock_options;
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
     }
     match words.first().and_then(|word| word.to_str()) {
         Some(launch::MARK) => launch::become_child(words.into_iter().skip(1)),
+        #[cfg(feature = "experiment")]
+        Some(experiment::node::MARK) => experiment::node::run(words.get(1..).unwrap_or_default()),
         // The directives of a node have their own grammar, which is Redis's.
         Some("server") => server::run(words.get(1..).unwrap_or_default()),
         _ => parse(std::iter::once(own_name).chain(words)),
@@ -112,6 +116,8 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         Subcommand::Node(arguments) => node::run(arguments, format),
         Subcommand::Log(arguments) => log::run(arguments, format),
         Subcommand::Cluster(arguments) => cluster::run(arguments, format),
+        #[cfg(feature = "experiment")]
+        Subcommand::Experiment(arguments) => experiment::run(arguments, format),
         Subcommand::Run(arguments) => run::run(arguments, format),
         Subcommand::Acquire(arguments) => acquire::run(&arguments, format),
         Subcommand::Extend(arguments) => extend::run(&arguments, format),

@@ -9,14 +9,14 @@ mod supervision;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use quorlock_server::Node;
 use quorlock_server::config::{
     Config, Invocation, LogLevel, Supervised, USAGE, parse_command_line,
 };
+use quorlock_server::{Node, NodeBuilder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::Level;
 
@@ -28,6 +28,11 @@ use supervision::{PidFile, notify_ready};
 
 /// Runs a node; `words` are a configuration file and directives, in Redis's grammar.
 pub(crate) fn run(words: &[OsString]) -> ExitCode {
+    run_prepared(words, |builder, _| Ok(builder))
+}
+
+/// The same, with a last word on what the node is built from; it is told the data directory.
+pub(crate) fn run_prepared(words: &[OsString], prepare: impl Prepare) -> ExitCode {
     match invocation(words) {
         Ok(Invocation::Help) => {
             output::line(USAGE.trim_end());
@@ -40,7 +45,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
             ));
             ExitCode::SUCCESS
         }
-        Ok(Invocation::Serve(config)) => match serve(*config) {
+        Ok(Invocation::Serve(config)) => match serve(*config, prepare) {
             Ok(code) => code,
             Err(failure) => {
                 Format::Text.failure(&failure);
@@ -61,7 +66,15 @@ fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
     parse_command_line(&words, &mut io::stdin().lock()).map_err(Failure::failed)
 }
 
-fn serve(config: Config) -> Result<ExitCode, Failure> {
+/// What has the last word.
+pub(crate) trait Prepare:
+    FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>
+{
+}
+
+impl<F: FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>> Prepare for F {}
+
+fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
     start_log(&config)?;
     let pid = std::process::id();
     tracing::info!("Quorlock {} starting, pid {pid}", env!("CARGO_PKG_VERSION"));
@@ -78,17 +91,15 @@ fn serve(config: Config) -> Result<ExitCode, Failure> {
         // Before the node starts: it answers before `start` returns, and who saw it answer
         // may ask it to stop.
         let signals = Signals::listen()?;
-        let node = Node::builder()
-            .config(config)
-            .start()
-            .await
-            .map_err(|error| {
-                // Where the log goes to the output, who reads one reads the other as well.
-                if has_log_file {
-                    tracing::error!("{error}");
-                }
-                Failure::failed(error)
-            })?;
+        let directory = config.dir.clone();
+        let builder = prepare(Node::builder().config(config), &directory)?;
+        let node = builder.start().await.map_err(|error| {
+            // Where the log goes to the output, who reads one reads the other as well.
+            if has_log_file {
+                tracing::error!("{error}");
+            }
+            Failure::failed(error)
+        })?;
         // Port 0 found one: this line says which.
         if node.address().port() != 0 {
             tracing::info!("Listening on {}", node.address());
@@ -201,6 +212,6 @@ fn start_log(config: &Config) -> Result<(), Failure> {
 }
 
 /// Redis works inside its data directory, so other paths of the configuration start there.
-fn in_data_directory(config: &Config, path: &std::path::Path) -> PathBuf {
+fn in_data_directory(config: &Config, path: &Path) -> PathBuf {
     config.dir.join(path)
 }

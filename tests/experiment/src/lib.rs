@@ -11,6 +11,7 @@ pub mod history;
 pub mod machine;
 pub mod plan;
 pub mod preset;
+pub mod report;
 pub mod results;
 pub mod run;
 pub mod statistics;

@@ -3,13 +3,15 @@
 //! Invariant: a trial is on disk, with its records, before the next begins, and nothing that is there is overwritten but
 //! what is made anew from the trials. So a run can be interrupted at any moment and goes on from there.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::cell::Cell;
 use crate::history::Record;
 use crate::plan::Plan;
 use crate::trial::Trial;
@@ -74,6 +76,20 @@ struct Line<'a> {
     trial: u32,
     #[serde(flatten)]
     record: &'a Record,
+}
+
+#[derive(Deserialize)]
+struct ReadLine {
+    #[serde(deserialize_with = "from_id")]
+    cell: Cell,
+    trial: u32,
+    #[serde(flatten)]
+    record: Record,
+}
+
+fn from_id<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Cell, D::Error> {
+    let id = String::deserialize(from)?;
+    id.parse().map_err(serde::de::Error::custom)
 }
 
 impl Results {
@@ -213,6 +229,37 @@ pub fn read_trials(directory: &Path) -> Result<Vec<Trial>, ResultsError> {
     Ok(trials)
 }
 
+/// The records of these trials, of each by its number, in the order of time.
+///
+/// # Errors
+/// If the history cannot be read, or a line in the middle is damaged.
+pub fn read_history(
+    directory: &Path,
+    wanted: &[(Cell, u32)],
+) -> Result<BTreeMap<(Cell, u32), Vec<Record>>, ResultsError> {
+    let path = directory.join(HISTORY);
+    let file = File::open(&path).map_err(at(&path))?;
+    let mut found: BTreeMap<(Cell, u32), Vec<Record>> = BTreeMap::new();
+    let mut damaged = None;
+    for (index, line) in io::BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(at(&path))?;
+        // Only the last line may have been cut off.
+        if let Some((line, reason)) = damaged.take() {
+            return Err(ResultsError::Damaged { path, line, reason });
+        }
+        match serde_json::from_str::<ReadLine>(&line) {
+            Ok(line) => {
+                let of = (line.cell, line.trial);
+                if wanted.contains(&of) {
+                    found.entry(of).or_default().push(line.record);
+                }
+            }
+            Err(error) => damaged = Some((index + 1, error.to_string())),
+        }
+    }
+    Ok(found)
+}
+
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
@@ -348,6 +395,9 @@ mod tests {
         assert!(error.to_string().contains("line 1"), "{error}");
         let table = fs::read_to_string(directory.join(TABLE)).expect("it is there");
         assert!(table.starts_with("fsync,restart_delay,") && table.lines().count() == 3);
+        let cell = trial(1).cell;
+        let read = read_history(&directory, &[(cell, 1)]).expect("it is whole");
+        assert_eq!(read.get(&(cell, 1)).map(Vec::len), Some(1));
         let history = fs::read_to_string(directory.join(HISTORY)).expect("it is there");
         assert!(history.starts_with(r#"{"cell":"no/off/power-loss-one/5","trial":1,"at_ns":1,"#));
     }

@@ -77,6 +77,8 @@ impl Engine for RealEngine {
         let number = self.trials;
         let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         let directory = self.scratch.join(format!("trial-{number}"));
+        // Of a run that was interrupted.
+        let _was_none = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).map_err(failed)?;
         let scene = Scene::new(Observer::begin(), history);
         let outcome = self.runtime.block_on(async {
@@ -129,7 +131,7 @@ async fn trial(
     let b = Client::new("B", scene, &ports)?;
 
     scene.note(Who::Harness, What::FaultBegins);
-    let struck = strike::strike(&mut stage, cell, &standing, &mut measured).await?;
+    let struck = strike::strike(&mut stage, cell, &standing, &holder.held, &mut measured).await?;
     let held = directed::want(&stage, plan, &b, &registers).await;
     holder.end().await;
     struck.heal(&mut stage, cell, plan, &mut measured).await?;

@@ -27,6 +27,7 @@ pub(super) struct Client {
 }
 
 /// A lock that a client was told it holds.
+#[derive(Clone)]
 pub(super) struct Held {
     pub(super) lock: String,
     pub(super) hold: u64,

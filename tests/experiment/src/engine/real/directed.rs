@@ -20,7 +20,10 @@ use crate::plan::Plan;
 pub(super) const DIRECTED: &str = "directed";
 
 /// Client A at work.
-pub(super) struct Holder(JoinHandle<()>);
+pub(super) struct Holder {
+    pub(super) held: Held,
+    running: JoinHandle<()>,
+}
 
 /// A takes the lock, and works with it from then on.
 pub(super) async fn hold(
@@ -44,18 +47,20 @@ pub(super) async fn hold(
     let registers = registers.clone();
     let is_paused = cell.fault == Fault::ClientPause;
     let ttl = plan.ttl;
-    Ok(Holder(tokio::spawn(async move {
+    let own = held.clone();
+    let running = tokio::spawn(async move {
         match is_paused {
-            true => stand_still(client, held, registers, ttl).await,
-            false => work(client, held, registers).await,
+            true => stand_still(client, own, registers, ttl).await,
+            false => work(client, own, registers).await,
         }
-    })))
+    });
+    Ok(Holder { held, running })
 }
 
 impl Holder {
     /// Waits until its work is done.
     pub(super) async fn end(self) {
-        let _panicked = self.0.await;
+        let _panicked = self.running.await;
     }
 }
 

@@ -4,7 +4,7 @@
 //! everything that was not synced in the process's own memory, and starts again in another boot.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,8 +17,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ask::ask;
 use crate::engine::EngineError;
 
-/// How a node's process is started: the program and its first words, to which directives are added.
-pub type Launcher = Arc<dyn Fn() -> Command + Send + Sync>;
+/// How a node's process is started: the program and its first words, to which directives are added. A node of a boot is
+/// one on the [machine](crate::machine::Machine) of the experiment, which takes orders on its standard input.
+pub type Launcher = Arc<dyn Fn(Option<u64>) -> Command + Send + Sync>;
 
 /// A node.
 pub(super) struct NodeProcess {
@@ -27,8 +28,8 @@ pub(super) struct NodeProcess {
     directory: PathBuf,
     launcher: Launcher,
     directives: Vec<(String, String)>,
-    /// Which boot its next start belongs to.
-    boot: u64,
+    /// Which boot its next start belongs to; none on the machine of every day.
+    boot: Option<u64>,
     process: Option<Child>,
 }
 
@@ -39,6 +40,7 @@ impl NodeProcess {
         parent: &Path,
         number: u8,
         directives: Vec<(String, String)>,
+        is_for_experiments: bool,
     ) -> io::Result<NodeProcess> {
         let directory = parent.join(format!("node-{number}"));
         fs::create_dir(&directory)?;
@@ -48,7 +50,7 @@ impl NodeProcess {
             directory,
             launcher: Arc::clone(launcher),
             directives,
-            boot: u64::from(number) << 32,
+            boot: is_for_experiments.then_some(1),
             process: None,
         })
     }
@@ -65,7 +67,7 @@ impl NodeProcess {
             .open(self.log_path())
             .map_err(failed)?;
         let errors = log.try_clone().map_err(failed)?;
-        let mut command = (self.launcher)();
+        let mut command = (self.launcher)(self.boot);
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
             .arg("--dir")
@@ -73,18 +75,13 @@ impl NodeProcess {
         for (name, value) in &self.directives {
             command.arg(format!("--{name}")).arg(value);
         }
-        if self.is_for_experiments() {
-            command.args(["--experiment-boot", &format!("{:032x}", self.boot + 1)]);
-            command.env("QUORLOCK_EXPERIMENT", "yes");
-        }
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        let orders = match self.boot {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        };
+        command.stdin(orders).stdout(log).stderr(errors);
         self.process = Some(command.spawn().map_err(failed)?);
         Ok(())
-    }
-
-    fn is_for_experiments(&self) -> bool {
-        let mut names = self.directives.iter().map(|(name, _)| name);
-        names.any(|name| name.starts_with("experiment-"))
     }
 
     /// Waits until the node answers, whatever it answers.
@@ -120,7 +117,7 @@ impl NodeProcess {
     /// The power goes: what the process has kept from the disk is gone with it, and the next start is in another boot.
     pub(super) fn lose_power(&mut self) {
         self.kill();
-        self.boot += 1;
+        self.boot = self.boot.map(|boot| boot + 1);
     }
 
     /// Asks it to end in an orderly way, and waits for that.
@@ -160,14 +157,18 @@ impl NodeProcess {
         }
     }
 
-    /// Changes a directive while it runs.
-    pub(super) async fn configure(&self, name: &str, value: &str) -> Result<(), EngineError> {
-        let words: [&[u8]; 4] = [b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()];
-        let answer = ask(self.port, &words).await;
-        answer.map(drop).map_err(|error| {
-            let node = self.number;
-            EngineError::Failed(format!("node {node} refuses {name} {value}: {error}"))
-        })
+    /// Gives its machine an order.
+    pub(super) fn order(&mut self, order: &str) -> Result<(), EngineError> {
+        let process = self.process.as_mut();
+        let orders = process.and_then(|process| process.stdin.as_mut());
+        let given = orders.map(|orders| writeln!(orders, "{order}").and_then(|()| orders.flush()));
+        match given {
+            Some(Ok(())) => Ok(()),
+            _ => Err(EngineError::Failed(format!(
+                "node {} takes no orders: {order}",
+                self.number
+            ))),
+        }
     }
 
     /// A field of INFO as a number.

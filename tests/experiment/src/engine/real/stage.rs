@@ -34,7 +34,14 @@ impl Stage {
         let mut nodes = Vec::new();
         for number in 1..=cell.nodes {
             let directives = directives(cell, plan);
-            let node = NodeProcess::new(launcher, directory, number, directives).map_err(failed)?;
+            let node = NodeProcess::new(
+                launcher,
+                directory,
+                number,
+                directives,
+                needs_machine(cell.fault),
+            )
+            .map_err(failed)?;
             nodes.push(node);
         }
         for node in &mut nodes {
@@ -123,6 +130,13 @@ impl Stage {
     }
 }
 
+/// Whether the nodes run on the machine of the experiment. Others run on that of every day, whose page cache survives
+/// them.
+fn needs_machine(fault: Fault) -> bool {
+    let strikes_machine = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];
+    fault.is_power_loss() || strikes_machine.contains(&fault)
+}
+
 fn directives(cell: &Cell, plan: &Plan) -> Vec<(String, String)> {
     let (delay, trust) = cell.delay.directives(plan.ttl);
     let max_ms = plan.restart_delay_max.as_millis();
@@ -130,7 +144,7 @@ fn directives(cell: &Cell, plan: &Plan) -> Vec<(String, String)> {
         Fsync::None => ("no", Fsync::No),
         mode => ("yes", mode),
     };
-    let mut directives = vec![
+    let directives = vec![
         ("appendonly", log.to_owned()),
         ("appendfsync", mode.word().to_owned()),
         ("restart-delay", delay),
@@ -138,15 +152,6 @@ fn directives(cell: &Cell, plan: &Plan) -> Vec<(String, String)> {
         ("restart-delay-max", format!("{max_ms}ms")),
         ("first-start", "serve".to_owned()),
     ];
-    // The others run on the storage of every day: the page cache survives them.
-    let is_for_experiments = cell.fault.is_power_loss()
-        || matches!(
-            cell.fault,
-            Fault::SlowSync | Fault::DiskFull | Fault::WallClockStep
-        );
-    if is_for_experiments {
-        directives.push(("experiment-storage", "power-loss".to_owned()));
-    }
     let named = directives.into_iter();
     named
         .map(|(name, value)| (name.to_owned(), value))

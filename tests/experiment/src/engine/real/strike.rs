@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::client::Held;
-use super::directed;
+use super::directed::note_forgotten;
 use super::stage::Stage;
 use crate::cell::{Cell, Fault};
 use crate::engine::EngineError;
@@ -28,6 +28,7 @@ pub(super) async fn strike(
     stage: &mut Stage,
     cell: &Cell,
     standing: &[Held],
+    directed: &Held,
     measured: &mut Measured,
 ) -> Result<Struck, EngineError> {
     let mut struck = Struck {
@@ -59,19 +60,15 @@ pub(super) async fn strike(
         Fault::WallClockStep => {
             for index in struck.nodes.clone() {
                 let ms = WALL_STEP_MS;
-                let node = &stage.nodes[index];
-                node.configure("experiment-wall-clock-offset", &ms.to_string())
-                    .await?;
+                stage.nodes[index].order(&format!("wall-step {ms}"))?;
                 stage.note_node(index, What::ClockStepped { ms });
             }
         }
         Fault::Partition => stage.cut_from(usize::from(cell.quorum())),
-        Fault::SlowSync => delay_syncs(stage, &struck.nodes, SLOW_SYNC_MS).await?,
+        Fault::SlowSync => delay_syncs(stage, &struck.nodes, SLOW_SYNC_MS)?,
         Fault::DiskFull => {
             for index in struck.nodes.clone() {
-                stage.nodes[index]
-                    .configure("experiment-disk-bytes", "1")
-                    .await?;
+                stage.nodes[index].order("disk-full yes")?;
                 stage.note_node(index, What::DiskFull);
             }
         }
@@ -84,7 +81,8 @@ pub(super) async fn strike(
             .spawn(async move { grants.await.then(|| began.elapsed()) });
     }
     for (index, disk) in disks {
-        measured.lost += directed::note_forgotten(stage, index, &disk, standing);
+        measured.lost += note_forgotten(stage, index, &disk, standing);
+        note_forgotten(stage, index, &disk, std::slice::from_ref(directed));
     }
     Ok(struck)
 }
@@ -107,12 +105,10 @@ impl Struck {
                     stage.note_node(index, What::Resumed);
                 }
             }
-            Fault::SlowSync => delay_syncs(stage, &self.nodes, 0).await?,
+            Fault::SlowSync => delay_syncs(stage, &self.nodes, 0)?,
             Fault::DiskFull => {
                 for index in self.nodes.clone() {
-                    stage.nodes[index]
-                        .configure("experiment-disk-bytes", "0")
-                        .await?;
+                    stage.nodes[index].order("disk-full no")?;
                     stage.note_node(index, What::DiskFreed);
                 }
             }
@@ -182,11 +178,9 @@ async fn start_again(
     Ok(())
 }
 
-async fn delay_syncs(stage: &Stage, nodes: &Range<usize>, ms: u64) -> Result<(), EngineError> {
+fn delay_syncs(stage: &mut Stage, nodes: &Range<usize>, ms: u64) -> Result<(), EngineError> {
     for index in nodes.clone() {
-        let node = &stage.nodes[index];
-        node.configure("experiment-sync-delay", &format!("{ms}ms"))
-            .await?;
+        stage.nodes[index].order(&format!("sync-delay {ms}"))?;
         stage.note_node(index, What::SyncDelayed { ms });
     }
     Ok(())

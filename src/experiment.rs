@@ -1,0 +1,48 @@
+//! `quorlock experiment`: what each fsync mode loses, costs and risks when nodes crash, tried on the user's own machine.
+//!
+//! What is tried, and what decides a trial, is in `quorlock-experiment`; these files read arguments, show progress and
+//! put results where the user wants them.
+
+mod crash_recovery;
+mod environment;
+pub(crate) mod node;
+mod progress;
+mod stories;
+
+use std::process::ExitCode;
+
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+/// Arguments of `quorlock experiment`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: ExperimentCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ExperimentCommand {
+    /// Crash nodes in every way and report what each fsync mode loses and costs
+    #[command(after_help = crash_recovery::HELP)]
+    CrashRecovery(Box<crash_recovery::Arguments>),
+    /// List the failure stories that can be replayed
+    List,
+    /// Tell a failure story, and replay it
+    Show {
+        /// Its name, as `experiment list` shows it
+        story: String,
+        /// Only tell it
+        #[arg(long)]
+        no_replay: bool,
+    },
+}
+
+/// Runs a subcommand of `quorlock experiment`.
+pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+    match arguments.command {
+        ExperimentCommand::CrashRecovery(arguments) => crash_recovery::run(&arguments, format),
+        ExperimentCommand::List => Ok(stories::list(format)),
+        ExperimentCommand::Show { story, no_replay } => stories::show(&story, !no_replay, format),
+    }
+}

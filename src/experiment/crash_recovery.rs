@@ -1,0 +1,355 @@
+//! `quorlock experiment crash-recovery`: from arguments to a directory with results.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
+use quorlock_experiment::engine::Cancel;
+use quorlock_experiment::engine::real::{Launcher, RealEngine};
+use quorlock_experiment::plan::Plan;
+use quorlock_experiment::preset::Preset;
+use quorlock_experiment::report;
+use quorlock_experiment::results::{self, Results};
+use quorlock_experiment::run::{self, Outcome};
+use quorlock_experiment::summary::Summary;
+use quorlock_experiment::trial::Trial;
+
+use super::environment;
+use super::node::MARK;
+use super::progress::{Manner, Shown};
+use crate::exit_code::Failure;
+use crate::launch::{self, Bond};
+use crate::output::{self, Format, remark};
+use crate::{clock, duration};
+
+/// Arguments of `quorlock experiment crash-recovery`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// quick (under a minute), standard (about ten), thorough (hours)
+    #[arg(long, default_value_t = Preset::Quick)]
+    preset: Preset,
+    /// When logs reach the disk: always, everysec, no, none (no log at all)
+    #[arg(long, value_delimiter = ',')]
+    fsync: Vec<Fsync>,
+    /// How long nodes wait after a start: auto, trust-fsync, off, or a share of what is needed such as 50%
+    #[arg(long, value_delimiter = ',')]
+    restart_delay: Vec<Delay>,
+    /// What goes wrong; `--fault help` lists the faults
+    #[arg(long, value_delimiter = ',')]
+    fault: Vec<Fault>,
+    /// How many nodes: 1, 3, 5
+    #[arg(long, value_delimiter = ',')]
+    nodes: Vec<u8>,
+    /// Just this combination, such as everysec/off/power-loss-one/5; may be given several times
+    #[arg(long, conflicts_with_all = ["fsync", "restart_delay", "fault", "nodes"])]
+    cell: Vec<Cell>,
+    /// How often each combination is tried
+    #[arg(long)]
+    trials: Option<u32>,
+    /// How long the locks of the schedules last
+    #[arg(long, value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// The nodes' restart-delay-max, which they wait after the loss of power
+    #[arg(long, value_parser = duration::parse)]
+    restart_delay_max: Option<Duration>,
+    /// All that is random comes from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the directory of the run is made
+    #[arg(long, default_value = "experiments")]
+    dir: PathBuf,
+    /// Go on with a run that was interrupted: its directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["cell", "trials", "dir"])]
+    resume: Option<PathBuf>,
+    /// Compare with an earlier run: its directory
+    #[arg(long, value_name = "DIR")]
+    baseline: Option<PathBuf>,
+    /// Say nothing before the end
+    #[arg(long)]
+    quiet: bool,
+    /// Show progress as JSON, an object per line
+    #[arg(long)]
+    json_lines: bool,
+}
+
+/// Carries it out.
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let baseline = arguments
+        .baseline
+        .as_deref()
+        .map(read_summary)
+        .transpose()?;
+    let (results, plan, before) = match &arguments.resume {
+        Some(directory) => {
+            let (results, begun, before) = Results::resume(directory).map_err(failed)?;
+            (results, begun.plan, before)
+        }
+        None => {
+            let plan = plan(arguments)?;
+            let name = environment::run_name(clock::wall(), plan.seed);
+            let results = Results::create(&arguments.dir, &name, &plan, ENGINE).map_err(failed)?;
+            point_latest(&arguments.dir, &name);
+            (results, plan, Vec::new())
+        }
+    };
+    let manner = match () {
+        () if arguments.json_lines => Manner::JsonLines,
+        () if arguments.quiet || format == Format::Json => Manner::Quiet,
+        () => Manner::of_terminal(),
+    };
+    carry_out(results, &plan, before, manner, baseline.as_ref(), format)
+}
+
+/// Carries a plan out and leaves everything in its directory.
+fn carry_out(
+    mut results: Results,
+    plan: &Plan,
+    before: Vec<Trial>,
+    manner: Manner,
+    baseline: Option<&Summary>,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let environment = environment::facts(results.directory(), plan.seed);
+    let scratch = results.directory().join("nodes");
+    let mut engine = RealEngine::new(launcher(), scratch.clone()).map_err(failed)?;
+    let cancel = cancel_on_signals()?;
+    let mut shown = Shown::new(manner, results.directory());
+    let outcome = run::run(
+        plan,
+        &mut engine,
+        &mut results,
+        before,
+        &cancel,
+        &mut |progress| {
+            shown.tell(&progress);
+        },
+    );
+    shown.end();
+    let outcome = outcome.map_err(failed)?;
+    // Left there only by trials that failed, whose logs say why.
+    let _is_not_empty = std::fs::remove_dir(&scratch);
+    let Outcome {
+        trials,
+        skipped,
+        failures,
+        ..
+    } = &outcome;
+    let summary = Summary::of(plan, ENGINE, environment, trials, skipped);
+    leave(&results, &summary, trials, baseline)?;
+    let directory = results.directory().display();
+    output_summary(&summary, &results, baseline, format);
+    if !failures.is_empty() {
+        return Err(failed(format!(
+            "{} trials could not be carried out; the first: {}",
+            failures.len(),
+            failures[0]
+        ))
+        .remedy(format!(
+            "what was tried is in {directory}; go on with: --resume {directory}"
+        )));
+    }
+    if outcome.is_cancelled {
+        return Err(failed(format!(
+            "interrupted; what was tried until then is in {directory}"
+        ))
+        .remedy(format!(
+            "go on with: quorlock experiment crash-recovery --resume {directory}"
+        )));
+    }
+    let has_defect = summary.cells.iter().any(|cell| cell.is_defect());
+    Ok(ExitCode::from(u8::from(has_defect)))
+}
+
+/// Shows a single trial of a cell, for a story; nothing is kept.
+pub(super) fn replay(cell: Cell, format: Format) -> Result<ExitCode, Failure> {
+    let home = std::env::temp_dir().join(format!("quorlock-experiment-{}", std::process::id()));
+    let mut plan = Preset::Quick.plan(1);
+    plan.cells = vec![cell];
+    let mut results = Results::create(&home, "run", &plan, ENGINE).map_err(failed)?;
+    let mut engine = RealEngine::new(launcher(), home.join("nodes")).map_err(failed)?;
+    let cancel = cancel_on_signals()?;
+    let outcome = run::run(
+        &plan,
+        &mut engine,
+        &mut results,
+        Vec::new(),
+        &cancel,
+        &mut |_| {},
+    );
+    let wanted: Vec<(Cell, u32)> = vec![(cell, 1)];
+    let records = results::read_history(results.directory(), &wanted);
+    let _stays = std::fs::remove_dir_all(&home);
+    let outcome = outcome.map_err(failed)?;
+    let (Some(trial), Ok(records)) = (outcome.trials.first(), records) else {
+        let why = outcome
+            .failures
+            .first()
+            .map_or("interrupted", String::as_str);
+        return Err(failed(format!("the story could not be replayed: {why}")));
+    };
+    let records = records.get(&(cell, 1)).map_or(&[][..], Vec::as_slice);
+    format.result(report::timeline_text(trial, records), &trial.verdict);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
+    let mut plan = arguments.preset.plan(arguments.seed);
+    let mut axes = arguments.preset.axes();
+    let is_chosen = !(arguments.fsync.is_empty()
+        && arguments.restart_delay.is_empty()
+        && arguments.fault.is_empty()
+        && arguments.nodes.is_empty());
+    choose(&mut axes.fsync, &arguments.fsync);
+    choose(&mut axes.delay, &arguments.restart_delay);
+    choose(&mut axes.fault, &arguments.fault);
+    choose(&mut axes.nodes, &arguments.nodes);
+    if is_chosen {
+        (plan.cells, plan.skipped) = axes.cells().map_err(failed)?;
+    }
+    if !arguments.cell.is_empty() {
+        if let Some((cell, reason)) = first_refused(&arguments.cell) {
+            return Err(failed(format!("{cell} makes no sense: {reason}")));
+        }
+        plan.cells.clone_from(&arguments.cell);
+        plan.skipped.clear();
+    }
+    plan.trials = arguments.trials.unwrap_or(plan.trials);
+    plan.ttl = arguments.ttl.unwrap_or(plan.ttl);
+    plan.restart_delay_max = arguments
+        .restart_delay_max
+        .unwrap_or(plan.restart_delay_max);
+    plan.check().map_err(failed)?;
+    Ok(plan)
+}
+
+fn choose<T: Clone>(axis: &mut Vec<T>, chosen: &[T]) {
+    if !chosen.is_empty() {
+        *axis = chosen.to_vec();
+    }
+}
+
+fn first_refused(cells: &[Cell]) -> Option<(&Cell, &'static str)> {
+    cells.iter().find_map(|cell| Some((cell, cell.refusal()?)))
+}
+
+/// Nodes are this executable, and end with this process.
+fn launcher() -> Launcher {
+    Arc::new(|boot| {
+        let mut command: Command =
+            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
+        match boot {
+            None => command.arg("server"),
+            Some(boot) => command
+                .arg(MARK)
+                .arg(std::process::id().to_string())
+                .arg(boot.to_string()),
+        };
+        command
+    })
+}
+
+/// The first Ctrl-C ends the run and keeps what was tried; the second ends the process.
+fn cancel_on_signals() -> Result<Cancel, Failure> {
+    let cancel = Cancel::default();
+    let told = cancel.clone();
+    let listening = std::thread::Builder::new().spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if told.is_cancelled() {
+                    std::process::exit(i32::from(ERROR));
+                }
+                remark("ending; what was tried is kept. Once more ends at once");
+                told.cancel();
+            }
+        });
+    });
+    match listening {
+        Ok(_) => Ok(cancel),
+        Err(error) => Err(failed(format!("cannot listen for signals: {error}"))),
+    }
+}
+
+/// Writes everything that is made from the trials.
+fn leave(
+    results: &Results,
+    summary: &Summary,
+    trials: &[Trial],
+    baseline: Option<&Summary>,
+) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(summary).map_err(failed)?;
+    let write = |name: &str, text: &str| results.write(name, text.as_bytes()).map_err(failed);
+    write("summary.json", &text)?;
+    write("repro.txt", &report::repro(summary, trials))?;
+    let wanted = report::timelines(trials);
+    let records = results::read_history(results.directory(), &wanted).map_err(failed)?;
+    for (name, content) in report::files(summary, trials, &records, baseline) {
+        results.write(&name, &content).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn output_summary(
+    summary: &Summary,
+    results: &Results,
+    baseline: Option<&Summary>,
+    format: Format,
+) {
+    let directory = results.directory().display();
+    match format {
+        Format::Json => format.result("", summary),
+        Format::Text => {
+            output::line(report::text(summary));
+            if let Some(baseline) = baseline {
+                output::line(report::comparison_text(summary, baseline));
+            }
+            output::line(format_args!(
+                "Report: {directory}/report.html\nData:   {directory}/summary.json, trials.csv, history.jsonl, repro.txt"
+            ));
+        }
+    }
+}
+
+fn read_summary(directory: &Path) -> Result<Summary, Failure> {
+    let path = directory.join("summary.json");
+    let said = |what: &dyn std::fmt::Display| {
+        failed(format!("{}: {what}", path.display()))
+            .remedy("--baseline wants the directory of a run that has ended")
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| said(&error))?;
+    serde_json::from_str(&text).map_err(|error| said(&error))
+}
+
+/// Lets `latest` lead to the run; without it only a name is longer to type.
+fn point_latest(parent: &Path, name: &str) {
+    let latest = parent.join("latest");
+    let _was_none = std::fs::remove_file(&latest);
+    let _without = std::os::unix::fs::symlink(name, &latest);
+}
+
+fn failed(what: impl std::fmt::Display) -> Failure {
+    Failure::new(ERROR, what)
+}
+
+/// The exit code of a run that could not be carried out.
+const ERROR: u8 = 2;
+const ENGINE: &str = "real";
+
+pub(super) const HELP: &str = "\
+Five nodes, clients of our library and a fault per trial. A holds a lock, the fault strikes, B wants the same lock;
+beside them other clients take and give back locks. Everything that clients are told is recorded and checked: no lock
+has two holders at once, and every lock is to be had again once the fault is over.
+
+Exit codes: 0 as expected, 1 mutual exclusion was violated where that is a defect, 2 it could not be carried out,
+64 wrong usage.
+
+Examples:
+  quorlock experiment crash-recovery                                    what a power cut takes, in under a minute
+  quorlock experiment crash-recovery --preset standard                  every fault, in about ten minutes
+  quorlock experiment crash-recovery --fsync no --restart-delay off,50%,auto
+  quorlock experiment crash-recovery --cell everysec/off/power-loss-one/5 --trials 20";

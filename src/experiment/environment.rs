@@ -1,0 +1,93 @@
+//! Where a run was carried out: facts for whoever reads its figures elsewhere.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use quorlock_server::Date;
+
+use crate::clock;
+
+/// The name of a run's directory: when it began, in UTC, and its seed.
+pub(super) fn run_name(wall: Duration, seed: u64) -> String {
+    let text = Date::of(wall).to_string();
+    let text = text.split('.').next().unwrap_or_default();
+    format!("{}-{seed:04x}", text.replace(' ', "-").replace(':', ""))
+}
+
+/// What is known of the machine, the directory and the build.
+pub(super) fn facts(directory: &Path, seed: u64) -> Vec<(String, String)> {
+    let facts = [
+        ("quorlock", env!("CARGO_PKG_VERSION").to_owned()),
+        ("date", format!("{} UTC", Date::of(clock::wall()))),
+        ("processor", processor()),
+        ("kernel", first_line("/proc/sys/kernel/osrelease")),
+        ("file system", file_system(directory)),
+        ("sync", sync_probe(directory)),
+        ("seed", seed.to_string()),
+    ];
+    let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    known
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut lines = text.lines().filter(|line| line.starts_with("model name"));
+    let name = lines.next().and_then(|line| line.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!(
+        "{}, {cores} cores",
+        name.map_or("unknown", |(_, name)| name)
+    )
+}
+
+fn first_line(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The file system that the directory is on: the longest mount point that leads to it.
+fn file_system(directory: &Path) -> String {
+    let Ok(directory) = directory.canonicalize() else {
+        return String::new();
+    };
+    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = text.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (device, point, kind) = (words.next()?, words.next()?, words.next()?);
+        directory
+            .starts_with(point)
+            .then_some((point.len(), device, kind))
+    });
+    match mounts.max() {
+        Some((_, device, kind)) => format!("{kind} on {device}"),
+        None => String::new(),
+    }
+}
+
+/// How long the disk takes for a write of 4 KiB and its sync: the median of a few dozen.
+fn sync_probe(directory: &Path) -> String {
+    let path = directory.join("sync-probe");
+    let Ok(mut file) = fs::File::create(&path) else {
+        return String::new();
+    };
+    let mut times = Vec::new();
+    for _ in 0..PROBES {
+        let before = clock::now();
+        let synced = file.write_all(&[7; 4096]).and_then(|()| file.sync_data());
+        if synced.is_ok() {
+            times.push(clock::now().saturating_sub(before));
+        }
+    }
+    let _stays = fs::remove_file(&path);
+    times.sort_unstable();
+    match times.get(times.len() / 2) {
+        Some(median) => format!("{} us for 4 KiB, median of {PROBES}", median.as_micros()),
+        None => String::new(),
+    }
+}
+
+const PROBES: usize = 40;

@@ -1,0 +1,196 @@
+//! The failure stories of the Redlock literature that a trial can show: what happens, which assumption breaks, what a
+//! node does about it, and the cell that replays it.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use quorlock_experiment::cell::Cell;
+use serde_json::json;
+
+use super::crash_recovery;
+use crate::exit_code::Failure;
+use crate::output::Format;
+
+/// A story.
+struct Story {
+    name: &'static str,
+    title: &'static str,
+    cell: &'static str,
+    happens: &'static str,
+    assumption: &'static str,
+    node: &'static str,
+}
+
+/// Lists all stories.
+pub(super) fn list(format: Format) -> ExitCode {
+    let mut text = String::new();
+    for story in STORIES {
+        // Writing to a String cannot fail.
+        let _infallible = writeln!(text, "  {:<20} {}", story.name, story.title);
+    }
+    text.push_str("\nTell and replay one, in under ten seconds: quorlock experiment show NAME");
+    let names: Vec<_> = STORIES.iter().map(|story| story.json()).collect();
+    format.result(text, &names);
+    ExitCode::SUCCESS
+}
+
+/// Tells a story, and replays it if that is wanted.
+pub(super) fn show(name: &str, replays: bool, format: Format) -> Result<ExitCode, Failure> {
+    let Some(story) = STORIES.iter().find(|story| story.name == name) else {
+        let names: Vec<&str> = STORIES.iter().map(|story| story.name).collect();
+        return Err(
+            Failure::usage(format!("there is no story '{name}'; nothing was replayed"))
+                .remedy(format!("choose one of: {}", names.join(", "))),
+        );
+    };
+    format.result(story.text(), &story.json());
+    match replays {
+        true => crash_recovery::replay(story.cell()?, format),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+impl Story {
+    fn cell(&self) -> Result<Cell, Failure> {
+        self.cell.parse().map_err(Failure::failed)
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{}\n\nWhat happens: {}\nWhat breaks: {}\nWhat a node does: {}\n\n\
+             Replay: quorlock experiment crash-recovery --cell {}\n",
+            self.title, self.happens, self.assumption, self.node, self.cell
+        )
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({"story": self.name, "title": self.title, "cell": self.cell})
+    }
+}
+
+const STORIES: &[Story] = &[
+    Story {
+        name: "no-persistence",
+        title: "A node without a log crashes and starts again at once",
+        cell: "none/off/process-kill/5",
+        happens: "A holds a lock on nodes 1, 2 and 3 and is cut off from 4 and 5. Node 3 is killed\n\
+                  and starts again, empty. B takes 3, 4 and 5. Both have a majority.",
+        assumption: "Redlock counts on a node that has granted a lock to remember it for its ttl.",
+        node: "It keeps control records even without a log, knows that it did not stop in an orderly\n\
+               way, and grants nothing until the longest ttl it has granted is over.",
+    },
+    Story {
+        name: "everysec-power-loss",
+        title: "The power goes within the second that fsync everysec may lose",
+        cell: "everysec/off/power-loss-one/5",
+        happens: "As in no-persistence, with a log. The power goes before the second's sync, and the\n\
+                  lock's record with it. The node starts again and grants the lock once more.",
+        assumption: "That a log makes locks durable: with everysec it does so a second later.",
+        node: "With restart-delay auto it waits until everything it may have forgotten has expired;\n\
+               see delayed-restart.",
+    },
+    Story {
+        name: "no-power-loss",
+        title: "The power goes while the kernel decides when to sync",
+        cell: "no/off/power-loss-one/5",
+        happens: "As in everysec-power-loss, but everything since the start may be gone.",
+        assumption: "That what was written is on the disk: it is in the page cache.",
+        node: "It syncs what must survive in every mode (the bound of its ttls), and waits.",
+    },
+    Story {
+        name: "delayed-restart",
+        title: "The same power cut, and the node waits before it grants locks",
+        cell: "everysec/auto/power-loss-one/5",
+        happens: "Node 3 has forgotten A's lock. It answers, but refuses locks with RESTARTDELAY until\n\
+                  every lock it may have granted has expired. B gets the lock after A.",
+        assumption: "None: this is the remedy of the Redlock page, enforced by the node itself.",
+        node: "The delay is part of the log. It is as long as needed, and skipped only where the log\n\
+               proves that nothing was lost.",
+    },
+    Story {
+        name: "short-delay",
+        title: "The node waits, but only half as long as needed",
+        cell: "everysec/50%/power-loss-one/5",
+        happens: "An operator has set the delay by hand, shorter than the longest ttl. For the rest of\n\
+                  A's ttl there are two holders.",
+        assumption: "That somebody knows the longest ttl of all clients.",
+        node: "With auto it bounds the ttl before it grants, and waits that long.",
+    },
+    Story {
+        name: "always-power-loss",
+        title: "fsync always on a disk that keeps what it acknowledged",
+        cell: "always/trust-fsync/power-loss-one/5",
+        happens: "Every grant is on disk before A is told. Node 3 comes back with the lock and refuses B.",
+        assumption: "That disk and hypervisor tell the truth about a sync (trust-fsync yes).",
+        node: "It serves at once. Without trust-fsync it waits after a power cut all the same.",
+    },
+    Story {
+        name: "process-kill",
+        title: "kill -9 loses nothing, in any fsync mode",
+        cell: "no/off/process-kill/5",
+        happens: "The process is killed. What it has written is in the kernel's page cache and is read\n\
+                  back. Tests that only kill processes show no difference between fsync modes.",
+        assumption: "That kill -9 is a crash like any other.",
+        node: "It writes before it replies, so a killed process loses nothing that was acknowledged.",
+    },
+    Story {
+        name: "majority-crash",
+        title: "A majority of the nodes loses power at once",
+        cell: "everysec/auto/power-loss-majority/5",
+        happens: "Three of five nodes come back and wait. Until then no lock is to be had: that is the\n\
+                  price, and it is as long as the delay.",
+        assumption: "That nodes fail one by one: one rack, one power supply, one kernel update.",
+        node: "It says in INFO and in each refusal how long it still waits.",
+    },
+    Story {
+        name: "clean-restart",
+        title: "A node is stopped in an orderly way and starts again",
+        cell: "everysec/auto/clean-restart/5",
+        happens: "SIGTERM. The node completes its log, says so in it, and starts again with every lock\n\
+                  and without any delay.",
+        assumption: "None.",
+        node: "The last record of the log proves that nothing is missing behind it.",
+    },
+    Story {
+        name: "client-pause",
+        title: "The holder stands still for longer than its lease",
+        cell: "always/auto/client-pause/5",
+        happens: "A's process is stopped, by a garbage collector or a scheduler. Its lease runs out, B\n\
+                  takes the lock and writes. A wakes up and writes over it: a lost update.",
+        assumption: "That a client notices in time that its lock is over. No lock service can see to that.",
+        node: "Nothing helps but a resource that refuses old holders: fencing tokens.",
+    },
+    Story {
+        name: "wall-clock-step",
+        title: "The wall clock of a node jumps by an hour",
+        cell: "everysec/auto/wall-clock-step/5",
+        happens: "An administrator or a time daemon sets the clock. Redis expires keys by that clock,\n\
+                  and would drop A's lock at once.",
+        assumption: "That wall clocks do not jump.",
+        node: "Deadlines are kept on the raw monotonic clock, which nobody can set.",
+    },
+    Story {
+        name: "partition",
+        title: "The holder is cut off from a minority of the nodes",
+        cell: "everysec/auto/partition/5",
+        happens: "A holds its lock on all five nodes and loses the way to two of them. B reaches all of\n\
+                  them and must wait: three still hold A's lock.",
+        assumption: "None: that is what a majority is for.",
+        node: "Nothing: two majorities of five nodes share one.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_story_can_be_replayed_and_told_in_ten_lines() {
+        for story in STORIES {
+            let cell = story.cell().expect(story.name);
+            assert_eq!(cell.refusal(), None, "{}", story.name);
+            let lines = story.text().trim_end().lines().count();
+            assert!(lines <= 12, "{}: {lines} lines", story.name);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! `report.html`: one page that needs nothing else, on paper, on a telephone, offline, by day and by night.
+
+use super::chart::Chart;
+use super::{comparison, table, verdict};
+use crate::cell::{Cell, Fault};
+use crate::summary::{CellSummary, Summary};
+
+/// The page.
+pub(super) fn page(
+    summary: &Summary,
+    timelines: &[(String, Cell, String)],
+    charts: &[Chart],
+    baseline: Option<&Summary>,
+) -> String {
+    let mut body = format!(
+        "<h1>What a crash takes from each fsync mode</h1>\
+         <p class=\"soft\">Quorlock crash-recovery experiment, {} engine.{}</p>",
+        escaped(&summary.engine),
+        match summary.is_complete {
+            true => "",
+            false =>
+                " <strong>Not complete: some trials of the plan were not carried out.</strong>",
+        }
+    );
+    verdicts(&mut body, summary);
+    if !timelines.is_empty() {
+        body.push_str(KEY);
+    }
+    for (_, cell, svg) in timelines {
+        body.push_str(&format!(
+            "<figure><figcaption>{}</figcaption><div class=\"drawing\">{svg}</div></figure>",
+            escaped(&in_words(cell))
+        ));
+    }
+    rows(&mut body, summary);
+    for chart in charts {
+        body.push_str(&format!(
+            "<figure><figcaption>{}</figcaption><div class=\"drawing\">{}</div></figure>",
+            escaped(chart.title),
+            chart.svg
+        ));
+    }
+    if let Some(baseline) = baseline {
+        body.push_str("<h2>Compared with the baseline</h2><ul>");
+        for line in comparison::lines(summary, baseline) {
+            body.push_str(&format!("<li>{}</li>", escaped(&line)));
+        }
+        body.push_str("</ul>");
+    }
+    body.push_str(METHOD);
+    facts(&mut body, summary);
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Quorlock: crash recovery</title><style>{}</style></head><body>{body}</body></html>\n",
+        include_str!("page.css")
+    )
+}
+
+/// Text as it may stand in a page and in a drawing.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // No XML document may hold them.
+            control if control.is_control() && control != '\n' => escaped.push(' '),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+fn verdicts(body: &mut String, summary: &Summary) {
+    let is_bad = summary.cells.iter().any(CellSummary::is_defect);
+    let class = if is_bad { "verdict bad" } else { "verdict" };
+    body.push_str(&format!("<div class=\"{class}\">"));
+    for line in verdict::lines(summary) {
+        body.push_str(&format!("<p>{}</p>", escaped(&line)));
+    }
+    body.push_str("</div>");
+}
+
+fn rows(body: &mut String, summary: &Summary) {
+    body.push_str("<h2>Every combination that was tried</h2><div class=\"wide\"><table><tr>");
+    for (name, class) in COLUMNS {
+        body.push_str(&format!("<th class=\"{class}\">{name}</th>"));
+    }
+    body.push_str("</tr>");
+    for cell in &summary.cells {
+        row(body, cell);
+    }
+    body.push_str("</table></div>");
+    if summary.skipped.is_empty() {
+        return;
+    }
+    body.push_str("<details><summary>Not tried</summary><ul>");
+    for skipped in &summary.skipped {
+        let (cell, reason) = (skipped.cell.id(), escaped(&skipped.reason));
+        body.push_str(&format!("<li>{}: {reason}</li>", escaped(&cell)));
+    }
+    body.push_str("</ul></details>");
+}
+
+fn row(body: &mut String, cell: &CellSummary) {
+    let class = match (cell.is_defect(), cell.violated) {
+        (true, _) => "bad",
+        (false, 0) => "good",
+        (false, _) => "bad",
+    };
+    let figure = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let [p50, p99] = match cell.acquire_us {
+        Some([p50, p99, _]) => [Some(p50 / 1e3), Some(p99 / 1e3)],
+        None => [None, None],
+    };
+    let forgotten = match cell.standing {
+        0 => "-".to_owned(),
+        standing => format!("{} of {standing}", cell.lost),
+    };
+    let words = [
+        cell.cell.fsync.to_string(),
+        cell.cell.delay.to_string(),
+        cell.cell.fault.to_string(),
+    ];
+    body.push_str("<tr>");
+    for word in words {
+        body.push_str(&format!("<td class=\"word\">{}</td>", escaped(&word)));
+    }
+    let figures = [
+        cell.cell.nodes.to_string(),
+        forgotten,
+        figure(cell.throughput.map(|[median, ..]| median), 0),
+        figure(p50, 2),
+        figure(p99, 2),
+        figure(cell.recovery_ms, 0),
+        figure(cell.unavailable_ms, 0),
+        match cell.updates {
+            0 => "-".to_owned(),
+            updates => format!("{} of {updates}", cell.lost_updates),
+        },
+    ];
+    body.push_str(&format!(
+        "<td class=\"word {class}\">{}</td><td class=\"word\">{}</td>",
+        escaped(&table::violations(cell)),
+        table::mark(cell)
+    ));
+    for figure in figures {
+        body.push_str(&format!("<td>{}</td>", escaped(&figure)));
+    }
+    body.push_str("</tr>");
+}
+
+fn facts(body: &mut String, summary: &Summary) {
+    body.push_str("<h2>Where and how</h2><dl>");
+    let plan = &summary.plan;
+    let own = [
+        ("trials of each combination", plan.trials.to_string()),
+        ("ttl of the locks", format!("{} ms", plan.ttl.as_millis())),
+        (
+            "restart-delay-max",
+            format!("{} ms", plan.restart_delay_max.as_millis()),
+        ),
+    ];
+    let known = summary
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.clone()));
+    for (name, value) in own.into_iter().chain(known) {
+        body.push_str(&format!(
+            "<dt>{}</dt><dd>{}</dd>",
+            escaped(name),
+            escaped(&value)
+        ));
+    }
+    body.push_str("</dl>");
+}
+
+fn in_words(cell: &Cell) -> String {
+    let power = match cell.fault {
+        Fault::PowerLossOne => "one node loses power",
+        Fault::PowerLossMajority => "a majority loses power",
+        Fault::PowerLossAll => "all nodes lose power",
+        Fault::ProcessKill => "one node is killed",
+        Fault::CleanRestart => "one node restarts in an orderly way",
+        other => other.word(),
+    };
+    format!(
+        "fsync {}, restart delay {}: {power}",
+        cell.fsync, cell.delay
+    )
+}
+
+const COLUMNS: [(&str, &str); 13] = [
+    ("fsync", "word"),
+    ("restart delay", "word"),
+    ("fault", "word"),
+    ("two holders", "word"),
+    ("", "word"),
+    ("nodes", ""),
+    ("forgotten", ""),
+    ("locks/s", ""),
+    ("p50 ms", ""),
+    ("p99 ms", ""),
+    ("recovery ms", ""),
+    ("no locks ms", ""),
+    ("lost updates", ""),
+];
+
+const KEY: &str = "<h2>One lock, lane by lane</h2><p class=\"key\">\
+<span><i style=\"background:#0072b2\"></i>A has the lock</span><span><i style=\"background:#e69f00\"></i>B has it</span>\
+<span><i style=\"background:#222;outline:1px solid #888\"></i>down</span>\
+<span><i style=\"background:repeating-linear-gradient(45deg,#6b7880 0 2px,#b9c2c9 2px 5px)\"></i>restart delay</span>\
+<span><i style=\"background:#d55e00\"></i>two holders</span></p>";
+
+const METHOD: &str = "<h2>How to read this</h2>\
+<p>In each trial client A takes a lock, a fault strikes, and client B wants the same lock. Where one node starts again, A \
+holds its lock on a bare majority with that node in it and is cut off from the others: the worst case that Redlock's \
+authors describe. <em>Two holders</em> counts trials in which both were told at the same time that they hold it, by an \
+observer's clock; behind it stands the longest overlap, or the upper end of the 95 % interval where none was seen. \
+<em>Forgotten</em> counts acknowledged locks that were no longer on the disk of a node after the crash.</p>\
+<p>A killed process loses nothing in any fsync mode, because the kernel keeps what it has written. Where power is lost, \
+nodes run on a storage backend that keeps all that was not synced in their own memory, so that killing them takes what a \
+power cut may take at most; they start again in another boot. Figures of throughput and latency come from clients that take \
+and give back locks of their own before the fault; five nodes and all clients share one machine.</p>";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preset::Preset;
+    use crate::report::timeline::tests::amnesia;
+    use crate::report::{Records, files, text};
+    use crate::trial::Trial;
+
+    fn run() -> (Summary, Vec<Trial>, Records) {
+        let (trial, records) = amnesia();
+        let mut plan = Preset::Quick.plan(1);
+        plan.cells = vec![trial.cell];
+        let environment = vec![(
+            "processor".to_owned(),
+            "<script>alert(1)</script>".to_owned(),
+        )];
+        let trials = vec![trial];
+        let summary = Summary::of(&plan, "real", environment, &trials, &[]);
+        let of = (trials[0].cell, 1);
+        (summary, trials, Records::from([(of, records)]))
+    }
+
+    fn page_of(summary: &Summary, trials: &[Trial], records: &Records) -> String {
+        let files = files(summary, trials, records, Some(summary));
+        let (name, page) = &files[0];
+        assert_eq!(name, "report.html");
+        String::from_utf8(page.clone()).expect("it is text")
+    }
+
+    #[test]
+    fn a_page_needs_nothing_else_and_shows_every_cell() {
+        let (summary, trials, records) = run();
+        let page = page_of(&summary, &trials, &records);
+        for outside in ["src=", "href=", "@import", "url(http", "<script"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("&lt;script&gt;"));
+        assert!(page.contains("class=\"overlap\"") && page.contains("1 of 1, 800 ms"));
+        assert_eq!(page.matches("<tr>").count(), 2);
+    }
+
+    #[test]
+    fn every_tag_that_is_opened_is_closed() {
+        let (summary, trials, records) = run();
+        for (name, content) in files(&summary, &trials, &records, None) {
+            let content = String::from_utf8(content).expect("it is text");
+            let mut open = Vec::new();
+            for tag in content.split('<').skip(1) {
+                let (tag, _) = tag.split_once('>').expect("it ends");
+                let word = tag.split(' ').next().unwrap_or_default();
+                let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
+                match word.strip_prefix('/') {
+                    Some(closed) => assert_eq!(open.pop(), Some(closed), "{name}"),
+                    None if is_void => {}
+                    None => open.push(word),
+                }
+            }
+            assert_eq!(open, Vec::<&str>::new(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_trials_says_so() {
+        let plan = Preset::Quick.plan(1);
+        let summary = Summary::of(&plan, "real", Vec::new(), &[], &[]);
+        let page = page_of(&summary, &[], &Records::new());
+        assert!(page.contains("Not complete") && text(&summary).contains("NOT COMPLETE"));
+    }
+
+    #[test]
+    fn a_defect_stands_first() {
+        let (mut summary, trials, records) = run();
+        summary.cells[0].expected = crate::cell::Expectation::None;
+        assert!(text(&summary).contains("DEFECT in 1 cells"));
+        let page = page_of(&summary, &trials, &records);
+        assert!(page.contains("verdict bad"));
+    }
+}

@@ -1,0 +1,37 @@
+//! `repro.txt`: the lines that carry out what was carried out, and those that try a violation once more.
+
+use crate::summary::Summary;
+use crate::trial::Trial;
+
+/// The text of the file.
+pub fn repro(summary: &Summary, trials: &[Trial]) -> String {
+    let plan = &summary.plan;
+    let common = format!(
+        "--ttl {}ms --restart-delay-max {}ms --seed {}",
+        plan.ttl.as_millis(),
+        plan.restart_delay_max.as_millis(),
+        plan.seed
+    );
+    let cells: Vec<String> = plan
+        .cells
+        .iter()
+        .map(|cell| format!("--cell {cell}"))
+        .collect();
+    let mut text = format!(
+        "# The whole run:\nquorlock experiment crash-recovery {} --trials {} {common}\n",
+        cells.join(" "),
+        plan.trials
+    );
+    let violated = trials
+        .iter()
+        .filter(|trial| !trial.verdict.violations.is_empty());
+    for trial in violated {
+        let (cell, number) = (trial.cell, trial.number);
+        text.push_str(&format!(
+            "# Two holders in trial {number} of {cell} (seed {}):\n\
+             quorlock experiment crash-recovery --cell {cell} --trials 1 {common}\n",
+            trial.seed
+        ));
+    }
+    text
+}

@@ -1,0 +1,103 @@
+//! The table of a run for a terminal: a row per cell.
+
+use crate::cell::Expectation;
+use crate::summary::{CellSummary, Summary};
+
+/// The table, with a line break at its end.
+pub(super) fn table(summary: &Summary) -> String {
+    let mut rows: Vec<[String; 10]> = vec![HEADER.map(str::to_owned)];
+    rows.extend(summary.cells.iter().map(row));
+    let mut widths = [0; 10];
+    for row in &rows {
+        for (width, value) in widths.iter_mut().zip(row) {
+            *width = value.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (index, (width, value)) in widths.iter().zip(row).enumerate() {
+            let padding = " ".repeat(width - value.chars().count());
+            // Words to the left, figures to the right.
+            match index < WORDS {
+                true => line.push_str(&format!("{value}{padding}  ")),
+                false => line.push_str(&format!("{padding}{value}  ")),
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for skipped in &summary.skipped {
+        text.push_str(&format!("skipped {}: {}\n", skipped.cell, skipped.reason));
+    }
+    if !summary.is_complete {
+        text.push_str("NOT COMPLETE: some trials of the plan were not carried out.\n");
+    }
+    text.push('\n');
+    text
+}
+
+fn row(cell: &CellSummary) -> [String; 10] {
+    let nodes = cell.cell.nodes;
+    [
+        cell.cell.fsync.to_string(),
+        cell.cell.delay.to_string(),
+        match nodes {
+            5 => cell.cell.fault.to_string(),
+            _ => format!("{} of {nodes}", cell.cell.fault),
+        },
+        violations(cell),
+        mark(cell).to_owned(),
+        match cell.standing {
+            0 => "-".to_owned(),
+            standing => format!("{} of {standing}", cell.lost),
+        },
+        cell.throughput
+            .map_or_else(dash, |[median, ..]| format!("{median:.0}")),
+        cell.acquire_us.map_or_else(dash, |[p50, p99, _]| {
+            format!("{:.1} / {:.1}", p50 / 1e3, p99 / 1e3)
+        }),
+        cell.recovery_ms.map_or_else(dash, |ms| format!("{ms:.0}")),
+        cell.unavailable_ms
+            .map_or_else(dash, |ms| format!("{ms:.0}")),
+    ]
+}
+
+/// `0 of 20, < 16 %`: what was seen, and the upper end of the 95 % interval.
+pub(super) fn violations(cell: &CellSummary) -> String {
+    let (violated, trials) = (cell.violated, cell.trials);
+    match violated {
+        0 => format!("0 of {trials}, < {:.0} %", cell.violated_upper * 100.0),
+        _ => format!("{violated} of {trials}, {:.0} ms", cell.overlap_ms_max),
+    }
+}
+
+/// Whether the row is what was known in advance.
+pub(super) fn mark(cell: &CellSummary) -> &'static str {
+    match (cell.is_as_expected(), cell.expected) {
+        (false, _) if cell.is_defect() => "DEFECT",
+        (false, _) => "not shown",
+        (true, Expectation::None) => "safe",
+        (true, Expectation::Some) => "as expected",
+        (true, Expectation::Open) if cell.violated == 0 => "safe here",
+        (true, Expectation::Open) => "unsafe",
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+const HEADER: [&str; 10] = [
+    "fsync",
+    "delay",
+    "fault",
+    "two holders",
+    "",
+    "forgotten",
+    "cycles/s",
+    "p50 / p99 ms",
+    "recovery ms",
+    "no locks ms",
+];
+const WORDS: usize = 5;

@@ -1,0 +1,302 @@
+//! A trial as lanes: what each node did, what each client was told, for the lock of the directed schedule.
+
+use crate::checks::holds;
+use crate::history::{Record, What, Who};
+use crate::trial::Trial;
+
+/// The lanes of one trial.
+pub(super) struct Timeline {
+    pub(super) title: String,
+    /// The last moment that is shown.
+    pub(super) until_ns: u64,
+    pub(super) from_ns: u64,
+    pub(super) lanes: Vec<Lane>,
+    /// Spans with two holders at once.
+    pub(super) overlaps: Vec<(u64, u64)>,
+    /// When the fault began.
+    pub(super) fault_ns: Option<u64>,
+}
+
+/// A node or a client.
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) is_node: bool,
+    pub(super) spans: Vec<Span>,
+}
+
+/// What a node or a client is in for a while.
+pub(super) struct Span {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) state: State,
+}
+
+/// What it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Holds the lock, or grants it: client A.
+    HeldByA,
+    /// Client B.
+    HeldByB,
+    /// Does not run.
+    Down,
+    /// In its restart delay.
+    Waiting,
+    /// Stands still.
+    Paused,
+}
+
+/// The lock that is shown.
+const LOCK: &str = "directed";
+
+impl Timeline {
+    pub(super) fn of(trial: &Trial, records: &[Record]) -> Timeline {
+        let time_of = |wanted: &dyn Fn(&What) -> bool| {
+            let found = records.iter().find(|record| wanted(&record.what));
+            found.map(|record| record.at_ns)
+        };
+        let fault_ns = time_of(&|what| matches!(what, What::FaultBegins));
+        let healed_ns = time_of(&|what| matches!(what, What::Healed { .. }));
+        let holds: Vec<_> = holds(records)
+            .into_iter()
+            .filter(|hold| hold.lock == LOCK && letter(&hold.who).is_some())
+            .collect();
+        let begin_ns = holds.first().map_or(0, |hold| hold.from_ns);
+        let last_ns = records.last().map_or(0, |record| record.at_ns);
+        let until_ns = healed_ns.unwrap_or(last_ns).max(begin_ns + 1);
+        let mut lanes = Vec::new();
+        for node in 1..=trial.cell.nodes {
+            let mut spans = granted(records, node, &holds, until_ns);
+            spans.extend(states(records, &Who::Node(node), until_ns));
+            lanes.push(Lane {
+                name: format!("node {node}"),
+                is_node: true,
+                spans,
+            });
+        }
+        for name in ["A", "B"] {
+            let who = Who::Client(name.to_owned());
+            let own = holds.iter().filter(|hold| hold.who == who);
+            let mut spans: Vec<Span> = own
+                .filter_map(|hold| {
+                    Some(Span {
+                        from_ns: hold.from_ns,
+                        to_ns: hold.valid_to_ns.min(until_ns),
+                        state: letter(&hold.who)?,
+                    })
+                })
+                .collect();
+            spans.extend(states(records, &who, until_ns));
+            lanes.push(Lane {
+                name: format!("client {name}"),
+                is_node: false,
+                spans,
+            });
+        }
+        let violations = trial.verdict.violations.iter();
+        let own = violations.filter(|found| found.lock == LOCK);
+        let margin_ns = (until_ns - begin_ns) / 20;
+        Timeline {
+            title: trial.cell.id(),
+            from_ns: begin_ns.saturating_sub(margin_ns),
+            until_ns,
+            lanes,
+            overlaps: own
+                .map(|found| (found.from_ns, found.from_ns + found.length_ns))
+                .collect(),
+            fault_ns,
+        }
+    }
+}
+
+fn letter(who: &Who) -> Option<State> {
+    match who {
+        Who::Client(name) if name == "A" => Some(State::HeldByA),
+        Who::Client(name) if name == "B" => Some(State::HeldByB),
+        _ => None,
+    }
+}
+
+/// When a node had the lock: from its grant to the end of the hold, without the time in which it was down, and no longer
+/// once it has forgotten it.
+fn granted(
+    records: &[Record],
+    node: u8,
+    holds: &[crate::checks::Hold],
+    until_ns: u64,
+) -> Vec<Span> {
+    let of_node = |record: &&Record| record.who == Who::Node(node);
+    let mut spans = Vec::new();
+    for hold in holds {
+        let Some(state) = letter(&hold.who) else {
+            continue;
+        };
+        let granted = records
+            .iter()
+            .filter(of_node)
+            .any(|record| matches!(record.what, What::Granted { hold: of, .. } if of == hold.hold));
+        if !granted {
+            continue;
+        }
+        let forgets = records
+            .iter()
+            .filter(of_node)
+            .any(|record| matches!(record.what, What::Forgot { hold: of, .. } if of == hold.hold));
+        let end_ns = hold.valid_to_ns.min(until_ns);
+        let down = downtime(records, node, until_ns);
+        match down {
+            Some((from_ns, to_ns)) if from_ns < end_ns && from_ns > hold.from_ns => {
+                spans.push(Span {
+                    from_ns: hold.from_ns,
+                    to_ns: from_ns,
+                    state,
+                });
+                if !forgets && to_ns < end_ns {
+                    spans.push(Span {
+                        from_ns: to_ns,
+                        to_ns: end_ns,
+                        state,
+                    });
+                }
+            }
+            _ => spans.push(Span {
+                from_ns: hold.from_ns,
+                to_ns: end_ns,
+                state,
+            }),
+        }
+    }
+    spans
+}
+
+fn downtime(records: &[Record], node: u8, until_ns: u64) -> Option<(u64, u64)> {
+    let spans = states(records, &Who::Node(node), until_ns);
+    let down = spans.into_iter().find(|span| span.state == State::Down)?;
+    Some((down.from_ns, down.to_ns))
+}
+
+/// When somebody was down, waited or stood still.
+fn states(records: &[Record], who: &Who, until_ns: u64) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut open: Option<(u64, State)> = None;
+    for record in records.iter().filter(|record| record.who == *who) {
+        let next = match record.what {
+            What::Killed | What::PowerLost | What::Stopped => Some(State::Down),
+            What::Waiting { .. } => Some(State::Waiting),
+            What::Paused => Some(State::Paused),
+            What::Serving | What::Resumed => None,
+            _ => continue,
+        };
+        if let Some((from_ns, state)) = open.take() {
+            spans.push(Span {
+                from_ns,
+                to_ns: record.at_ns.min(until_ns),
+                state,
+            });
+        }
+        open = next.map(|state| (record.at_ns, state));
+    }
+    if let Some((from_ns, state)) = open {
+        spans.push(Span {
+            from_ns,
+            to_ns: until_ns,
+            state,
+        });
+    }
+    spans.retain(|span| span.from_ns < span.to_ns);
+    spans
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::checks::judge;
+    use crate::trial::Measured;
+
+    const MS: u64 = 1_000_000;
+
+    fn record(at_ms: u64, who: Who, what: What) -> Record {
+        Record {
+            at_ns: at_ms * MS,
+            who,
+            what,
+        }
+    }
+
+    fn acquired(at_ms: u64, name: &str, hold: u64, until_ms: u64) -> Record {
+        let what = What::Acquired {
+            lock: LOCK.to_owned(),
+            hold,
+            token: String::new(),
+            valid_until_ns: until_ms * MS,
+            nodes: Vec::new(),
+        };
+        record(at_ms, Who::Client(name.to_owned()), what)
+    }
+
+    /// Node 3 loses A's lock in a power cut, and B takes it.
+    pub(in crate::report) fn amnesia() -> (Trial, Vec<Record>) {
+        let mut records = vec![acquired(100, "A", 1, 1100)];
+        let lock = || LOCK.to_owned();
+        for node in 1..=3 {
+            let what = What::Granted {
+                lock: lock(),
+                hold: 1,
+            };
+            records.push(record(101, Who::Node(node), what));
+        }
+        records.push(record(200, Who::Harness, What::FaultBegins));
+        records.push(record(210, Who::Node(3), What::PowerLost));
+        records.push(record(220, Who::Node(3), What::Started));
+        records.push(record(240, Who::Node(3), What::Serving));
+        let what = What::Forgot {
+            lock: lock(),
+            hold: 1,
+        };
+        records.push(record(241, Who::Node(3), what));
+        records.push(acquired(300, "B", 2, 1300));
+        for node in 3..=5 {
+            let what = What::Granted {
+                lock: lock(),
+                hold: 2,
+            };
+            records.push(record(301, Who::Node(node), what));
+        }
+        records.push(record(1400, Who::Harness, What::Healed { bound_ns: MS }));
+        let trial = Trial {
+            cell: "no/off/power-loss-one/5".parse().expect("a cell"),
+            number: 1,
+            seed: 1,
+            engine: "real".to_owned(),
+            measured: Measured::default(),
+            verdict: judge(&records),
+        };
+        (trial, records)
+    }
+
+    fn spans(timeline: &Timeline, lane: usize) -> Vec<(u64, u64, State)> {
+        let spans = timeline.lanes[lane].spans.iter();
+        spans
+            .map(|span| (span.from_ns / MS, span.to_ns / MS, span.state))
+            .collect()
+    }
+
+    #[test]
+    fn lanes_show_who_had_the_lock_where_and_when_two_had_it() {
+        let (trial, records) = amnesia();
+        let timeline = Timeline::of(&trial, &records);
+        assert_eq!(timeline.lanes.len(), 7);
+        assert_eq!(spans(&timeline, 0), [(100, 1100, State::HeldByA)]);
+        assert_eq!(
+            spans(&timeline, 2),
+            [
+                (100, 210, State::HeldByA),
+                (300, 1300, State::HeldByB),
+                (210, 240, State::Down)
+            ]
+        );
+        assert_eq!(spans(&timeline, 5), [(100, 1100, State::HeldByA)]);
+        assert_eq!(spans(&timeline, 6), [(300, 1300, State::HeldByB)]);
+        assert_eq!(timeline.overlaps, [(300 * MS, 1100 * MS)]);
+    }
+}

@@ -1,0 +1,112 @@
+//! The lanes of a trial for a terminal, in a hundred columns.
+
+use super::timeline::{Span, State, Timeline};
+use crate::history::Record;
+use crate::trial::Trial;
+
+/// The timeline of the lock of the directed schedule.
+pub fn timeline_text(trial: &Trial, records: &[Record]) -> String {
+    let timeline = Timeline::of(trial, records);
+    let length_ns = timeline.until_ns.saturating_sub(timeline.from_ns).max(1);
+    let column = |at_ns: u64| {
+        let past_ns = u128::from(at_ns.saturating_sub(timeline.from_ns));
+        let column = past_ns * COLUMNS as u128 / u128::from(length_ns);
+        usize::try_from(column).unwrap_or(COLUMNS).min(COLUMNS - 1)
+    };
+    let mut text = String::new();
+    for lane in &timeline.lanes {
+        let empty = if lane.is_node { '.' } else { ' ' };
+        let mut row = vec![empty; COLUMNS];
+        for Span {
+            from_ns,
+            to_ns,
+            state,
+        } in &lane.spans
+        {
+            let (from, to) = (column(*from_ns), column(*to_ns));
+            row[from..=to].fill(sign(*state));
+        }
+        text.push_str(&format!(
+            "{:<9} {}\n",
+            lane.name,
+            row.iter().collect::<String>()
+        ));
+    }
+    let mut row = vec![' '; COLUMNS];
+    for (from_ns, to_ns) in &timeline.overlaps {
+        row[column(*from_ns)..=column(*to_ns)].fill('!');
+    }
+    if let Some(fault_ns) = timeline.fault_ns {
+        row[column(fault_ns)] = '^';
+    }
+    text.push_str(&format!(
+        "{:<9} {}\n",
+        "",
+        row.iter().collect::<String>().trim_end()
+    ));
+    let seconds = length_ns / 1_000_000;
+    text.push_str(&format!(
+        "A, B: has the lock   x: down   ~: restart delay   #: stands still   ^: fault   !: two holders\n\
+         {seconds} ms from edge to edge; "
+    ));
+    match trial
+        .verdict
+        .violations
+        .iter()
+        .map(|found| found.length_ns)
+        .max()
+    {
+        Some(ns) => text.push_str(&format!(
+            "two clients held the lock for {} ms.",
+            ns / 1_000_000
+        )),
+        None => text.push_str("never two holders."),
+    }
+    if trial.verdict.lost_updates > 0 {
+        let lost = trial.verdict.lost_updates;
+        text.push_str(&format!(
+            " {lost} update of what the lock protects was lost."
+        ));
+    }
+    text
+}
+
+fn sign(state: State) -> char {
+    match state {
+        State::HeldByA => 'A',
+        State::HeldByB => 'B',
+        State::Down => 'x',
+        State::Waiting => '~',
+        State::Paused => '#',
+    }
+}
+
+const COLUMNS: usize = 88;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::timeline::tests::amnesia;
+
+    #[test]
+    fn two_holders_are_marked_under_both() {
+        let (trial, records) = amnesia();
+        let text = timeline_text(&trial, &records);
+        let lines: Vec<&str> = text.lines().collect();
+        let of = |sign: char, line: usize| {
+            let found = lines[line].char_indices().skip(10);
+            let columns: Vec<usize> = found
+                .filter(|(_, it)| *it == sign)
+                .map(|(at, _)| at)
+                .collect();
+            (columns.first().copied(), columns.last().copied())
+        };
+        assert_eq!(of('!', 7).0, of('B', 6).0, "{text}");
+        assert_eq!(of('!', 7).1, of('A', 5).1, "{text}");
+        assert!(
+            lines[2].contains("xx") && text.contains("for 800 ms"),
+            "{text}"
+        );
+        assert!(lines.iter().all(|line| line.len() <= 100), "{text}");
+    }
+}

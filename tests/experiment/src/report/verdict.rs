@@ -1,0 +1,68 @@
+//! One sentence per fsync mode, from what was seen.
+
+use crate::cell::{Delay, Expectation, Fsync};
+use crate::summary::{CellSummary, Summary};
+
+/// The sentences, the most important first: whether there was a defect.
+pub(super) fn lines(summary: &Summary) -> Vec<String> {
+    let mut lines = vec![overall(summary)];
+    for fsync in Fsync::ALL {
+        let cells: Vec<&CellSummary> = summary
+            .cells
+            .iter()
+            .filter(|cell| cell.cell.fsync == fsync)
+            .collect();
+        if !cells.is_empty() {
+            lines.push(mode(fsync, &cells));
+        }
+    }
+    lines
+}
+
+fn overall(summary: &Summary) -> String {
+    let waits =
+        |cell: &&CellSummary| cell.expected == Expectation::None && cell.cell.delay != Delay::Off;
+    let safe = summary.cells.iter().filter(waits);
+    let trials: u64 = safe.clone().map(|cell| cell.trials).sum();
+    let violated: u64 = safe.map(|cell| cell.violated).sum();
+    let defects = summary.cells.iter().filter(|cell| cell.is_defect()).count();
+    match defects {
+        0 => format!(
+            "With the restart delay that is needed: {violated} of {trials} trials had two holders at once."
+        ),
+        _ => format!(
+            "DEFECT in {defects} cells: two holders where none are allowed, or locks that were not to be had again. \
+             Please report it with repro.txt."
+        ),
+    }
+}
+
+fn mode(fsync: Fsync, cells: &[&CellSummary]) -> String {
+    let off = cells.iter().filter(|cell| {
+        cell.cell.delay == Delay::Off && cell.cell.fault.restarted(cell.cell.nodes) > 0
+    });
+    let (mut trials, mut violated, mut worst) = (0, 0, 0.0_f64);
+    for cell in off {
+        trials += cell.trials;
+        violated += cell.violated;
+        worst = worst.max(cell.overlap_ms_max);
+    }
+    let speed = cells
+        .iter()
+        .filter_map(|cell| cell.throughput)
+        .map(|[median, ..]| median)
+        .reduce(f64::max);
+    let speed = speed.map_or_else(String::new, |rate| {
+        format!(" Up to {rate:.0} locks a second.")
+    });
+    match (trials, violated) {
+        (0, _) => format!("fsync {fsync}: not tried without the restart delay.{speed}"),
+        (_, 0) => format!(
+            "fsync {fsync}: without the restart delay none of {trials} restarts gave a lock to two holders.{speed}"
+        ),
+        _ => format!(
+            "fsync {fsync}: without the restart delay {violated} of {trials} restarts gave a lock to two holders, \
+             for up to {worst:.0} ms.{speed}"
+        ),
+    }
+}

@@ -59,7 +59,8 @@ fn write_banner(out: &mut String, cluster: &ClusterView) -> fmt::Result {
     writeln!(
         out,
         "\nFrom another terminal: \
-         quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down"
+         quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down\n\
+         What a power cut takes from each fsync mode: quorlock experiment crash-recovery"
     )
 }
 

@@ -12,8 +12,14 @@ use crate::clock;
 /// The name of a run's directory: when it began, in UTC, and its seed.
 pub(super) fn run_name(wall: Duration, seed: u64) -> String {
     let text = Date::of(wall).to_string();
-    let text = text.split('.').next().unwrap_or_default();
-    format!("{}-{seed:04x}", text.replace(' ', "-").replace(':', ""))
+    let words: Vec<&str> = text.split([' ', '.']).collect();
+    let [day, month, year, time, ..] = words[..] else {
+        return format!("{}-{seed:04x}", wall.as_secs());
+    };
+    // Names sort as the runs came.
+    let month = MONTHS.iter().position(|known| *known == month);
+    let (month, time) = (month.unwrap_or_default() + 1, time.replace(':', ""));
+    format!("{year}{month:02}{day}-{time}-{seed:04x}")
 }
 
 /// What is known of the machine, the directory and the build.
@@ -91,3 +97,18 @@ fn sync_probe(directory: &Path) -> String {
 }
 
 const PROBES: usize = 40;
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_runs_sort_as_they_came() {
+        let name = |seconds| run_name(Duration::from_secs(seconds), 1);
+        assert_eq!(name(1_795_468_843), "20261123-212043-0001");
+        assert!(name(1_795_468_843) < name(1_795_500_000 + 86_400 * 30));
+    }
+}

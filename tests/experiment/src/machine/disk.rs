@@ -277,12 +277,14 @@ mod tests {
         let machine = Arc::new(Machine::default());
         let disk = machine.disk(home.path()).expect("it is made");
         let file = disk.create("a").expect("there is room");
+        file.write_at(0, b"x").expect("there is room");
         machine.obey("disk-full yes").expect("an order");
-        let error = file.write_at(0, b"x").expect_err("the disk is full");
+        let error = file.write_at(0, b"xy").expect_err("the disk is full");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        file.write_at(0, b"y").expect("it has this byte already");
         assert!(disk.create("b").is_err());
         machine.obey("disk-full no\n").expect("an order");
-        file.write_at(0, b"x").expect("there is room");
+        file.write_at(0, b"xy").expect("there is room");
         for nonsense in ["", "disk-full maybe", "sync-delay -1", "reboot 1"] {
             assert!(machine.obey(nonsense).is_err(), "{nonsense}");
         }

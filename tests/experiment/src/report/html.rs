@@ -99,9 +99,8 @@ fn rows(body: &mut String, summary: &Summary) {
         return;
     }
     body.push_str("<details><summary>Not tried</summary><ul>");
-    for skipped in &summary.skipped {
-        let (cell, reason) = (skipped.cell.id(), escaped(&skipped.reason));
-        body.push_str(&format!("<li>{}: {reason}</li>", escaped(&cell)));
+    for line in table::skipped(summary) {
+        body.push_str(&format!("<li>{}</li>", escaped(&line)));
     }
     body.push_str("</ul></details>");
 }

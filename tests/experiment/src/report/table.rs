@@ -27,8 +27,8 @@ pub(super) fn table(summary: &Summary) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    for skipped in &summary.skipped {
-        text.push_str(&format!("skipped {}: {}\n", skipped.cell, skipped.reason));
+    for line in skipped(summary) {
+        text.push_str(&format!("skipped {line}\n"));
     }
     if !summary.is_complete {
         text.push_str("NOT COMPLETE: some trials of the plan were not carried out.\n");
@@ -61,6 +61,30 @@ fn row(cell: &CellSummary) -> [String; 10] {
         cell.unavailable_ms
             .map_or_else(dash, |ms| format!("{ms:.0}")),
     ]
+}
+
+/// What was not tried: a line per reason, with the combination if it is one.
+pub(super) fn skipped(summary: &Summary) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for skipped in &summary.skipped {
+        let cell = skipped.cell.id();
+        match reasons
+            .iter_mut()
+            .find(|(reason, _)| *reason == skipped.reason)
+        {
+            Some((_, cells)) => cells.push(cell),
+            None => reasons.push((&skipped.reason, vec![cell])),
+        }
+    }
+    let lines = reasons.into_iter().map(|(reason, cells)| match &cells[..] {
+        [cell] => format!("{cell}: {reason}"),
+        _ => format!(
+            "{} combinations, such as {}: {reason}",
+            cells.len(),
+            cells[0]
+        ),
+    });
+    lines.collect()
 }
 
 /// `0 of 20, < 16 %`: what was seen, and the upper end of the 95 % interval.

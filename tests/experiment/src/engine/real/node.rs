@@ -171,6 +171,21 @@ impl NodeProcess {
         }
     }
 
+    /// Fills what the node has set aside on its disk, until it refuses to write. The keys are gone soon.
+    pub(super) async fn use_up_space(&self) -> Result<(), EngineError> {
+        let value = vec![b'f'; FILLER_BYTES];
+        for number in 0..FILLERS_MAX {
+            let key = format!("filler-{number}");
+            let words: [&[u8]; 5] = [b"SET", key.as_bytes(), &value, b"PX", b"300"];
+            if ask(self.port, &words).await.is_err() {
+                return Ok(());
+            }
+        }
+        let node = self.number;
+        let why = format!("node {node} goes on writing though its disk is full");
+        Err(EngineError::Failed(why))
+    }
+
     /// A field of INFO as a number.
     pub(super) async fn info(&self, field: &str) -> Option<f64> {
         let text = ask(self.port, &[b"INFO", b"everything"]).await.ok()??;
@@ -231,4 +246,7 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 /// A node that stands still is not waited for.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const FILLER_BYTES: usize = 1 << 20;
+/// More than a node sets aside.
+const FILLERS_MAX: u32 = 128;
 const LOG_LINES: usize = 8;

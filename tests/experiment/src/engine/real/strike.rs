@@ -69,6 +69,7 @@ pub(super) async fn strike(
         Fault::DiskFull => {
             for index in struck.nodes.clone() {
                 stage.nodes[index].order("disk-full yes")?;
+                stage.nodes[index].use_up_space().await?;
                 stage.note_node(index, What::DiskFull);
             }
         }

@@ -106,11 +106,9 @@ impl Shown {
         match progress {
             Progress::Begins { done, total, .. } if *done > 0 => {
                 let passed = clock::now().saturating_sub(self.began);
-                let each = passed / u32::try_from(*done).unwrap_or(u32::MAX);
-                let left = each * u32::try_from(total - done).unwrap_or(u32::MAX);
+                let left_s = passed.as_secs().saturating_mul(total - done) / *done;
                 remark(format_args!(
-                    "{done} of {total} done, about {} s left",
-                    left.as_secs()
+                    "{done} of {total} done, about {left_s} s left"
                 ));
             }
             Progress::Begins { .. } => {}

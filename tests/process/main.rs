@@ -9,6 +9,7 @@ mod arguments;
 mod cluster;
 mod cluster_requests;
 mod examples;
+mod experiment;
 mod log;
 mod log_bad_input;
 mod log_check;

@@ -36,8 +36,8 @@ pub use command_line::{Invocation, USAGE, parse_command_line};
 pub use directive::Directive;
 pub use error::{ConfigError, Origin, Problem};
 pub use settings::{
-    AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
-    Supervised,
+    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay,
+    RestartDelayReply, Supervised,
 };
 
 /// Everything a node can be told, checked. Each field is the directive of the same name.
@@ -127,6 +127,8 @@ pub struct Config {
     pub no_ttl_durability: NoTtlDurability,
     /// Whether such keys are refused.
     pub require_ttl: bool,
+    /// From where DEBUG may be called.
+    pub enable_debug_command: DebugCommand,
     /// Longest run of a script.
     pub script_time_limit: Duration,
     /// Longest text of a script.
@@ -259,6 +261,7 @@ impl Default for Config {
             trust_fsync: false,
             no_ttl_durability: NoTtlDurability::Sync,
             require_ttl: false,
+            enable_debug_command: DebugCommand::No,
             script_time_limit: Duration::from_millis(500),
             script_size_limit: 64 * 1024,
             script_load_limit: 16 * 1024 * 1024,

@@ -118,7 +118,6 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert("dbfilename", "dump.rdb", SNAPSHOTS),
     Directive::inert("disable-thp", "no", PROCESS),
     Directive::inert("dynamic-hz", "no", EXPIRY),
-    Directive::inert("enable-debug-command", "no", PROTECTED),
     Directive::inert("enable-module-command", "no", PROTECTED),
     Directive::inert(
         "enable-protected-configs",

@@ -103,6 +103,22 @@ impl RestartDelay {
     ];
 }
 
+/// From where DEBUG may be called (`enable-debug-command`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DebugCommand {
+    /// From nowhere.
+    No,
+    /// From this machine.
+    Local,
+    /// From everywhere.
+    Yes,
+}
+
+impl DebugCommand {
+    pub(super) const NAMES: &'static [(&'static str, Self)] =
+        &[("no", Self::No), ("local", Self::Local), ("yes", Self::Yes)];
+}
+
 /// Which error clients get during the restart delay (`restart-delay-reply`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDelayReply {

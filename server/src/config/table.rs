@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::clients::ClientMemory;
 use super::directive::Directive;
 use super::settings::{
-    AppendFsync, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay, RestartDelayReply,
-    Supervised,
+    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay,
+    RestartDelayReply, Supervised,
 };
 use super::times::{
     DAY, PATH_BYTES_MAX, optional_time, path, restart_delay, seconds, show_path, show_seconds, time,
@@ -410,6 +410,14 @@ pub(super) const USED: &[Directive] = &[
         |c| show_yes_or_no(c.require_ttl),
     )
     .live(),
+    Directive::used(
+        "enable-debug-command",
+        "no",
+        "`no`, `local`, `yes`",
+        "From where DEBUG SLEEP may be called, which lets all clients wait. For test suites.",
+        |c, v| one_of(DebugCommand::NAMES, one(v)?).map(|it| c.enable_debug_command = it),
+        |c| name_of(DebugCommand::NAMES, &c.enable_debug_command).to_owned(),
+    ),
     Directive::used(
         "clock-drift-percent",
         "1",

@@ -24,6 +24,8 @@ pub(crate) enum Awaited {
     Sync(Position),
     /// Until a key has an element for it, which comes as a delivery.
     Element,
+    /// Nothing but the end of its time.
+    Time,
 }
 
 impl Blocked {
@@ -36,14 +38,14 @@ impl Blocked {
     pub(crate) fn urgent(self) -> Position {
         match self.awaited {
             Awaited::Sync(position) => position,
-            Awaited::Element => Position::ZERO,
+            Awaited::Element | Awaited::Time => Position::ZERO,
         }
     }
 
     /// Resolves when the position is synced, the time is up, or the log has failed. An orderly
     /// stop syncs everything, so it ends this as well.
     pub(crate) async fn over(self, node: &NodeState) {
-        if let (Awaited::Element, Some(until)) = (self.awaited, self.until_raw) {
+        if let (Awaited::Element | Awaited::Time, Some(until)) = (self.awaited, self.until_raw) {
             // Not woken by every commit: what it waits for comes on another way.
             return node.clock.pause_until(until).await;
         }
@@ -67,7 +69,7 @@ impl Blocked {
     pub(crate) fn is_over(self, node: &NodeState) -> bool {
         let is_settled = match self.awaited {
             Awaited::Sync(_) => self.is_synced(node) || node.commit.failure().is_some(),
-            Awaited::Element => false,
+            Awaited::Element | Awaited::Time => false,
         };
         is_settled
             || self
@@ -79,6 +81,9 @@ impl Blocked {
     pub(crate) fn reply(self, node: &NodeState) -> Reply {
         if self.is_for_element() {
             return Reply::NilArray;
+        }
+        if self.awaited == Awaited::Time {
+            return Reply::Ok;
         }
         match node.commit.failure() {
             Some(failure) if !self.is_synced(node) => Reply::Error(ErrorReply::new(format!(
@@ -93,7 +98,7 @@ impl Blocked {
     pub(super) fn is_synced(self, node: &NodeState) -> bool {
         match self.awaited {
             Awaited::Sync(position) => node.commit.synced() >= position,
-            Awaited::Element => false,
+            Awaited::Element | Awaited::Time => false,
         }
     }
 }

@@ -15,6 +15,7 @@ mod client;
 mod client_kill;
 mod client_replies;
 mod config;
+mod debug;
 mod dispatch;
 mod greeting;
 pub(crate) mod info;

@@ -4,7 +4,7 @@ use quorlock_engine::{About, Categories, Description, Flags, KeyAccess, KeyPosit
 
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
-use crate::session::{Session, about, client, config, greeting, info, waitaof};
+use crate::session::{Session, about, client, config, debug, greeting, info, waitaof};
 
 /// One command.
 pub(crate) struct Row {
@@ -131,6 +131,14 @@ pub(crate) const ROWS: &[Row] = &[
         .queueable()
         .divided(about::MODULE_PARTS)
         .told("4.0.0", Categories::NONE, "Tells that there are no modules"),
+    row("debug", -2, debug::debug)
+        .admin()
+        .flags(Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS))
+        .told(
+            "1.0.0",
+            Categories::NONE,
+            "Lets all clients wait, where enable-debug-command allows it",
+        ),
     row("lastsave", 1, about::lastsave).told(
         "1.0.0",
         ADMINISTRATION,

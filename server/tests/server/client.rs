@@ -172,6 +172,49 @@ fn a_pause_holds_up_writes_or_all_until_its_end_or_unpause() {
 }
 
 #[test]
+fn debug_sleep_lets_all_clients_wait_where_it_is_allowed() {
+    with_node(&[], |node, _| {
+        let refused = wire(node).ask("DEBUG SLEEP 1");
+        assert!(
+            refused.starts_with("-ERR DEBUG command not allowed"),
+            "{refused}"
+        );
+    });
+    with_node(&[("enable-debug-command", &["local"])], |node, clock| {
+        let mut sleeper = wire(node);
+        for wrong in [
+            "SLEEP",
+            "SLEEP x",
+            "SLEEP -1",
+            "SLEEP nan",
+            "SLEEP 3601",
+            "OBJECT a",
+        ] {
+            let reply = sleeper.ask(&format!("DEBUG {wrong}"));
+            assert!(reply.starts_with("-ERR"), "{wrong}: {reply}");
+        }
+        assert!(sleeper.ask("DEBUG HELP").contains("SLEEP <seconds>"));
+        sleeper.send(b"DEBUG SLEEP 2.5\r\nECHO after\r\n");
+        // One that comes before the sleep is answered.
+        let mut held = loop {
+            let mut client = wire(node);
+            client.send(b"PING\r\n");
+            if !client.answers_within(Duration::from_millis(300)) {
+                break client;
+            }
+        };
+        clock.advance(Duration::from_millis(2499));
+        assert!(sleeper.is_silent() && held.is_silent());
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(held.reply(), "+PONG");
+        assert_eq!(
+            (sleeper.reply(), sleeper.reply()),
+            ("+OK".into(), "after".into())
+        );
+    });
+}
+
+#[test]
 fn a_pause_of_everything_ends_on_all_workers_at_once_and_can_be_ended_by_anybody() {
     with_node(&[("workers", &["3"])], |node, _| {
         let mut clients: Vec<Wire> = (0..6).map(|_| wire(node)).collect();

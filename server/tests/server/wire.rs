@@ -78,6 +78,16 @@ impl Wire {
         is_empty && self.stream.buffer().is_empty()
     }
 
+    /// Whether something comes within this time, which is real time.
+    pub(crate) fn answers_within(&mut self, time: Duration) -> bool {
+        let stream = self.stream.get_ref();
+        let before = stream.read_timeout().unwrap();
+        stream.set_read_timeout(Some(time)).unwrap();
+        let peeked = stream.peek(&mut [0; 1]);
+        stream.set_read_timeout(before).unwrap();
+        peeked.is_ok() || !self.stream.buffer().is_empty()
+    }
+
     /// The next reply; `<closed>` when the node closed the connection.
     pub(crate) fn reply(&mut self) -> String {
         let mut line = String::new();

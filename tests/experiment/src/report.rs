@@ -1,5 +1,7 @@
 //! Everything that is shown to people, as functions of the summary, the trials and their records.
 
+#[cfg(test)]
+mod book_tests;
 mod chart;
 mod comparison;
 mod html;

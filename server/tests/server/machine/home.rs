@@ -37,6 +37,7 @@ impl Home {
     pub(crate) async fn try_start(&self, directives: Directives<'_>) -> Result<Node, StartError> {
         let mut builder = Node::builder().port(0);
         builder = builder.directive("bind", &["127.0.0.1"]);
+        builder = builder.directive("workers", super::ONE_WORKER);
         for (name, value) in directives {
             builder = builder.directive(name, &[value]);
         }

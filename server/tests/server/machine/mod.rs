@@ -83,7 +83,7 @@ impl Machine {
 
     /// A node of this machine, not started yet.
     pub(crate) fn node(&self, directives: Directives<'_>) -> NodeBuilder {
-        let mut builder = Node::builder().ephemeral();
+        let mut builder = Node::builder().ephemeral().directive("workers", ONE_WORKER);
         for (name, value) in directives {
             builder = builder.directive(name, &[value]);
         }
@@ -182,6 +182,10 @@ pub(crate) fn serve(builder: NodeBuilder, test: impl FnOnce(&Node)) {
     });
 }
 
+/// What a test does not say otherwise: threads would else be as many as the machine's cores make them, and tests that
+/// hold one up would mean another elsewhere.
+pub(crate) const ONE_WORKER: &[&str] = &["1"];
+
 /// A node of its own with a clock that the test moves.
 pub(crate) fn with_node(directives: Lists<'_>, test: impl FnOnce(&Node, &SettableClock)) {
     let clock = Arc::new(SettableClock::new());
@@ -190,7 +194,7 @@ pub(crate) fn with_node(directives: Lists<'_>, test: impl FnOnce(&Node, &Settabl
 }
 
 pub(crate) fn configured(directives: Lists<'_>) -> NodeBuilder {
-    let mut builder = Node::builder();
+    let mut builder = Node::builder().directive("workers", ONE_WORKER);
     for (name, values) in directives {
         builder = builder.directive(name, values);
     }

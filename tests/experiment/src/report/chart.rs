@@ -194,17 +194,7 @@ fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     reason = "numbers of samples are far below 2^53"
 )]
 fn latency(trials: &[Trial]) -> Option<String> {
-    let mut curves = Vec::new();
-    for fsync in Fsync::ALL {
-        let of_mode = trials.iter().filter(|trial| trial.cell.fsync == fsync);
-        let mut values: Vec<u32> = of_mode
-            .flat_map(|trial| trial.measured.acquire_us.iter().copied())
-            .collect();
-        values.sort_unstable();
-        if values.len() >= SAMPLES_MIN {
-            curves.push((fsync, values));
-        }
-    }
+    let curves = samples(trials);
     let slowest = curves
         .iter()
         .filter_map(|(_, values)| values.last())
@@ -269,6 +259,22 @@ fn latency(trials: &[Trial]) -> Option<String> {
     }
     svg.push_str("</svg>");
     Some(svg)
+}
+
+/// The acquisitions of each fsync mode of which there are enough, the quickest first.
+fn samples(trials: &[Trial]) -> Vec<(Fsync, Vec<u32>)> {
+    let of_mode = Fsync::ALL.map(|fsync| {
+        let trials = trials.iter().filter(|trial| trial.cell.fsync == fsync);
+        let mut values: Vec<u32> = trials
+            .flat_map(|trial| trial.measured.acquire_us.iter().copied())
+            .collect();
+        values.sort_unstable();
+        (fsync, values)
+    });
+    let enough = of_mode.into_iter();
+    enough
+        .filter(|(_, values)| values.len() >= SAMPLES_MIN)
+        .collect()
 }
 
 fn open(height: f64) -> String {

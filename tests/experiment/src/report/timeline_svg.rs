@@ -12,6 +12,10 @@ pub(super) fn draw(timeline: &Timeline) -> String {
         escaped(&timeline.title)
     );
     let bottom = height - BOTTOM;
+    for (index, lane) in timeline.lanes.iter().enumerate() {
+        draw_lane(&mut svg, timeline, lane, TOP + index as f64 * LANE);
+    }
+    // Over the lanes, so that nobody can miss it.
     for (from_ns, to_ns) in &timeline.overlaps {
         let (x, width) = extent(timeline, *from_ns, *to_ns);
         let ms = (to_ns - from_ns) / 1_000_000;
@@ -20,9 +24,6 @@ pub(super) fn draw(timeline: &Timeline) -> String {
              <title>two holders for {ms} ms</title></rect>",
             bottom - TOP
         ));
-    }
-    for (index, lane) in timeline.lanes.iter().enumerate() {
-        draw_lane(&mut svg, timeline, lane, TOP + index as f64 * LANE);
     }
     if let Some(fault_ns) = timeline.fault_ns {
         let (x, _) = extent(timeline, fault_ns, fault_ns);
@@ -125,7 +126,7 @@ const STYLE: &str = "\
 .timeline{font:12px system-ui,sans-serif;fill:#444}\
 .timeline .lane{fill:#eceff1}.timeline .a{fill:#0072b2}.timeline .b{fill:#e69f00}\
 .timeline .down{fill:#222}.timeline .waiting{fill:url(#waiting)}.timeline .paused{fill:url(#paused)}\
-.timeline .overlap{fill:#d55e00;fill-opacity:.3;stroke:#d55e00;stroke-width:1}\
+.timeline .overlap{fill:#d55e00;fill-opacity:.22;stroke:#d55e00;stroke-width:2}\
 .timeline .fault{stroke:#d55e00;stroke-width:1.5;stroke-dasharray:4 3}.timeline .tick{stroke:#999}\
 @media(prefers-color-scheme:dark){.timeline{fill:#c8ccd0}.timeline .lane{fill:#2a2f34}\
 .timeline .down{fill:#000;stroke:#888}.timeline .a{fill:#3a9bd9}}";

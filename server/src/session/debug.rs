@@ -1,0 +1,76 @@
+//! DEBUG SLEEP: a node that stands still, for test suites that want to see what their clients do then.
+//!
+//! No thread sleeps. Requests of all clients wait as under CLIENT PAUSE, which CLIENT UNPAUSE ends for the others;
+//! deadlines, syncs and an orderly stop go on.
+
+use std::time::Duration;
+
+use quorlock_engine::{ErrorReply, Reply};
+
+use crate::clock::saturated_nanos;
+use crate::config::DebugCommand;
+use crate::core::clients::Address;
+use crate::core::commit::Failure;
+use crate::core::pause::HeldUp;
+use crate::session::batch::{Answer, Batch};
+use crate::session::{Awaited, Blocked, Session};
+
+pub(super) fn debug(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let is_allowed = match batch.node.config.enable_debug_command {
+        DebugCommand::No => false,
+        DebugCommand::Local => is_local(&session.client.address),
+        DebugCommand::Yes => true,
+    };
+    if !is_allowed {
+        return Ok(Answer::Reply(Reply::Error(NOT_ALLOWED)));
+    }
+    let subcommand = arguments.get(1).copied().unwrap_or_default();
+    Ok(match arguments {
+        [_, _, seconds] if subcommand.eq_ignore_ascii_case(b"sleep") => sleep(batch, seconds),
+        [_, _] if subcommand.eq_ignore_ascii_case(b"help") => {
+            Answer::Reply(Reply::help("DEBUG", HELP))
+        }
+        _ => Answer::Reply(Reply::Error(ErrorReply::unknown_subcommand(
+            "debug", subcommand,
+        ))),
+    })
+}
+
+fn sleep(batch: &Batch<'_>, seconds: &[u8]) -> Answer {
+    let text = std::str::from_utf8(seconds).ok();
+    let seconds = text.and_then(|text| text.trim().parse::<f64>().ok());
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let Some(time) = time.filter(|time| *time <= SLEEP_MAX) else {
+        return Answer::Reply(Reply::Error(NO_TIME));
+    };
+    let now_raw = batch.node.clock.raw();
+    let until_raw = now_raw.plus_nanos(saturated_nanos(time));
+    batch.node.pause.begin(now_raw, until_raw, HeldUp::All);
+    Answer::Wait(Blocked {
+        awaited: Awaited::Time,
+        until_raw: Some(until_raw),
+    })
+}
+
+fn is_local(address: &Address) -> bool {
+    match address {
+        Address::Tcp(address) => address.ip().is_loopback(),
+        Address::Unix(_) => true,
+    }
+}
+
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+const NOT_ALLOWED: ErrorReply = ErrorReply::fixed(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+const NO_TIME: ErrorReply =
+    ErrorReply::fixed("ERR DEBUG SLEEP takes seconds, from 0 to 3600, such as 0.5");
+const HELP: &[&str] = &[
+    "SLEEP <seconds>",
+    "    Let all clients wait for so long. Decimals allowed.",
+];

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
-use quorlock_experiment::engine::Cancel;
-use quorlock_experiment::engine::real::{Launcher, RealEngine};
+use quorlock_experiment::engine::real::{Launcher, RealEngine, Server};
+use quorlock_experiment::engine::{Cancel, Engine as _};
 use quorlock_experiment::plan::Plan;
 use quorlock_experiment::preset::Preset;
 use quorlock_experiment::report;
@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// The nodes' restart-delay-max, which they wait after the loss of power
     #[arg(long, value_parser = duration::parse)]
     restart_delay_max: Option<Duration>,
+    /// Whose nodes: quorlock, or redis-server as the baseline
+    #[arg(long, value_enum, default_value_t = Tried::Quorlock)]
+    server: Tried,
     /// All that is random comes from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -74,6 +77,13 @@ pub(crate) struct Arguments {
     json_lines: bool,
 }
 
+/// Whose nodes are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Tried {
+    Quorlock,
+    RedisServer,
+}
+
 /// Carries it out.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let baseline = arguments
@@ -81,17 +91,23 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         .as_deref()
         .map(read_summary)
         .transpose()?;
-    let (results, plan, before) = match &arguments.resume {
+    let (results, plan, before, server) = match &arguments.resume {
         Some(directory) => {
             let (results, begun, before) = Results::resume(directory).map_err(failed)?;
-            (results, begun.plan, before)
+            let tried = match Server::is_redis(&begun.engine) {
+                true => Tried::RedisServer,
+                false => Tried::Quorlock,
+            };
+            (results, begun.plan, before, server(tried)?)
         }
         None => {
             let plan = plan(arguments)?;
+            let server = server(arguments.server)?;
             let name = environment::run_name(clock::wall(), plan.seed);
-            let results = Results::create(&arguments.dir, &name, &plan, ENGINE).map_err(failed)?;
+            let results = Results::create(&arguments.dir, &name, &plan, server.name());
+            let results = results.map_err(failed)?;
             point_latest(&arguments.dir, &name);
-            (results, plan, Vec::new())
+            (results, plan, Vec::new(), server)
         }
     };
     let manner = match () {
@@ -99,11 +115,25 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         () if arguments.quiet || format == Format::Json => Manner::Quiet,
         () => Manner::of_terminal(),
     };
-    carry_out(results, &plan, before, manner, baseline.as_ref(), format)
+    let mut engine = engine(server, &results)?;
+    carry_out(
+        &mut engine,
+        results,
+        &plan,
+        before,
+        manner,
+        baseline.as_ref(),
+        format,
+    )
+}
+
+fn engine(server: Server, results: &Results) -> Result<RealEngine, Failure> {
+    RealEngine::new(server, results.directory().join(SCRATCH)).map_err(failed)
 }
 
 /// Carries a plan out and leaves everything in its directory.
 fn carry_out(
+    engine: &mut RealEngine,
     mut results: Results,
     plan: &Plan,
     before: Vec<Trial>,
@@ -112,13 +142,11 @@ fn carry_out(
     format: Format,
 ) -> Result<ExitCode, Failure> {
     let environment = environment::facts(results.directory(), plan.seed);
-    let scratch = results.directory().join("nodes");
-    let mut engine = RealEngine::new(launcher(), scratch.clone()).map_err(failed)?;
     let cancel = cancel_on_signals()?;
     let mut shown = Shown::new(manner, results.directory());
     let outcome = run::run(
         plan,
-        &mut engine,
+        engine,
         &mut results,
         before,
         &cancel,
@@ -129,14 +157,14 @@ fn carry_out(
     shown.end();
     let outcome = outcome.map_err(failed)?;
     // Left there only by trials that failed, whose logs say why.
-    let _is_not_empty = std::fs::remove_dir(&scratch);
+    let _is_not_empty = std::fs::remove_dir(results.directory().join(SCRATCH));
     let Outcome {
         trials,
         skipped,
         failures,
         ..
     } = &outcome;
-    let summary = Summary::of(plan, ENGINE, environment, trials, skipped);
+    let summary = Summary::of(plan, engine.name(), environment, trials, skipped);
     leave(&results, &summary, trials, baseline)?;
     let directory = results.directory().display();
     output_summary(&summary, &results, baseline, format);
@@ -167,8 +195,9 @@ pub(super) fn replay(cell: Cell, format: Format) -> Result<ExitCode, Failure> {
     let home = std::env::temp_dir().join(format!("quorlock-experiment-{}", std::process::id()));
     let mut plan = Preset::Quick.plan(1);
     plan.cells = vec![cell];
-    let mut results = Results::create(&home, "run", &plan, ENGINE).map_err(failed)?;
-    let mut engine = RealEngine::new(launcher(), home.join("nodes")).map_err(failed)?;
+    let server = Server::quorlock(launcher());
+    let mut results = Results::create(&home, "run", &plan, server.name()).map_err(failed)?;
+    let mut engine = engine(server, &results)?;
     let cancel = cancel_on_signals()?;
     let outcome = run::run(
         &plan,
@@ -232,6 +261,30 @@ fn choose<T: Clone>(axis: &mut Vec<T>, chosen: &[T]) {
 
 fn first_refused(cells: &[Cell]) -> Option<(&Cell, &'static str)> {
     cells.iter().find_map(|cell| Some((cell, cell.refusal()?)))
+}
+
+fn server(tried: Tried) -> Result<Server, Failure> {
+    if tried == Tried::Quorlock {
+        return Ok(Server::quorlock(launcher()));
+    }
+    let told = Command::new(REDIS).arg("--version").output();
+    let told = told.map_err(|error| {
+        failed(format!(
+            "{REDIS} cannot be started: {error}; nothing was tried"
+        ))
+        .remedy("install it (Debian: apt-get install redis-server), or leave --server out")
+    })?;
+    let text = String::from_utf8_lossy(&told.stdout);
+    let version = text
+        .split("v=")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let launcher: Launcher =
+        Arc::new(|_| launch::command(Bond::Killed, REDIS.as_ref(), REDIS.as_ref()));
+    Ok(Server::redis(
+        launcher,
+        version.unwrap_or("of an unknown version"),
+    ))
 }
 
 /// Nodes are this executable, and end with this process.
@@ -338,7 +391,9 @@ fn failed(what: impl std::fmt::Display) -> Failure {
 
 /// The exit code of a run that could not be carried out.
 const ERROR: u8 = 2;
-const ENGINE: &str = "real";
+const REDIS: &str = "redis-server";
+/// Where the nodes of a trial have their data, in the directory of the run.
+const SCRATCH: &str = "nodes";
 
 pub(super) const HELP: &str = "\
 Five nodes, clients of our library and a fault per trial. A holds a lock, the fault strikes, B wants the same lock;
@@ -352,4 +407,5 @@ Examples:
   quorlock experiment crash-recovery                                    what a power cut takes, in under a minute
   quorlock experiment crash-recovery --preset standard                  every fault, in about ten minutes
   quorlock experiment crash-recovery --fsync no --restart-delay off,50%,auto
-  quorlock experiment crash-recovery --cell everysec/off/power-loss-one/5 --trials 20";
+  quorlock experiment crash-recovery --cell everysec/off/power-loss-one/5 --trials 20
+  quorlock experiment crash-recovery --server redis-server --restart-delay off --fsync always,no,none";

@@ -15,8 +15,8 @@ use crate::trial::Measured;
 
 /// One way to carry out a trial of a cell.
 pub trait Engine {
-    /// What it is called in files and reports: `real` or `simulated`.
-    fn name(&self) -> &'static str;
+    /// What it is called in files and reports: `real`, or the server that is tried instead of our own.
+    fn name(&self) -> &str;
 
     /// Carries out one trial from a seed, and notes in `history` what happened.
     ///

@@ -170,7 +170,7 @@ mod tests {
     struct Scripted<F: FnMut(&Cell) -> Result<Measured, EngineError>>(F);
 
     impl<F: FnMut(&Cell) -> Result<Measured, EngineError>> Engine for Scripted<F> {
-        fn name(&self) -> &'static str {
+        fn name(&self) -> &str {
             "scripted"
         }
 

@@ -11,6 +11,7 @@ mod load;
 mod node;
 mod observer;
 mod register;
+mod server;
 mod stage;
 mod strike;
 
@@ -23,9 +24,9 @@ use tokio::task::JoinSet;
 
 use self::client::{Client, Held, Scene};
 use self::load::{CONTENDED, Contenders, Load};
-pub use self::node::Launcher;
 use self::observer::Observer;
 use self::register::Registers;
+pub use self::server::{Launcher, Server};
 use self::stage::Stage;
 use crate::cell::Cell;
 use crate::engine::{Cancel, Engine, EngineError};
@@ -35,24 +36,24 @@ use crate::trial::Measured;
 
 /// Carries trials out with processes.
 pub struct RealEngine {
-    launcher: Launcher,
+    server: Server,
     scratch: PathBuf,
     runtime: Runtime,
     trials: u64,
 }
 
 impl RealEngine {
-    /// An engine whose nodes are started by `launcher` and keep their data below `scratch`, on the disk that is to be
+    /// An engine that tries these nodes, which keep their data below `scratch`, on the disk that is to be
     /// tried. It must be used by the thread that made it: the kernel ends children with the thread that started them.
     ///
     /// # Errors
     /// If no threads can be had.
-    pub fn new(launcher: Launcher, scratch: PathBuf) -> Result<RealEngine, EngineError> {
+    pub fn new(server: Server, scratch: PathBuf) -> Result<RealEngine, EngineError> {
         let mut runtime = Builder::new_multi_thread();
         runtime.worker_threads(2).enable_all();
         let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         Ok(RealEngine {
-            launcher,
+            server,
             scratch,
             runtime: runtime.build().map_err(failed)?,
             trials: 0,
@@ -61,8 +62,8 @@ impl RealEngine {
 }
 
 impl Engine for RealEngine {
-    fn name(&self) -> &'static str {
-        "real"
+    fn name(&self) -> &str {
+        self.server.name()
     }
 
     fn run(
@@ -73,6 +74,9 @@ impl Engine for RealEngine {
         history: &Arc<History>,
         cancel: &Cancel,
     ) -> Result<Measured, EngineError> {
+        if let Some(reason) = self.server.refusal(cell) {
+            return Err(EngineError::Missing(reason.to_owned()));
+        }
         self.trials += 1;
         let number = self.trials;
         let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
@@ -83,7 +87,7 @@ impl Engine for RealEngine {
         let scene = Scene::new(Observer::begin(), history);
         let outcome = self.runtime.block_on(async {
             tokio::select! {
-                outcome = trial(cell, plan, &self.launcher, &directory, &scene) => outcome,
+                outcome = trial(cell, plan, &self.server, &directory, &scene) => outcome,
                 () = cancelled(cancel) => Err(EngineError::Cancelled),
             }
         });
@@ -105,11 +109,11 @@ async fn cancelled(cancel: &Cancel) {
 async fn trial(
     cell: &Cell,
     plan: &Plan,
-    launcher: &Launcher,
+    server: &Server,
     directory: &std::path::Path,
     scene: &Scene,
 ) -> Result<Measured, EngineError> {
-    let mut stage = Stage::set(cell, plan, launcher, directory, scene).await?;
+    let mut stage = Stage::set(cell, plan, server, directory, scene).await?;
     let registers = Registers::default();
     let ports = stage.ports();
     let contenders = Contenders::start(scene, &ports, &registers, plan.ttl)?;

@@ -1,13 +1,18 @@
 //! `repro.txt`: the lines that carry out what was carried out, and those that try a violation once more.
 
+use crate::engine::real::Server;
 use crate::summary::Summary;
 use crate::trial::Trial;
 
 /// The text of the file.
 pub fn repro(summary: &Summary, trials: &[Trial]) -> String {
     let plan = &summary.plan;
+    let server = match Server::is_redis(&summary.engine) {
+        true => "--server redis-server ",
+        false => "",
+    };
     let common = format!(
-        "--ttl {}ms --restart-delay-max {}ms --seed {}",
+        "{server}--ttl {}ms --restart-delay-max {}ms --seed {}",
         plan.ttl.as_millis(),
         plan.restart_delay_max.as_millis(),
         plan.seed

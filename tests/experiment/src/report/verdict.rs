@@ -27,6 +27,9 @@ fn overall(summary: &Summary) -> String {
     let violated: u64 = safe.map(|cell| cell.violated).sum();
     let defects = summary.cells.iter().filter(|cell| cell.is_defect()).count();
     match defects {
+        0 if trials == 0 => {
+            "No combination was tried with the restart delay that is needed.".to_owned()
+        }
         0 => format!(
             "With the restart delay that is needed: {violated} of {trials} trials had two holders at once."
         ),

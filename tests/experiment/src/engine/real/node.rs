@@ -7,26 +7,25 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ask::ask;
+use super::server::Server;
+use crate::cell::{Cell, Fsync};
 use crate::engine::EngineError;
-
-/// How a node's process is started: the program and its first words, to which directives are added. A node of a boot is
-/// one on the [machine](crate::machine::Machine) of the experiment, which takes orders on its standard input.
-pub type Launcher = Arc<dyn Fn(Option<u64>) -> Command + Send + Sync>;
+use crate::plan::Plan;
 
 /// A node.
 pub(super) struct NodeProcess {
     pub(super) number: u8,
     pub(super) port: u16,
     directory: PathBuf,
-    launcher: Launcher,
+    server: Server,
+    fsync: Fsync,
     directives: Vec<(String, String)>,
     /// Which boot its next start belongs to; none on the machine of every day.
     boot: Option<u64>,
@@ -36,11 +35,11 @@ pub(super) struct NodeProcess {
 impl NodeProcess {
     /// A node that does not run yet, in a directory of its own below `parent`.
     pub(super) fn new(
-        launcher: &Launcher,
+        server: &Server,
+        cell: &Cell,
+        plan: &Plan,
         parent: &Path,
         number: u8,
-        directives: Vec<(String, String)>,
-        is_for_experiments: bool,
     ) -> io::Result<NodeProcess> {
         let directory = parent.join(format!("node-{number}"));
         fs::create_dir(&directory)?;
@@ -48,9 +47,10 @@ impl NodeProcess {
             number,
             port: free_port()?,
             directory,
-            launcher: Arc::clone(launcher),
-            directives,
-            boot: is_for_experiments.then_some(1),
+            server: server.clone(),
+            fsync: cell.fsync,
+            directives: server.directives(cell, plan),
+            boot: server.needs_machine(cell.fault).then_some(1),
             process: None,
         })
     }
@@ -67,7 +67,7 @@ impl NodeProcess {
             .open(self.log_path())
             .map_err(failed)?;
         let errors = log.try_clone().map_err(failed)?;
-        let mut command = (self.launcher)(self.boot);
+        let mut command = (self.server.launcher)(self.boot);
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
             .arg("--dir")
@@ -115,9 +115,16 @@ impl NodeProcess {
     }
 
     /// The power goes: what the process has kept from the disk is gone with it, and the next start is in another boot.
-    pub(super) fn lose_power(&mut self) {
+    pub(super) fn lose_power(&mut self) -> Result<(), EngineError> {
         self.kill();
         self.boot = self.boot.map(|boot| boot + 1);
+        let forgotten = self.server.forget_unsynced(&self.directory, self.fsync);
+        forgotten.map_err(|error| {
+            let node = self.number;
+            EngineError::Failed(format!(
+                "what was not synced of node {node} cannot be taken: {error}"
+            ))
+        })
     }
 
     /// Asks it to end in an orderly way, and waits for that.
@@ -207,7 +214,9 @@ impl NodeProcess {
 
     /// All that is in its files, for a look at them while it does not run.
     pub(super) fn disk(&self) -> Vec<Vec<u8>> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten();
+        let folder = self.directory.join("appendonlydir");
+        let directories = [&self.directory, &folder].map(|path| fs::read_dir(path).ok());
+        let entries = directories.into_iter().flatten().flatten();
         let files = entries.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
         // Segments are made ahead and are zeros where nothing is written yet.
         let written = files.map(|mut bytes| {

@@ -7,8 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use super::ask::ask;
 use super::client::Scene;
-use super::node::{Launcher, NodeProcess};
-use crate::cell::{Cell, Fault, Fsync};
+use super::node::NodeProcess;
+use super::server::Server;
+use crate::cell::Cell;
 use crate::engine::EngineError;
 use crate::engine::proxy::{Proxy, Silence};
 use crate::history::{What, Who};
@@ -26,23 +27,15 @@ impl Stage {
     pub(super) async fn set(
         cell: &Cell,
         plan: &Plan,
-        launcher: &Launcher,
+        server: &Server,
         directory: &Path,
         scene: &Scene,
     ) -> Result<Stage, EngineError> {
         let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         let mut nodes = Vec::new();
         for number in 1..=cell.nodes {
-            let directives = directives(cell, plan);
-            let node = NodeProcess::new(
-                launcher,
-                directory,
-                number,
-                directives,
-                needs_machine(cell.fault),
-            )
-            .map_err(failed)?;
-            nodes.push(node);
+            let node = NodeProcess::new(server, cell, plan, directory, number);
+            nodes.push(node.map_err(failed)?);
         }
         for node in &mut nodes {
             node.start()?;
@@ -128,34 +121,6 @@ impl Stage {
             self.scene.note(Who::Node(node.number), what);
         }
     }
-}
-
-/// Whether the nodes run on the machine of the experiment. Others run on that of every day, whose page cache survives
-/// them.
-fn needs_machine(fault: Fault) -> bool {
-    let strikes_machine = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];
-    fault.is_power_loss() || strikes_machine.contains(&fault)
-}
-
-fn directives(cell: &Cell, plan: &Plan) -> Vec<(String, String)> {
-    let (delay, trust) = cell.delay.directives(plan.ttl);
-    let max_ms = plan.restart_delay_max.as_millis();
-    let (log, mode) = match cell.fsync {
-        Fsync::None => ("no", Fsync::No),
-        mode => ("yes", mode),
-    };
-    let directives = vec![
-        ("appendonly", log.to_owned()),
-        ("appendfsync", mode.word().to_owned()),
-        ("restart-delay", delay),
-        ("trust-fsync", trust.to_owned()),
-        ("restart-delay-max", format!("{max_ms}ms")),
-        ("first-start", "serve".to_owned()),
-    ];
-    let named = directives.into_iter();
-    named
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
 }
 
 const GRANTS_MAX: Duration = Duration::from_secs(20);

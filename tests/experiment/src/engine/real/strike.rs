@@ -142,7 +142,7 @@ async fn end(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(),
                 What::Killed
             }
             _ => {
-                node.lose_power();
+                node.lose_power()?;
                 What::PowerLost
             }
         };

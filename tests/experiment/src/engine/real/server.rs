@@ -1,0 +1,122 @@
+//! Whose nodes are tried: our own, or redis-server as the baseline.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::plan::Plan;
+
+/// How a node's process is started: the program and its first words, to which directives are added. A node of a boot is
+/// one on the [machine](crate::machine::Machine) of the experiment, which takes orders on its standard input.
+pub type Launcher = Arc<dyn Fn(Option<u64>) -> Command + Send + Sync>;
+
+/// Whose nodes.
+#[derive(Clone)]
+pub struct Server {
+    pub(super) launcher: Launcher,
+    name: String,
+    is_redis: bool,
+}
+
+impl Server {
+    /// Our own.
+    pub fn quorlock(launcher: Launcher) -> Server {
+        Server {
+            launcher,
+            name: "real".to_owned(),
+            is_redis: false,
+        }
+    }
+
+    /// redis-server of this version, in the same schedules. A power cut takes its append-only file back to what was
+    /// synced: all of it with `always`, nothing since the start with `no`. With `everysec` its syncs would have to be
+    /// watched, which is not done.
+    pub fn redis(launcher: Launcher, version: &str) -> Server {
+        Server {
+            launcher,
+            name: format!("{REDIS} {version}"),
+            is_redis: true,
+        }
+    }
+
+    /// Whether an engine of this name tried redis-server.
+    pub fn is_redis(name: &str) -> bool {
+        name.starts_with(REDIS)
+    }
+
+    /// What it is called in files and reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Why it cannot be tried in this cell.
+    pub(super) fn refusal(&self, cell: &Cell) -> Option<&'static str> {
+        let restarts = cell.fault.restarted(cell.nodes) > 0;
+        match (cell.fsync, cell.fault) {
+            _ if !self.is_redis => None,
+            _ if restarts && cell.delay != Delay::Off => {
+                Some("redis-server has no restart delay: try it with --restart-delay off")
+            }
+            (_, Fault::SlowSync | Fault::DiskFull | Fault::WallClockStep) => Some(
+                "redis-server runs on the machine of every day, whose disk and clock nobody changes",
+            ),
+            (Fsync::Everysec, fault) if fault.is_power_loss() => {
+                Some("what redis-server has synced with everysec is not watched")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the nodes run on the machine of the experiment. Others run on that of every day, whose page cache survives
+    /// them.
+    pub(super) fn needs_machine(&self, fault: Fault) -> bool {
+        let strikes_machine = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];
+        !self.is_redis && (fault.is_power_loss() || strikes_machine.contains(&fault))
+    }
+
+    pub(super) fn directives(&self, cell: &Cell, plan: &Plan) -> Vec<(String, String)> {
+        let (log, mode) = match cell.fsync {
+            Fsync::None => ("no", Fsync::No),
+            mode => ("yes", mode),
+        };
+        let mut directives = vec![
+            ("appendonly", log.to_owned()),
+            ("appendfsync", mode.word().to_owned()),
+        ];
+        if self.is_redis {
+            directives.push(("save", String::new()));
+            directives.push(("auto-aof-rewrite-percentage", "0".to_owned()));
+        } else {
+            let (delay, trust) = cell.delay.directives(plan.ttl);
+            let max_ms = plan.restart_delay_max.as_millis();
+            directives.push(("restart-delay", delay));
+            directives.push(("trust-fsync", trust.to_owned()));
+            directives.push(("restart-delay-max", format!("{max_ms}ms")));
+            directives.push(("first-start", "serve".to_owned()));
+        }
+        let named = directives.into_iter();
+        named
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// Takes from the directory of a node that was killed what a power cut takes from it, where the process has not kept
+    /// it in its own memory.
+    pub(super) fn forget_unsynced(&self, directory: &Path, fsync: Fsync) -> io::Result<()> {
+        if !self.is_redis || fsync == Fsync::Always || fsync == Fsync::None {
+            return Ok(());
+        }
+        for entry in fs::read_dir(directory.join("appendonlydir"))? {
+            let path = entry?.path();
+            if path.to_string_lossy().ends_with(".incr.aof") {
+                fs::OpenOptions::new().write(true).open(&path)?.set_len(0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const REDIS: &str = "redis-server";

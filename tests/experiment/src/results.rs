@@ -120,8 +120,7 @@ impl Results {
         let text = json(&begun);
         replace(&directory.join(PLAN), text.as_bytes())?;
         let mut results = Results::open(&directory)?;
-        let header = COLUMNS.map(|(name, _)| name).join(",");
-        let written = writeln!(results.table, "{header}");
+        let written = results.table.write_all(header().as_bytes());
         written.map_err(at(&directory.join(TABLE)))?;
         Ok(results)
     }
@@ -143,6 +142,10 @@ impl Results {
         let path = directory.join(TRIALS);
         let whole: Vec<String> = trials.iter().map(|trial| compact(trial) + "\n").collect();
         replace(&path, whole.concat().as_bytes())?;
+        let rows: Vec<String> = trials.iter().map(row).collect();
+        let table = format!("{}{}", header(), rows.concat());
+        replace(&directory.join(TABLE), table.as_bytes())?;
+        keep_records_of(directory, &trials)?;
         Ok((Results::open(directory)?, begun, trials))
     }
 
@@ -181,11 +184,10 @@ impl Results {
             lines.push_str(&compact(&line));
             lines.push('\n');
         }
-        let row = COLUMNS.map(|(_, value)| value(trial)).join(",");
         let directory = &self.directory;
         let written = self.history.write_all(lines.as_bytes());
         written.map_err(at(&directory.join(HISTORY)))?;
-        let written = self.table.write_all((row + "\n").as_bytes());
+        let written = self.table.write_all(row(trial).as_bytes());
         written.map_err(at(&directory.join(TABLE)))?;
         let written = self.trials.write_all((compact(trial) + "\n").as_bytes());
         written.map_err(at(&directory.join(TRIALS)))
@@ -258,6 +260,36 @@ pub fn read_history(
         }
     }
     Ok(found)
+}
+
+/// Leaves out the records of trials that are not listed: their records were written, and the trial itself was not, when
+/// the run was interrupted. They will be carried out once more.
+fn keep_records_of(directory: &Path, trials: &[Trial]) -> Result<(), ResultsError> {
+    let listed: Vec<(Cell, u32)> = trials
+        .iter()
+        .map(|trial| (trial.cell, trial.number))
+        .collect();
+    let path = directory.join(HISTORY);
+    let beside = directory.join(format!("{HISTORY}.new"));
+    let from = io::BufReader::new(File::open(&path).map_err(at(&path))?);
+    let mut to = io::BufWriter::new(File::create(&beside).map_err(at(&beside))?);
+    for line in from.lines() {
+        let line = line.map_err(at(&path))?;
+        let of = serde_json::from_str::<ReadLine>(&line).map(|line| (line.cell, line.trial));
+        if of.is_ok_and(|of| listed.contains(&of)) {
+            writeln!(to, "{line}").map_err(at(&beside))?;
+        }
+    }
+    to.flush().map_err(at(&beside))?;
+    fs::rename(&beside, &path).map_err(at(&path))
+}
+
+fn header() -> String {
+    COLUMNS.map(|(name, _)| name).join(",") + "\n"
+}
+
+fn row(trial: &Trial) -> String {
+    COLUMNS.map(|(_, value)| value(trial)).join(",") + "\n"
 }
 
 fn json(value: &impl Serialize) -> String {
@@ -375,29 +407,41 @@ mod tests {
     fn a_trial_that_was_cut_off_while_it_was_written_is_left_out() {
         let home = tempfile::tempdir().expect("a directory");
         let mut results = begun(home.path());
-        let record = Record {
-            at_ns: 1,
+        let record = |at_ns| Record {
+            at_ns,
             who: Who::Harness,
             what: What::FaultBegins,
         };
-        results.add(&trial(1), &[record]).expect("there is room");
-        results.add(&trial(2), &[]).expect("there is room");
+        results.add(&trial(1), &[record(1)]).expect("there is room");
+        results.add(&trial(2), &[record(1)]).expect("there is room");
         let directory = results.directory().to_owned();
         drop(results);
         let path = directory.join(TRIALS);
         let text = fs::read_to_string(&path).expect("it is there");
         fs::write(&path, &text[..text.len() - 9]).expect("it can be cut");
-        let (_results, _begun, trials) = Results::resume(&directory).expect("it can go on");
+        let (mut results, _begun, trials) = Results::resume(&directory).expect("it can go on");
         assert_eq!(trials, [trial(1)]);
+        // Carried out once more, the trial is there once, and so is what belongs to it.
+        results.add(&trial(2), &[record(2)]).expect("there is room");
 
-        fs::write(&path, format!("nonsense\n{text}")).expect("it can be damaged");
-        let error = Results::resume(&directory).expect_err("it is damaged");
-        assert!(error.to_string().contains("line 1"), "{error}");
+        // Only a last line may be cut off.
+        for damaged in [
+            format!("nonsense\n{text}"),
+            format!("nonsense\n{}", &text[..9]),
+        ] {
+            fs::write(&path, damaged).expect("it can be damaged");
+            let error = Results::resume(&directory).expect_err("it is damaged");
+            assert!(error.to_string().contains("line 1"), "{error}");
+        }
         let table = fs::read_to_string(directory.join(TABLE)).expect("it is there");
-        assert!(table.starts_with("fsync,restart_delay,") && table.lines().count() == 3);
+        assert!(
+            table.starts_with("fsync,restart_delay,") && table.lines().count() == 3,
+            "{table}"
+        );
         let cell = trial(1).cell;
-        let read = read_history(&directory, &[(cell, 1)]).expect("it is whole");
-        assert_eq!(read.get(&(cell, 1)).map(Vec::len), Some(1));
+        let read = read_history(&directory, &[(cell, 1), (cell, 2)]).expect("it is whole");
+        assert_eq!(read.get(&(cell, 1)), Some(&vec![record(1)]));
+        assert_eq!(read.get(&(cell, 2)), Some(&vec![record(2)]));
         let history = fs::read_to_string(directory.join(HISTORY)).expect("it is there");
         assert!(history.starts_with(r#"{"cell":"no/off/power-loss-one/5","trial":1,"at_ns":1,"#));
     }

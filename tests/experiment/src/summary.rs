@@ -207,3 +207,60 @@ fn quantiles<const N: usize>(
     quantile(&mut values, 0.5)?;
     Some(shares.map(|share| quantile(&mut values, share).unwrap_or_default()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{Overlap, Verdict};
+    use crate::trial::Measured;
+
+    fn row(cell: &str, violated: bool, stuck: bool) -> CellSummary {
+        let overlap = Overlap {
+            lock: "directed".to_owned(),
+            holds: (1, 2),
+            from_ns: 0,
+            length_ns: 1,
+        };
+        let cell: Cell = cell.parse().expect("a cell");
+        let trial = Trial {
+            cell,
+            number: 1,
+            seed: 1,
+            engine: "real".to_owned(),
+            measured: Measured::default(),
+            verdict: Verdict {
+                violations: violated.then_some(overlap).into_iter().collect(),
+                stuck: stuck.then(|| "directed".to_owned()).into_iter().collect(),
+                ..Verdict::default()
+            },
+        };
+        CellSummary::of(cell, &[&trial])
+    }
+
+    #[test]
+    fn two_holders_are_a_defect_where_a_node_waits_or_forgets_nothing_and_a_lost_lock_everywhere() {
+        let (off, auto, kept) = (
+            "no/off/power-loss-one/5",
+            "no/auto/power-loss-one/5",
+            "always/off/power-loss-one/5",
+        );
+        for (cell, violated, stuck, is_defect, is_as_expected) in [
+            (off, true, false, false, true),
+            (off, false, false, false, false),
+            (off, true, true, true, false),
+            (auto, false, false, false, true),
+            (auto, true, false, true, false),
+            (kept, true, false, true, false),
+            ("no/50%/power-loss-one/5", true, false, false, true),
+            ("no/50%/power-loss-one/5", false, false, false, true),
+        ] {
+            let row = row(cell, violated, stuck);
+            let found = (row.is_defect(), row.is_as_expected());
+            assert_eq!(
+                found,
+                (is_defect, is_as_expected),
+                "{cell} {violated} {stuck}"
+            );
+        }
+    }
+}

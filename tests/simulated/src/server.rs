@@ -155,6 +155,11 @@ impl Server {
         self.told_ns = now_ns;
     }
 
+    /// Of what its disk is asked to do, so many changes are still done, and none after them: the power goes between two.
+    pub fn end_after(&self, changes: u64) {
+        self.disk.end_after(changes);
+    }
+
     /// The machine loses power: of what was not synced some is left, and the next start is in another boot.
     pub fn lose_power(&mut self, random: &mut Random, uptime: Duration) {
         self.life += 1;

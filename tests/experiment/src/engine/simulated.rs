@@ -51,7 +51,7 @@ impl Engine for SimulatedEngine {
                         trial.told(client, operation, outcome)?;
                     }
                     Told::Step(step) => trial.step(step),
-                    Told::Ended(node) => trial.ended(node),
+                    Told::Failed(node) => trial.failed(node),
                     Told::Serving(node) => trial.serving(node),
                 }
             }

@@ -39,8 +39,8 @@ enum Moment<Step> {
 pub(super) enum Told<Step> {
     /// A call has its outcome.
     Outcome(usize, OperationId, Outcome),
-    /// A node ends because its log failed.
-    Ended(usize),
+    /// A node's log has failed, which ends it, or its machine: that is decided elsewhere.
+    Failed(usize),
     /// A node that has started again serves.
     Serving(usize),
     /// A step is due.
@@ -315,9 +315,7 @@ impl<Step> Cluster<Step> {
         self.serves[number] = serves;
         self.hear(number);
         if !goes_on {
-            self.servers[number].kill();
-            self.end_ways_to(number);
-            self.told.push(Told::Ended(number));
+            self.told.push(Told::Failed(number));
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) enum Step {
     Resume(Held),
     /// B has done its work.
     Work(Held),
+    /// The fault begins, a loss of power with the next changes of a disk.
+    Arm,
     /// The fault begins.
     Strike,
     /// A node starts again.
@@ -180,6 +182,7 @@ impl<'a> Trial<'a> {
             Step::Look(held) => self.look(held),
             Step::Resume(held) => self.resume(&held),
             Step::Work(held) => self.b_works(&held),
+            Step::Arm => self.arm(),
             Step::Strike => self.strike(),
             Step::Start(node) => self.start(node),
             Step::Heal => self.heal(),
@@ -360,7 +363,7 @@ impl<'a> Trial<'a> {
         }
         self.a = Some(held);
         let moment_ns = self.random.below(MOMENT_NS);
-        self.cluster.at(now_ns + moment_ns, Step::Strike);
+        self.cluster.at(now_ns + moment_ns, Step::Arm);
     }
 
     fn b_holds(&mut self, held: Held) {

@@ -24,7 +24,22 @@ impl Trial<'_> {
         }
     }
 
+    /// The power goes between two changes of a disk, wherever its node is in what it does; other faults strike at once.
+    pub(super) fn arm(&mut self) {
+        if !self.cell.fault.is_power_loss() {
+            return self.strike();
+        }
+        let changes = self.random.below(CHANGES_MAX);
+        self.cluster.servers[self.struck().start].end_after(changes);
+        // A node that writes nothing loses power as well.
+        let at_ns = self.cluster.now_ns + ARMED_NS;
+        self.cluster.at(at_ns, Step::Strike);
+    }
+
     pub(super) fn strike(&mut self) {
+        if self.struck_ns.is_some() {
+            return;
+        }
         let now_ns = self.cluster.now_ns;
         self.struck_ns = Some(now_ns);
         self.note(Who::Harness, What::FaultBegins);
@@ -106,8 +121,16 @@ impl Trial<'_> {
         self.note_node(index, what);
     }
 
-    /// A node whose log failed ends; whoever supervises it starts it again.
-    pub(super) fn ended(&mut self, index: usize) {
+    /// A node whose log failed ends, unless it is the power that goes. Whoever supervises it starts it again.
+    pub(super) fn failed(&mut self, index: usize) {
+        if self.cluster.servers[index].node.is_none() {
+            return;
+        }
+        if self.cell.fault.is_power_loss() && self.struck_ns.is_none() {
+            return self.strike();
+        }
+        self.cluster.servers[index].kill();
+        self.cluster.end_ways_to(index);
         let text = "the node ends, since its log failed".to_owned();
         self.note_node(index, What::Said { text });
         let at_ns = self.cluster.now_ns + SUPERVISED_NS;
@@ -228,6 +251,9 @@ fn grants(server: &Server) -> bool {
 
 /// How long a machine takes to come back, at least; at most twice as long.
 const DOWN_NS: u64 = 30_000_000;
+/// The power goes before so many changes of a disk, or after so long.
+const CHANGES_MAX: u64 = 8;
+const ARMED_NS: u64 = 10_000_000;
 const SUPERVISED_NS: u64 = 200_000_000;
 const WATCH_NS: u64 = 5_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);

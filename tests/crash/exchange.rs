@@ -9,11 +9,11 @@ use super::batch::{self, Played};
 use super::check::Violation;
 use super::events::{Event, Executed, Sent};
 use super::model::Moment;
-use super::random::Random;
 use super::request::{CONNECTIONS, Reads, Request};
 use super::session::Session;
 use super::workload::Leaving;
 use super::world::{Happened, World};
+use quorlock_simulation::Random;
 
 impl World {
     /// Takes in what has happened: the model executes what the node has, and clients learn from what left it.

@@ -12,11 +12,11 @@ use quorlock_persistence::MemoryDisk;
 use super::check::{Reopened, Reopening, Violation, reopen};
 use super::images::{self, Image, ImageKind};
 use super::options::{Changed, Directory, Options, Vary};
-use super::random::Random;
 use super::statistics::Statistics;
 use super::time::WorldClock;
 use super::workload::{Ending, Mode, Step, Workload};
 use super::world::{Happened, World};
+use quorlock_simulation::Random;
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

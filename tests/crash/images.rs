@@ -4,7 +4,7 @@
 
 use quorlock_persistence::{Fate, MemoryDisk, PowerLoss};
 
-use super::random::Random;
+use quorlock_simulation::Random;
 
 /// A disk after a crash.
 #[derive(Clone, Debug)]

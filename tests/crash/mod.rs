@@ -18,7 +18,6 @@ pub mod ledger;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod oracle;
-pub(crate) mod random;
 pub(crate) mod request;
 pub mod run;
 pub(crate) mod session;

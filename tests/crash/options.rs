@@ -10,8 +10,8 @@ use quorlock_persistence::{LogOptions as Sizes, MemoryDisk};
 use quorlock_server::config::Config;
 use quorlock_server::simulation::{FileNumbers, Setup};
 
-use super::random::Random;
 use super::workload::Mode;
+use quorlock_simulation::Random;
 
 /// A node's configuration and its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +101,8 @@ impl Options {
         let directory = match random.below(24) {
             0 => Directory::Moved,
             1 => Directory::Emptied,
-            2 => Directory::Restored(random.next()),
-            3 => Directory::LogRestored(random.next()),
+            2 => Directory::Restored(random.number()),
+            3 => Directory::LogRestored(random.number()),
             _ => Directory::Same,
         };
         // Rarely large: a start on every state makes segments of that length.

@@ -1,7 +1,7 @@
 //! Requests of clients: every kind of mutation, and reads that reveal them.
 
-use super::random::Random;
 use super::workload::Mode;
+use quorlock_simulation::Random;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::fmt;
 use quorlock_persistence::{Fault, Operation};
 
 use super::options::{DIRECT_BLOCKS, Options, PAGE_BYTES, Vary};
-use super::random::Random;
 use super::request::Request;
+use quorlock_simulation::Random;
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
@@ -297,7 +297,7 @@ impl Maker {
             0..=2 => Ending::Stop,
             3..=4 => Ending::Kill,
             5 => Ending::KillAndReboot,
-            _ => Ending::PowerLoss(random.next()),
+            _ => Ending::PowerLoss(random.number()),
         };
         if random.chance(1, 4) {
             self.mode = random.pick(&Mode::ALL);

@@ -16,11 +16,11 @@ use super::images;
 use super::model::{Moment, Rules};
 use super::options::{Backup, Directory, Options, PAGE_BYTES, SEGMENT_BYTES_MIN};
 use super::oracle::Oracle;
-use super::random::Random;
 use super::request::CONNECTIONS;
 use super::session::{Learnt, Session};
 use super::time::WorldClock;
 use super::workload::{Ending, Mode, Step, Workload};
+use quorlock_simulation::Random;
 
 /// A node and all that surrounds it.
 pub(crate) struct World {

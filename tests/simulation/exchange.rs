@@ -1,10 +1,11 @@
 //! What passes between clients and nodes, and what is on the way.
 
 use super::middle_box::{self, Meddling};
-use super::network::{Healing, What, Wire};
+use super::network::{Healing, What};
 use super::world::{SECOND_NS, World};
 use quorlock_client::Cause;
 use quorlock_client::rules::action::Event;
+use quorlock_simulation::Wire;
 
 impl World {
     pub(super) fn connect(&mut self, wire: Wire) {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::middle_box::Meddling;
-use super::network::{Healing, What, Wire};
+use super::network::{Healing, What};
 use super::plan::Faults;
-use super::server::CLUSTER;
-use super::world::{SECOND_NS, World};
+use super::world::{CLUSTER, SECOND_NS, World};
+use quorlock_simulation::Wire;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -326,7 +326,7 @@ impl World {
             Healing::Return => {
                 self.down(node, false);
                 let server = &mut self.servers[node];
-                server.bring_back();
+                server.bring_back(CLUSTER);
                 server.is_empty_until_ns = 0;
                 server.start();
             }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every request still has one answer, unless the bytes are garbage, which ends the connection.
 
-use crate::crash::random::Random;
+use quorlock_simulation::Random;
 
 /// What a box does to the answers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,6 @@ mod middle_box;
 mod network;
 mod outcomes;
 mod plan;
-mod server;
 mod world;
 
 pub use faults::Fault;

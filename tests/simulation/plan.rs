@@ -1,7 +1,7 @@
 //! What a seed stands for.
 
 use super::faults::Fault;
-use crate::crash::random::Random;
+use quorlock_simulation::Random;
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

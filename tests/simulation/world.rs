@@ -8,6 +8,8 @@ use quorlock_client::rules::OperationId;
 use quorlock_client::rules::action::{Action, Event};
 use quorlock_client::rules::call::{AcquireCall, Call};
 use quorlock_client::rules::client::Client;
+use quorlock_persistence::LogOptions;
+use quorlock_simulation::{Machine, Network, Random, Server, Wire};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -16,11 +18,8 @@ use super::calls::lock_name;
 use super::checks::Phase;
 use super::faults::{Fault, Path};
 use super::leftovers::Leftovers;
-use super::machine::Machine;
-use super::network::{Network, What, Wire};
+use super::network::{What, network};
 use super::plan::{Faults, Plan};
-use super::server::{CLUSTER, Server};
-use crate::crash::random::Random;
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +67,7 @@ pub(super) struct World {
     pub(super) leftovers: Leftovers,
     /// Every token that a caller was told.
     pub(super) tokens: BTreeSet<Vec<u8>>,
-    pub(super) network: Network,
+    pub(super) network: Network<What>,
     pub(super) paths: Vec<Path>,
     /// The ways of each client to all nodes.
     pub(super) uplinks: Vec<Path>,
@@ -93,7 +92,7 @@ pub fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
     let healed_ns = plan.length_s * SECOND_NS;
     let end_ns = world.last_ns();
     world.network.at(end_ns, What::Phase(Phase::Take));
-    while let Some((at_ns, what)) = world.network.next() {
+    while let Some((at_ns, what)) = world.network.take_next() {
         world.now_ns = at_ns;
         world.is_over = at_ns >= healed_ns;
         world.report.events += 1;
@@ -118,7 +117,7 @@ impl World {
         let seed = plan.seed;
         let client = |number: usize| {
             let nodes = (1..=plan.nodes).map(|node| format!("redis://10.0.0.{node}:7001"));
-            let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).next());
+            let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).number());
             let mut builder = Redlock::builder().nodes(nodes);
             if plan.tells_cluster() {
                 builder = builder.cluster_id(CLUSTER);
@@ -131,8 +130,14 @@ impl World {
             servers: (0..plan.nodes)
                 .map(|node| {
                     let mut random = Random::of(&[seed, 4, node as u64]);
-                    let node_seed = random.next();
-                    Server::new(node_seed, plan.fsync, rate_ppm(plan, &mut random))
+                    let node_seed = random.number();
+                    let rate_ppm = rate_ppm(plan, &mut random);
+                    let sizes = LogOptions {
+                        first_segment_bytes: 256 << 10,
+                        segment_bytes: 256 << 10,
+                        ..LogOptions::default()
+                    };
+                    Server::new(node_seed, &directives(plan), sizes, rate_ppm)
                 })
                 .collect(),
             clients: (0..plan.clients).map(client).collect(),
@@ -157,7 +162,7 @@ impl World {
             holds: Vec::new(),
             leftovers: Leftovers::of(plan.nodes),
             tokens: BTreeSet::new(),
-            network: Network::new(plan),
+            network: network(plan),
             random: Random::of(&[seed, 5]),
             report: Report::default(),
             violation: None,
@@ -265,7 +270,8 @@ impl World {
             match action {
                 Action::Open(id) => {
                     self.report.connects += 1;
-                    self.network.open(self.now_ns, Wire::of(number, id));
+                    let wire = Wire::of(number, id);
+                    self.network.open(self.now_ns, wire, What::Connect(wire));
                 }
                 Action::Close(id) => {
                     let wire = Wire::of(number, id);
@@ -336,6 +342,17 @@ impl World {
     }
 }
 
+/// What every node is told.
+fn directives(plan: &Plan) -> [(&'static str, &'static str); 5] {
+    [
+        ("appendonly", "yes"),
+        ("appendfsync", plan.fsync),
+        ("first-start", "serve"),
+        ("restart-delay-max", "30s"),
+        ("cluster-id", CLUSTER),
+    ]
+}
+
 /// A clock's rate: those of a client and a node differ by less than what is allowed for.
 fn rate_ppm(plan: &Plan, random: &mut Random) -> i32 {
     if plan.is_in_step {
@@ -353,6 +370,7 @@ fn steered_ppm(plan: &Plan, random: &mut Random) -> i32 {
 }
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
+pub(super) const CLUSTER: &str = "blue";
 const TICK_NS: u64 = 50_000_000;
 /// How often nodes are searched for keys that nobody holds.
 const LOOK_EVERY_NS: u64 = SECOND_NS / 2;

@@ -16,7 +16,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 6] = [
+const PACKAGES: [Package; 7] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
@@ -39,7 +39,19 @@ const PACKAGES: [Package; 6] = [
     },
     Package {
         folder: "tests/experiment/",
-        may_know: &["experiment", "client", "server", "engine", "persistence"],
+        may_know: &[
+            "experiment",
+            "simulation",
+            "client",
+            "server",
+            "engine",
+            "persistence",
+        ],
+        examples_may_know: &[],
+    },
+    Package {
+        folder: "tests/simulated/",
+        may_know: &["simulation", "client", "server", "engine", "persistence"],
         examples_may_know: &[],
     },
     Package {
@@ -49,7 +61,14 @@ const PACKAGES: [Package; 6] = [
     },
 ];
 
-const NAMES: [&str; 5] = ["server", "engine", "persistence", "client", "experiment"];
+const NAMES: [&str; 6] = [
+    "server",
+    "engine",
+    "persistence",
+    "client",
+    "experiment",
+    "simulation",
+];
 
 /// What the engine and the log's rules must not reach for: the world.
 const WORLD: [&str; 7] = [

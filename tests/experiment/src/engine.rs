@@ -2,6 +2,7 @@
 
 mod proxy;
 pub mod real;
+pub mod simulated;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,54 +3,56 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::crash::random::Random;
 use quorlock_engine::{Stored, StoredValue};
 use quorlock_persistence::{LogOptions, MemoryDisk};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::config::Config;
 use quorlock_server::simulation::{Node, Setup, init};
 
-pub(super) struct Server {
+use crate::random::Random;
+
+/// A node of a cluster.
+#[derive(Debug)]
+pub struct Server {
     disk: MemoryDisk,
     clock: Arc<SettableClock>,
     /// What its clock has been told of true time.
     told_ns: u64,
     setup: Setup,
-    pub(super) node: Option<Node>,
+    /// It, while it runs.
+    pub node: Option<Node>,
     /// Counts its lives: connections of an earlier one are dead.
-    pub(super) life: u32,
-    pub(super) is_paused: bool,
+    pub life: u32,
+    /// Whether its process is stopped.
+    pub is_paused: bool,
     /// How long a sync takes, where it takes long.
-    pub(super) sync_ns: u64,
+    pub sync_ns: u64,
     is_full: bool,
-    pub(super) is_sync_planned: bool,
+    /// Whether whoever drives it has planned the end of the sync that it runs.
+    pub is_sync_planned: bool,
     /// When what is written is synced the next time; never where the kernel decides.
     sync_due_ns: Option<u64>,
     /// The disk of the node that answered under the address before, and the fingerprint of its directory.
     away: Option<(MemoryDisk, u64)>,
     /// The node that answers under the address may hold no lock before this time.
-    pub(super) is_empty_until_ns: u64,
+    pub is_empty_until_ns: u64,
 }
 
 impl Server {
-    pub(super) fn new(seed: u64, fsync: &str, rate_ppm: i32) -> Server {
+    /// A node that was told these directives, on an empty disk, which runs. Its log has these sizes, and its
+    /// clock this rate.
+    ///
+    /// # Panics
+    /// If there is no such directive.
+    pub fn new(seed: u64, directives: &[(&str, &str)], sizes: LogOptions, rate_ppm: i32) -> Server {
         let mut config = Config::default();
-        for (name, value) in [
-            ("appendonly", "yes"),
-            ("appendfsync", fsync),
-            ("first-start", "serve"),
-            ("restart-delay-max", "30s"),
-            ("cluster-id", CLUSTER),
-        ] {
-            config.set(name, &[value]).expect("these directives exist");
+        for (name, value) in directives {
+            config.set(name, &[*value]).expect("these directives exist");
         }
+        let is_synced = !directives.contains(&("appendfsync", "no"));
         let setup = Setup {
             config,
-            sizes: LogOptions {
-                first_segment_bytes: 256 << 10,
-                segment_bytes: 256 << 10,
-                ..LogOptions::default()
-            },
+            sizes,
             part_bytes: 4096,
             directory_fingerprint: 7,
             files: None,
@@ -72,7 +74,7 @@ impl Server {
             sync_ns: 0,
             is_full: false,
             is_sync_planned: false,
-            sync_due_ns: (fsync != "no").then_some(0),
+            sync_due_ns: is_synced.then_some(0),
             away: None,
             is_empty_until_ns: 0,
         };
@@ -82,7 +84,7 @@ impl Server {
 
     /// Another node answers under the address from now on: one with an empty directory, of this cluster or another. The
     /// process of the node before has ended.
-    pub(super) fn replace(&mut self, cluster: &str) {
+    pub fn replace(&mut self, cluster: &str) {
         if self.away.is_some() {
             return;
         }
@@ -90,30 +92,30 @@ impl Server {
         config.set("cluster-id", &[cluster]).expect("it exists");
         let fingerprint = self.setup.directory_fingerprint;
         self.setup.directory_fingerprint = fingerprint + 1;
-        self.setup.seed = Random::of(&[self.setup.seed, 8]).next();
+        self.setup.seed = Random::of(&[self.setup.seed, 8]).number();
         let disk = MemoryDisk::with_power_loss();
         init(Arc::new(disk.clone()), &self.setup).expect("an empty disk takes a node");
         self.away = Some((std::mem::replace(&mut self.disk, disk), fingerprint));
     }
 
     /// The node of before never comes back.
-    pub(super) fn forget_away(&mut self) {
+    pub fn forget_away(&mut self) {
         self.away = None;
     }
 
     /// The node that answered under the address before does so again.
-    pub(super) fn bring_back(&mut self) {
+    pub fn bring_back(&mut self, cluster: &str) {
         if let Some((disk, fingerprint)) = self.away.take() {
             self.disk = disk;
             self.set_full(false);
             self.setup.directory_fingerprint = fingerprint;
             let config = &mut self.setup.config;
-            config.set("cluster-id", &[CLUSTER]).expect("it exists");
+            config.set("cluster-id", &[cluster]).expect("it exists");
         }
     }
 
     /// Starts the node if it does not run. Returns whether it runs: a full disk takes none.
-    pub(super) fn start(&mut self) -> bool {
+    pub fn start(&mut self) -> bool {
         if self.node.is_some() {
             return true;
         }
@@ -129,21 +131,37 @@ impl Server {
     }
 
     /// The process is killed; the page cache stays.
-    pub(super) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if self.node.take().is_some() {
             self.life += 1;
             self.disk = self.disk.after_process_end();
         }
     }
 
-    pub(super) fn tell_time(&mut self, now_ns: u64) {
+    /// The process is stopped in an orderly way, and starts again later.
+    pub fn stop(&mut self) {
+        if let Some(node) = &mut self.node {
+            // A failure shows in what the next start finds.
+            let _ = node.stop();
+            node.drain();
+        }
+        self.kill();
+    }
+
+    /// Its clock goes on to this moment of true time.
+    pub fn tell_time(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.told_ns);
         self.clock.advance(Duration::from_nanos(passed));
         self.told_ns = now_ns;
     }
 
-    /// The machine loses power: of what was not synced some is left.
-    pub(super) fn lose_power(&mut self, random: &mut Random, uptime: Duration) {
+    /// Of what its disk is asked to do, so many changes are still done, and none after them: the power goes between two.
+    pub fn end_after(&self, changes: u64) {
+        self.disk.end_after(changes);
+    }
+
+    /// The machine loses power: of what was not synced some is left, and the next start is in another boot.
+    pub fn lose_power(&mut self, random: &mut Random, uptime: Duration) {
         self.life += 1;
         self.node = None;
         let names_survive = random.chance(1, 2);
@@ -152,17 +170,19 @@ impl Server {
         self.clock.reboot(uptime);
     }
 
-    pub(super) fn set_full(&mut self, is_full: bool) {
+    /// Its disk has no space left, or has some again.
+    pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
         self.disk.set_capacity(is_full.then_some(0));
     }
 
-    pub(super) fn step_wall(&mut self, by_us: i64) {
+    /// Its wall clock is set.
+    pub fn step_wall(&mut self, by_us: i64) {
         self.clock.step_wall(by_us);
     }
 
     /// Everything the node's threads would do by now. Returns whether the node goes on: one whose log failed ends.
-    pub(super) fn work(&mut self) -> bool {
+    pub fn work(&mut self) -> bool {
         let Some(node) = self.node.as_mut().filter(|_| !self.is_paused) else {
             return true;
         };
@@ -189,17 +209,18 @@ impl Server {
     }
 
     /// Whether it runs and serves, and its disk is well.
-    pub(super) fn is_well(&self) -> bool {
+    pub fn is_well(&self) -> bool {
         let serves = self.node.as_ref().is_some_and(Node::is_serving);
         serves && !self.is_paused && !self.is_full && self.sync_ns == 0 && !self.is_syncing()
     }
 
     /// Whether it runs a sync that takes long.
-    pub(super) fn is_syncing(&self) -> bool {
+    pub fn is_syncing(&self) -> bool {
         self.node.as_ref().is_some_and(Node::is_syncing)
     }
 
-    pub(super) fn finish_sync(&mut self) {
+    /// The sync that takes long ends.
+    pub fn finish_sync(&mut self) {
         self.is_sync_planned = false;
         // A failure shows in the work that follows.
         if let Some(node) = &mut self.node {
@@ -209,7 +230,7 @@ impl Server {
 
     /// What comes with time: ticks, syncs of the second, the end of a restart delay. A failure ends the node. What is
     /// never synced is lost in part when the power goes.
-    pub(super) fn tick(&mut self) {
+    pub fn tick(&mut self) {
         let Some(node) = self.node.as_mut().filter(|_| !self.is_paused) else {
             return;
         };
@@ -226,7 +247,7 @@ impl Server {
     }
 
     /// The keys that have not expired, and what they hold.
-    pub(super) fn keys(&self) -> Vec<(Vec<u8>, StoredValue)> {
+    pub fn keys(&self) -> Vec<(Vec<u8>, StoredValue)> {
         let Some(node) = &self.node else {
             return Vec::new();
         };
@@ -244,4 +265,3 @@ impl Server {
 
 const ROUNDS: usize = 8;
 const SYNC_EVERY_NS: u64 = 1_000_000_000;
-pub(super) const CLUSTER: &str = "blue";

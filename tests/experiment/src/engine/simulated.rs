@@ -1,0 +1,70 @@
+//! Trials on simulated nodes: the shipped rules of nodes and clients, with time, network, disks and faults from a seed.
+//!
+//! The schedules are those of the real processes, and so are the record and the checks. What differs: a trial takes
+//! milliseconds of this machine, so that rates of thousands of trials have narrow intervals; the power goes between any
+//! two writes, and takes any part of what was not synced; and the same seed is the same trial. Times that it measures
+//! are those of the simulated network and disk, whose syncs take no time: they compare cells, not machines.
+
+mod cluster;
+mod measure;
+mod schedule;
+mod strike;
+mod work;
+
+use std::sync::Arc;
+
+use self::cluster::Told;
+use self::schedule::Trial;
+use crate::cell::Cell;
+use crate::engine::{Cancel, Engine, EngineError};
+use crate::history::History;
+use crate::plan::Plan;
+use crate::trial::Measured;
+
+/// Carries trials out in simulated time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SimulatedEngine;
+
+impl Engine for SimulatedEngine {
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn run(
+        &mut self,
+        cell: &Cell,
+        plan: &Plan,
+        seed: u64,
+        history: &Arc<History>,
+        cancel: &Cancel,
+    ) -> Result<Measured, EngineError> {
+        let mut trial = Trial::begin(cell, plan, seed, history);
+        let end_ns = cluster::nanos(TIME_MAX + 4 * (plan.ttl + plan.restart_delay_max));
+        let end_ns = end_ns.saturating_add(cluster::nanos(plan.load_time));
+        while !trial.is_over() {
+            if cancel.is_cancelled() {
+                return Err(EngineError::Cancelled);
+            }
+            for told in trial.cluster.go_on() {
+                match told {
+                    Told::Outcome(client, operation, outcome) => {
+                        trial.told(client, operation, outcome)?;
+                    }
+                    Told::Step(step) => trial.step(step),
+                    Told::Failed(node) => trial.failed(node),
+                    Told::Serving(node) => trial.serving(node),
+                }
+            }
+            if trial.cluster.now_ns > end_ns {
+                return Err(EngineError::Failed(format!(
+                    "after {} s of simulated time the trial is not over",
+                    end_ns / 1_000_000_000
+                )));
+            }
+        }
+        Ok(trial.measure())
+    }
+}
+
+/// Of simulated time, beside what depends on the length of locks and delays.
+const TIME_MAX: std::time::Duration = std::time::Duration::from_secs(60);

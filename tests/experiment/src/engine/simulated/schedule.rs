@@ -1,0 +1,425 @@
+//! The schedule of a trial: who wants which lock when, until all is well again and every lock was had once more.
+//!
+//! Client A holds its lock, where one node starts again on a bare majority with that node in it, cut off from the others.
+//! The fault strikes within [`MOMENT_NS`] after the grant: late enough for other writes to come in between, and early
+//! enough for the sync of a second to have it missed nearly always. Client B wants the same lock from then on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorlock_client::rules::OperationId;
+use quorlock_client::rules::call::Outcome;
+use quorlock_client::{Token, Wait};
+use quorlock_simulation::Random;
+
+use super::cluster::{Cluster, nanos};
+use super::work::WORK_NS;
+use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::engine::EngineError;
+use crate::history::{History, What, Who};
+use crate::plan::Plan;
+use crate::trial::Measured;
+
+/// Something that a trial has planned.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// A client of the load begins its next cycle.
+    Load(usize),
+    /// It has held its lock for long enough.
+    LoadEnds(usize, Held),
+    /// A contender asks for the lock that all of them want.
+    Contend(usize),
+    /// It has done its work.
+    ContendEnds(Held),
+    /// The load is over: the directed schedule begins.
+    Directed,
+    /// A looks at its lock.
+    Look(Held),
+    /// A, which stood still, goes on.
+    Resume(Held),
+    /// B has done its work.
+    Work(Held),
+    /// The fault begins, a loss of power with the next changes of a disk.
+    Arm,
+    /// The fault begins.
+    Strike,
+    /// A node starts again.
+    Start(usize),
+    /// What does not end by itself is ended.
+    Heal,
+    /// Is all well?
+    Watch,
+}
+
+/// What a call is for.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    Load { asked_ns: u64 },
+    LoadRelease,
+    Contend,
+    Standing(String),
+    A,
+    B,
+    Last(String),
+    Release { lock: String, hold: u64 },
+}
+
+/// A lock that a client was told it holds.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) client: usize,
+    pub(super) lock: String,
+    pub(super) hold: u64,
+    pub(super) token: Token,
+    pub(super) until_ns: u64,
+}
+
+/// A trial under way.
+pub(super) struct Trial<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) plan: &'a Plan,
+    pub(super) history: &'a History,
+    pub(super) cluster: Cluster<Step>,
+    pub(super) random: Random,
+    pub(super) measured: Measured,
+    pub(super) calls: BTreeMap<(usize, OperationId), Purpose>,
+    pub(super) registers: BTreeMap<String, u64>,
+    pub(super) writes: u64,
+    holds: u64,
+    /// Locks that nobody else wants, to be told how many of them a node forgets.
+    pub(super) standing: Vec<Held>,
+    /// How many of them are still asked for.
+    pub(super) standing_asked: usize,
+    pub(super) a: Option<Held>,
+    pub(super) b: Option<Held>,
+    pub(super) a_is_over: bool,
+    pub(super) b_is_over: bool,
+    /// Of the standing locks that a node held when the fault struck, by node.
+    pub(super) stood: BTreeMap<usize, Vec<Held>>,
+    pub(super) struck_ns: Option<u64>,
+    pub(super) is_healed: bool,
+    /// Locks that are still to be had at the end; `None` before the end.
+    pub(super) last: Option<usize>,
+}
+
+impl<'a> Trial<'a> {
+    /// All nodes serve; the load and the contenders begin.
+    pub(super) fn begin(
+        cell: &'a Cell,
+        plan: &'a Plan,
+        seed: u64,
+        history: &'a History,
+    ) -> Trial<'a> {
+        let directives = directives(cell, plan);
+        let told: Vec<(&str, &str)> = directives
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let load = usize::try_from(plan.load_clients).unwrap_or(0);
+        let clients = LOAD + load;
+        let mut cluster = Cluster::new(seed, cell.nodes, &told, clients);
+        let mut random = Random::of(&[seed, 5]);
+        for contender in CONTENDERS {
+            cluster.at(random.below(LOOK_NS), Step::Contend(contender));
+        }
+        for client in LOAD..clients {
+            cluster.at(random.below(LOOK_NS), Step::Load(client));
+        }
+        // The first moments connect.
+        cluster.at(nanos(plan.load_time) + LOOK_NS, Step::Directed);
+        Trial {
+            cell,
+            plan,
+            history,
+            cluster,
+            random,
+            measured: Measured {
+                load_s: plan.load_time.as_secs_f64(),
+                ..Measured::default()
+            },
+            calls: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            writes: 0,
+            holds: 0,
+            standing: Vec::new(),
+            standing_asked: 0,
+            a: None,
+            b: None,
+            a_is_over: false,
+            b_is_over: false,
+            stood: BTreeMap::new(),
+            struck_ns: None,
+            is_healed: false,
+            last: None,
+        }
+    }
+
+    /// Whether every lock was had again, or was not.
+    pub(super) fn is_over(&self) -> bool {
+        self.last == Some(0)
+    }
+
+    pub(super) fn note(&self, who: Who, what: What) {
+        self.history.note(self.cluster.now_ns, who, what);
+    }
+
+    pub(super) fn note_node(&self, index: usize, what: What) {
+        self.note(Who::Node(number_of(index)), what);
+    }
+
+    pub(super) fn note_client(&self, client: usize, what: What) {
+        self.note(who(client), what);
+    }
+
+    /// What was planned is due.
+    pub(super) fn step(&mut self, step: Step) {
+        match step {
+            Step::Load(client) => self.load(client),
+            Step::LoadEnds(client, held) => self.load_ends(client, &held),
+            Step::Contend(client) => self.contend(client),
+            Step::ContendEnds(held) => self.contend_ends(held),
+            Step::Directed => self.prepare(),
+            Step::Look(held) => self.look(held),
+            Step::Resume(held) => self.resume(&held),
+            Step::Work(held) => self.b_works(&held),
+            Step::Arm => self.arm(),
+            Step::Strike => self.strike(),
+            Step::Start(node) => self.start(node),
+            Step::Heal => self.heal(),
+            Step::Watch => self.watch(),
+        }
+    }
+
+    /// A call has its outcome.
+    ///
+    /// # Errors
+    /// If A does not get its lock before anything went wrong.
+    pub(super) fn told(
+        &mut self,
+        client: usize,
+        operation: OperationId,
+        outcome: Outcome,
+    ) -> Result<(), EngineError> {
+        let Some(purpose) = self.calls.remove(&(client, operation)) else {
+            return Ok(());
+        };
+        match outcome {
+            Outcome::Acquired { token, valid_until } => {
+                let until_ns = self.cluster.true_time(client, valid_until);
+                self.cluster.detach(client, operation);
+                self.acquired(client, purpose, token, until_ns);
+            }
+            Outcome::NotAcquired(error) => {
+                if matches!(purpose, Purpose::A) {
+                    return Err(EngineError::Failed(format!(
+                        "client A did not get the lock before the fault: {error}"
+                    )));
+                }
+                self.refused(client, purpose, error.to_string());
+            }
+            Outcome::Released(_) => self.released(client, purpose),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn acquired(&mut self, client: usize, purpose: Purpose, token: Token, until_ns: u64) {
+        self.measured.acquired += 1;
+        self.holds += 1;
+        let mut held = Held {
+            client,
+            lock: String::new(),
+            hold: self.holds,
+            token,
+            until_ns,
+        };
+        held.lock = match &purpose {
+            Purpose::Load { asked_ns } => return self.load_acquired(held, *asked_ns),
+            Purpose::Contend => CONTENDED.to_owned(),
+            Purpose::A | Purpose::B => DIRECTED.to_owned(),
+            Purpose::Standing(lock) | Purpose::Last(lock) => lock.clone(),
+            Purpose::LoadRelease | Purpose::Release { .. } => return,
+        };
+        let what = What::Acquired {
+            lock: held.lock.clone(),
+            hold: held.hold,
+            token: held.token.hint(),
+            valid_until_ns: held.until_ns,
+            nodes: Vec::new(),
+        };
+        self.note_client(client, what);
+        match purpose {
+            Purpose::Contend => self.contend_acquired(held),
+            Purpose::Standing(_) => {
+                self.standing.push(held);
+                self.stand_told();
+            }
+            Purpose::A => self.a_holds(held),
+            Purpose::B => self.b_holds(held),
+            _ => {
+                self.release(held);
+                self.last_told();
+            }
+        }
+    }
+
+    fn refused(&mut self, client: usize, purpose: Purpose, why: String) {
+        let lock = match &purpose {
+            Purpose::Load { .. } => return self.load_next(client),
+            Purpose::Contend => CONTENDED.to_owned(),
+            Purpose::Standing(lock) | Purpose::Last(lock) => lock.clone(),
+            _ => DIRECTED.to_owned(),
+        };
+        self.note_client(client, What::Refused { lock, why });
+        match purpose {
+            Purpose::Contend => self.contend_next(client),
+            Purpose::Standing(_) => self.stand_told(),
+            Purpose::Last(_) => self.last_told(),
+            _ => self.b_is_over = true,
+        }
+    }
+
+    fn released(&mut self, client: usize, purpose: Purpose) {
+        match purpose {
+            Purpose::LoadRelease => self.load_next(client),
+            Purpose::Release { lock, hold } => {
+                let is_shared = lock == CONTENDED;
+                self.note_client(client, What::Released { lock, hold });
+                if is_shared && CONTENDERS.contains(&client) {
+                    self.contend_next(client);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks for a lock, with the words in the record.
+    pub(super) fn ask(&mut self, client: usize, lock: &str, wait: Duration, purpose: Purpose) {
+        let asked = What::Asked {
+            lock: lock.to_owned(),
+        };
+        self.note_client(client, asked);
+        let wait = Wait::For(wait);
+        let operation = self.cluster.acquire(client, lock, self.plan.ttl, wait);
+        self.calls.insert((client, operation), purpose);
+    }
+
+    /// Gives a lock back, with the words in the record.
+    pub(super) fn release(&mut self, held: Held) {
+        let (lock, hold) = (held.lock.clone(), held.hold);
+        self.note_client(held.client, What::ReleaseAsked { lock, hold });
+        let operation = self
+            .cluster
+            .release(held.client, &held.lock, held.token.clone());
+        let (lock, hold) = (held.lock, held.hold);
+        self.calls
+            .insert((held.client, operation), Purpose::Release { lock, hold });
+    }
+
+    /// How long whoever wants a lock after the faults waits for it, and how soon it must be there.
+    pub(super) fn bound(&self) -> Duration {
+        self.plan.restart_delay_max + self.plan.ttl + SETTLE
+    }
+
+    /// The load is over. The witness takes locks that nobody else wants, and then A takes its own.
+    fn prepare(&mut self) {
+        self.standing_asked = STANDING;
+        for number in 1..=STANDING {
+            let lock = format!("standing-{number}");
+            self.ask(WITNESS, &lock, SETTLE, Purpose::Standing(lock.clone()));
+        }
+    }
+
+    fn stand_told(&mut self) {
+        self.standing_asked -= 1;
+        if self.standing_asked == 0 {
+            if self.cell.fault.restarted(self.cell.nodes) == 1 {
+                self.cut_a();
+            }
+            self.ask(A, DIRECTED, SETTLE, Purpose::A);
+        }
+    }
+
+    /// Cuts A off from all nodes but a bare majority.
+    pub(super) fn cut_a(&mut self) {
+        for index in usize::from(self.cell.quorum())..usize::from(self.cell.nodes) {
+            self.cluster.cut(A, index);
+            let node = number_of(index);
+            self.note_client(A, What::Cut { node });
+        }
+    }
+
+    fn a_holds(&mut self, held: Held) {
+        self.note_grants(&held);
+        self.read(&held);
+        let now_ns = self.cluster.now_ns;
+        if self.cell.fault == Fault::ClientPause {
+            self.note_client(A, What::Paused);
+            let until_ns = now_ns + nanos(self.plan.ttl + BEYOND);
+            self.cluster.stop_client(A, until_ns);
+            self.cluster.at(until_ns, Step::Resume(held.clone()));
+        } else {
+            self.cluster.at(now_ns, Step::Look(held.clone()));
+        }
+        self.a = Some(held);
+        let moment_ns = self.random.below(MOMENT_NS);
+        self.cluster.at(now_ns + moment_ns, Step::Arm);
+    }
+
+    fn b_holds(&mut self, held: Held) {
+        self.read(&held);
+        self.note_grants(&held);
+        let at_ns = self.cluster.now_ns + WORK_NS;
+        self.cluster.at(at_ns, Step::Work(held.clone()));
+        self.b = Some(held);
+    }
+
+    fn last_told(&mut self) {
+        self.last = self.last.map(|left| left - 1);
+    }
+}
+
+/// What every node is told.
+fn directives(cell: &Cell, plan: &Plan) -> [(&'static str, String); 6] {
+    let (delay, trust) = Delay::directives(cell.delay, plan.ttl);
+    let (log, mode) = match cell.fsync {
+        Fsync::None => ("no", Fsync::No),
+        mode => ("yes", mode),
+    };
+    let max_ms = plan.restart_delay_max.as_millis();
+    [
+        ("appendonly", log.to_owned()),
+        ("appendfsync", mode.word().to_owned()),
+        ("restart-delay", delay),
+        ("trust-fsync", trust.to_owned()),
+        ("restart-delay-max", format!("{max_ms}ms")),
+        ("first-start", "serve".to_owned()),
+    ]
+}
+
+fn who(client: usize) -> Who {
+    Who::Client(match client {
+        A => "A".to_owned(),
+        B => "B".to_owned(),
+        WITNESS => "witness".to_owned(),
+        LOAD.. => format!("load-{}", client - LOAD + 1),
+        _ => format!("contender-{}", client - WITNESS),
+    })
+}
+
+pub(super) fn number_of(index: usize) -> u8 {
+    u8::try_from(index + 1).unwrap_or(u8::MAX)
+}
+
+pub(super) const A: usize = 0;
+pub(super) const B: usize = 1;
+pub(super) const WITNESS: usize = 2;
+const CONTENDERS: std::ops::Range<usize> = 3..5;
+const LOAD: usize = 5;
+pub(super) const DIRECTED: &str = "directed";
+pub(super) const CONTENDED: &str = "contended";
+pub(super) const STANDING: usize = 20;
+const SETTLE: Duration = Duration::from_secs(2);
+pub(super) const BEYOND: Duration = Duration::from_millis(300);
+pub(super) const LOOK_NS: u64 = 20_000_000;
+const MOMENT_NS: u64 = 30_000_000;

@@ -1,0 +1,261 @@
+//! The fault of a trial: what it does to the nodes, how it ends, and when all is well again.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use quorlock_server::simulation::Node;
+use quorlock_simulation::Server;
+
+use super::cluster::nanos;
+use super::schedule::{
+    A, B, BEYOND, CONTENDED, DIRECTED, Held, Purpose, STANDING, Step, Trial, WITNESS, number_of,
+};
+use crate::cell::Fault;
+use crate::history::{What, Who};
+
+impl Trial<'_> {
+    /// The nodes that the fault strikes: the last ones of the first majority, so that A, which holds its lock on just
+    /// these where one node starts again, has it on one of them.
+    fn struck(&self) -> Range<usize> {
+        let quorum = usize::from(self.cell.quorum());
+        match usize::from(self.cell.fault.restarted(self.cell.nodes)) {
+            0 | 1 => quorum - 1..quorum,
+            several => 0..several,
+        }
+    }
+
+    /// The power goes between two changes of a disk, wherever its node is in what it does; other faults strike at once.
+    pub(super) fn arm(&mut self) {
+        if !self.cell.fault.is_power_loss() {
+            return self.strike();
+        }
+        let changes = self.random.below(CHANGES_MAX);
+        self.cluster.servers[self.struck().start].end_after(changes);
+        // A node that writes nothing loses power as well.
+        let at_ns = self.cluster.now_ns + ARMED_NS;
+        self.cluster.at(at_ns, Step::Strike);
+    }
+
+    pub(super) fn strike(&mut self) {
+        if self.struck_ns.is_some() {
+            return;
+        }
+        let now_ns = self.cluster.now_ns;
+        self.struck_ns = Some(now_ns);
+        self.note(Who::Harness, What::FaultBegins);
+        let fault = self.cell.fault;
+        if fault.restarted(self.cell.nodes) > 0 {
+            for index in self.struck() {
+                self.end(index);
+                let down_ns = DOWN_NS + self.random.below(DOWN_NS);
+                self.cluster.at(now_ns + down_ns, Step::Start(index));
+            }
+        } else {
+            for index in self.struck() {
+                self.spoil(index);
+            }
+            let at_ns = now_ns + nanos(self.plan.ttl + BEYOND);
+            self.cluster.at(at_ns, Step::Heal);
+        }
+        let wait = self.plan.ttl + self.plan.restart_delay_max + PATIENCE;
+        self.ask(B, DIRECTED, wait, Purpose::B);
+        self.cluster.at(now_ns, Step::Watch);
+    }
+
+    /// A node ends, and starts again later.
+    fn end(&mut self, index: usize) {
+        let standing = self.standing.clone();
+        let stood: Vec<Held> = standing
+            .into_iter()
+            .filter(|held| self.knows(index, held))
+            .collect();
+        self.measured.standing += stood.len() as u64;
+        self.stood.insert(index, stood);
+        let server = &mut self.cluster.servers[index];
+        server.tell_time(self.cluster.now_ns);
+        let what = match self.cell.fault {
+            Fault::CleanRestart => {
+                server.stop();
+                What::Stopped
+            }
+            Fault::ProcessKill => {
+                server.kill();
+                What::Killed
+            }
+            _ => {
+                let uptime = Duration::from_millis(1_000 + self.random.below(100_000));
+                server.lose_power(&mut self.random, uptime);
+                What::PowerLost
+            }
+        };
+        if what != What::PowerLost {
+            self.cluster.end_ways_to(index);
+        }
+        self.note_node(index, what);
+    }
+
+    /// What lasts at a node until it is ended.
+    fn spoil(&mut self, index: usize) {
+        let server = &mut self.cluster.servers[index];
+        let what = match self.cell.fault {
+            Fault::NodePause => {
+                server.is_paused = true;
+                What::Paused
+            }
+            Fault::WallClockStep => {
+                server.step_wall(WALL_STEP_MS * 1_000);
+                What::ClockStepped { ms: WALL_STEP_MS }
+            }
+            Fault::SlowSync => {
+                server.sync_ns = SLOW_SYNC_MS * 1_000_000;
+                What::SyncDelayed { ms: SLOW_SYNC_MS }
+            }
+            Fault::DiskFull => {
+                server.set_full(true);
+                What::DiskFull
+            }
+            Fault::Partition => return self.cut_a(),
+            // It is client A that stands still.
+            _ => return,
+        };
+        self.note_node(index, what);
+    }
+
+    /// A node whose log failed ends, unless it is the power that goes. Whoever supervises it starts it again.
+    pub(super) fn failed(&mut self, index: usize) {
+        if self.cluster.servers[index].node.is_none() {
+            return;
+        }
+        if self.cell.fault.is_power_loss() && self.struck_ns.is_none() {
+            return self.strike();
+        }
+        self.cluster.servers[index].kill();
+        self.cluster.end_ways_to(index);
+        let text = "the node ends, since its log failed".to_owned();
+        self.note_node(index, What::Said { text });
+        let at_ns = self.cluster.now_ns + SUPERVISED_NS;
+        self.cluster.at(at_ns, Step::Start(index));
+    }
+
+    pub(super) fn start(&mut self, index: usize) {
+        let now_ns = self.cluster.now_ns;
+        let server = &mut self.cluster.servers[index];
+        server.tell_time(now_ns);
+        if !server.start() {
+            return self.cluster.at(now_ns + SUPERVISED_NS, Step::Start(index));
+        }
+        self.note_node(index, What::Started);
+        let node = self.cluster.servers[index].node.as_ref();
+        let left = node.and_then(|node| node.delay_left().ok().flatten());
+        let left_ms = left.unwrap_or_default().as_secs_f64() * 1e3;
+        let longest = self.measured.delay_ms.get_or_insert(left_ms);
+        *longest = longest.max(left_ms);
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            let ms = nanos(left) / 1_000_000;
+            self.note_node(index, What::Waiting { ms });
+        }
+        let stood = self.stood.remove(&index).unwrap_or_default();
+        for held in &stood {
+            self.measured.lost += u64::from(self.forgot(index, held));
+        }
+        if !stood.is_empty()
+            && let Some(held) = self.a.clone()
+        {
+            self.forgot(index, &held);
+        }
+        self.cluster.work(index);
+    }
+
+    pub(super) fn serving(&self, index: usize) {
+        self.note_node(index, What::Serving);
+    }
+
+    pub(super) fn heal(&mut self) {
+        for index in self.struck() {
+            let server = &mut self.cluster.servers[index];
+            server.tell_time(self.cluster.now_ns);
+            let what = match self.cell.fault {
+                Fault::NodePause => {
+                    server.is_paused = false;
+                    What::Resumed
+                }
+                Fault::SlowSync => {
+                    server.sync_ns = 0;
+                    What::SyncDelayed { ms: 0 }
+                }
+                Fault::DiskFull => {
+                    server.set_full(false);
+                    What::DiskFreed
+                }
+                _ => continue,
+            };
+            self.note_node(index, what);
+            self.cluster.work(index);
+        }
+        self.is_healed = true;
+    }
+
+    /// Looks whether all is well, until the end has begun.
+    pub(super) fn watch(&mut self) {
+        let now_ns = self.cluster.now_ns;
+        let is_well = self.cluster.servers.iter().all(Server::is_well);
+        let struck = &self.cluster.servers[self.struck()];
+        let struck_grant = struck.iter().all(grants);
+        if struck_grant && self.measured.unavailable_ms.is_none() {
+            #[allow(clippy::cast_precision_loss, reason = "a trial takes seconds")]
+            let ns = now_ns.saturating_sub(self.struck_ns.unwrap_or(now_ns)) as f64;
+            self.measured.unavailable_ms = Some(ns / 1e6);
+        }
+        let is_ended = self.is_healed || self.cell.fault.restarted(self.cell.nodes) > 0;
+        if is_ended && is_well && self.a_is_over && self.b_is_over {
+            return self.begin_end();
+        }
+        self.cluster.at(now_ns + WATCH_NS, Step::Watch);
+    }
+
+    /// All faults have ended, and every lock is taken once more.
+    fn begin_end(&mut self) {
+        for (_, index) in self.cluster.join() {
+            let node = number_of(index);
+            self.note_client(A, What::Joined { node });
+        }
+        let bound_ns = nanos(self.bound());
+        self.note(Who::Harness, What::Healed { bound_ns });
+        let now_ns = self.cluster.now_ns;
+        let standing = std::mem::take(&mut self.standing).into_iter();
+        for held in self.b.take().into_iter().chain(standing) {
+            // Those that are over are nobody's any more.
+            if held.until_ns > now_ns {
+                self.release(held);
+            }
+        }
+        let mut locks = vec![DIRECTED.to_owned(), CONTENDED.to_owned()];
+        locks.extend((1..=STANDING).map(|number| format!("standing-{number}")));
+        self.last = Some(locks.len());
+        for lock in locks {
+            self.ask(WITNESS, &lock, self.bound(), Purpose::Last(lock.clone()));
+        }
+    }
+
+    /// Whether the end has begun.
+    pub(super) fn is_ending(&self) -> bool {
+        self.last.is_some()
+    }
+}
+
+/// Whether it serves, at whatever pace.
+fn grants(server: &Server) -> bool {
+    let serves = server.node.as_ref().is_some_and(Node::is_serving);
+    serves && !server.is_paused
+}
+
+/// How long a machine takes to come back, at least; at most twice as long.
+const DOWN_NS: u64 = 30_000_000;
+/// The power goes before so many changes of a disk, or after so long.
+const CHANGES_MAX: u64 = 8;
+const ARMED_NS: u64 = 10_000_000;
+const SUPERVISED_NS: u64 = 200_000_000;
+const WATCH_NS: u64 = 5_000_000;
+const PATIENCE: Duration = Duration::from_secs(3);
+const WALL_STEP_MS: i64 = 3_600_000;
+const SLOW_SYNC_MS: u64 = 300;

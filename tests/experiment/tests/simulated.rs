@@ -1,0 +1,114 @@
+//! Every cell of the standard plan on simulated nodes: what a cell is expected to show it shows, and nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_experiment::cell::{Cell, Delay, Expectation, Fault, Fsync};
+use quorlock_experiment::checks::judge;
+use quorlock_experiment::engine::simulated::SimulatedEngine;
+use quorlock_experiment::engine::{Cancel, Engine as _};
+use quorlock_experiment::history::{History, Record};
+use quorlock_experiment::plan::Plan;
+use quorlock_experiment::preset::Preset;
+use quorlock_experiment::summary::CellSummary;
+use quorlock_experiment::trial::Trial;
+
+fn carry_out(plan: &Plan, cell: &Cell, number: u32) -> (Trial, Vec<Record>) {
+    let history = Arc::new(History::default());
+    let seed = plan.seed_of(cell, number);
+    let measured = SimulatedEngine
+        .run(cell, plan, seed, &history, &Cancel::default())
+        .unwrap_or_else(|error| panic!("{cell}, trial {number}: {error}"));
+    let records = history.records();
+    let trial = Trial {
+        cell: *cell,
+        number,
+        seed,
+        engine: SimulatedEngine.name().to_owned(),
+        measured,
+        verdict: judge(&records),
+    };
+    (trial, records)
+}
+
+fn summary(plan: &Plan, cell: &Cell, trials: u32) -> CellSummary {
+    let trials: Vec<Trial> = (1..=trials)
+        .map(|number| carry_out(plan, cell, number).0)
+        .collect();
+    CellSummary::of(*cell, &trials.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn every_cell_shows_what_is_expected_of_it_and_nothing_else() {
+    let plan = Preset::Standard.plan(1);
+    let mut problems = Vec::new();
+    for cell in &plan.cells {
+        let row = summary(&plan, cell, TRIALS);
+        let most = match row.expected {
+            Expectation::None => row.violated == 0,
+            Expectation::Some => row.violated * 10 >= row.trials * 7,
+            Expectation::Open => true,
+        };
+        if !most || row.stuck > 0 {
+            problems.push(format!(
+                "{cell}: {} violations in {} trials, expected {:?}; stuck: {}",
+                row.violated, row.trials, row.expected, row.stuck
+            ));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn overlaps_shrink_as_the_delay_grows_to_what_is_needed() {
+    let plan = Preset::Standard.plan(1);
+    for fsync in [Fsync::Everysec, Fsync::No] {
+        let overlap_ms = |delay: Delay| {
+            let cell = Cell {
+                fsync,
+                delay,
+                fault: Fault::PowerLossOne,
+                nodes: 5,
+            };
+            summary(&plan, &cell, CURVE_TRIALS).overlap_ms_max
+        };
+        let curve: Vec<f64> = [Delay::Off]
+            .into_iter()
+            .chain([25, 50, 75, 100].map(Delay::Percent))
+            .map(overlap_ms)
+            .collect();
+        assert!(curve.is_sorted_by(|one, next| one > next), "{curve:?}");
+        assert_eq!(curve.last(), Some(&0.0));
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_trial() {
+    let plan = Preset::Standard.plan(1);
+    for cell in plan.cells.iter().step_by(7) {
+        let (trial, records) = carry_out(&plan, cell, 1);
+        assert_eq!(
+            carry_out(&plan, cell, 1),
+            (trial, records.clone()),
+            "{cell}"
+        );
+        assert_ne!(carry_out(&plan, cell, 2).1, records, "{cell}");
+    }
+}
+
+#[test]
+fn fewer_nodes_and_other_lengths_of_locks_work_as_well() {
+    let mut plan = Preset::Thorough.plan(1);
+    plan.ttl = Duration::from_millis(400);
+    plan.restart_delay_max = Duration::from_secs(3);
+    let small = plan.cells.iter().filter(|cell| cell.nodes < 5);
+    for cell in small.step_by(3) {
+        let row = summary(&plan, cell, 1);
+        let is_allowed = row.expected != Expectation::None || row.violated == 0;
+        assert!(is_allowed && row.stuck == 0, "{cell}: {row:?}");
+    }
+}
+
+/// Without optimization a trial takes a fifth of a second.
+const TRIALS: u32 = if cfg!(debug_assertions) { 2 } else { 20 };
+const CURVE_TRIALS: u32 = if cfg!(debug_assertions) { 2 } else { 5 };

@@ -1,0 +1,73 @@
+//! The machine a client runs on: clocks with a rate of their own, and sleep.
+
+use quorlock_client::{ClientInstant, SystemClock};
+use rustix::time::ClockId;
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    rate_ppm: i32,
+    /// How much slower the clocks run that a time daemon steers.
+    steered_ppm: i32,
+    /// How long it has slept so far, in true time, and until when it sleeps.
+    slept_ns: u64,
+    sleeps_until_ns: u64,
+}
+
+impl Machine {
+    /// A machine whose clocks run at this rate, those that are steered slower by so much.
+    pub fn new(rate_ppm: i32, steered_ppm: i32) -> Machine {
+        Machine {
+            rate_ppm,
+            steered_ppm,
+            slept_ns: 0,
+            sleeps_until_ns: 0,
+        }
+    }
+
+    /// What the client makes of its clocks. Nothing reads them while it sleeps.
+    pub fn now(&self, true_ns: u64) -> ClientInstant {
+        let slept_ns = counted(self.slept_ns, self.rate_ppm);
+        let raw_ns = counted(true_ns.saturating_sub(self.slept_ns), self.rate_ppm);
+        let steered_ns = counted(raw_ns, -self.steered_ppm);
+        SystemClock::now_on(|clock| match clock {
+            ClockId::Boottime => EPOCH_NS + slept_ns + steered_ns,
+            ClockId::Monotonic => EPOCH_NS + steered_ns,
+            _ => EPOCH_NS + raw_ns,
+        })
+    }
+
+    /// It sleeps from now on, unless it does so already.
+    pub fn sleep(&mut self, now_ns: u64, until_ns: u64) {
+        if self.sleeps_until_ns <= now_ns {
+            self.slept_ns += until_ns.saturating_sub(now_ns);
+            self.sleeps_until_ns = until_ns;
+        }
+    }
+
+    /// When it has woken the last time, or will.
+    pub fn woken_ns(&self) -> u64 {
+        self.sleeps_until_ns
+    }
+
+    /// When its clocks show this, if it does not sleep. The clock that nobody steers, with what was slept, is the first
+    /// to reach a deadline.
+    pub fn true_time(&self, true_ns: u64, at: ClientInstant) -> u64 {
+        let left = self.now(true_ns).until(at).as_nanos();
+        let left_ns = (left * u128::from(MILLION)).div_ceil(rate_of(self.rate_ppm));
+        true_ns.saturating_add(u64::try_from(left_ns).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a clock with this rate counts while so much passes.
+fn counted(ns: u64, rate_ppm: i32) -> u64 {
+    u64::try_from(u128::from(ns) * rate_of(rate_ppm) / u128::from(MILLION)).unwrap_or(u64::MAX)
+}
+
+fn rate_of(ppm: i32) -> u128 {
+    u128::from(MILLION.saturating_add_signed(i64::from(ppm)))
+}
+
+const MILLION: u64 = 1_000_000;
+/// Clocks do not begin at their zero.
+const EPOCH_NS: u64 = 1 << 40;

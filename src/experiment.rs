@@ -8,6 +8,7 @@ mod environment;
 pub(crate) mod node;
 mod progress;
 mod stories;
+mod tried;
 
 use std::process::ExitCode;
 
@@ -46,3 +47,11 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         ExperimentCommand::Show { story, no_replay } => stories::show(&story, !no_replay, format),
     }
 }
+
+/// A run that could not be carried out.
+fn failed(what: impl std::fmt::Display) -> Failure {
+    Failure::new(ERROR, what)
+}
+
+/// Its exit code.
+const ERROR: u8 = 2;

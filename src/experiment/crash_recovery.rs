@@ -1,13 +1,11 @@
 //! `quorlock experiment crash-recovery`: from arguments to a directory with results.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::sync::Arc;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
-use quorlock_experiment::engine::real::{Launcher, RealEngine, Server};
-use quorlock_experiment::engine::{Cancel, Engine as _};
+use quorlock_experiment::engine::{Cancel, Engine};
 use quorlock_experiment::plan::Plan;
 use quorlock_experiment::preset::Preset;
 use quorlock_experiment::report;
@@ -17,10 +15,10 @@ use quorlock_experiment::summary::Summary;
 use quorlock_experiment::trial::Trial;
 
 use super::environment;
-use super::node::MARK;
+use super::failed;
 use super::progress::{Manner, Shown};
+use super::tried::{self, Nodes, Product};
 use crate::exit_code::Failure;
-use crate::launch::{self, Bond};
 use crate::output::{self, Format, remark};
 use crate::{clock, duration};
 
@@ -54,9 +52,12 @@ pub(crate) struct Arguments {
     /// The nodes' restart-delay-max, which they wait after the loss of power
     #[arg(long, value_parser = duration::parse)]
     restart_delay_max: Option<Duration>,
+    /// What the nodes are: processes on this machine, or simulated ones, thousands of trials a minute
+    #[arg(long, value_enum, default_value_t = Nodes::Real, conflicts_with = "resume")]
+    engine: Nodes,
     /// Whose nodes: quorlock, or redis-server as the baseline
-    #[arg(long, value_enum, default_value_t = Tried::Quorlock)]
-    server: Tried,
+    #[arg(long, value_enum, default_value_t = Product::Quorlock, conflicts_with = "resume")]
+    server: Product,
     /// All that is random comes from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -77,13 +78,6 @@ pub(crate) struct Arguments {
     json_lines: bool,
 }
 
-/// Whose nodes are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Tried {
-    Quorlock,
-    RedisServer,
-}
-
 /// Carries it out.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let baseline = arguments
@@ -91,23 +85,21 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         .as_deref()
         .map(read_summary)
         .transpose()?;
-    let (results, plan, before, server) = match &arguments.resume {
+    let scratch = std::env::temp_dir();
+    let (results, plan, before, tried) = match &arguments.resume {
         Some(directory) => {
             let (results, begun, before) = Results::resume(directory).map_err(failed)?;
-            let tried = match Server::is_redis(&begun.engine) {
-                true => Tried::RedisServer,
-                false => Tried::Quorlock,
-            };
-            (results, begun.plan, before, server(tried)?)
+            (results, begun.plan, before, tried::of_name(&begun.engine))
         }
         None => {
             let plan = plan(arguments)?;
-            let server = server(arguments.server)?;
+            let tried = (arguments.engine, arguments.server);
+            let engine = tried::engine(tried.0, tried.1, &scratch)?;
             let name = environment::run_name(clock::wall(), plan.seed);
-            let results = Results::create(&arguments.dir, &name, &plan, server.name());
+            let results = Results::create(&arguments.dir, &name, &plan, engine.name());
             let results = results.map_err(failed)?;
             point_latest(&arguments.dir, &name);
-            (results, plan, Vec::new(), server)
+            (results, plan, Vec::new(), tried)
         }
     };
     let manner = match () {
@@ -115,9 +107,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         () if arguments.quiet || format == Format::Json => Manner::Quiet,
         () => Manner::of_terminal(),
     };
-    let mut engine = engine(server, &results)?;
+    let (nodes, product) = tried;
+    let mut engine = tried::engine(nodes, product, &results.directory().join(SCRATCH))?;
     carry_out(
-        &mut engine,
+        &mut *engine,
         results,
         &plan,
         before,
@@ -127,13 +120,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     )
 }
 
-fn engine(server: Server, results: &Results) -> Result<RealEngine, Failure> {
-    RealEngine::new(server, results.directory().join(SCRATCH)).map_err(failed)
-}
-
 /// Carries a plan out and leaves everything in its directory.
 fn carry_out(
-    engine: &mut RealEngine,
+    engine: &mut dyn Engine,
     mut results: Results,
     plan: &Plan,
     before: Vec<Trial>,
@@ -195,13 +184,16 @@ pub(super) fn replay(cell: Cell, format: Format) -> Result<ExitCode, Failure> {
     let home = std::env::temp_dir().join(format!("quorlock-experiment-{}", std::process::id()));
     let mut plan = Preset::Quick.plan(1);
     plan.cells = vec![cell];
-    let server = Server::quorlock(launcher());
-    let mut results = Results::create(&home, "run", &plan, server.name()).map_err(failed)?;
-    let mut engine = engine(server, &results)?;
+    let mut engine = tried::engine(
+        Nodes::Real,
+        Product::Quorlock,
+        &home.join("run").join(SCRATCH),
+    )?;
+    let mut results = Results::create(&home, "run", &plan, engine.name()).map_err(failed)?;
     let cancel = cancel_on_signals()?;
     let outcome = run::run(
         &plan,
-        &mut engine,
+        &mut *engine,
         &mut results,
         Vec::new(),
         &cancel,
@@ -263,46 +255,6 @@ fn first_refused(cells: &[Cell]) -> Option<(&Cell, &'static str)> {
     cells.iter().find_map(|cell| Some((cell, cell.refusal()?)))
 }
 
-fn server(tried: Tried) -> Result<Server, Failure> {
-    if tried == Tried::Quorlock {
-        return Ok(Server::quorlock(launcher()));
-    }
-    let told = Command::new(REDIS).arg("--version").output();
-    let told = told.map_err(|error| {
-        failed(format!(
-            "{REDIS} cannot be started: {error}; nothing was tried"
-        ))
-        .remedy("install it (Debian: apt-get install redis-server), or leave --server out")
-    })?;
-    let text = String::from_utf8_lossy(&told.stdout);
-    let version = text
-        .split("v=")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next());
-    let launcher: Launcher =
-        Arc::new(|_| launch::command(Bond::Killed, REDIS.as_ref(), REDIS.as_ref()));
-    Ok(Server::redis(
-        launcher,
-        version.unwrap_or("of an unknown version"),
-    ))
-}
-
-/// Nodes are this executable, and end with this process.
-fn launcher() -> Launcher {
-    Arc::new(|boot| {
-        let mut command: Command =
-            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
-        match boot {
-            None => command.arg("server"),
-            Some(boot) => command
-                .arg(MARK)
-                .arg(std::process::id().to_string())
-                .arg(boot.to_string()),
-        };
-        command
-    })
-}
-
 /// The first Ctrl-C ends the run and keeps what was tried; the second ends the process.
 fn cancel_on_signals() -> Result<Cancel, Failure> {
     let cancel = Cancel::default();
@@ -315,7 +267,7 @@ fn cancel_on_signals() -> Result<Cancel, Failure> {
         runtime.block_on(async {
             while tokio::signal::ctrl_c().await.is_ok() {
                 if told.is_cancelled() {
-                    std::process::exit(i32::from(ERROR));
+                    std::process::exit(i32::from(super::ERROR));
                 }
                 remark("ending; what was tried is kept. Once more ends at once");
                 told.cancel();
@@ -385,13 +337,6 @@ fn point_latest(parent: &Path, name: &str) {
     let _without = std::os::unix::fs::symlink(name, &latest);
 }
 
-fn failed(what: impl std::fmt::Display) -> Failure {
-    Failure::new(ERROR, what)
-}
-
-/// The exit code of a run that could not be carried out.
-const ERROR: u8 = 2;
-const REDIS: &str = "redis-server";
 /// Where the nodes of a trial have their data, in the directory of the run.
 const SCRATCH: &str = "nodes";
 
@@ -408,4 +353,5 @@ Examples:
   quorlock experiment crash-recovery --preset standard                  every fault, in about ten minutes
   quorlock experiment crash-recovery --fsync no --restart-delay off,50%,auto
   quorlock experiment crash-recovery --cell everysec/off/power-loss-one/5 --trials 20
+  quorlock experiment crash-recovery --engine simulated --trials 1000
   quorlock experiment crash-recovery --server redis-server --restart-delay off --fsync always,no,none";

@@ -7,8 +7,11 @@ use crate::trial::Trial;
 /// The text of the file.
 pub fn repro(summary: &Summary, trials: &[Trial]) -> String {
     let plan = &summary.plan;
+    // A simulated trial is the same for the same seed; processes are never twice the same.
+    let is_simulated = summary.engine == "simulated";
     let server = match Server::is_redis(&summary.engine) {
         true => "--server redis-server ",
+        false if is_simulated => "--engine simulated ",
         false => "",
     };
     let common = format!(
@@ -32,9 +35,10 @@ pub fn repro(summary: &Summary, trials: &[Trial]) -> String {
         .filter(|trial| !trial.verdict.violations.is_empty());
     for trial in violated {
         let (cell, number) = (trial.cell, trial.number);
+        let trials = if is_simulated { number } else { 1 };
         text.push_str(&format!(
             "# Two holders in trial {number} of {cell} (seed {}):\n\
-             quorlock experiment crash-recovery --cell {cell} --trials 1 {common}\n",
+             quorlock experiment crash-recovery --cell {cell} --trials {trials} {common}\n",
             trial.seed
         ));
     }

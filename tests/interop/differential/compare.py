@@ -127,13 +127,18 @@ def properties(reply):
     if len(value) == 10 and value[0][0] == "$":
         return (kind, [sort(part) for part in value[:7]])
     return (kind, [properties(part) for part in value])
+
+
 def read_doubles(reply):
-    """Doubles by their value: up to 7.0 Redis prints 17 digits of them, from 7.2 on as few as read back."""
+    """
+    Doubles by their value: up to 7.0 Redis prints 17 digits of them, from 7.2 on as few as read back. -0 is 0: a small
+    sorted set of Redis's forgets the sign and a large one keeps it, here it is always 0 (docs/book/compatibility.md).
+    """
     kind, value = reply
     if isinstance(value, list):
         return (kind, [read_doubles(part) for part in value])
     if kind in "$,+" and value is not None and DOUBLE.fullmatch(value):
-        return (kind, float(value).hex())
+        return (kind, (float(value) + 0.0).hex())
     return reply
 
 

@@ -149,7 +149,7 @@ class Maker:
             lambda: [b"HINCRBYFLOAT", key, field, self.float()],
             lambda: [b"HDEL", key] + self.some(self.field),
             lambda: [self.pick([b"HLEN", b"HKEYS", b"HVALS", b"HGETALL"]), key],
-            lambda: [b"HSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""])]
+            lambda: [b"HSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""]), b"COUNT", b"1000"]
             + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
             lambda: [b"HRANDFIELD", key],
             lambda: [b"HRANDFIELD", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])],
@@ -225,7 +225,7 @@ class Maker:
             lambda: [b"ZMSCORE", key] + self.some(self.scored_member),
             lambda: [b"ZCARD", key],
             lambda: [b"ZCOUNT", key, self.bound(), self.bound()],
-            lambda: [b"ZSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""])]
+            lambda: [b"ZSCAN", key, self.pick([b"0", b"0", b"0", b"abc", b""]), b"COUNT", b"1000"]
             + self.options([b"MATCH", b"COUNT", b"TYPE", b"1000", b"*", b"0"]),
             lambda: [b"ZRANDMEMBER", key],
             lambda: [b"ZRANDMEMBER", key, self.pick([b"0", b"1", b"-3", b"100", self.number()])]
@@ -350,8 +350,8 @@ class Maker:
 
     def plain(self):
         made = self.pick(self.kinds)()
-        # Without its COUNT a SCAN may answer with a part of the keys.
-        if self.chance(3) and made[0] != b"SCAN":
+        # Without its COUNT a SCAN may answer with a part of what is there.
+        if self.chance(3) and not made[0].endswith(b"SCAN"):
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3):
             made = made + [self.value()]

@@ -147,6 +147,13 @@ impl Fault {
         }
     }
 
+    /// Whether nodes of our own run on the [machine](crate::machine::Machine) of the experiment for it: what a power cut
+    /// takes, and what happens to a disk and a clock, is not to be had from the machine of every day.
+    pub fn needs_machine(self) -> bool {
+        let others = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];
+        self.is_power_loss() || others.contains(&self)
+    }
+
     /// Whether it takes what was not synced.
     pub fn is_power_loss(self) -> bool {
         matches!(

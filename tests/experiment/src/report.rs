@@ -12,7 +12,7 @@ mod timeline_svg;
 mod timeline_text;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::{Cell, Delay};
 use crate::history::Record;
@@ -36,28 +36,34 @@ pub fn text(summary: &Summary) -> String {
     text
 }
 
-/// The trials whose timelines are worth a look: of each fsync mode one with two holders at once, if there is one, and of
-/// the same mode, fault and number of nodes one with the delay that is needed.
+/// The trials whose timelines are worth a look: of each fsync mode one that is a defect, if there is one, and one with two
+/// holders at once where that was expected, beside it the trial of the same number with the delay that is needed.
 pub fn timelines(trials: &[Trial]) -> Vec<(Cell, u32)> {
     let mut wanted = Vec::new();
-    let mut modes = Vec::new();
-    for trial in trials {
-        let is_violated = !trial.verdict.violations.is_empty();
-        if !is_violated || modes.contains(&trial.cell.fsync) {
+    let mut shown = Vec::new();
+    let mut striking: Vec<&Trial> = trials.iter().filter(|trial| trial.is_striking()).collect();
+    striking.sort_by_key(|trial| !trial.is_defect());
+    for trial in striking {
+        let kind = (trial.cell.fsync, trial.is_defect());
+        if shown.contains(&kind) {
             continue;
         }
-        modes.push(trial.cell.fsync);
+        shown.push(kind);
         wanted.push((trial.cell, trial.number));
         let same = Cell {
             delay: Delay::Auto,
             ..trial.cell
         };
-        let with_delay = trials.iter().find(|other| other.cell == same);
-        wanted.extend(with_delay.map(|other| (other.cell, other.number)));
+        let counterpart = trials
+            .iter()
+            .find(|other| other.cell == same && other.number == trial.number);
+        wanted.extend(counterpart.map(|other| (other.cell, other.number)));
     }
     if wanted.is_empty() {
         wanted.extend(trials.first().map(|trial| (trial.cell, trial.number)));
     }
+    let mut seen = BTreeSet::new();
+    wanted.retain(|of| seen.insert(*of));
     wanted
 }
 
@@ -79,7 +85,8 @@ pub fn files(
     });
     let timelines: Vec<(String, Cell, String)> = drawn.collect();
     let charts = chart::all(summary, trials);
-    let html = html::page(summary, &timelines, &charts, baseline);
+    let repeat = repro::whole_run(summary);
+    let html = html::page(summary, &timelines, &charts, &repeat, baseline);
     let mut files = vec![("report.html".to_owned(), html.into_bytes())];
     for (name, _, svg) in timelines {
         files.push((format!("svg/{name}.svg"), svg.into_bytes()));
@@ -88,4 +95,45 @@ pub fn files(
         files.push((format!("svg/{}.svg", chart.name), chart.svg.into_bytes()));
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::timeline::tests::amnesia;
+
+    fn trial(cell: &str, number: u32, is_violated: bool) -> Trial {
+        let (mut trial, _) = amnesia();
+        trial.cell = cell.parse().expect("a cell");
+        trial.number = number;
+        trial.verdict.stuck.clear();
+        if !is_violated {
+            trial.verdict.violations.clear();
+        }
+        trial
+    }
+
+    #[test]
+    fn a_defect_is_drawn_before_an_expected_violation_of_its_mode_and_nothing_twice() {
+        let (off, auto) = ("no/off/power-loss-one/5", "no/auto/power-loss-one/5");
+        let expected = [
+            trial(off, 1, false),
+            trial(off, 2, true),
+            trial(auto, 1, false),
+            trial(auto, 2, false),
+        ];
+        let names = |trials: &[Trial]| -> Vec<(String, u32)> {
+            let of = timelines(trials).into_iter();
+            of.map(|(cell, number)| (cell.id(), number)).collect()
+        };
+        assert_eq!(
+            names(&expected),
+            [(off.to_owned(), 2), (auto.to_owned(), 2)]
+        );
+        let mut defect = expected.to_vec();
+        defect[3] = trial(auto, 2, true);
+        assert_eq!(names(&defect), [(auto.to_owned(), 2), (off.to_owned(), 2)]);
+        assert_eq!(names(&expected[..1]), [(off.to_owned(), 1)]);
+        assert_eq!(names(&[]), []);
+    }
 }

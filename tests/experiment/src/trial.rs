@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Expectation};
 use crate::checks::Verdict;
 
 /// What an engine measured in a trial. Times that were not to be had stay empty.
@@ -47,4 +47,18 @@ pub struct Trial {
     pub measured: Measured,
     /// What the checks found.
     pub verdict: Verdict,
+}
+
+impl Trial {
+    /// Whether it shows what is a defect of the product: two holders where none are allowed, or a lock that was not to be
+    /// had again.
+    pub fn is_defect(&self) -> bool {
+        let is_forbidden = self.cell.expectation() == Expectation::None;
+        (is_forbidden && !self.verdict.violations.is_empty()) || !self.verdict.stuck.is_empty()
+    }
+
+    /// Whether it shows two holders at once, or a defect.
+    pub fn is_striking(&self) -> bool {
+        !self.verdict.violations.is_empty() || self.is_defect()
+    }
 }

@@ -3,6 +3,7 @@
 use super::chart::Chart;
 use super::{comparison, table, verdict};
 use crate::cell::{Cell, Fault};
+use crate::engine::real::Server;
 use crate::summary::{CellSummary, Summary};
 
 /// The page.
@@ -10,6 +11,7 @@ pub(super) fn page(
     summary: &Summary,
     timelines: &[(String, Cell, String)],
     charts: &[Chart],
+    repeat: &str,
     baseline: Option<&Summary>,
 ) -> String {
     let mut body = format!(
@@ -48,7 +50,16 @@ pub(super) fn page(
         body.push_str("</ul>");
     }
     body.push_str(METHOD);
+    body.push_str(match summary.engine.as_str() {
+        "simulated" => METHOD_SIMULATED,
+        engine if Server::is_redis(engine) => METHOD_REDIS,
+        _ => METHOD_REAL,
+    });
     facts(&mut body, summary);
+    body.push_str(&format!(
+        "<h2>Once more</h2><p>repro.txt has this line, and one for each trial that struck.</p><pre>{}</pre>",
+        escaped(repeat)
+    ));
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
@@ -120,8 +131,16 @@ fn row(body: &mut String, cell: &CellSummary) {
     };
     let forgotten = match cell.standing {
         0 => "-".to_owned(),
-        standing => format!("{} of {standing}", cell.lost),
+        standing if cell.lost == 0 => format!("0 of {standing}"),
+        standing => format!("{} of {standing}, {} at most", cell.lost, cell.lost_max),
     };
+    let spread = cell.throughput.map_or_else(
+        || "-".to_owned(),
+        |[median, low, high]| match cell.trials {
+            1 => format!("{median:.0}"),
+            _ => format!("{median:.0} ({low:.0} to {high:.0})"),
+        },
+    );
     let words = [
         cell.cell.fsync.to_string(),
         cell.cell.delay.to_string(),
@@ -134,7 +153,7 @@ fn row(body: &mut String, cell: &CellSummary) {
     let figures = [
         cell.cell.nodes.to_string(),
         forgotten,
-        figure(cell.throughput.map(|[median, ..]| median), 0),
+        spread,
         figure(p50, 2),
         figure(p99, 2),
         figure(cell.recovery_ms, 0),
@@ -222,11 +241,23 @@ const METHOD: &str = "<h2>How to read this</h2>\
 holds its lock on a bare majority with that node in it and is cut off from the others: the worst case that Redlock's \
 authors describe. <em>Two holders</em> counts trials in which both were told at the same time that they hold it, by an \
 observer's clock; behind it stands the longest overlap, or the upper end of the 95 % interval where none was seen. \
-<em>Forgotten</em> counts acknowledged locks that were no longer on the disk of a node after the crash.</p>\
-<p>A killed process loses nothing in any fsync mode, because the kernel keeps what it has written. Where power is lost, \
-nodes run on a storage backend that keeps all that was not synced in their own memory, so that killing them takes what a \
-power cut may take at most; they start again in another boot. Figures of throughput and latency come from clients that take \
-and give back locks of their own before the fault; five nodes and all clients share one machine.</p>";
+<em>Forgotten</em> counts acknowledged locks that were no longer on the disk of a node after the crash, in all trials and \
+in the worst.</p>";
+
+const METHOD_REAL: &str = "<p>Nodes are processes. A killed one loses nothing in any fsync mode, because the kernel keeps \
+what it has written. Where power is lost, nodes run on a storage backend that keeps back all that was not synced in their \
+own memory, so that killing them takes what a power cut may take at most; they start again in another boot. Figures of \
+throughput and latency come from clients that take and give back locks of their own before the fault; all nodes and all \
+clients share one machine.</p>";
+
+const METHOD_SIMULATED: &str = "<p>Nodes, clients, network, disks and clocks are simulated in one thread: the same rules \
+as in the processes, thousands of trials a minute, power lost between any two changes of a disk, and the same seed always \
+the same trial. Times are the simulation's; it has no throughput.</p>";
+
+const METHOD_REDIS: &str = "<p>Nodes are processes of redis-server, as the baseline. A killed one loses nothing, because \
+the kernel keeps what it has written. A power cut takes its append-only file back to what was synced; redis-server has no \
+restart delay. Figures of throughput and latency come from clients that take and give back locks of their own before the \
+fault; all nodes and all clients share one machine.</p>";
 
 #[cfg(test)]
 mod tests {
@@ -267,6 +298,25 @@ mod tests {
         assert!(page.contains("&lt;script&gt;"));
         assert!(page.contains("class=\"overlap\"") && page.contains("1 of 1, 800 ms"));
         assert_eq!(page.matches("<tr>").count(), 2);
+        // The restart delay has a pattern of its own, for whoever tells no colours apart.
+        assert!(page.contains("<pattern id=\"waiting\""));
+        assert!(
+            page.contains("<pre>quorlock experiment crash-recovery --cell no/off/power-loss-one/5")
+        );
+    }
+
+    #[test]
+    fn a_page_says_what_its_nodes_were() {
+        let (mut summary, trials, records) = run();
+        for (engine, word) in [
+            ("real", "storage backend"),
+            ("simulated", "in one thread"),
+            ("redis-server 7.0.15", "as the baseline"),
+        ] {
+            summary.engine = engine.to_owned();
+            let page = page_of(&summary, &trials, &records);
+            assert_eq!(page.matches(word).count(), 1, "{engine}");
+        }
     }
 
     #[test]

@@ -91,9 +91,23 @@ pub(super) fn skipped(summary: &Summary) -> Vec<String> {
 pub(super) fn violations(cell: &CellSummary) -> String {
     let (violated, trials) = (cell.violated, cell.trials);
     match violated {
-        0 => format!("0 of {trials}, < {:.0} %", cell.violated_upper * 100.0),
+        0 => format!("0 of {trials}, < {}", bound(cell.violated_upper)),
         _ => format!("{violated} of {trials}, {:.0} ms", cell.overlap_ms_max),
     }
+}
+
+/// The upper end of an interval in per cent: rounded up, to two digits that say something.
+fn bound(share: f64) -> String {
+    let percent = share * 100.0;
+    let (digits, unit): (usize, f64) = match percent {
+        _ if percent >= 10.0 => (0, 1.0),
+        _ if percent >= 1.0 => (1, 10.0),
+        _ if percent >= 0.1 => (2, 100.0),
+        _ => (3, 1000.0),
+    };
+    // A hair less, so that what is exact in decimal is not rounded up for its binary.
+    let up = (percent * unit - 1e-9).ceil() / unit;
+    format!("{up:.digits$} %")
 }
 
 /// Whether the row is what was known in advance.
@@ -125,3 +139,24 @@ const HEADER: [&str; 10] = [
     "no locks ms",
 ];
 const WORDS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::bound;
+    use crate::statistics::wilson_upper;
+
+    #[test]
+    fn a_bound_says_something_however_many_trials_there_were() {
+        for (trials, expected) in [
+            (2, "66 %"),
+            (20, "17 %"),
+            (50, "7.2 %"),
+            (2000, "0.20 %"),
+            (50_000, "0.008 %"),
+        ] {
+            assert_eq!(bound(wilson_upper(0, trials)), expected);
+        }
+        assert_eq!(bound(1.0), "100 %");
+        assert_eq!(bound(0.05), "5.0 %");
+    }
+}

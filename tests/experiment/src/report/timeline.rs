@@ -138,41 +138,40 @@ fn granted(
         if !granted {
             continue;
         }
-        let forgets = records
+        let forgot = records
             .iter()
             .filter(of_node)
-            .any(|record| matches!(record.what, What::Forgot { hold: of, .. } if of == hold.hold));
+            .find(|record| matches!(record.what, What::Forgot { hold: of, .. } if of == hold.hold));
         let end_ns = hold.valid_to_ns.min(until_ns);
-        let down = downtime(records, node, until_ns);
-        match down {
-            Some((from_ns, to_ns)) if from_ns < end_ns && from_ns > hold.from_ns => {
-                spans.push(Span {
-                    from_ns: hold.from_ns,
-                    to_ns: from_ns,
-                    state,
-                });
-                if !forgets && to_ns < end_ns {
-                    spans.push(Span {
-                        from_ns: to_ns,
-                        to_ns: end_ns,
-                        state,
-                    });
-                }
-            }
-            _ => spans.push(Span {
-                from_ns: hold.from_ns,
+        let mut downtimes = states(records, &Who::Node(node), until_ns);
+        downtimes.retain(|span| {
+            span.state == State::Down && span.from_ns > hold.from_ns && span.from_ns < end_ns
+        });
+        // What it forgot is noted once it runs again: its last downtime before that took it.
+        let fatal = forgot.and_then(|forgot| {
+            let is_before = |span: &Span| span.from_ns < forgot.at_ns;
+            downtimes.iter().rposition(is_before)
+        });
+        downtimes.truncate(fatal.map_or(downtimes.len(), |fatal| fatal + 1));
+        let mut from_ns = hold.from_ns;
+        for down in &downtimes {
+            let to_ns = down.from_ns;
+            spans.push(Span {
+                from_ns,
+                to_ns,
+                state,
+            });
+            from_ns = down.to_ns;
+        }
+        if fatal.is_none() && from_ns < end_ns {
+            spans.push(Span {
+                from_ns,
                 to_ns: end_ns,
                 state,
-            }),
+            });
         }
     }
     spans
-}
-
-fn downtime(records: &[Record], node: u8, until_ns: u64) -> Option<(u64, u64)> {
-    let spans = states(records, &Who::Node(node), until_ns);
-    let down = spans.into_iter().find(|span| span.state == State::Down)?;
-    Some((down.from_ns, down.to_ns))
 }
 
 /// When somebody was down, waited or stood still.
@@ -298,5 +297,33 @@ pub(super) mod tests {
         assert_eq!(spans(&timeline, 5), [(100, 1100, State::HeldByA)]);
         assert_eq!(spans(&timeline, 6), [(300, 1300, State::HeldByB)]);
         assert_eq!(timeline.overlaps, [(300 * MS, 1100 * MS)]);
+    }
+
+    #[test]
+    fn each_downtime_cuts_a_grant_until_one_takes_it() {
+        let (trial, mut records) = amnesia();
+        let forgot = records
+            .iter()
+            .position(|record| matches!(record.what, What::Forgot { .. }))
+            .expect("it is forgotten");
+        records.remove(forgot);
+        for (at_ms, what) in [(400, What::Killed), (430, What::Serving)] {
+            records.push(record(at_ms, Who::Node(1), what));
+        }
+        for (at_ms, what) in [(600, What::PowerLost), (640, What::Serving)] {
+            records.push(record(at_ms, Who::Node(1), what));
+        }
+        records.sort_by_key(|record| record.at_ns);
+        let has_it = |records: &[Record], lane| -> Vec<(u64, u64)> {
+            let spans = spans(&Timeline::of(&trial, records), lane).into_iter();
+            let own = spans.filter(|(_, _, state)| *state == State::HeldByA);
+            own.map(|(from, to, _)| (from, to)).collect()
+        };
+        assert_eq!(has_it(&records, 0), [(100, 400), (430, 600), (640, 1100)]);
+        assert_eq!(has_it(&records, 2), [(100, 210), (240, 1100)]);
+        let lock = LOCK.to_owned();
+        let forgot = record(641, Who::Node(1), What::Forgot { lock, hold: 1 });
+        records.insert(records.len() - 1, forgot);
+        assert_eq!(has_it(&records, 0), [(100, 400), (430, 600)]);
     }
 }

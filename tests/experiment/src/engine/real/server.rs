@@ -73,8 +73,7 @@ impl Server {
     /// Whether the nodes run on the machine of the experiment. Others run on that of every day, whose page cache survives
     /// them.
     pub(super) fn needs_machine(&self, fault: Fault) -> bool {
-        let strikes_machine = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];
-        !self.is_redis && (fault.is_power_loss() || strikes_machine.contains(&fault))
+        !self.is_redis && fault.needs_machine()
     }
 
     pub(super) fn directives(&self, cell: &Cell, plan: &Plan) -> Vec<(String, String)> {

@@ -1,0 +1,132 @@
+//! The risk of a restart delay that is too short: the share of trials with two holders.
+
+use std::collections::BTreeMap;
+
+use super::share::Share;
+use super::{BOTTOM, LEFT, RIGHT, TOP, WIDTH, open, style_of};
+use crate::cell::Fsync;
+use crate::statistics::wilson;
+use crate::summary::Summary;
+
+/// Trials with two holders, and all of them.
+type Counts = (u64, u64);
+
+/// A curve for each fsync mode over the shares of the needed delay, each point with its 95 % interval.
+pub(super) fn risk(summary: &Summary) -> Option<String> {
+    let curves = curves(summary);
+    let mut shares: Vec<Share> = curves
+        .values()
+        .flat_map(|curve| curve.keys().copied())
+        .collect();
+    shares.sort_unstable();
+    shares.dedup();
+    // One share is no curve.
+    if shares.len() < 2 {
+        return None;
+    }
+    let mut svg = open(HEIGHT);
+    axes(&mut svg, &shares);
+    for (position, (fsync, curve)) in curves.iter().enumerate() {
+        draw(&mut svg, &shares, curve, *fsync, position);
+        legend(&mut svg, *fsync, position);
+    }
+    svg.push_str("</svg>");
+    Some(svg)
+}
+
+fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<Share, Counts>> {
+    let mut curves: BTreeMap<Fsync, BTreeMap<Share, Counts>> = BTreeMap::new();
+    for cell in &summary.cells {
+        let Some(share) = Share::of(&cell.cell) else {
+            continue;
+        };
+        let curve = curves.entry(cell.cell.fsync).or_default();
+        let counts = curve.entry(share).or_default();
+        counts.0 += cell.violated;
+        counts.1 += cell.trials;
+    }
+    curves
+}
+
+fn axes(svg: &mut String, shares: &[Share]) {
+    for percent in [0, 25, 50, 75, 100] {
+        let y = y(f64::from(percent) / 100.0);
+        svg.push_str(&format!(
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{percent} %</text>",
+            WIDTH - LEGEND,
+            LEFT - 8.0,
+            y + 4.0
+        ));
+    }
+    for (place, share) in shares.iter().enumerate() {
+        svg.push_str(&format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{share}</text>",
+            x(place, shares.len()),
+            HEIGHT - 8.0
+        ));
+    }
+}
+
+/// Curves stand a little beside each other, so that none hides another.
+fn draw(
+    svg: &mut String,
+    shares: &[Share],
+    curve: &BTreeMap<Share, Counts>,
+    fsync: Fsync,
+    position: usize,
+) {
+    let style = style_of(fsync);
+    let aside = (position as f64 - 1.0) * 7.0;
+    let mut points = String::new();
+    for (place, share) in shares.iter().enumerate() {
+        let Some((violated, trials)) = curve.get(share) else {
+            continue;
+        };
+        let x = x(place, shares.len()) + aside;
+        let (low, high) = wilson(*violated, *trials);
+        let rate = y(*violated as f64 / (*trials).max(1) as f64);
+        points.push_str(&format!("{x:.1},{rate:.1} "));
+        svg.push_str(&format!(
+            "<line class=\"spread\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
+             <circle class=\"mark\" cx=\"{x:.1}\" cy=\"{rate:.1}\" r=\"3.5\">\
+             <title>fsync {fsync}, {share}: {violated} of {trials}, {:.1} to {:.1} %</title></circle>",
+            y(low),
+            y(high),
+            low * 100.0,
+            high * 100.0
+        ));
+    }
+    svg.push_str(&format!(
+        "<polyline class=\"curve {style}\" points=\"{points}\"/>"
+    ));
+}
+
+fn legend(svg: &mut String, fsync: Fsync, position: usize) {
+    let style = style_of(fsync);
+    let top = TOP + 14.0 + position as f64 * 16.0;
+    svg.push_str(&format!(
+        "<line class=\"curve {style}\" x1=\"{0:.1}\" x2=\"{1:.1}\" y1=\"{2:.1}\" y2=\"{2:.1}\"/>\
+         <text x=\"{3:.1}\" y=\"{4:.1}\">fsync {fsync}</text>",
+        WIDTH - 130.0,
+        WIDTH - 104.0,
+        top - 4.0,
+        WIDTH - 98.0,
+        top
+    ));
+}
+
+fn x(place: usize, places: usize) -> f64 {
+    let width = WIDTH - LEFT - LEGEND - 2.0 * INSET;
+    LEFT + INSET + place as f64 / (places.max(2) - 1) as f64 * width
+}
+
+fn y(share: f64) -> f64 {
+    TOP + (1.0 - share) * (HEIGHT - TOP - BOTTOM)
+}
+
+const HEIGHT: f64 = 230.0;
+/// What the names of the curves need on the right.
+const LEGEND: f64 = RIGHT + 90.0;
+/// From the ends of the axis to the first and the last share.
+const INSET: f64 = 40.0;

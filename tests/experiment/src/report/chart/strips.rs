@@ -1,0 +1,180 @@
+//! Rows of values over one scale: a dot for each, or a bar with its spread.
+
+use std::collections::BTreeMap;
+
+use super::share::Share;
+use super::{BOTTOM, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling, open};
+use crate::cell::{Cell, Fsync};
+use crate::report::html::escaped;
+use crate::summary::Summary;
+use crate::trial::Trial;
+
+/// A row with a mark for each value.
+struct Row {
+    label: String,
+    values: Vec<f64>,
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "cycles of a load are far below 2^53"
+)]
+pub(super) fn throughput(trials: &[Trial]) -> Option<String> {
+    let rate = |trial: &Trial| {
+        let seconds = trial.measured.load_s;
+        (seconds > 0.0).then(|| trial.measured.load_cycles as f64 / seconds)
+    };
+    let rows = rows(
+        trials,
+        |cell| under_load(&cell),
+        |trial| rate(trial).into_iter().collect(),
+    );
+    strips(&rows, "a second", true)
+}
+
+pub(super) fn sync(trials: &[Trial]) -> Option<String> {
+    let times = |trial: &Trial| {
+        let times = trial.measured.sync_us.iter();
+        times.map(|us| f64::from(*us) / 1e3).collect()
+    };
+    // Without a log there is nothing to sync but the little that a node keeps of itself.
+    let label = |cell: Cell| under_load(&cell).filter(|_| cell.fsync != Fsync::None);
+    strips(&rows(trials, label, times), "ms", false)
+}
+
+pub(super) fn unavailable(trials: &[Trial]) -> Option<String> {
+    let time = |trial: &Trial| trial.measured.unavailable_ms.into_iter().collect();
+    strips(
+        &rows(trials, |cell| after_restart(&cell), time),
+        "ms",
+        false,
+    )
+}
+
+pub(super) fn recovery(trials: &[Trial]) -> Option<String> {
+    let time = |trial: &Trial| trial.measured.recovery_ms.into_iter().collect();
+    let label = |cell: Cell| {
+        let restarts = cell.fault.restarted(cell.nodes) > 0;
+        restarts.then(|| format!("{}, fsync {}", cell.fault, cell.fsync))
+    };
+    strips(&rows(trials, label, time), "ms", false)
+}
+
+/// What the load before the fault depends on: the mode, the number of nodes, and whose disk it is. Where a fault needs it,
+/// nodes run on the machine of the experiment.
+fn under_load(cell: &Cell) -> Option<String> {
+    let disk = match cell.fault.needs_machine() {
+        true => "kept back",
+        false => "as it is",
+    };
+    Some(format!("{}, {} nodes, disk {disk}", cell.fsync, cell.nodes))
+}
+
+fn after_restart(cell: &Cell) -> Option<String> {
+    let restarts = cell.fault.restarted(cell.nodes) > 0;
+    restarts.then(|| format!("{}, {}", cell.fault, cell.delay))
+}
+
+pub(super) fn overlap(summary: &Summary) -> Option<String> {
+    let mut shares: BTreeMap<Share, Vec<f64>> = BTreeMap::new();
+    for cell in &summary.cells {
+        if let Some(share) = Share::of(&cell.cell) {
+            shares.entry(share).or_default().push(cell.overlap_ms_max);
+        }
+    }
+    let rows: Vec<Row> = shares
+        .into_iter()
+        .map(|(share, values)| Row {
+            label: share.to_string(),
+            values,
+        })
+        .collect();
+    strips(&rows, "ms", false)
+}
+
+/// A row for each label, in the order in which they come.
+fn rows(
+    trials: &[Trial],
+    label: impl Fn(Cell) -> Option<String>,
+    values: impl Fn(&Trial) -> Vec<f64>,
+) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for trial in trials {
+        let Some(label) = label(trial.cell) else {
+            continue;
+        };
+        let values = values(trial);
+        match rows.iter_mut().find(|row| row.label == label) {
+            Some(row) => row.values.extend(values),
+            None => rows.push(Row { label, values }),
+        }
+    }
+    rows
+}
+
+/// Rows of dots over one scale that begins at zero; with `spread` a bar from the lowest to the highest and a mark at the
+/// median instead of dots.
+fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| !row.values.is_empty()).collect();
+    let all = rows.iter().flat_map(|row| row.values.iter().copied());
+    let largest = all.fold(0.0_f64, f64::max).max(1.0);
+    if rows.is_empty() {
+        return None;
+    }
+    let scale = ceiling(largest);
+    let height = TOP + rows.len() as f64 * ROW + BOTTOM;
+    let x = |value: f64| LEFT + value / scale * (WIDTH - LEFT - RIGHT);
+    let mut svg = open(height);
+    for (index, row) in rows.iter().enumerate() {
+        let y = TOP + index as f64 * ROW + ROW / 2.0;
+        svg.push_str(&format!(
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            y + 4.0,
+            escaped(&row.label)
+        ));
+        let mut values = row.values.clone();
+        values.sort_by(f64::total_cmp);
+        let (lowest, highest) = (values[0], values[values.len() - 1]);
+        if spread {
+            let median = values[values.len() / 2];
+            svg.push_str(&format!(
+                "<rect class=\"bar\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
+                 <line class=\"spread\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\">{median:.0}</text>",
+                x(0.0),
+                y - 6.0,
+                x(median) - x(0.0),
+                x(lowest),
+                x(highest),
+                x(highest) + 6.0,
+                y + 4.0
+            ));
+        } else {
+            for value in values {
+                svg.push_str(&format!(
+                    "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{value:.0} {}</title></circle>",
+                    x(value),
+                    escaped(unit)
+                ));
+            }
+        }
+    }
+    for step in 0..=4 {
+        let value = scale * f64::from(step) / 4.0;
+        svg.push_str(&format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.0}</text>",
+            x(value),
+            height - 8.0
+        ));
+    }
+    svg.push_str(&format!(
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text></svg>",
+        LEFT - 8.0,
+        height - 8.0,
+        escaped(unit)
+    ));
+    Some(svg)
+}

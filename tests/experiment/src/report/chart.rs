@@ -82,13 +82,13 @@ fn open(height: f64) -> String {
 /// The next number that is pleasant as the end of a scale.
 fn ceiling(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
-    let steps = [1.0, 2.0, 4.0, 5.0, 8.0, 10.0];
+    let steps = [1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0];
     let found = steps.into_iter().find(|step| step * power >= value);
     found.unwrap_or(10.0) * power
 }
 
 const WIDTH: f64 = 860.0;
-const LEFT: f64 = 190.0;
+const LEFT: f64 = 240.0;
 const RIGHT: f64 = 60.0;
 const TOP: f64 = 10.0;
 const ROW: f64 = 26.0;
@@ -96,11 +96,12 @@ const BOTTOM: f64 = 28.0;
 const STYLE: &str = "\
 .chart{font:12px system-ui,sans-serif;fill:#444}.chart .grid{stroke:#dde1e4}\
 .chart .bar{fill:#0072b2;fill-opacity:.75}.chart .spread{stroke:#222;stroke-width:2}\
-.chart .dot{fill:#0072b2;fill-opacity:.7}.chart .mark{fill:#444}.chart .curve{fill:none;stroke:#0072b2;stroke-width:2}\
+.chart .dot{fill:#0072b2;fill-opacity:.7}.chart .c0{stroke:#0072b2}.chart .curve{fill:none;stroke:#0072b2;stroke-width:2}\
 .chart .c1{stroke:#e69f00;stroke-dasharray:8 3}.chart .c2{stroke:#009e73;stroke-dasharray:3 3}\
 .chart .c3{stroke:#cc79a7;stroke-dasharray:10 3 2 3}\
+.chart .mark{fill:#fff;stroke-width:2;stroke-dasharray:none}\
 @media(prefers-color-scheme:dark){.chart{fill:#c8ccd0}.chart .grid{stroke:#3a4046}\
-.chart .spread{stroke:#eee}.chart .mark{fill:#c8ccd0}.chart .bar,.chart .dot{fill:#3a9bd9}.chart .curve{stroke:#3a9bd9}\
+.chart .spread{stroke:#eee}.chart .c0{stroke:#3a9bd9}.chart .mark{fill:#15181b}.chart .bar,.chart .dot{fill:#3a9bd9}.chart .curve{stroke:#3a9bd9}\
 .chart .c1{stroke:#e69f00}.chart .c2{stroke:#2bc49a}.chart .c3{stroke:#e39cc6}}";
 
 #[cfg(test)]
@@ -111,9 +112,9 @@ mod tests {
     fn a_scale_ends_above_its_values() {
         for (value, expected) in [
             (1.0, 1.0),
-            (1.1, 2.0),
+            (1.1, 1.2),
             (37.0, 40.0),
-            (501.0, 800.0),
+            (501.0, 600.0),
             (1990.0, 2000.0),
         ] {
             assert!((ceiling(value) - expected).abs() < 1e-9, "{value}");

@@ -77,19 +77,22 @@ fn draw(
     position: usize,
 ) {
     let style = style_of(fsync);
-    let aside = (position as f64 - 1.0) * 7.0;
-    let mut points = String::new();
+    let aside = (position as f64 - 1.0) * 8.0;
+    let mut marks = String::new();
+    let mut points = Vec::new();
     for (place, share) in shares.iter().enumerate() {
         let Some((violated, trials)) = curve.get(share) else {
+            // What was not tried is not drawn through.
+            line(svg, &style, &mut points);
             continue;
         };
         let x = x(place, shares.len()) + aside;
         let (low, high) = wilson(*violated, *trials);
         let rate = y(*violated as f64 / (*trials).max(1) as f64);
-        points.push_str(&format!("{x:.1},{rate:.1} "));
-        svg.push_str(&format!(
-            "<line class=\"spread\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
-             <circle class=\"mark\" cx=\"{x:.1}\" cy=\"{rate:.1}\" r=\"3.5\">\
+        points.push(format!("{x:.1},{rate:.1}"));
+        marks.push_str(&format!(
+            "<line class=\"{style}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
+             <circle class=\"mark {style}\" cx=\"{x:.1}\" cy=\"{rate:.1}\" r=\"4\">\
              <title>fsync {fsync}, {share}: {violated} of {trials}, {:.1} to {:.1} %</title></circle>",
             y(low),
             y(high),
@@ -97,9 +100,18 @@ fn draw(
             high * 100.0
         ));
     }
-    svg.push_str(&format!(
-        "<polyline class=\"curve {style}\" points=\"{points}\"/>"
-    ));
+    line(svg, &style, &mut points);
+    svg.push_str(&marks);
+}
+
+fn line(svg: &mut String, style: &str, points: &mut Vec<String>) {
+    if points.len() > 1 {
+        let points = points.join(" ");
+        svg.push_str(&format!(
+            "<polyline class=\"curve {style}\" points=\"{points}\"/>"
+        ));
+    }
+    points.clear();
 }
 
 fn legend(svg: &mut String, fsync: Fsync, position: usize) {

@@ -164,8 +164,9 @@ fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     }
     for step in 0..=4 {
         let value = scale * f64::from(step) / 4.0;
+        let digits = if scale < 10.0 { 1 } else { 0 };
         svg.push_str(&format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.0}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.digits$}</text>",
             x(value),
             height - 8.0
         ));

@@ -180,15 +180,11 @@ fn carry_out(
 }
 
 /// Shows a single trial of a cell, for a story; nothing is kept.
-pub(super) fn replay(cell: Cell, format: Format) -> Result<ExitCode, Failure> {
+pub(super) fn replay(product: Product, cell: Cell, format: Format) -> Result<ExitCode, Failure> {
     let home = std::env::temp_dir().join(format!("quorlock-experiment-{}", std::process::id()));
     let mut plan = Preset::Quick.plan(1);
     plan.cells = vec![cell];
-    let mut engine = tried::engine(
-        Nodes::Real,
-        Product::Quorlock,
-        &home.join("run").join(SCRATCH),
-    )?;
+    let mut engine = tried::engine(Nodes::Real, product, &home.join("run").join(SCRATCH))?;
     let mut results = Results::create(&home, "run", &plan, engine.name()).map_err(failed)?;
     let cancel = cancel_on_signals()?;
     let outcome = run::run(
@@ -204,10 +200,9 @@ pub(super) fn replay(cell: Cell, format: Format) -> Result<ExitCode, Failure> {
     let _stays = std::fs::remove_dir_all(&home);
     let outcome = outcome.map_err(failed)?;
     let (Some(trial), Ok(records)) = (outcome.trials.first(), records) else {
-        let why = outcome
-            .failures
-            .first()
-            .map_or("interrupted", String::as_str);
+        let skipped = outcome.skipped.iter().map(|skipped| &skipped.reason);
+        let why = outcome.failures.iter().chain(skipped).next();
+        let why = why.map_or("interrupted", String::as_str);
         return Err(failed(format!("the story could not be replayed: {why}")));
     };
     let records = records.get(&(cell, 1)).map_or(&[][..], Vec::as_slice);

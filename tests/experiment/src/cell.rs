@@ -1,4 +1,5 @@
-//! One combination of what is compared: fsync mode, restart delay, fault, number of nodes.
+//! One combination of what is compared: fsync mode, restart delay, fault, number of nodes; what makes no sense, and what is
+//! expected to come of the others.
 //!
 //! Each value has one word, which the command line, the files and the report use alike.
 
@@ -7,6 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use crate::fault::Fault;
 
 /// When a node's log reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,34 +37,6 @@ pub enum Delay {
     Off,
     /// So many hundredths of the needed delay, which is the longest ttl that was granted.
     Percent(u32),
-}
-
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fault {
-    /// `kill -9` of one node, which starts again: the page cache stays.
-    ProcessKill,
-    /// One node loses power: what was not synced is gone, and the start is in another boot.
-    PowerLossOne,
-    /// A majority of the nodes loses power at once.
-    PowerLossMajority,
-    /// All nodes lose power at once.
-    PowerLossAll,
-    /// One node is stopped in an orderly way and starts again.
-    CleanRestart,
-    /// One node stands still for longer than a lease.
-    NodePause,
-    /// The holder stands still for longer than its lease, and then goes on working.
-    ClientPause,
-    /// The wall clock of one node jumps.
-    WallClockStep,
-    /// A client is cut off from a minority of the nodes.
-    Partition,
-    /// Each sync of one node takes much longer.
-    SlowSync,
-    /// The disk of one node is full for a while.
-    DiskFull,
 }
 
 /// One combination.
@@ -104,65 +79,6 @@ impl Fsync {
     }
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 11] = [
-        Fault::ProcessKill,
-        Fault::PowerLossOne,
-        Fault::PowerLossMajority,
-        Fault::PowerLossAll,
-        Fault::CleanRestart,
-        Fault::NodePause,
-        Fault::ClientPause,
-        Fault::WallClockStep,
-        Fault::Partition,
-        Fault::SlowSync,
-        Fault::DiskFull,
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Fault::ProcessKill => "process-kill",
-            Fault::PowerLossOne => "power-loss-one",
-            Fault::PowerLossMajority => "power-loss-majority",
-            Fault::PowerLossAll => "power-loss-all",
-            Fault::CleanRestart => "clean-restart",
-            Fault::NodePause => "node-pause",
-            Fault::ClientPause => "client-pause",
-            Fault::WallClockStep => "wall-clock-step",
-            Fault::Partition => "partition",
-            Fault::SlowSync => "slow-sync",
-            Fault::DiskFull => "disk-full",
-        }
-    }
-
-    /// How many of the nodes start again because of it.
-    pub fn restarted(self, nodes: u8) -> u8 {
-        match self {
-            Fault::ProcessKill | Fault::PowerLossOne | Fault::CleanRestart => 1,
-            Fault::PowerLossMajority => nodes / 2 + 1,
-            Fault::PowerLossAll => nodes,
-            _ => 0,
-        }
-    }
-
-    /// Whether nodes of our own run on the [machine](crate::machine::Machine) of the experiment for it: what a power cut
-    /// takes, and what happens to a disk and a clock, is not to be had from the machine of every day.
-    pub fn needs_machine(self) -> bool {
-        let others = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];
-        self.is_power_loss() || others.contains(&self)
-    }
-
-    /// Whether it takes what was not synced.
-    pub fn is_power_loss(self) -> bool {
-        matches!(
-            self,
-            Fault::PowerLossOne | Fault::PowerLossMajority | Fault::PowerLossAll
-        )
-    }
-}
-
 impl Delay {
     /// What a node is told: the value of its directive `restart-delay`, and of `trust-fsync`.
     pub fn directives(self, needed: Duration) -> (String, &'static str) {
@@ -189,6 +105,26 @@ impl Cell {
         self.nodes / 2 + 1
     }
 
+    /// What an operator changes between the crash and the next start: names of directives, and their values.
+    pub fn changed_directives(&self, ttl: Duration) -> Vec<(&'static str, String)> {
+        match (self.fault, self.fsync) {
+            (Fault::CapLowered, _) => {
+                let ms = ttl.as_millis() / 5;
+                vec![("restart-delay-max", format!("{ms}ms"))]
+            }
+            (Fault::ModeChanged, Fsync::Always) => vec![("appendfsync", "no".to_owned())],
+            (Fault::ModeChanged, _) => {
+                let changed = [
+                    ("appendonly", "yes"),
+                    ("appendfsync", "always"),
+                    ("trust-fsync", "yes"),
+                ];
+                changed.map(|(name, value)| (name, value.to_owned())).into()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Why it makes no sense, or shows nothing that another cell does not.
     pub fn refusal(&self) -> Option<&'static str> {
         let restarts = self.fault.restarted(self.nodes) > 0;
@@ -206,21 +142,45 @@ impl Cell {
         if self.fsync == Fsync::None && logless {
             return Some("a node without a log of its keys hardly uses its disk");
         }
+        self.refusal_of_story()
+    }
+
+    /// Faults that tell one story.
+    fn refusal_of_story(&self) -> Option<&'static str> {
+        if self.fault.strikes_after_sync() && self.fsync == Fsync::None {
+            return Some("without a log the grant is lost as well: power-loss-one shows it");
+        }
+        let is_changed = matches!(self.fault, Fault::CapLowered | Fault::ModeChanged);
+        if is_changed && matches!(self.delay, Delay::Off | Delay::Percent(_)) {
+            return Some("the configuration decides about auto alone; power-loss-one is the same");
+        }
+        if self.fault == Fault::ModeChanged && self.delay == Delay::TrustFsync {
+            return Some("the fault sets trust-fsync itself");
+        }
+        if self.fault == Fault::Failover && self.nodes != 1 {
+            return Some("a primary and its replica take the place of one node: --nodes 1");
+        }
         None
     }
 
-    /// What is known in advance of its violations, from what a fault takes: not from what nodes say.
-    pub fn expectation(&self) -> Expectation {
+    /// What is known in advance of its violations, from what a fault takes: not from what nodes say. `is_redis` where the
+    /// nodes are not our own.
+    pub fn expectation(&self, is_redis: bool) -> Expectation {
+        if is_redis && matches!(self.fault, Fault::WallClockStep | Fault::Failover) {
+            return Expectation::Some;
+        }
         match self.delay {
             Delay::Auto | Delay::TrustFsync => Expectation::None,
             Delay::Percent(percent) if percent >= 100 => Expectation::None,
             Delay::Percent(_) if self.forgets() => Expectation::Open,
+            // A release that is lost gives nobody a lock; other locks were granted without a sync.
+            Delay::Off if self.forgets() && self.fault == Fault::ReleaseLost => Expectation::Open,
             Delay::Off if self.forgets() => Expectation::Some,
             Delay::Off | Delay::Percent(_) => Expectation::None,
         }
     }
 
-    /// Whether the fault makes a node forget locks that it has acknowledged.
+    /// Whether the fault makes a node forget locks that it has acknowledged, or a part of their time.
     pub fn forgets(&self) -> bool {
         match self.fsync {
             Fsync::None => self.fault.restarted(self.nodes) > 0,
@@ -322,24 +282,6 @@ impl TryFrom<String> for Delay {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Fault {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Fault, String> {
-        let found = Fault::ALL.into_iter().find(|fault| fault.word() == text);
-        found.ok_or_else(|| {
-            let words: Vec<&str> = Fault::ALL.iter().map(|fault| fault.word()).collect();
-            format!("'{text}' is no fault: {}", words.join(", "))
-        })
-    }
-}
-
 /// More than this share of the needed delay shows nothing new.
 const PERCENT_MAX: u32 = 400;
 
@@ -398,10 +340,34 @@ mod tests {
             ("no/100%/power-loss-one/5", Expectation::None),
             ("no/auto/power-loss-one/5", Expectation::None),
             ("always/trust-fsync/power-loss-one/5", Expectation::None),
+            ("everysec/off/extension-lost/5", Expectation::Some),
+            ("always/off/extension-lost/5", Expectation::None),
+            ("everysec/off/release-lost/5", Expectation::Open),
+            ("everysec/auto/release-lost/5", Expectation::None),
+            ("no/auto/cap-lowered/5", Expectation::None),
+            ("no/auto/mode-changed/5", Expectation::None),
+            ("no/auto/wall-clock-step/5", Expectation::None),
         ] {
             let cell: Cell = id.parse().expect(id);
-            assert_eq!(cell.expectation(), expected, "{id}");
+            assert_eq!(cell.expectation(false), expected, "{id}");
             assert_eq!(cell.refusal(), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn of_redis_servers_clock_and_replicas_two_holders_are_expected() {
+        for id in ["no/auto/wall-clock-step/5", "no/auto/failover/1"] {
+            let cell: Cell = id.parse().expect(id);
+            assert_eq!(cell.expectation(true), Expectation::Some, "{id}");
+        }
+        for id in [
+            "none/off/extension-lost/5",
+            "no/off/cap-lowered/5",
+            "always/trust-fsync/mode-changed/5",
+            "no/auto/failover/5",
+        ] {
+            let cell: Cell = id.parse().expect(id);
+            assert!(cell.refusal().is_some(), "{id}");
         }
     }
 }

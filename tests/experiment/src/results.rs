@@ -334,7 +334,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.3}"))
 }
 
-const COLUMNS: [Column; 19] = [
+const COLUMNS: [Column; 20] = [
     ("fsync", |trial| trial.cell.fsync.to_string()),
     ("restart_delay", |trial| trial.cell.delay.to_string()),
     ("fault", |trial| trial.cell.fault.to_string()),
@@ -362,6 +362,7 @@ const COLUMNS: [Column; 19] = [
     ("unavailable_ms", |trial| {
         number(trial.measured.unavailable_ms)
     }),
+    ("waited_ms", |trial| number(trial.measured.waited_ms)),
 ];
 
 const PLAN: &str = "plan.json";

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Expectation};
+use crate::engine::real::Server;
 use crate::plan::{Plan, Skipped};
 use crate::statistics::{quantile, wilson_upper};
 use crate::trial::Trial;
@@ -73,6 +74,9 @@ pub struct CellSummary {
     pub delay_ms: Option<f64>,
     /// Median of the time without locks.
     pub unavailable_ms: Option<f64>,
+    /// Median of the time from the fault until client B had the lock.
+    #[serde(default)]
+    pub waited_ms: Option<f64>,
     /// Median and p99 of the nodes' syncs.
     pub sync_us: Option<[f64; 2]>,
     /// Median bytes of all logs.
@@ -113,7 +117,7 @@ impl CellSummary {
         let longest_ns = overlaps.map(|overlap| overlap.length_ns).max();
         CellSummary {
             cell,
-            expected: cell.expectation(),
+            expected: cell.expectation(trials.iter().any(|trial| Server::is_redis(&trial.engine))),
             trials: number,
             violated,
             violated_upper: wilson_upper(violated, number),
@@ -139,6 +143,7 @@ impl CellSummary {
             recovery_ms: median(&|trial| trial.measured.recovery_ms),
             delay_ms: median(&|trial| trial.measured.delay_ms),
             unavailable_ms: median(&|trial| trial.measured.unavailable_ms),
+            waited_ms: median(&|trial| trial.measured.waited_ms),
             sync_us: quantiles(trials, |trial| &trial.measured.sync_us, [0.5, 0.99]),
             log_bytes: sum(&|trial| trial.measured.log_bytes) / number.max(1),
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Expectation};
 use crate::checks::Verdict;
+use crate::engine::real::Server;
 
 /// What an engine measured in a trial. Times that were not to be had stay empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct Measured {
     pub delay_ms: Option<f64>,
     /// From the fault to the first lock that a client was granted by a majority, or by the node that crashed.
     pub unavailable_ms: Option<f64>,
+    /// From the fault until client B had the lock that client A held.
+    #[serde(default)]
+    pub waited_ms: Option<f64>,
     /// How long the nodes' syncs took, as they measured it.
     pub sync_us: Vec<u32>,
     /// Bytes in the nodes' logs at the end, all together.
@@ -53,7 +57,8 @@ impl Trial {
     /// Whether it shows what is a defect of the product: two holders where none are allowed, or a lock that was not to be
     /// had again.
     pub fn is_defect(&self) -> bool {
-        let is_forbidden = self.cell.expectation() == Expectation::None;
+        let is_redis = Server::is_redis(&self.engine);
+        let is_forbidden = self.cell.expectation(is_redis) == Expectation::None;
         (is_forbidden && !self.verdict.violations.is_empty()) || !self.verdict.stuck.is_empty()
     }
 

@@ -101,6 +101,7 @@ fn fewer_nodes_and_other_lengths_of_locks_work_as_well() {
     let mut plan = Preset::Thorough.plan(1);
     plan.ttl = Duration::from_millis(400);
     plan.restart_delay_max = Duration::from_secs(3);
+    assert_eq!(plan.check(), Ok(()));
     let small = plan.cells.iter().filter(|cell| cell.nodes < 5);
     for cell in small.step_by(3) {
         let row = summary(&plan, cell, 1);

@@ -114,6 +114,21 @@ impl Server {
         }
     }
 
+    /// Changes directives for the next start.
+    ///
+    /// # Panics
+    /// If there is no such directive.
+    pub fn configure<V: AsRef<str>>(&mut self, directives: &[(&str, V)]) {
+        for (name, value) in directives {
+            let value = value.as_ref();
+            let config = &mut self.setup.config;
+            config.set(name, &[value]).expect("these directives exist");
+            if *name == "appendfsync" {
+                self.sync_due_ns = (value != "no").then_some(self.told_ns);
+            }
+        }
+    }
+
     /// Starts the node if it does not run. Returns whether it runs: a full disk takes none.
     pub fn start(&mut self) -> bool {
         if self.node.is_some() {
@@ -170,6 +185,14 @@ impl Server {
         self.clock.reboot(uptime);
     }
 
+    /// The machine loses power, and everything that was not synced with it.
+    pub fn lose_unsynced(&mut self, uptime: Duration) {
+        self.life += 1;
+        self.node = None;
+        self.disk = self.disk.after_power_loss(false, |_, _| false);
+        self.clock.reboot(uptime);
+    }
+
     /// Its disk has no space left, or has some again.
     pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
@@ -217,6 +240,16 @@ impl Server {
     /// Whether it runs a sync that takes long.
     pub fn is_syncing(&self) -> bool {
         self.node.as_ref().is_some_and(Node::is_syncing)
+    }
+
+    /// Somebody asks for a sync, which is done at once.
+    ///
+    /// # Panics
+    /// If it fails: nobody asks a disk that is not well.
+    pub fn sync(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.sync().expect("the disk is well");
+        }
     }
 
     /// The sync that takes long ends.

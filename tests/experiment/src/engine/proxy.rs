@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -20,6 +21,7 @@ pub(super) enum Silence {
 #[derive(Debug)]
 pub(super) struct Proxy {
     port: u16,
+    target: Arc<AtomicU16>,
     silence: Arc<watch::Sender<Option<Silence>>>,
     accepting: JoinHandle<()>,
 }
@@ -34,13 +36,17 @@ impl Proxy {
         let port = listener.local_addr()?.port();
         let silence = Arc::new(watch::Sender::new(None));
         let state = Arc::clone(&silence);
+        let target = Arc::new(AtomicU16::new(target));
+        let leads_to = Arc::clone(&target);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                let target = leads_to.load(Ordering::Relaxed);
                 tokio::spawn(pass_on(client, target, state.subscribe()));
             }
         });
         Ok(Proxy {
             port,
+            target,
             silence,
             accepting,
         })
@@ -49,6 +55,11 @@ impl Proxy {
     /// Where clients connect.
     pub(super) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Leads new connections to another port.
+    pub(super) fn lead_to(&self, target: u16) {
+        self.target.store(target, Ordering::Relaxed);
     }
 
     /// Cuts the way.

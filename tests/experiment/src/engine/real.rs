@@ -7,10 +7,13 @@
 mod ask;
 mod client;
 mod directed;
+mod fake_clock;
 mod load;
 mod node;
 mod observer;
+mod ports;
 mod register;
+mod replica;
 mod server;
 mod stage;
 mod strike;
@@ -21,6 +24,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use self::client::{Client, Held, Scene};
 use self::load::{CONTENDED, Contenders, Load};
@@ -135,8 +139,12 @@ async fn trial(
     let b = Client::new("B", scene, &ports)?;
 
     scene.note(Who::Harness, What::FaultBegins);
-    let struck = strike::strike(&mut stage, cell, &standing, &holder.held, &mut measured).await?;
+    let began = Instant::now();
+    let held = &holder.held;
+    let struck = strike::strike(&mut stage, cell, plan, &standing, held, &mut measured).await?;
     let held = directed::want(&stage, plan, &b, &registers).await;
+    let waited = held.as_ref().map(|held| held.since - began);
+    measured.waited_ms = waited.map(strike::ms);
     holder.end().await;
     struck.heal(&mut stage, cell, plan, &mut measured).await?;
     scene.note(

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use self::cluster::Told;
 use self::schedule::Trial;
-use crate::cell::Cell;
+use crate::cell::{Cell, Fault};
 use crate::engine::{Cancel, Engine, EngineError};
 use crate::history::History;
 use crate::plan::Plan;
@@ -38,6 +38,10 @@ impl Engine for SimulatedEngine {
         history: &Arc<History>,
         cancel: &Cancel,
     ) -> Result<Measured, EngineError> {
+        if cell.fault == Fault::Failover {
+            let reason = "Quorlock has no asynchronous replicas: try it with --server redis-server";
+            return Err(EngineError::Missing(reason.to_owned()));
+        }
         let mut trial = Trial::begin(cell, plan, seed, history);
         let end_ns = cluster::nanos(TIME_MAX + 4 * (plan.ttl + plan.restart_delay_max));
         let end_ns = end_ns.saturating_add(cluster::nanos(plan.load_time));

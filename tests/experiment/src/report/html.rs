@@ -158,6 +158,7 @@ fn row(body: &mut String, cell: &CellSummary) {
         figure(p99, 2),
         figure(cell.recovery_ms, 0),
         figure(cell.unavailable_ms, 0),
+        figure(cell.waited_ms, 0),
         match cell.updates {
             0 => "-".to_owned(),
             updates => format!("{} of {updates}", cell.lost_updates),
@@ -206,6 +207,12 @@ fn in_words(cell: &Cell) -> String {
         Fault::PowerLossAll => "all nodes lose power",
         Fault::ProcessKill => "one node is killed",
         Fault::CleanRestart => "one node restarts in an orderly way",
+        Fault::Failover => "the primary fails and its asynchronous replica is promoted",
+        Fault::WallClockStep => "the wall clock of one node is set",
+        Fault::ExtensionLost => "power goes right after an extension",
+        Fault::ReleaseLost => "power goes right after a release",
+        Fault::CapLowered => "power goes, and the cap is lowered before the start",
+        Fault::ModeChanged => "power goes, and the mode is changed before the start",
         other => other.word(),
     };
     format!(
@@ -214,7 +221,7 @@ fn in_words(cell: &Cell) -> String {
     )
 }
 
-const COLUMNS: [(&str, &str); 13] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("fsync", "word"),
     ("restart delay", "word"),
     ("fault", "word"),
@@ -227,6 +234,7 @@ const COLUMNS: [(&str, &str); 13] = [
     ("p99 ms", ""),
     ("recovery ms", ""),
     ("no locks ms", ""),
+    ("B waited ms", ""),
     ("lost updates", ""),
 ];
 
@@ -256,7 +264,8 @@ the same trial. Times are the simulation's; it has no throughput.</p>";
 
 const METHOD_REDIS: &str = "<p>Nodes are processes of redis-server, as the baseline. A killed one loses nothing, because \
 the kernel keeps what it has written. A power cut takes its append-only file back to what was synced; redis-server has no \
-restart delay. Figures of throughput and latency come from clients that take and give back locks of their own before the \
+restart delay. A wall clock is set by libfaketime, which comes between the process and the C library. In <em>failover</em> a \
+primary is killed and its replica, which lags behind, is promoted by hand. Figures of throughput and latency come from clients that take and give back locks of their own before the \
 fault; all nodes and all clients share one machine.</p>";
 
 #[cfg(test)]

@@ -65,7 +65,13 @@ impl Timeline {
         let last_ns = records.last().map_or(0, |record| record.at_ns);
         let until_ns = healed_ns.unwrap_or(last_ns).max(begin_ns + 1);
         let mut lanes = Vec::new();
-        for node in 1..=trial.cell.nodes {
+        // A primary that stands for one node has a replica beside it.
+        let named = records.iter().filter_map(|record| match record.who {
+            Who::Node(number) => Some(number),
+            _ => None,
+        });
+        let last = named.fold(trial.cell.nodes, u8::max);
+        for node in 1..=last {
             let mut spans = granted(records, node, &holds, until_ns);
             spans.extend(states(records, &Who::Node(node), until_ns));
             lanes.push(Lane {

@@ -1,6 +1,6 @@
 //! One sentence per fsync mode, from what was seen.
 
-use crate::cell::{Delay, Expectation, Fsync};
+use crate::cell::{Delay, Expectation, Fault, Fsync};
 use crate::summary::{CellSummary, Summary};
 
 /// The sentences, the most important first: whether there was a defect.
@@ -16,7 +16,27 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
             lines.push(mode(fsync, &cells));
         }
     }
+    let others = Fault::ALL
+        .into_iter()
+        .filter_map(|fault| other(summary, fault));
+    lines.extend(others);
     lines
+}
+
+/// A fault after which no node starts again, if it made two holders.
+fn other(summary: &Summary, fault: Fault) -> Option<String> {
+    let of = |cell: &&CellSummary| {
+        cell.cell.fault == fault && fault.restarted(cell.cell.nodes) == 0 && cell.violated > 0
+    };
+    let (mut trials, mut violated, mut worst) = (0, 0, 0.0_f64);
+    for cell in summary.cells.iter().filter(of) {
+        trials += cell.trials;
+        violated += cell.violated;
+        worst = worst.max(cell.overlap_ms_max);
+    }
+    (violated > 0).then(|| {
+        format!("{fault}: {violated} of {trials} trials had two holders at once, for up to {worst:.0} ms.")
+    })
 }
 
 fn overall(summary: &Summary) -> String {

@@ -13,15 +13,36 @@ use tokio::time::timeout;
 /// # Errors
 /// If nothing listens, the node does not answer in time, or it answers with an error, whose text is the error's.
 pub(super) async fn ask(port: u16, words: &[&[u8]]) -> io::Result<Option<Vec<u8>>> {
-    match timeout(ANSWER_MAX, exchange(port, words)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    let asked = async {
+        let mut stream = connect(port).await?;
+        exchange(&mut stream, words).await
+    };
+    timeout(ANSWER_MAX, asked).await?
 }
 
-async fn exchange(port: u16, words: &[&[u8]]) -> io::Result<Option<Vec<u8>>> {
+/// Waits until everything that the node has written so far is on its disk.
+///
+/// # Errors
+/// Those of [`ask`]; a server before Redis 7.2 answers with an error.
+pub(super) async fn sync(port: u16) -> io::Result<()> {
+    let synced = async {
+        let mut stream = connect(port).await?;
+        // It waits for what its own connection has written, and a log is synced up to there.
+        exchange(&mut stream, &[b"SET", b"synced", b"yes", b"PX", b"100"]).await?;
+        exchange(&mut stream, &[b"WAITAOF", b"1", b"0", b"0"]).await
+    };
+    timeout(ANSWER_MAX, synced).await?.map(drop)
+}
+
+async fn connect(port: u16) -> io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    let mut stream = BufReader::new(stream);
+    Ok(BufReader::new(stream))
+}
+
+async fn exchange(
+    stream: &mut BufReader<TcpStream>,
+    words: &[&[u8]],
+) -> io::Result<Option<Vec<u8>>> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());

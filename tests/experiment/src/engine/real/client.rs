@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_client::{Lease, Redlock, Wait};
+use tokio::time::Instant;
 
 use super::observer::Observer;
 use crate::engine::EngineError;
@@ -32,6 +33,8 @@ pub(super) struct Held {
     pub(super) lock: String,
     pub(super) hold: u64,
     pub(super) lease: Lease,
+    /// When the client was told so.
+    pub(super) since: Instant,
 }
 
 impl Scene {
@@ -90,7 +93,7 @@ impl Client {
         let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::For(wait));
         let outcome = request.acquire_lease().await;
         // Read before the time left: the claim is then noted as no longer than it is.
-        let now_ns = self.scene.observer.now_ns();
+        let (since, now_ns) = (Instant::now(), self.scene.observer.now_ns());
         match outcome {
             Ok(lease) => {
                 let hold = self.scene.holds.fetch_add(1, Ordering::Relaxed) + 1;
@@ -107,6 +110,7 @@ impl Client {
                     lock: lock.to_owned(),
                     hold,
                     lease,
+                    since,
                 })
             }
             Err(error) => {
@@ -129,9 +133,34 @@ impl Client {
         is_valid
     }
 
+    /// Extends the lock by this ttl from now on.
+    pub(super) async fn extend(&self, held: Held, ttl: Duration) -> Result<Held, EngineError> {
+        let Held {
+            lock, hold, lease, ..
+        } = &held;
+        let outcome = self.redlock.extend(lock, lease.token(), ttl).await;
+        let now_ns = self.scene.observer.now_ns();
+        let lease = outcome.map_err(|error| {
+            EngineError::Failed(format!(
+                "client {} could not extend its lock: {error}",
+                self.name
+            ))
+        })?;
+        let left_ns = u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX);
+        let what = What::Extended {
+            lock: lock.clone(),
+            hold: *hold,
+            valid_until_ns: now_ns.saturating_add(left_ns),
+        };
+        self.scene.history.note(now_ns, self.who(), what);
+        Ok(Held { lease, ..held })
+    }
+
     /// Gives the lock back.
     pub(super) async fn release(&self, held: Held) {
-        let Held { lock, hold, lease } = held;
+        let Held {
+            lock, hold, lease, ..
+        } = held;
         self.note(What::ReleaseAsked {
             lock: lock.clone(),
             hold,

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ask::ask;
+use super::fake_clock::FakeClock;
 use super::server::Server;
 use crate::cell::{Cell, Fsync};
 use crate::engine::EngineError;
@@ -29,6 +29,8 @@ pub(super) struct NodeProcess {
     directives: Vec<(String, String)>,
     /// Which boot its next start belongs to; none on the machine of every day.
     boot: Option<u64>,
+    /// The wall clock that it is shown instead of this machine's.
+    fake_clock: Option<FakeClock>,
     process: Option<Child>,
 }
 
@@ -40,17 +42,19 @@ impl NodeProcess {
         plan: &Plan,
         parent: &Path,
         number: u8,
+        port: u16,
     ) -> io::Result<NodeProcess> {
         let directory = parent.join(format!("node-{number}"));
         fs::create_dir(&directory)?;
         Ok(NodeProcess {
             number,
-            port: free_port()?,
+            port,
             directory,
             server: server.clone(),
             fsync: cell.fsync,
             directives: server.directives(cell, plan),
             boot: server.needs_machine(cell.fault).then_some(1),
+            fake_clock: server.fake_clock(cell.fault, parent, number)?,
             process: None,
         })
     }
@@ -75,6 +79,9 @@ impl NodeProcess {
         for (name, value) in &self.directives {
             command.arg(format!("--{name}")).arg(value);
         }
+        if let Some(clock) = &self.fake_clock {
+            clock.show(&mut command);
+        }
         let orders = match self.boot {
             Some(_) => Stdio::piped(),
             None => Stdio::null(),
@@ -82,6 +89,12 @@ impl NodeProcess {
         command.stdin(orders).stdout(log).stderr(errors);
         self.process = Some(command.spawn().map_err(failed)?);
         Ok(())
+    }
+
+    /// Changes a directive for its next start.
+    pub(super) fn configure(&mut self, name: &str, value: &str) {
+        self.directives.retain(|(known, _)| known != name);
+        self.directives.push((name.to_owned(), value.to_owned()));
     }
 
     /// Waits until the node answers, whatever it answers.
@@ -178,6 +191,22 @@ impl NodeProcess {
         }
     }
 
+    /// Lets each of its syncs take so much longer.
+    pub(super) fn delay_syncs(&mut self, ms: u64) -> Result<(), EngineError> {
+        self.order(&format!("sync-delay {ms}"))
+    }
+
+    /// Sets its wall clock, by so much from the true time.
+    pub(super) fn step_wall(&mut self, ms: i64) -> Result<(), EngineError> {
+        match &self.fake_clock {
+            None => self.order(&format!("wall-step {ms}")),
+            Some(clock) => clock.step(ms).map_err(|error| {
+                let node = self.number;
+                EngineError::Failed(format!("the clock of node {node} cannot be set: {error}"))
+            }),
+        }
+    }
+
     /// Fills what the node has set aside on its disk, until it refuses to write. The keys are gone soon.
     pub(super) async fn use_up_space(&self) -> Result<(), EngineError> {
         let value = vec![b'f'; FILLER_BYTES];
@@ -243,11 +272,6 @@ impl Drop for NodeProcess {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// A port that nobody uses now. Another program may take it before the node does; the node then ends with a word about it.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 const START_MAX: Duration = Duration::from_secs(20);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use super::fake_clock::FakeClock;
 use crate::cell::{Cell, Delay, Fault, Fsync};
 use crate::plan::Plan;
 
@@ -56,13 +57,25 @@ impl Server {
     pub(super) fn refusal(&self, cell: &Cell) -> Option<&'static str> {
         let restarts = cell.fault.restarted(cell.nodes) > 0;
         match (cell.fsync, cell.fault) {
+            (_, Fault::Failover) if !self.is_redis => {
+                Some("Quorlock has no asynchronous replicas: try it with --server redis-server")
+            }
             _ if !self.is_redis => None,
+            (_, Fault::CapLowered | Fault::ModeChanged) => {
+                Some("redis-server has no restart delay that a configuration could spoil")
+            }
+            (_, Fault::ExtensionLost | Fault::ReleaseLost) => Some(
+                "redis-server before 7.2 cannot be asked to sync a grant, so nobody knows what else is lost",
+            ),
             _ if restarts && cell.delay != Delay::Off => {
                 Some("redis-server has no restart delay: try it with --restart-delay off")
             }
-            (_, Fault::SlowSync | Fault::DiskFull | Fault::WallClockStep) => Some(
-                "redis-server runs on the machine of every day, whose disk and clock nobody changes",
-            ),
+            (_, Fault::SlowSync | Fault::DiskFull) => {
+                Some("redis-server runs on the machine of every day, whose disk nobody changes")
+            }
+            (_, Fault::WallClockStep) if FakeClock::library().is_none() => {
+                Some("libfaketime is not on this machine (Debian: apt-get install libfaketime)")
+            }
             (Fsync::Everysec, fault) if fault.is_power_loss() => {
                 Some("what redis-server has synced with everysec is not watched")
             }
@@ -74,6 +87,21 @@ impl Server {
     /// them.
     pub(super) fn needs_machine(&self, fault: Fault) -> bool {
         !self.is_redis && fault.needs_machine()
+    }
+
+    /// The wall clock that a process of redis-server is shown where the fault sets it.
+    pub(super) fn fake_clock(
+        &self,
+        fault: Fault,
+        parent: &Path,
+        number: u8,
+    ) -> io::Result<Option<FakeClock>> {
+        let is_shown = self.is_redis && fault == Fault::WallClockStep;
+        let library = FakeClock::library().filter(|_| is_shown);
+        let file = parent.join(format!("node-{number}.clock"));
+        library
+            .map(|library| FakeClock::new(&library, &file))
+            .transpose()
     }
 
     pub(super) fn directives(&self, cell: &Cell, plan: &Plan) -> Vec<(String, String)> {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::ask::ask;
+use super::ask::{ask, sync};
 use super::client::Scene;
 use super::node::NodeProcess;
+use super::ports;
+use super::replica::Replica;
 use super::server::Server;
-use crate::cell::Cell;
+use crate::cell::{Cell, Fault};
 use crate::engine::EngineError;
 use crate::engine::proxy::{Proxy, Silence};
 use crate::history::{What, Who};
@@ -19,6 +21,8 @@ use crate::plan::Plan;
 pub(super) struct Stage {
     pub(super) nodes: Vec<NodeProcess>,
     proxies: Vec<Proxy>,
+    /// The ways around the second node, where it is a replica of the first.
+    replica: Option<Replica>,
     scene: Scene,
 }
 
@@ -33,8 +37,11 @@ impl Stage {
     ) -> Result<Stage, EngineError> {
         let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         let mut nodes = Vec::new();
-        for number in 1..=cell.nodes {
-            let node = NodeProcess::new(server, cell, plan, directory, number);
+        let has_replica = cell.fault == Fault::Failover;
+        let count = cell.nodes + u8::from(has_replica);
+        let ports = ports::free(usize::from(count)).map_err(failed)?;
+        for (number, port) in (1..=count).zip(ports) {
+            let node = NodeProcess::new(server, cell, plan, directory, number, port);
             nodes.push(node.map_err(failed)?);
         }
         for node in &mut nodes {
@@ -46,22 +53,55 @@ impl Stage {
             scene.note(Who::Node(node.number), What::Serving);
             proxies.push(Proxy::start(node.port).await.map_err(failed)?);
         }
+        let replica = match &nodes[..] {
+            [primary, replica] if has_replica => {
+                Some(Replica::attach(primary.port, replica.port).await?)
+            }
+            _ => None,
+        };
         let scene = scene.clone();
         Ok(Stage {
             nodes,
             proxies,
+            replica,
             scene,
         })
     }
 
     /// The nodes' own ports.
     pub(super) fn ports(&self) -> Vec<u16> {
-        self.nodes.iter().map(|node| node.port).collect()
+        match &self.replica {
+            Some(replica) => vec![replica.address()],
+            None => self.nodes.iter().map(|node| node.port).collect(),
+        }
     }
 
     /// Client A's ways to them.
     pub(super) fn ports_of_a(&self) -> Vec<u16> {
-        self.proxies.iter().map(Proxy::port).collect()
+        match &self.replica {
+            Some(_) => self.ports(),
+            None => self.proxies.iter().map(Proxy::port).collect(),
+        }
+    }
+
+    /// Nothing that is written from here on reaches the replica, if there is one.
+    pub(super) fn lag(&self) {
+        if let Some(replica) = &self.replica {
+            replica.lag();
+            self.note_node(REPLICA, What::Cut { node: 1 });
+        }
+    }
+
+    /// The primary ends, and the replica is promoted.
+    pub(super) async fn fail_over(&mut self) -> Result<(), EngineError> {
+        self.nodes[0].kill();
+        self.note_node(0, What::Killed);
+        if let Some(replica) = &self.replica {
+            replica.promote().await?;
+            let text = "it is the primary from here on".to_owned();
+            self.note_node(REPLICA, What::Said { text });
+        }
+        Ok(())
     }
 
     /// Cuts client A off from the nodes behind this index.
@@ -84,10 +124,24 @@ impl Stage {
         }
     }
 
+    /// Waits until everything that the nodes have written so far is on their disks.
+    pub(super) async fn sync(&self) -> Result<(), EngineError> {
+        for node in &self.nodes {
+            let number = node.number;
+            let failed =
+                |error| EngineError::Failed(format!("node {number} did not sync: {error}"));
+            sync(node.port).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// The nodes that the cell's fault strikes: the last ones of the first majority, so that a client that holds just
     /// these has its lock on one of them.
     pub(super) fn struck(&self, cell: &Cell) -> std::ops::Range<usize> {
         let quorum = usize::from(cell.quorum());
+        if self.replica.is_some() {
+            return REPLICA..REPLICA + 1;
+        }
         match usize::from(cell.fault.restarted(cell.nodes)) {
             0 | 1 => quorum - 1..quorum,
             several => 0..several,
@@ -123,5 +177,7 @@ impl Stage {
     }
 }
 
+/// The index of the replica.
+const REPLICA: usize = 1;
 const GRANTS_MAX: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);

@@ -27,6 +27,7 @@ pub(super) struct Struck {
 pub(super) async fn strike(
     stage: &mut Stage,
     cell: &Cell,
+    plan: &Plan,
     standing: &[Held],
     directed: &Held,
     measured: &mut Measured,
@@ -37,42 +38,15 @@ pub(super) async fn strike(
         granting: JoinSet::new(),
     };
     let mut disks: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
-    match cell.fault {
-        Fault::ProcessKill
-        | Fault::PowerLossOne
-        | Fault::PowerLossMajority
-        | Fault::PowerLossAll
-        | Fault::CleanRestart => {
-            end(stage, cell, &struck.nodes).await?;
-            measured.standing = standing.len() as u64 * struck.nodes.len() as u64;
-            let nodes = struck.nodes.clone();
-            disks.extend(nodes.map(|index| (index, stage.nodes[index].disk())));
-            start_again(stage, &struck.nodes, measured).await?;
-        }
-        Fault::NodePause => {
-            for index in struck.nodes.clone() {
-                stage.nodes[index].pause();
-                stage.note_node(index, What::Paused);
-            }
-        }
-        // It is client A that stands still.
-        Fault::ClientPause => {}
-        Fault::WallClockStep => {
-            for index in struck.nodes.clone() {
-                let ms = WALL_STEP_MS;
-                stage.nodes[index].order(&format!("wall-step {ms}"))?;
-                stage.note_node(index, What::ClockStepped { ms });
-            }
-        }
-        Fault::Partition => stage.cut_from(usize::from(cell.quorum())),
-        Fault::SlowSync => delay_syncs(stage, &struck.nodes, SLOW_SYNC_MS)?,
-        Fault::DiskFull => {
-            for index in struck.nodes.clone() {
-                stage.nodes[index].order("disk-full yes")?;
-                stage.nodes[index].use_up_space().await?;
-                stage.note_node(index, What::DiskFull);
-            }
-        }
+    if cell.fault.restarted(cell.nodes) > 0 {
+        end(stage, cell, &struck.nodes).await?;
+        configure(stage, cell, plan, &struck.nodes);
+        measured.standing = standing.len() as u64 * struck.nodes.len() as u64;
+        let nodes = struck.nodes.clone();
+        disks.extend(nodes.map(|index| (index, stage.nodes[index].disk())));
+        start_again(stage, &struck.nodes, measured).await?;
+    } else {
+        spoil(stage, cell, &struck.nodes).await?;
     }
     for index in struck.nodes.clone() {
         let grants = stage.grants_again(index);
@@ -106,7 +80,12 @@ impl Struck {
                     stage.note_node(index, What::Resumed);
                 }
             }
-            Fault::SlowSync => delay_syncs(stage, &self.nodes, 0)?,
+            Fault::SlowSync => {
+                for index in self.nodes.clone() {
+                    stage.nodes[index].delay_syncs(0)?;
+                    stage.note_node(index, What::SyncDelayed { ms: 0 });
+                }
+            }
             Fault::DiskFull => {
                 for index in self.nodes.clone() {
                     stage.nodes[index].order("disk-full no")?;
@@ -129,6 +108,41 @@ impl Struck {
     }
 }
 
+/// What lasts until it is ended.
+async fn spoil(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(), EngineError> {
+    for index in nodes.clone() {
+        let node = &mut stage.nodes[index];
+        let what = match cell.fault {
+            Fault::NodePause => {
+                node.pause();
+                What::Paused
+            }
+            Fault::WallClockStep => {
+                node.step_wall(WALL_STEP_MS)?;
+                What::ClockStepped { ms: WALL_STEP_MS }
+            }
+            Fault::SlowSync => {
+                node.delay_syncs(SLOW_SYNC_MS)?;
+                What::SyncDelayed { ms: SLOW_SYNC_MS }
+            }
+            Fault::DiskFull => {
+                node.order("disk-full yes")?;
+                node.use_up_space().await?;
+                What::DiskFull
+            }
+            Fault::Partition => {
+                stage.cut_from(usize::from(cell.quorum()));
+                return Ok(());
+            }
+            Fault::Failover => return stage.fail_over().await,
+            // It is client A that stands still; other faults end nodes.
+            _ => return Ok(()),
+        };
+        stage.note_node(index, what);
+    }
+    Ok(())
+}
+
 async fn end(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(), EngineError> {
     for index in nodes.clone() {
         let node = &mut stage.nodes[index];
@@ -149,6 +163,17 @@ async fn end(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(),
         stage.note_node(index, what);
     }
     Ok(())
+}
+
+/// What the operator changes while the nodes are down.
+fn configure(stage: &mut Stage, cell: &Cell, plan: &Plan, nodes: &Range<usize>) {
+    for index in nodes.clone() {
+        for (name, value) in cell.changed_directives(plan.ttl) {
+            stage.nodes[index].configure(name, &value);
+            let text = format!("its next start has {name} {value}");
+            stage.note_node(index, What::Said { text });
+        }
+    }
 }
 
 async fn start_again(
@@ -179,15 +204,7 @@ async fn start_again(
     Ok(())
 }
 
-fn delay_syncs(stage: &mut Stage, nodes: &Range<usize>, ms: u64) -> Result<(), EngineError> {
-    for index in nodes.clone() {
-        stage.nodes[index].order(&format!("sync-delay {ms}"))?;
-        stage.note_node(index, What::SyncDelayed { ms });
-    }
-    Ok(())
-}
-
-fn ms(time: Duration) -> f64 {
+pub(super) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 

@@ -371,6 +371,13 @@ impl<Step> Cluster<Step> {
         std::mem::take(&mut self.cuts)
     }
 
+    /// Everything that the nodes have written so far is synced.
+    pub(super) fn sync(&mut self) {
+        for server in &mut self.servers {
+            server.sync();
+        }
+    }
+
     /// A client's process is stopped until then.
     pub(super) fn stop_client(&mut self, client: usize, until_ns: u64) {
         self.stopped_ns[client] = until_ns;
@@ -394,6 +401,18 @@ impl<Step> Cluster<Step> {
             max_lifetime: None,
         };
         self.call(client, Call::Acquire(call))
+    }
+
+    /// Extends a lease.
+    pub(super) fn extend(
+        &mut self,
+        client: usize,
+        lock: &str,
+        token: Token,
+        ttl: Duration,
+    ) -> OperationId {
+        let name = Bytes::copy_from_slice(lock.as_bytes());
+        self.call(client, Call::Extend { name, token, ttl })
     }
 
     /// The client keeps nothing of a lease but its token.

@@ -33,6 +33,8 @@ pub(super) enum Step {
     ContendEnds(Held),
     /// The load is over: the directed schedule begins.
     Directed,
+    /// A's grant is synced.
+    Synced(Held),
     /// A looks at its lock.
     Look(Held),
     /// A, which stood still, goes on.
@@ -59,6 +61,7 @@ pub(super) enum Purpose {
     Contend,
     Standing(String),
     A,
+    Extend(Held),
     B,
     Last(String),
     Release { lock: String, hold: u64 },
@@ -179,6 +182,7 @@ impl<'a> Trial<'a> {
             Step::Contend(client) => self.contend(client),
             Step::ContendEnds(held) => self.contend_ends(held),
             Step::Directed => self.prepare(),
+            Step::Synced(held) => self.synced(held),
             Step::Look(held) => self.look(held),
             Step::Resume(held) => self.resume(&held),
             Step::Work(held) => self.b_works(&held),
@@ -218,6 +222,17 @@ impl<'a> Trial<'a> {
                 self.refused(client, purpose, error.to_string());
             }
             Outcome::Released(_) => self.released(client, purpose),
+            Outcome::Extended(outcome) => match (purpose, outcome) {
+                (Purpose::Extend(held), Ok(extended)) => {
+                    let until_ns = self.cluster.true_time(client, extended.valid_until);
+                    self.extended(held, until_ns);
+                }
+                (_, outcome) => {
+                    return Err(EngineError::Failed(format!(
+                        "client A could not extend its lock before the fault: {outcome:?}"
+                    )));
+                }
+            },
             _ => {}
         }
         Ok(())
@@ -238,7 +253,7 @@ impl<'a> Trial<'a> {
             Purpose::Contend => CONTENDED.to_owned(),
             Purpose::A | Purpose::B => DIRECTED.to_owned(),
             Purpose::Standing(lock) | Purpose::Last(lock) => lock.clone(),
-            Purpose::LoadRelease | Purpose::Release { .. } => return,
+            Purpose::LoadRelease | Purpose::Extend(_) | Purpose::Release { .. } => return,
         };
         let what = What::Acquired {
             lock: held.lock.clone(),
@@ -285,6 +300,9 @@ impl<'a> Trial<'a> {
             Purpose::Release { lock, hold } => {
                 let is_shared = lock == CONTENDED;
                 self.note_client(client, What::Released { lock, hold });
+                if client == A && self.cell.fault == Fault::ReleaseLost {
+                    self.arm_soon();
+                }
                 if is_shared && CONTENDERS.contains(&client) {
                     self.contend_next(client);
                 }
@@ -333,7 +351,7 @@ impl<'a> Trial<'a> {
     fn stand_told(&mut self) {
         self.standing_asked -= 1;
         if self.standing_asked == 0 {
-            if self.cell.fault.restarted(self.cell.nodes) == 1 {
+            if self.cell.fault.leaves_bare_majority() {
                 self.cut_a();
             }
             self.ask(A, DIRECTED, SETTLE, Purpose::A);
@@ -353,6 +371,10 @@ impl<'a> Trial<'a> {
         self.note_grants(&held);
         self.read(&held);
         let now_ns = self.cluster.now_ns;
+        if self.cell.fault.strikes_after_sync() {
+            let at_ns = now_ns + nanos(self.plan.ttl) / 2;
+            return self.cluster.at(at_ns, Step::Synced(held));
+        }
         if self.cell.fault == Fault::ClientPause {
             self.note_client(A, What::Paused);
             let until_ns = now_ns + nanos(self.plan.ttl + BEYOND);
@@ -362,6 +384,42 @@ impl<'a> Trial<'a> {
             self.cluster.at(now_ns, Step::Look(held.clone()));
         }
         self.a = Some(held);
+        self.arm_soon();
+    }
+
+    /// A extends its lock, or gives it back.
+    fn synced(&mut self, held: Held) {
+        // A start in another boot counts what was left of a lock when the last record was synced: the later that is, the
+        // sooner the lock is over.
+        self.cluster.sync();
+        if self.cell.fault == Fault::ReleaseLost {
+            self.write(&held);
+            self.release(held);
+            self.a_is_over = true;
+            return;
+        }
+        let token = held.token.clone();
+        let operation = self.cluster.extend(A, DIRECTED, token, self.plan.ttl);
+        self.calls.insert((A, operation), Purpose::Extend(held));
+    }
+
+    fn extended(&mut self, mut held: Held, until_ns: u64) {
+        held.until_ns = until_ns;
+        let what = What::Extended {
+            lock: held.lock.clone(),
+            hold: held.hold,
+            valid_until_ns: until_ns,
+        };
+        self.note_client(A, what);
+        let now_ns = self.cluster.now_ns;
+        self.cluster.at(now_ns, Step::Look(held.clone()));
+        self.a = Some(held);
+        self.arm_soon();
+    }
+
+    /// The fault strikes within a moment.
+    fn arm_soon(&mut self) {
+        let now_ns = self.cluster.now_ns;
         let moment_ns = self.random.below(MOMENT_NS);
         self.cluster.at(now_ns + moment_ns, Step::Arm);
     }
@@ -369,7 +427,11 @@ impl<'a> Trial<'a> {
     fn b_holds(&mut self, held: Held) {
         self.read(&held);
         self.note_grants(&held);
-        let at_ns = self.cluster.now_ns + WORK_NS;
+        let now_ns = self.cluster.now_ns;
+        #[allow(clippy::cast_precision_loss, reason = "a trial takes seconds")]
+        let waited_ns = now_ns.saturating_sub(self.struck_ns.unwrap_or(now_ns)) as f64;
+        self.measured.waited_ms = Some(waited_ns / 1e6);
+        let at_ns = now_ns + WORK_NS;
         self.cluster.at(at_ns, Step::Work(held.clone()));
         self.b = Some(held);
     }

@@ -47,6 +47,12 @@ impl Trial<'_> {
         if fault.restarted(self.cell.nodes) > 0 {
             for index in self.struck() {
                 self.end(index);
+                let changed = self.cell.changed_directives(self.plan.ttl);
+                self.cluster.servers[index].configure(&changed);
+                for (name, value) in changed {
+                    let text = format!("its next start has {name} {value}");
+                    self.note_node(index, What::Said { text });
+                }
                 let down_ns = DOWN_NS + self.random.below(DOWN_NS);
                 self.cluster.at(now_ns + down_ns, Step::Start(index));
             }
@@ -84,7 +90,11 @@ impl Trial<'_> {
             }
             _ => {
                 let uptime = Duration::from_millis(1_000 + self.random.below(100_000));
-                server.lose_power(&mut self.random, uptime);
+                match self.cell.fault.strikes_after_sync() {
+                    // The little that is not synced yet is what the fault is about.
+                    true => server.lose_unsynced(uptime),
+                    false => server.lose_power(&mut self.random, uptime),
+                }
                 What::PowerLost
             }
         };

@@ -151,6 +151,18 @@ fn add_change(change: &Mutation<'_>, now: NodeTime, text: &mut String) {
             }
             add_ttl(*deadline, now, text);
         }
+        Mutation::Part {
+            database,
+            key,
+            part,
+            absent,
+            deadline,
+        } => {
+            text.push_str(&named("part", database, key));
+            let (name, parts) = (part.type_name(), parts_of(part));
+            let _ = write!(text, " {name}, {} {parts}, {absent} to come", part.len());
+            add_ttl(*deadline, now, text);
+        }
         Mutation::SetDeadline {
             database,
             key,
@@ -260,6 +272,17 @@ fn change_value(change: &Mutation<'_>) -> Json {
                 "value": excerpt, "size": size, "deadline_ns": deadline_ns,
             })
         }
+        Mutation::Part {
+            database,
+            key,
+            part,
+            absent,
+            deadline,
+        } => json!({
+            "change": "part", "database": database, "key": key_of(key), "type": part.type_name(),
+            "size": part.len(), "to_come": absent,
+            "deadline_ns": deadline.unless_never().map(Deadline::as_nanos),
+        }),
         Mutation::SetDeadline {
             database,
             key,

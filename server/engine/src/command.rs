@@ -50,7 +50,7 @@ pub use crate::command::databases::database_index;
 use crate::command::spec::Family;
 pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
 use crate::error::ErrorReply;
-use crate::keyspace::VALUE_BYTES_MAX;
+use crate::keyspace::JOURNAL_BYTES_MAX;
 
 /// A command with a right number of arguments.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ impl<'a> Command<'a> {
         };
         let beside = key_bytes.saturating_add(BYTES_BESIDE_ARGUMENT);
         let found = match self.spec.flags.contains(Flags::WHOLE_VALUE) {
-            true => VALUE_BYTES_MAX,
+            true => JOURNAL_BYTES_MAX,
             false => 0,
         };
         self.arguments.iter().fold(found, |bytes: usize, argument| {

@@ -311,6 +311,16 @@ impl CommandContext<'_> {
         )))
     }
 
+    pub(crate) fn admit_collection(&self, bytes: usize) -> Result<(), ErrorReply> {
+        let limit = self.keyspace.rules.collection_bytes_max;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(ErrorReply::new(format!(
+            "ERR collection is larger than {limit} bytes"
+        )))
+    }
+
     /// A group has to fit into one frame of the log.
     pub(crate) fn admit_bytes(&mut self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.journal_bytes_max;

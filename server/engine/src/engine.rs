@@ -14,15 +14,17 @@ use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{
-    DATABASES, DatabaseCount, Keyspace, Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
+    COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, JOURNAL_BYTES_MAX, Keyspace, Reclaimed, Rules,
+    Statistics, VALUE_BYTES_MAX,
 };
 use crate::mutation::PayloadError;
 use crate::notifications::Events;
 use crate::position::LogPosition;
-use crate::replay::{self, SnapshotCursor};
+use crate::replay;
 use crate::reply::{REPLY_BYTES_MAX, Reply};
 use crate::script::runner::Runner;
 use crate::script::{self, LogLine, ScriptLimits, Scripts};
+use crate::snapshot::{self, SnapshotCursor};
 use crate::time::{Deadline, Moment, NodeTime, RawTime};
 use crate::tracking::Tracking;
 
@@ -35,8 +37,10 @@ pub struct EngineOptions {
     pub require_ttl: bool,
     /// The longest key.
     pub key_bytes_max: usize,
-    /// The longest string, and the largest hash.
+    /// The longest string.
     pub value_bytes_max: usize,
+    /// The largest hash, list, set or sorted set, with all its elements.
+    pub collection_bytes_max: usize,
     /// The most that one command or script may add to the log.
     pub journal_bytes_max: usize,
     /// The most memory that one reply may take.
@@ -54,6 +58,7 @@ impl Default for EngineOptions {
             require_ttl: false,
             key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
+            collection_bytes_max: COLLECTION_BYTES_MAX,
             journal_bytes_max: JOURNAL_BYTES_MAX,
             reply_bytes_max: REPLY_BYTES_MAX,
             script_limits: ScriptLimits::default(),
@@ -77,6 +82,7 @@ impl Engine {
             require_ttl: options.require_ttl,
             key_bytes_max: options.key_bytes_max,
             value_bytes_max: options.value_bytes_max,
+            collection_bytes_max: options.collection_bytes_max,
             journal_bytes_max: options.journal_bytes_max,
             reply_bytes_max: options.reply_bytes_max,
         };
@@ -177,22 +183,22 @@ impl Engine {
     /// Replays one payload of the log: what one command or script did, or a part of a snapshot.
     ///
     /// It does not decide anything, not even whether a key has expired. A mutation of a key that is not
-    /// there changes nothing: parts of a snapshot lie between groups, and a later part then holds
+    /// there changes nothing: parts of a snapshot lie between groups, and later parts then hold
     /// the whole key. After an error the engine holds a part of the payload and must not serve.
     pub fn apply(&mut self, position: LogPosition, payload: &[u8]) -> Result<(), PayloadError> {
         replay::apply(&mut self.keyspace, position, payload)
     }
 
     /// Writes the next part of the state into `out`: about `bytes` bytes, more only by the last
-    /// key. Begin with the default cursor; `None` means that this was the last part. A part may be
-    /// empty. Keys may change between the parts.
+    /// string or element. Begin with the default cursor; `None` means that this was the last part. A part may be
+    /// empty. Keys may change between the parts; another snapshot may begin only when this one goes on no more.
     pub fn snapshot(
-        &self,
+        &mut self,
         cursor: SnapshotCursor,
         bytes: usize,
         out: &mut Vec<u8>,
     ) -> Option<SnapshotCursor> {
-        replay::snapshot(&self.keyspace, cursor, bytes, out)
+        snapshot::snapshot(&mut self.keyspace, cursor, bytes, out)
     }
 
     /// The latest deadline of any key, found by looking at all of them.
@@ -274,6 +280,3 @@ pub struct KeyHash(u64);
 
 /// The longest key unless told otherwise.
 const KEY_BYTES_MAX: usize = 1 << 20;
-
-/// The largest group of mutations unless told otherwise: a frame of the log with room to spare.
-pub const JOURNAL_BYTES_MAX: usize = 7 << 20;

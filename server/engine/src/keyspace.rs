@@ -12,7 +12,9 @@ mod index;
 pub(crate) mod list;
 pub(crate) mod members;
 mod order;
+pub(crate) mod partial;
 mod rollback;
+mod rules;
 mod slab;
 pub(crate) mod sorted_set;
 mod table;
@@ -24,14 +26,15 @@ mod wheel;
 #[cfg(test)]
 mod wheel_tests;
 
-use std::time::Duration;
-
 use crate::channels::Channels;
 use crate::effects::Dependency;
 use crate::keyspace::change::Change;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
+use crate::keyspace::partial::Partial;
+pub use crate::keyspace::rules::JOURNAL_BYTES_MAX;
+pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, Rules, VALUE_BYTES_MAX};
 use crate::keyspace::slab::Slab;
 use crate::keyspace::tracked::Expired;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
@@ -43,19 +46,6 @@ use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
 use crate::tracking::Tracking;
-
-/// What an engine's keys have to obey.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    /// The longest TTL for whose loss a restart delay makes up.
-    pub(crate) restart_delay_max: Duration,
-    /// Whether keys beyond that are refused.
-    pub(crate) require_ttl: bool,
-    pub(crate) key_bytes_max: usize,
-    pub(crate) value_bytes_max: usize,
-    pub(crate) journal_bytes_max: usize,
-    pub(crate) reply_bytes_max: usize,
-}
 
 /// Where a key is, or would be. Valid until the next change of the keyspace.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +102,8 @@ pub(crate) struct Keyspace {
     /// Which events of keys are published.
     pub(crate) events: Events,
     expired: Expired,
+    /// The collection that a snapshot is taking in parts, or that replay has a part of.
+    pub(crate) partial: Option<Partial>,
     counts: [DatabaseCount; DATABASES as usize],
     seed: u64,
     /// What earlier replies of the same transaction have taken.
@@ -147,6 +139,7 @@ impl Keyspace {
             tracking: Tracking::default(),
             events: Events::default(),
             expired: Expired::default(),
+            partial: None,
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
             reply_bytes_before: 0,
@@ -315,6 +308,7 @@ impl Keyspace {
             return true;
         };
         self.expired.forget(slot);
+        self.end_partial(slot);
         let end = self.move_deadline(slot, deadline, position);
         let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
         self.undo.push(|| UndoRecord::Replaced { slot, body, end });
@@ -335,6 +329,7 @@ impl Keyspace {
         change: &Change<'_>,
         position: LogPosition,
     ) -> bool {
+        self.count_untaken(slot, change);
         let seed = self.seed;
         let entry = self.slab.get_mut(slot);
         let old_position = entry.position();
@@ -421,6 +416,7 @@ impl Keyspace {
 
     fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {
         self.expired.forget(slot);
+        self.end_partial(slot);
         self.wheel.remove(&mut self.slab, slot);
         self.index.remove(hash, slot);
         self.count_key(slot, Step::Down);
@@ -484,6 +480,3 @@ impl Step {
         };
     }
 }
-
-/// The longest value unless told otherwise.
-pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;

@@ -2,8 +2,8 @@
 //!
 //! A payload is a version byte and then mutations one after the other. Lengths are variable-length
 //! integers, deadlines are nanoseconds of node time. A payload with a deadline too far away for
-//! that, or with lists, sets or sorted sets, has a version of its own, so that all others can be read
-//! by earlier releases. Replaying needs no clock and decides nothing; a payload that cannot be read
+//! that, with lists, sets or sorted sets, or with a part of a collection, has a version of its own, so that
+//! all others can be read by earlier releases. Replaying needs no clock and decides nothing; a payload that cannot be read
 //! names the offset at which it stops making sense.
 
 mod change;
@@ -14,7 +14,8 @@ use crate::keyspace::change::Change;
 use crate::keyspace::collection::Collection;
 pub(crate) use crate::mutation::change::{bytes_of_change, encode_change};
 pub(crate) use crate::mutation::encode::{
-    bytes_of, bytes_of_replace, encode_delete, encode_flush, encode_replace, encode_set_deadline,
+    bytes_of, bytes_of_replace, encode_delete, encode_flush, encode_part, encode_replace,
+    encode_set_deadline,
 };
 pub use crate::mutation::read::Mutations;
 use crate::time::Deadline;
@@ -31,6 +32,20 @@ pub enum Mutation<'a> {
         /// Its value.
         value: NewValue<'a>,
         /// When it ends.
+        deadline: Deadline,
+    },
+    /// The next part of a collection that a snapshot takes in parts, those of the highest offsets first. It changes
+    /// nothing where the key is whole, since then it was written after the snapshot began.
+    Part {
+        /// The database.
+        database: u8,
+        /// The key.
+        key: &'a [u8],
+        /// What the part holds: in a list it comes before all that is there.
+        part: Collection,
+        /// How many elements are still missing, those of the lowest offsets.
+        absent: usize,
+        /// When the key ends.
         deadline: Deadline,
     },
     /// The key's deadline is now this one.
@@ -72,6 +87,7 @@ impl<'a> Mutation<'a> {
     pub fn key(&self) -> Option<&'a [u8]> {
         match self {
             Mutation::Replace { key, .. }
+            | Mutation::Part { key, .. }
             | Mutation::SetDeadline { key, .. }
             | Mutation::Change { key, .. }
             | Mutation::Delete { key, .. } => Some(key),
@@ -120,6 +136,9 @@ pub enum PayloadErrorKind {
     /// A number or a deadline that no writer produces.
     #[error("a number out of range")]
     Number,
+    /// A part of a collection, or a change of one of which a part is there, that no writer produces.
+    #[error("it does not fit the part of the collection that comes before")]
+    Part,
     /// There is no room for another key.
     #[error("there are too many keys")]
     Full,
@@ -131,15 +150,18 @@ const VERSION: u8 = 1;
 const VERSION_FAR: u8 = 2;
 /// The same with lists, sets or sorted sets, or with a mutation of the same key as the one before it.
 const VERSION_COLLECTIONS: u8 = 3;
+/// The same with parts of collections.
+const VERSION_PARTS: u8 = 4;
 
 const REPLACE: u8 = 1;
 const SET_DEADLINE: u8 = 2;
 const DELETE: u8 = 5;
 const FLUSH_DATABASE: u8 = 6;
 const FLUSH_ALL: u8 = 7;
+const PART: u8 = 21;
 
-/// The last number of a mutation; the numbers between are those of changes.
-const MUTATION_LAST: u8 = change::LAST;
+/// The last number of a change; those of changes are between that of FLUSH_ALL and this one, or are of hashes.
+const CHANGE_LAST: u8 = change::LAST;
 /// Added to a change's number where it is of the same key as the mutation before: then neither
 /// database nor key come again.
 const SAME_KEY: u8 = 0x80;

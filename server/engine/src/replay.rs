@@ -1,18 +1,17 @@
-//! Between the log and the keys: mutations become keys again, and keys become mutations for a
-//! checkpoint.
+//! Between the log and the keys: mutations become keys again.
 //!
 //! Replay takes absolute values only: nothing is computed and no clock is read, so that a replayed node
 //! is what the running one was. A mutation of a key that is not there changes nothing; a payload that
 //! cannot be read is an error.
-//!
-//! The parts of a snapshot are taken between requests while keys change. That is sound because every
-//! part holds whole keys: a change that is logged after a part is replayed on top of it, and a change
-//! of a key that no part has held yet is contained in the later part.
 
 use crate::keyspace::Keyspace;
+use crate::keyspace::change::Change;
+use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::{Body, ValueRef};
-use crate::mutation::{self, Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
+use crate::keyspace::partial::Partial;
+use crate::mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
 use crate::position::LogPosition;
+use crate::time::Deadline;
 
 pub(crate) fn apply(
     keyspace: &mut Keyspace,
@@ -25,17 +24,15 @@ pub(crate) fn apply(
         let Some(mutation) = mutations.next() else {
             return Ok(());
         };
-        if !apply_one(keyspace, position, mutation?) {
-            return Err(PayloadError {
-                offset,
-                kind: PayloadErrorKind::Full,
-            });
-        }
+        apply_one(keyspace, position, mutation?).map_err(|kind| PayloadError { offset, kind })?;
     }
 }
 
-/// False if there is no room for the key.
-fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<'_>) -> bool {
+fn apply_one(
+    keyspace: &mut Keyspace,
+    position: LogPosition,
+    mutation: Mutation<'_>,
+) -> Result<(), PayloadErrorKind> {
     match mutation {
         Mutation::Replace {
             database,
@@ -48,7 +45,17 @@ fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<
                 NewValue::String(string) => Body::string(key, string),
                 NewValue::Collection(collection) => Body::collection(key, collection),
             };
-            return keyspace.put(&found, body, deadline, position);
+            let is_put = keyspace.put(&found, body, deadline, position);
+            return is_put.then_some(()).ok_or(PayloadErrorKind::Full);
+        }
+        Mutation::Part {
+            database,
+            key,
+            part,
+            absent,
+            deadline,
+        } => {
+            return put_part(keyspace, position, (database, key), part, absent, deadline);
         }
         Mutation::SetDeadline {
             database,
@@ -64,13 +71,7 @@ fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<
             key,
             change,
         } => {
-            let found = keyspace.locate_stored(database, key);
-            if let Some(slot) = found.stored {
-                keyspace.change(slot, &change, position);
-                if matches!(keyspace.value(slot), ValueRef::Collection(left) if left.is_empty()) {
-                    keyspace.remove(found.hash, slot, position);
-                }
-            }
+            return make_change(keyspace, position, (database, key), &change);
         }
         Mutation::Delete { database, key } => {
             let found = keyspace.locate_stored(database, key);
@@ -81,36 +82,50 @@ fn apply_one(keyspace: &mut Keyspace, position: LogPosition, mutation: Mutation<
         Mutation::FlushDatabase { database } => keyspace.flush(Some(database), position),
         Mutation::FlushAll => keyspace.flush(None, position),
     }
-    true
+    Ok(())
 }
 
-/// Where the next part begins. The default is the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotCursor(u32);
-
-pub(crate) fn snapshot(
-    keyspace: &Keyspace,
-    cursor: SnapshotCursor,
-    bytes: usize,
-    out: &mut Vec<u8>,
-) -> Option<SnapshotCursor> {
-    out.clear();
-    let end = keyspace.slots_end();
-    let slots = (bytes / BYTES_PER_SLOT).clamp(1, u32::MAX as usize);
-    let slots = u32::try_from(slots).expect("just cut");
-    let last = cursor.0.saturating_add(slots).min(end);
-    for slot in cursor.0..last {
-        if out.len() >= bytes {
-            return Some(SnapshotCursor(slot));
-        }
-        let entry = keyspace.entry(slot);
-        if !entry.is_vacant() {
-            let (database, deadline) = (entry.database(), entry.deadline);
-            mutation::encode_replace(out, database, entry.key(), entry.value(), deadline);
-        }
+/// Of a collection that is not there the first part makes one, and the others complete it.
+fn put_part(
+    keyspace: &mut Keyspace,
+    position: LogPosition,
+    (database, key): (u8, &[u8]),
+    part: Collection,
+    absent: usize,
+    deadline: Deadline,
+) -> Result<(), PayloadErrorKind> {
+    let found = keyspace.locate_stored(database, key);
+    if let Some(slot) = found.stored {
+        let fits = keyspace.replay_part(slot, part, absent, position);
+        return fits.then_some(()).ok_or(PayloadErrorKind::Part);
     }
-    (last < end).then_some(SnapshotCursor(last))
+    if !keyspace.put(&found, Body::collection(key, part), deadline, position) {
+        return Err(PayloadErrorKind::Full);
+    }
+    let slot = keyspace.locate_stored(database, key).stored;
+    let slot = slot.filter(|_| absent > 0);
+    keyspace.partial = slot.map(|slot| Partial { slot, absent });
+    Ok(())
 }
 
-/// A part looks at one slot for so many of its bytes, so that free slots do not make it long.
-const BYTES_PER_SLOT: usize = 16;
+fn make_change(
+    keyspace: &mut Keyspace,
+    position: LogPosition,
+    (database, key): (u8, &[u8]),
+    change: &Change<'_>,
+) -> Result<(), PayloadErrorKind> {
+    let found = keyspace.locate_stored(database, key);
+    let Some(slot) = found.stored else {
+        return Ok(());
+    };
+    if !keyspace.replay_change(slot, change, position) {
+        return Err(PayloadErrorKind::Part);
+    }
+    // Of a part nobody can say here whether anything is left.
+    let is_whole = !keyspace.is_partial(slot);
+    let is_empty = |value| matches!(value, ValueRef::Collection(left) if left.is_empty());
+    if is_whole && is_empty(keyspace.value(slot)) {
+        keyspace.remove(found.hash, slot, position);
+    }
+    Ok(())
+}

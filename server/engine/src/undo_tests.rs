@@ -20,6 +20,7 @@ fn keyspace() -> Keyspace {
         require_ttl: false,
         key_bytes_max: 100,
         value_bytes_max: 1000,
+        collection_bytes_max: 1000,
         journal_bytes_max: 10_000,
         reply_bytes_max: 10_000,
     };
@@ -245,9 +246,10 @@ fn keys_and_values_have_a_size_limit() {
     assert_eq!(long_key, "ERR key is longer than 100 bytes");
     let long_value = text(run(&mut context, &format!("SET k {value}v")));
     assert_eq!(long_value, "ERR value is larger than 1000 bytes");
+    let large_hash = "ERR collection is larger than 1000 bytes";
     assert_eq!(
         text(run(&mut context, &format!("HSET h f {value}"))),
-        long_value
+        large_hash
     );
     let half = &value[..450];
     assert_eq!(
@@ -256,7 +258,7 @@ fn keys_and_values_have_a_size_limit() {
     );
     assert_eq!(
         text(run(&mut context, &format!("HSET h x x y {half}"))),
-        long_value
+        large_hash
     );
     assert_eq!(
         run(&mut context, "HLEN h"),

@@ -6,8 +6,8 @@
 //!
 //! It must not hold up a request, so a part is bounded in bytes and entries, and shrinks when it took long;
 //! no step writes, syncs or has a segment made, but asks its caller for it; and the disk is not left with
-//! much to sync at a time, since the next request's sync would have to wait for that. One key is never
-//! split: the largest value bounds what a part can take.
+//! much to sync at a time, since the next request's sync would have to wait for that. A string is never
+//! split: the longest one bounds what a part can take.
 
 use quorlock_engine::control::{Start, kind};
 use quorlock_engine::{SnapshotCursor, incarnation};
@@ -98,7 +98,7 @@ impl Compaction {
         }
     }
 
-    fn measure(&mut self, executor: &Executor, from: SnapshotCursor, bytes: u64) -> Step {
+    fn measure(&mut self, executor: &mut Executor, from: SnapshotCursor, bytes: u64) -> Step {
         if !executor.mode.is_logged() || !executor.appender.is_full() {
             self.stage = Stage::Open;
             return Step::More;
@@ -207,7 +207,7 @@ pub(crate) const PART_BYTES: usize = 64 * 1024;
 /// Bytes of one part at least, however long it takes.
 const PART_BYTES_MIN: usize = 4 * 1024;
 
-/// A part holds the engine's lock for about this long, in nanoseconds, if no key is huge.
+/// A part holds the engine's lock for about this long, in nanoseconds, if no string is huge.
 const PART_NS: u64 = 200_000;
 
 /// Parts are synced after so many bytes, so that no request's sync has much more to do.

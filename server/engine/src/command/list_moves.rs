@@ -6,6 +6,7 @@ use crate::command::lists::{end_named, pop_elements, pop_event, push_event, push
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::list::{End, List};
 use crate::mutation;
@@ -70,8 +71,7 @@ pub(super) fn move_element(
     if source == destination {
         context.effects.charge(element.len())?;
         if from != to && length > 1 {
-            let change = Change::ListRotate { from };
-            context.change(&found, source, std::iter::once(change))?;
+            rotate(context, &found, source, from, &element)?;
         }
         context.notify(Class::List, push_event(to), source);
         context.notify(Class::List, pop_event(from), source);
@@ -100,6 +100,33 @@ pub(super) fn move_element(
     context.notify(Class::List, pop_event(from), source);
     context.notify_if_gone(source);
     Ok(Reply::value(&element))
+}
+
+/// Takes the element of one end of a list with several to the other.
+fn rotate(
+    context: &mut CommandContext<'_>,
+    found: &KeySlot,
+    key: &[u8],
+    from: End,
+    element: &[u8],
+) -> Result<(), ErrorReply> {
+    let is_partial = |slot| context.keyspace.is_partial(slot);
+    let changes: &[Change<'_>] = match from {
+        // Replay has the right end of the list only, to which the element comes: so it is named.
+        End::Left if found.live.is_some_and(is_partial) => &[
+            Change::ListPop {
+                end: from,
+                count: 1,
+            },
+            Change::ListPush {
+                end: from.other(),
+                element,
+            },
+        ],
+        _ => &[Change::ListRotate { from }],
+    };
+    context.change(found, key, changes.iter().copied())?;
+    Ok(())
 }
 
 const LMPOP: Spec = Spec {

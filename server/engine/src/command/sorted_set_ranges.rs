@@ -267,15 +267,15 @@ pub(super) fn store(
     Ok(Reply::count(count))
 }
 
-/// A sorted set of members that all differ. Refused where it would be larger than a value may be.
+/// A sorted set of members that all differ. Refused where it is more than may be written at once.
 pub(super) fn set_of<'a>(
-    context: &CommandContext<'_>,
+    context: &mut CommandContext<'_>,
     members: impl Iterator<Item = (&'a [u8], f64)>,
 ) -> Result<SortedSet, ErrorReply> {
     let mut set = SortedSet::default();
     for (member, score) in members {
         set.set(member, kept_score(score), context.keyspace.seed());
-        context.admit_value(set.bytes())?;
+        context.admit_bytes(set.bytes())?;
     }
     Ok(set)
 }

@@ -53,7 +53,7 @@ impl CommandContext<'_> {
         let collection = collection.into();
         debug_assert!(!collection.is_empty(), "a key without anything in it");
         self.admit_key(found, key, collection.bytes())?;
-        self.admit_value(collection.bytes())?;
+        self.admit_collection(collection.bytes())?;
         self.admit_deadline(deadline)?;
         let journal = &mut self.effects.journal;
         let value = ValueRef::Collection(&collection);
@@ -86,7 +86,7 @@ impl CommandContext<'_> {
             }
         }
         if count > 0 {
-            self.end_changes(found, was_uncovered, may_grow);
+            self.end_changes(found, key, was_uncovered, may_grow);
         }
         Ok(count)
     }
@@ -107,8 +107,16 @@ impl CommandContext<'_> {
             return Err(ErrorReply::WRONG_TYPE);
         };
         let rules = &self.keyspace.rules;
-        let room = rules.value_bytes_max.saturating_sub(collection.bytes());
-        let (mut bytes, mut may_grow) = (key.len(), false);
+        let room = rules
+            .collection_bytes_max
+            .saturating_sub(collection.bytes());
+        let is_partial = found
+            .live
+            .is_some_and(|slot| self.keyspace.is_partial(slot));
+        // Where it is emptied, that is logged as well: see `end_changes`.
+        let names = if is_partial { 2 } else { 1 };
+        let names = key.len().saturating_mul(names);
+        let (mut bytes, mut may_grow) = (names, false);
         for change in changes.clone() {
             bytes = bytes.saturating_add(mutation::bytes_of_change(key, &change));
             may_grow |= change.may_grow();
@@ -124,9 +132,9 @@ impl CommandContext<'_> {
             bytes = changes
                 .iter()
                 .map(bytes_of)
-                .fold(key.len(), usize::saturating_add);
+                .fold(names, usize::saturating_add);
             if may_grow {
-                self.admit_value(collection.bytes_after(&changes))?;
+                self.admit_collection(collection.bytes_after(&changes))?;
             }
         }
         if may_grow {
@@ -151,7 +159,7 @@ impl CommandContext<'_> {
     }
 
     /// What follows from changes that have been made.
-    fn end_changes(&mut self, found: &KeySlot, was_uncovered: bool, may_grow: bool) {
+    fn end_changes(&mut self, found: &KeySlot, key: &[u8], was_uncovered: bool, may_grow: bool) {
         let Some(slot) = found.live else { return };
         self.keyspace.watches.touch(found.hash);
         if was_uncovered {
@@ -163,7 +171,10 @@ impl CommandContext<'_> {
             self.note_deadline(deadline);
         }
         if self.is_emptied(slot) {
-            // Replay deletes it as well.
+            // Replay deletes it as well, but where it has a part only and cannot see that nothing is left.
+            if self.keyspace.is_partial(slot) {
+                mutation::encode_delete(&mut self.effects.journal, found.database, key);
+            }
             self.keyspace
                 .remove(found.hash, slot, self.effects.position);
             return;

@@ -16,6 +16,7 @@ fn keyspace() -> Keyspace {
         require_ttl: false,
         key_bytes_max: 100,
         value_bytes_max: 1000,
+        collection_bytes_max: 1000,
         journal_bytes_max: 10_000,
         reply_bytes_max: 10_000,
     };

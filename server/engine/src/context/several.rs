@@ -45,12 +45,13 @@ impl CommandContext<'_> {
     ) -> Result<(), ErrorReply> {
         let Some(slot) = from.live else { return Ok(()) };
         let entry = self.keyspace.entry(slot);
-        let (body, deadline) = (entry.body.renamed(other), entry.deadline);
+        let (value_bytes, deadline) = (entry.value().bytes(), entry.deadline);
         // The key's own slot is free again for the other one, so that there is room for it.
         self.admit_name(other)?;
         self.admit_deadline(deadline)?;
-        let bytes = mutation::bytes_of_replace(other, body.value().bytes());
+        let bytes = mutation::bytes_of_replace(other, value_bytes);
         self.admit_bytes(bytes.saturating_add(mutation::bytes_of(&[key])))?;
+        let body = self.keyspace.entry(slot).body.renamed(other);
         self.delete(from, key)?;
         let to = self.peek(other);
         self.write_body(&to, other, body, deadline)
@@ -65,9 +66,10 @@ impl CommandContext<'_> {
     ) -> Result<(), ErrorReply> {
         let Some(slot) = from.live else { return Ok(()) };
         let entry = self.keyspace.entry(slot);
-        let (body, deadline) = (entry.body.renamed(other), entry.deadline);
-        self.admit_key(to, other, body.value().bytes())?;
+        let (value_bytes, deadline) = (entry.value().bytes(), entry.deadline);
+        self.admit_key(to, other, value_bytes)?;
         self.admit_deadline(deadline)?;
+        let body = self.keyspace.entry(slot).body.renamed(other);
         self.write_body(to, other, body, deadline)
     }
 

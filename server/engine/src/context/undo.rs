@@ -4,6 +4,7 @@ use crate::channels::{Message, Published};
 use crate::context::{CommandContext, REQUIRE_TTL, is_covered};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
+use crate::keyspace::partial::Partial;
 use crate::time::NodeTime;
 
 /// How the effects were when a script or a transaction began.
@@ -14,6 +15,8 @@ pub(crate) struct UndoMark {
     published: usize,
     longest_deadline: Option<NodeTime>,
     uncovered: bool,
+    /// What the snapshot holds of a collection: its parts are taken between requests.
+    partial: Option<Partial>,
 }
 
 impl CommandContext<'_> {
@@ -25,6 +28,7 @@ impl CommandContext<'_> {
             published: self.effects.published.len(),
             longest_deadline: self.effects.longest_deadline,
             uncovered: self.effects.uncovered,
+            partial: self.keyspace.partial,
         }
     }
 
@@ -71,6 +75,7 @@ impl CommandContext<'_> {
     pub(crate) fn rollback(&mut self, mark: UndoMark) {
         let position = self.effects.position;
         self.keyspace.rollback(mark.records, position);
+        self.keyspace.partial = mark.partial;
         self.effects.journal.truncate(mark.journal_bytes);
         // Who was told to forget a key is not remembered for it any more, and has to be told.
         let since = self.effects.published.split_off(mark.published);

@@ -1,9 +1,11 @@
 //! A value of many parts: the one place that knows all types of them.
 
-use crate::keyspace::fields::Fields;
-use crate::keyspace::list::List;
-use crate::keyspace::members::Members;
-use crate::keyspace::sorted_set::SortedSet;
+use std::sync::Arc;
+
+use crate::keyspace::fields::{self, Fields};
+use crate::keyspace::list::{self, End, List};
+use crate::keyspace::members::{self, Members};
+use crate::keyspace::sorted_set::{self, SortedSet};
 
 /// A value of many parts. A new type of value is one more variant here.
 #[derive(Clone, Debug)]
@@ -132,6 +134,55 @@ impl Collection {
             Collection::Set(members) => members.bytes(),
             Collection::SortedSet(set) => set.bytes(),
         }
+    }
+
+    /// The bytes of the part at an offset below its length, with what its encoding adds at most. Offsets are as
+    /// [`Partial`](crate::keyspace::partial::Partial) has them.
+    pub(crate) fn bytes_at(&self, offset: usize) -> usize {
+        match self {
+            Collection::Hash(fields) => {
+                let pair = fields.at(offset);
+                pair.map_or(0, |(field, value)| fields::pair_bytes(field, value))
+            }
+            Collection::List(list) => list
+                .get(offset)
+                .map_or(0, |element| list::element_bytes(element)),
+            Collection::Set(members) => members
+                .at(offset)
+                .map_or(0, |member| members::member_bytes(member)),
+            Collection::SortedSet(set) => set
+                .at(offset)
+                .map_or(0, |(member, _)| sorted_set::member_bytes(member)),
+        }
+    }
+
+    /// Adds what another one of the same type holds, before the first element where there is an order. False if it
+    /// is of another type.
+    pub(crate) fn put_before(&mut self, other: Collection, seed: u64) -> bool {
+        match (self, other) {
+            (Collection::Hash(fields), Collection::Hash(others)) => {
+                for (field, value) in others.iter() {
+                    fields.set(field, Arc::clone(value), seed);
+                }
+            }
+            (Collection::List(list), Collection::List(others)) => {
+                for element in others.iter().rev() {
+                    list.push(End::Left, Arc::clone(element));
+                }
+            }
+            (Collection::Set(members), Collection::Set(others)) => {
+                for member in others.iter() {
+                    members.add(Arc::clone(member), seed);
+                }
+            }
+            (Collection::SortedSet(set), Collection::SortedSet(others)) => {
+                for (member, score) in others.iter() {
+                    set.set(member, score, seed);
+                }
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// About how many bytes of memory it takes.

@@ -2,7 +2,7 @@
 
 use crate::keyspace::change::Change;
 use crate::keyspace::list::End;
-use crate::mutation::encode::{encode_bytes, encode_number, encode_score, start};
+use crate::mutation::encode::{encode_bytes, encode_number, encode_score, raise_version, start};
 use crate::mutation::{Mutations, PayloadError, SAME_KEY, VERSION_COLLECTIONS};
 
 /// Adds a change of a key. `is_first`: the mutation before is not of the same key.
@@ -22,7 +22,7 @@ pub(crate) fn encode_change(
         out.push(number | SAME_KEY);
     }
     if !is_of_hash {
-        out[0] = VERSION_COLLECTIONS;
+        raise_version(out, VERSION_COLLECTIONS);
     }
     match *change {
         Change::HashSet { field, value } => {

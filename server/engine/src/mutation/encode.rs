@@ -1,10 +1,12 @@
 //! Mutations become bytes, and their lengths are known before.
 
+use std::ops::Range;
+
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::mutation::{
-    DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, REPLACE, SET, SET_DEADLINE, SORTED_SET, STRING,
-    VERSION, VERSION_COLLECTIONS, VERSION_FAR,
+    DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, PART, REPLACE, SET, SET_DEADLINE, SORTED_SET,
+    STRING, VERSION, VERSION_COLLECTIONS, VERSION_FAR, VERSION_PARTS,
 };
 use crate::time::Deadline;
 
@@ -26,34 +28,78 @@ pub(crate) fn encode_replace(
     }
 }
 
+/// Adds the elements of these offsets, of which there is one at least, as a part of a collection.
+pub(crate) fn encode_part(
+    out: &mut Vec<u8>,
+    database: u8,
+    key: &[u8],
+    (collection, offsets): (&Collection, Range<usize>),
+    deadline: Deadline,
+) {
+    start(out, PART, database, key);
+    raise_version(out, VERSION_PARTS);
+    encode_deadline(out, deadline);
+    encode_number(out, offsets.start);
+    out.push(value_type(collection));
+    encode_number(out, offsets.len());
+    match collection {
+        Collection::Hash(fields) => {
+            let pairs = offsets.filter_map(|offset| fields.at(offset));
+            pairs.for_each(|(field, value)| encode_pair(out, field, value));
+        }
+        Collection::List(list) => {
+            let elements = list.range(offsets);
+            elements.for_each(|element| encode_bytes(out, element));
+        }
+        Collection::Set(members) => {
+            let members = offsets.filter_map(|offset| members.at(offset));
+            members.for_each(|member| encode_bytes(out, member));
+        }
+        Collection::SortedSet(set) => {
+            let members = offsets.filter_map(|offset| set.at(offset));
+            members.for_each(|(member, score)| encode_scored(out, member, score));
+        }
+    }
+}
+
 fn encode_collection(out: &mut Vec<u8>, collection: &Collection) {
-    let value_type = match collection {
-        Collection::Hash(_) => HASH,
-        Collection::List(_) => LIST,
-        Collection::Set(_) => SET,
-        Collection::SortedSet(_) => SORTED_SET,
-    };
+    let value_type = value_type(collection);
     if value_type != HASH {
-        out[0] = VERSION_COLLECTIONS;
+        raise_version(out, VERSION_COLLECTIONS);
     }
     out.push(value_type);
     encode_number(out, collection.len());
     match collection {
         Collection::Hash(fields) => {
-            for (field, value) in fields.iter() {
-                encode_bytes(out, field);
-                encode_bytes(out, value);
-            }
+            let pairs = fields.iter();
+            pairs.for_each(|(field, value)| encode_pair(out, field, value));
         }
         Collection::List(list) => list.iter().for_each(|element| encode_bytes(out, element)),
         Collection::Set(members) => members.iter().for_each(|member| encode_bytes(out, member)),
         Collection::SortedSet(set) => {
-            for (member, score) in set.iter() {
-                encode_score(out, score);
-                encode_bytes(out, member);
-            }
+            let members = set.iter();
+            members.for_each(|(member, score)| encode_scored(out, member, score));
         }
     }
+}
+
+fn value_type(collection: &Collection) -> u8 {
+    match collection {
+        Collection::Hash(_) => HASH,
+        Collection::List(_) => LIST,
+        Collection::Set(_) => SET,
+        Collection::SortedSet(_) => SORTED_SET,
+    }
+}
+
+fn encode_pair(out: &mut Vec<u8>, field: &[u8], value: &[u8]) {
+    encode_bytes(out, field);
+    encode_bytes(out, value);
+}
+
+fn encode_scored(out: &mut Vec<u8>, member: &[u8], score: f64) {
+    encode_score(out, score);
+    encode_bytes(out, member);
 }
 
 pub(super) fn encode_score(out: &mut Vec<u8>, score: f64) {
@@ -106,6 +152,11 @@ fn start_payload(out: &mut Vec<u8>) {
     }
 }
 
+/// The payload has something that versions before this one do not have.
+pub(super) fn raise_version(out: &mut [u8], version: u8) {
+    out[0] = out[0].max(version);
+}
+
 pub(super) fn start(out: &mut Vec<u8>, mutation: u8, database: u8, key: &[u8]) {
     start_payload(out);
     out.push(mutation);
@@ -129,7 +180,7 @@ pub(super) fn encode_number(out: &mut Vec<u8>, number: usize) {
 
 fn encode_deadline(out: &mut Vec<u8>, deadline: Deadline) {
     if deadline.is_far() {
-        out[0] = out[0].max(VERSION_FAR);
+        raise_version(out, VERSION_FAR);
     }
     out.extend_from_slice(&deadline.to_bits().to_le_bytes());
 }

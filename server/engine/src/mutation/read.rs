@@ -7,9 +7,9 @@ use crate::keyspace::list::{End, List};
 use crate::keyspace::members::Members;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::mutation::{
-    DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, MUTATION_LAST, Mutation, NewValue, PayloadError,
-    PayloadErrorKind, REPLACE, SAME_KEY, SET, SET_DEADLINE, SORTED_SET, STRING, VERSION,
-    VERSION_COLLECTIONS,
+    CHANGE_LAST, DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, Mutation, NewValue, PART,
+    PayloadError, PayloadErrorKind, REPLACE, SAME_KEY, SET, SET_DEADLINE, SORTED_SET, STRING,
+    VERSION, VERSION_COLLECTIONS, VERSION_PARTS,
 };
 use crate::time::Deadline;
 
@@ -33,7 +33,7 @@ impl<'a> Mutations<'a> {
     /// If the payload was written by a version with another layout.
     pub fn of(payload: &'a [u8], hash_seed: u64) -> Result<Mutations<'a>, PayloadError> {
         let version = payload.first().copied().unwrap_or(VERSION);
-        if !(VERSION..=VERSION_COLLECTIONS).contains(&version) {
+        if !(VERSION..=VERSION_PARTS).contains(&version) {
             return Err(PayloadError {
                 offset: 0,
                 kind: PayloadErrorKind::Version(version),
@@ -110,6 +110,21 @@ impl<'a> Mutations<'a> {
                 deadline: self.deadline()?,
             },
             DELETE => Mutation::Delete { database, key },
+            PART => {
+                let deadline = self.deadline()?;
+                let (absent, offset) = (self.number()?, self.offset);
+                let NewValue::Collection(part) = self.value()? else {
+                    let kind = PayloadErrorKind::Part;
+                    return Err(PayloadError { offset, kind });
+                };
+                Mutation::Part {
+                    database,
+                    key,
+                    part,
+                    absent,
+                    deadline,
+                }
+            }
             change => Mutation::Change {
                 database,
                 key,
@@ -120,15 +135,15 @@ impl<'a> Mutations<'a> {
 
     /// The last number of a mutation that this version has.
     fn mutation_last(&self) -> u8 {
-        if self.has_collections() {
-            MUTATION_LAST
-        } else {
-            FLUSH_ALL
+        match self.version {
+            VERSION_PARTS => PART,
+            VERSION_COLLECTIONS => CHANGE_LAST,
+            _ => FLUSH_ALL,
         }
     }
 
     fn has_collections(&self) -> bool {
-        self.version == VERSION_COLLECTIONS
+        self.version >= VERSION_COLLECTIONS
     }
 
     fn value(&mut self) -> Result<NewValue<'a>, PayloadError> {

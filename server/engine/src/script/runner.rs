@@ -373,6 +373,7 @@ const NO_RULES: Rules = Rules {
     require_ttl: false,
     key_bytes_max: 0,
     value_bytes_max: 0,
+    collection_bytes_max: 0,
     journal_bytes_max: 0,
     reply_bytes_max: 0,
 };

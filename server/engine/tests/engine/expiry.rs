@@ -83,7 +83,7 @@ fn what_replaces_an_expired_key_inherits_nothing() {
     node.advance(Duration::from_millis(10));
     assert_eq!(node.run("INCRBY n 5"), "5");
     assert_eq!(node.run("PTTL n"), "-1");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn every_ttl_that_redis_accepts_is_accepted_and_told_as_asked() {
             assert_eq!(node.run("PEXPIRETIME k"), unix_ms.to_string(), "{line}");
             let seconds = (ms + 500) / 1000;
             assert_eq!(node.run("TTL k"), seconds.to_string(), "{line}");
-            assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+            assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
             assert_eq!(node.run(&format!("PEXPIREAT k {unix_ms}")), "1");
             assert_eq!(node.run("PTTL k"), ms.to_string(), "PEXPIREAT k {unix_ms}");
         }

@@ -11,6 +11,7 @@ mod harness;
 mod model;
 mod modes;
 mod parts;
+mod pieces;
 mod properties;
 mod replay;
 mod replies;

@@ -41,7 +41,7 @@ fn is_done(options: EngineOptions, room: Option<usize>, setup: &[&str], line: &s
     node.run(line);
     assert_eq!(limited.state(), node.state(), "{line}: {}", render(&reply));
     assert_eq!(
-        state_of(&limited.replayed(), limited.now.node),
+        state_of(&mut limited.replayed(), limited.now.node),
         node.state()
     );
     true
@@ -154,8 +154,8 @@ const TWO_SETS: &[&str] = &[
 #[test]
 fn hset_at_the_limit_of_a_values_bytes_sets_all_fields_or_none() {
     for (setup, line) in COMMANDS.iter().filter(|(_, line)| line.starts_with("HSET")) {
-        let limited = |value_bytes_max| EngineOptions {
-            value_bytes_max,
+        let limited = |collection_bytes_max| EngineOptions {
+            collection_bytes_max,
             ..free()
         };
         let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
@@ -179,8 +179,8 @@ fn sorted_sets_at_the_limit_of_a_values_bytes_get_all_members_or_none() {
     let grows =
         |line: &str| ["ZADD", "ZINCRBY", "ZUNIONSTORE"].contains(&line.split(' ').next().unwrap());
     for (setup, line) in COMMANDS.iter().filter(|(_, line)| grows(line)) {
-        let limited = |value_bytes_max| EngineOptions {
-            value_bytes_max,
+        let limited = |collection_bytes_max| EngineOptions {
+            collection_bytes_max,
             ..free()
         };
         let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
@@ -214,8 +214,8 @@ fn set_commands_at_the_limit_of_a_values_bytes_do_all_or_nothing() {
     ];
     let is_tried = |line: &str| lines.iter().any(|start| line.starts_with(start));
     for (setup, line) in COMMANDS.iter().filter(|(_, line)| is_tried(line)) {
-        let limited = |value_bytes_max| EngineOptions {
-            value_bytes_max,
+        let limited = |collection_bytes_max| EngineOptions {
+            collection_bytes_max,
             ..free()
         };
         let bytes = least(1000, |limit| is_done(limited(limit), None, setup, line));
@@ -400,14 +400,14 @@ fn smove_obeys_the_other_limits_before_it_takes_anything() {
 /// A value that is overwritten does not count beside the one that takes its place.
 #[test]
 fn a_counter_in_a_full_hash_goes_on_counting() {
-    let value_bytes_max = 40;
+    let collection_bytes_max = 40;
     let mut node = Node::with(EngineOptions {
-        value_bytes_max,
+        collection_bytes_max,
         ..free()
     });
     assert_eq!(
         node.run("HSET h holder 1 f 22222222222222"),
-        "-ERR value is larger than 40 bytes"
+        "-ERR collection is larger than 40 bytes"
     );
     assert_eq!(node.run("HSET h holder 1 f 222222222222"), "2");
     assert_eq!(node.run("HINCRBY h holder 1"), "2");

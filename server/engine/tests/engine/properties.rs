@@ -323,7 +323,7 @@ proptest! {
             prop_assert_eq!(reply, expected, "step {} {:?}", number, step);
         }
         prop_assert_eq!(node.state(), model.state());
-        prop_assert_eq!(state_of(&node.replayed(), node.now.node), model.state());
+        prop_assert_eq!(state_of(&mut node.replayed(), node.now.node), model.state());
         node.engine.reclaim(node.now.node.saturating_add(Duration::from_millis(2)), usize::MAX);
         let stored: u64 = (0..16).map(|database| node.engine.count(database).keys).sum();
         prop_assert!(stored <= model.len() as u64, "everything expired is freed");

@@ -54,7 +54,7 @@ fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
 #[test]
 fn unknown_versions_mutations_types_and_databases_are_named() {
     let cases: &[(&[u8], usize, PayloadErrorKind)] = &[
-        (&[4, 7], 0, PayloadErrorKind::Version(4)),
+        (&[5, 7], 0, PayloadErrorKind::Version(5)),
         (&[0], 0, PayloadErrorKind::Version(0)),
         (&[1, 0], 1, PayloadErrorKind::Mutation(0)),
         (&[1, 7, 21], 2, PayloadErrorKind::Mutation(21)),
@@ -142,7 +142,7 @@ fn mutations_of_what_is_not_there_are_passed_over() {
     for payload in &node.log[1..] {
         assert_eq!(engine.apply(LogPosition::from_raw(1), payload), Ok(()));
     }
-    assert_eq!(state_of(&engine, node.now.node), Vec::<String>::new());
+    assert_eq!(state_of(&mut engine, node.now.node), Vec::<String>::new());
     // A field of what has become a string meanwhile.
     let mut other = Node::default();
     other.run("SET h s");
@@ -156,7 +156,7 @@ fn mutations_of_what_is_not_there_are_passed_over() {
     engine
         .apply(LogPosition::from_raw(3), &node.log[3])
         .unwrap();
-    assert_eq!(state_of(&engine, node.now.node), ["0 h = \"s\" -1"]);
+    assert_eq!(state_of(&mut engine, node.now.node), ["0 h = \"s\" -1"]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_snapshot_taken_while_keys_change_leads_to_the_same_state() {
     for (part, position) in parts.iter().zip(1..) {
         engine.apply(LogPosition::from_raw(position), part).unwrap();
     }
-    assert_eq!(state_of(&engine, node.now.node), node.state());
+    assert_eq!(state_of(&mut engine, node.now.node), node.state());
 }
 
 proptest! {
@@ -212,7 +212,7 @@ proptest! {
         let mut engine = empty();
         let _ = engine.apply(LogPosition::from_raw(1), &payload);
         // Whatever was made of it can be used.
-        state_of(&engine, quorlock_engine::NodeTime::from_nanos(1));
+        state_of(&mut engine, quorlock_engine::NodeTime::from_nanos(1));
         engine.reclaim(quorlock_engine::NodeTime::from_nanos(u64::MAX), usize::MAX);
     }
 
@@ -228,6 +228,6 @@ proptest! {
         for payload in &log {
             let _ = engine.apply(LogPosition::from_raw(1), payload);
         }
-        state_of(&engine, quorlock_engine::NodeTime::from_nanos(1));
+        state_of(&mut engine, quorlock_engine::NodeTime::from_nanos(1));
     }
 }

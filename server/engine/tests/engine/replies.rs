@@ -285,7 +285,7 @@ fn a_value_that_is_replaced_stays_what_it_was_in_a_reply() {
             assert_eq!((is_shared, bytes), (length >= 1024, &*old));
         }
         assert_eq!(all, Reply::Map(vec![(Reply::bulk("f"), field)]));
-        assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+        assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
     }
 }
 
@@ -306,10 +306,10 @@ fn long_values_are_undone_and_replayed_like_others() {
     let reply = node.execute(&[b"EVAL", body.as_bytes(), b"0"]);
     assert!(matches!(reply, Reply::Error(_)));
     assert_eq!(node.state(), before);
-    assert_eq!(state_of(&node.replayed(), node.now.node), before);
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), before);
     node.run("PEXPIRE k 1000");
     node.run(&format!("SET k {long}y KEEPTTL"));
     assert_eq!(node.run("STRLEN k"), "3001");
     assert_eq!(node.run("PTTL k"), "1000");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }

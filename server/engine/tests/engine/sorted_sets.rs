@@ -191,7 +191,7 @@ proptest! {
             prop_assert_eq!(node.run(&format!("ZREVRANK z {name}")), (all.len() - 1 - rank).to_string());
             prop_assert_eq!(node.reply(&format!("ZSCORE z {name}")), Reply::Double(f64::from(*score)));
         }
-        prop_assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+        prop_assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
     }
 
     #[test]
@@ -260,7 +260,7 @@ proptest! {
             node.run(&format!("Z{stored}"));
             prop_assert_eq!(node.run("ZRANGE to 0 -1 WITHSCORES"), expected, "{}", stored);
         }
-        prop_assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+        prop_assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
     }
 }
 

@@ -79,7 +79,7 @@ fn replay(name: &str) {
     }
     assert!(commands > 0, "an empty trace proves nothing");
     assert_eq!(
-        state_of(&node.replayed(), node.now.node),
+        state_of(&mut node.replayed(), node.now.node),
         node.state(),
         "the log holds the state"
     );

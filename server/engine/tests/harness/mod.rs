@@ -110,13 +110,13 @@ impl Node {
     }
 
     /// Everything that lives now, as text, in the order of databases and keys.
-    pub(crate) fn state(&self) -> Vec<String> {
-        state_of(&self.engine, self.now.node)
+    pub(crate) fn state(&mut self) -> Vec<String> {
+        state_of(&mut self.engine, self.now.node)
     }
 }
 
-/// The live keys of an engine as text. Read through a snapshot, so that reading changes nothing.
-pub(crate) fn state_of(engine: &Engine, now: NodeTime) -> Vec<String> {
+/// The live keys of an engine as text. Read through a snapshot, so that reading changes no key.
+pub(crate) fn state_of(engine: &mut Engine, now: NodeTime) -> Vec<String> {
     let mut copy = Engine::new(EngineOptions::default());
     let mut cursor = Some(Default::default());
     while let Some(start) = cursor {

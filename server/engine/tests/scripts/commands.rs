@@ -342,7 +342,7 @@ fn a_script_is_one_group_and_its_time_stands_still() {
                 redis.call('del','a') return redis.call('pttl','b')";
     assert_eq!(run(&mut node, body), "200");
     assert_eq!(node.log.len(), 1, "one command, one group");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
     assert_eq!(run(&mut node, "return redis.call('get','b')"), "\"2\"");
     assert_eq!(node.log.len(), 1, "reading logs nothing");
 }
@@ -356,7 +356,7 @@ fn a_script_that_raises_keeps_what_it_did() {
         "{reply}"
     );
     assert_eq!(node.run("GET a"), "\"1\"");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn check_ended(mut node: Node, body: &str, limit: &str) {
         node.engine.script_memory()
     );
     assert_eq!(node.run("SET after 1 PX 1000"), "OK");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 #[test]

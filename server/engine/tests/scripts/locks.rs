@@ -51,7 +51,7 @@ fn only_the_owner_deletes() {
         "0",
         "it has expired"
     );
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn only_the_owner_extends_and_a_free_lock_is_taken_again() {
         "1"
     );
     assert_eq!(node.run("GET lock"), "\"other\"");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 /// Several names at once, as node-redlock takes them; unlocking goes through pcall.
@@ -128,7 +128,7 @@ fn several_names_are_taken_extended_and_released_together() {
     assert_eq!(eval(&mut node, extend, &names, &["other", "1"]), "0");
     assert_eq!(eval(&mut node, release, &["a", "x"], &["mine"]), "1");
     assert_eq!(eval(&mut node, release, &names, &["mine"]), "2");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 /// A reentrant lock in a hash, as Redisson has it: `nil` means taken, a number how long to wait.
@@ -192,7 +192,7 @@ fn a_reentrant_lock_counts_and_renews() {
     );
     assert_eq!(unlock(&mut node, "latch:2", mine), "1");
     assert_eq!(node.run("EXISTS r"), "0");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 /// redis-py adds an argument, which is a text, to what PTTL returned.

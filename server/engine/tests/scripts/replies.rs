@@ -24,9 +24,9 @@ fn limited(reply_bytes_max: usize) -> Node {
 }
 
 /// The effects must be there, in one frame, and the log must give them back.
-fn check_kept(node: &Node, frames: usize) {
+fn check_kept(node: &mut Node, frames: usize) {
     assert_eq!(node.log.len(), frames, "one script is one frame");
-    assert_eq!(state_of(&node.replayed(), node.now.node), node.state());
+    assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_script_that_writes_and_then_returns_too_much_keeps_its_writes() {
             assert!(node.effects.reply.taken() <= 64 << 20);
             assert_eq!(node.run("EXISTS lock"), "0", "{body}");
             assert_eq!(node.run("PTTL new"), "1000", "{body}");
-            check_kept(&node, 2);
+            check_kept(&mut node, 2);
             assert_eq!(run(&mut node, "return 1"), "1");
             assert!(node.engine.script_memory() < 25 << 20, "{body}");
         }
@@ -78,7 +78,7 @@ fn a_script_that_only_reads_is_told_that_nothing_changed() {
     node.run("SET k v");
     let reply = run(&mut node, "redis.call('get','k') return ('x'):rep(1000)");
     assert!(reply.contains(NONE), "{reply}");
-    check_kept(&node, 1);
+    check_kept(&mut node, 1);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_command_of_a_script_has_the_same_limit() {
         "{reply}"
     );
     assert_eq!(node.run("EXISTS new later"), "2");
-    check_kept(&node, 2);
+    check_kept(&mut node, 2);
     let body = format!("redis.call('del','new') {many} return redis.call('mget', unpack(t))");
     let reply = run(&mut node, &body);
     assert!(
@@ -145,7 +145,7 @@ fn a_command_of_a_script_has_the_same_limit() {
     );
     assert!(reply.contains("script: "), "{reply}");
     assert_eq!(node.run("EXISTS new"), "0");
-    check_kept(&node, 3);
+    check_kept(&mut node, 3);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_command_that_may_not_send_what_was_there_does_not_write() {
                 return {e.err ~= nil, redis.call('strlen','k')}";
     assert_eq!(run(&mut node, body), "[1, 1990]");
     assert_eq!(node.run("STRLEN k"), "1990");
-    check_kept(&node, 2);
+    check_kept(&mut node, 2);
 }
 
 #[test]

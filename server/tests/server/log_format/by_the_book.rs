@@ -92,6 +92,7 @@ fn every_mutation_of_the_chapter_is_in_a_kept_log() {
         "set-remove",
         "score-set",
         "score-remove",
+        "part",
     ] {
         let is_there = words.contains(&format!(" {mutation} "));
         assert!(is_there, "{mutation}");

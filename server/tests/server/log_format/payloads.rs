@@ -102,7 +102,10 @@ impl Rest<'_> {
             return String::new();
         }
         let version = self.fixed(1);
-        assert!([1, 2, 3].contains(&version), "the version of the mutations");
+        assert!(
+            [1, 2, 3, 4].contains(&version),
+            "the version of the mutations"
+        );
         let (mut all, mut place) = (Vec::new(), None);
         while !self.0.is_empty() {
             all.push(self.mutation(version >= 2, &mut place));
@@ -148,6 +151,11 @@ impl Rest<'_> {
             18 => format!("set-remove {place} {}", self.bytes()),
             19 => format!("score-set {place} {:016x} {}", self.fixed(8), self.bytes()),
             20 => format!("score-remove {place} {}", self.bytes()),
+            21 => {
+                let deadline = self.deadline(has_far);
+                let absent = self.variable();
+                format!("part {place} {deadline} after {absent} {}", self.value())
+            }
             other => panic!("mutation {other} does not exist"),
         }
     }
@@ -229,6 +237,18 @@ fn of_mutation(mutation: &Mutation<'_>) -> String {
                 of_deadline(deadline.unless_never())
             )
         }
+        Mutation::Part {
+            database,
+            key,
+            part,
+            absent,
+            deadline,
+        } => format!(
+            "part {database} {} {} after {absent} {}",
+            quoted(key),
+            of_deadline(deadline.unless_never()),
+            of_collection(part)
+        ),
         Mutation::SetDeadline {
             database,
             key,

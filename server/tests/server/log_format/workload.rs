@@ -36,7 +36,14 @@ pub(crate) fn logs(version: u32) -> &'static [&'static str] {
     match version {
         // A repair could not be told of.
         1 => &["plain", "compacted"],
-        _ => &["plain", "compacted", "repaired", "unlogged", "collections"],
+        _ => &[
+            "plain",
+            "compacted",
+            "repaired",
+            "unlogged",
+            "collections",
+            "pieces",
+        ],
     }
 }
 
@@ -75,7 +82,13 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
         }
     }
     if name == "compacted" {
-        writing.checkpoint(&engine);
+        writing.checkpoint(&mut engine);
+    }
+    if name == "pieces" {
+        for line in COLLECTIONS.iter().chain(&LARGER_COLLECTIONS) {
+            writing.command(&mut engine, line);
+        }
+        writing.checkpoint_of_pieces(&mut engine);
     }
     writing.command(&mut engine, "0 set after:checkpoint 1");
     writing.record(&Record::Shutdown(None));
@@ -189,6 +202,34 @@ const COLLECTIONS: [&str; 27] = [
     "2 srem gone only",
 ];
 
+/// What makes several pieces of some of them.
+const LARGER_COLLECTIONS: [&str; 6] = [
+    "0 persist list",
+    "0 persist copied",
+    "15 hset last:database one 1 two 2 three 3",
+    "0 rpush list m n o p q r",
+    "2 sadd members f g h",
+    "15 zadd scores 4 four 5 five",
+];
+
+/// What happens to those collections while a checkpoint takes them in pieces.
+const BETWEEN_PIECES: [&str; 14] = [
+    "15 hset last:database other value",
+    "0 lmove list list left right",
+    "0 lpush list first",
+    "0 lmove list list left right",
+    "0 lmove list list right left",
+    "0 rpop list",
+    "0 lset list 0 changed",
+    "0 linsert list before b between",
+    "0 rpush waiting last",
+    "0 pexpire copied 40000",
+    "2 sadd members new",
+    "2 srem members e",
+    "15 zadd scores 9 new",
+    "15 zincrby scores 1 two",
+];
+
 fn start(incarnation: u64, pending: Option<Pending>) -> Start {
     Start {
         incarnation,
@@ -257,8 +298,7 @@ impl Writing {
         self.append(FrameKind::new(kind::GROUP), &effects.journal);
     }
 
-    /// Large enough to go on in a second segment.
-    fn checkpoint(&mut self, engine: &Engine) {
+    fn begin_checkpoint(&mut self) {
         let control = Control {
             start: start(1, None),
             serving: true,
@@ -269,9 +309,14 @@ impl Writing {
         Record::Control(control).encode(&mut payload);
         self.append(FrameKind::checkpoint_begin(kind::CONTROL), &payload);
         self.sync();
-        let mut cursor = Some(Default::default());
+    }
+
+    /// Large enough to go on in a second segment.
+    fn checkpoint(&mut self, engine: &mut Engine) {
+        self.begin_checkpoint();
+        let (mut cursor, mut payload) = (Some(Default::default()), Vec::new());
         while let Some(from) = cursor {
-            cursor = engine.snapshot(from, 16, &mut payload);
+            cursor = engine.snapshot(from, 20, &mut payload);
             self.append(FrameKind::new(kind::SNAPSHOT), &payload);
         }
         let mut large = Engine::new(EngineOptions::default());
@@ -290,6 +335,26 @@ impl Writing {
             );
             self.append(FrameKind::new(kind::SNAPSHOT), &effects.journal);
         }
+        self.append(FrameKind::checkpoint_end(kind::END), &[]);
+        self.sync();
+    }
+
+    /// Collections are taken an element at a time, while they change.
+    fn checkpoint_of_pieces(&mut self, engine: &mut Engine) {
+        self.begin_checkpoint();
+        let (mut cursor, mut payload) = (Some(Default::default()), Vec::new());
+        let mut lines = BETWEEN_PIECES.iter();
+        while let Some(from) = cursor {
+            cursor = engine.snapshot(from, 6, &mut payload);
+            self.append(FrameKind::new(kind::SNAPSHOT), &payload);
+            if let Some(line) = lines.next() {
+                self.command(engine, line);
+            }
+        }
+        assert!(
+            lines.next().is_none(),
+            "the pieces are fewer than the lines"
+        );
         self.append(FrameKind::checkpoint_end(kind::END), &[]);
         self.sync();
     }

@@ -1,0 +1,26 @@
+//! The bounds of keys and values, and of what one command may write.
+
+use std::time::Duration;
+
+/// What an engine's keys have to obey.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// The longest TTL for whose loss a restart delay makes up.
+    pub(crate) restart_delay_max: Duration,
+    /// Whether keys beyond that are refused.
+    pub(crate) require_ttl: bool,
+    pub(crate) key_bytes_max: usize,
+    pub(crate) value_bytes_max: usize,
+    pub(crate) collection_bytes_max: usize,
+    pub(crate) journal_bytes_max: usize,
+    pub(crate) reply_bytes_max: usize,
+}
+
+/// The longest string unless told otherwise.
+pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;
+
+/// The largest hash, list, set or sorted set unless told otherwise.
+pub(crate) const COLLECTION_BYTES_MAX: usize = 512 << 20;
+
+/// The largest group of mutations unless told otherwise: a frame of the log with room to spare.
+pub const JOURNAL_BYTES_MAX: usize = 7 << 20;

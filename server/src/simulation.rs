@@ -343,7 +343,7 @@ impl Node {
     /// When the log failed.
     pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
         let step = self.node.next_step(&mut self.maintenance);
-        let step = self.noted(step)?;
+        let (step, _) = self.noted(step)?;
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {

@@ -14,8 +14,8 @@ use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{
-    COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, JOURNAL_BYTES_MAX, Keyspace, Reclaimed, Rules,
-    Statistics, VALUE_BYTES_MAX,
+    COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
+    Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
 };
 use crate::mutation::PayloadError;
 use crate::notifications::Events;
@@ -172,6 +172,16 @@ impl Engine {
     /// Takes what was published without a command since the last call. It depends on all that is logged.
     pub fn take_unprompted(&mut self) -> Vec<Published> {
         self.keyspace.take_expired()
+    }
+
+    /// Whether there are large collections to be freed that no key holds any more.
+    pub fn has_discarded(&self) -> bool {
+        self.keyspace.has_discarded()
+    }
+
+    /// Takes them, to be dropped when the engine is released.
+    pub fn take_discarded(&mut self) -> Discarded {
+        self.keyspace.take_discarded()
     }
 
     /// When [`Engine::reclaim`] next has something to do. It may turn out to be only some moving

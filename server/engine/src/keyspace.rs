@@ -6,6 +6,7 @@
 
 pub(crate) mod change;
 pub(crate) mod collection;
+mod discarded;
 pub(crate) mod entry;
 pub(crate) mod fields;
 mod index;
@@ -29,6 +30,7 @@ mod wheel_tests;
 use crate::channels::Channels;
 use crate::effects::Dependency;
 use crate::keyspace::change::Change;
+pub use crate::keyspace::discarded::Discarded;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
@@ -102,6 +104,7 @@ pub(crate) struct Keyspace {
     /// Which events of keys are published.
     pub(crate) events: Events,
     expired: Expired,
+    discarded: Discarded,
     /// The collection that a snapshot is taking in parts, or that replay has a part of.
     pub(crate) partial: Option<Partial>,
     counts: [DatabaseCount; DATABASES as usize],
@@ -139,6 +142,7 @@ impl Keyspace {
             tracking: Tracking::default(),
             events: Events::default(),
             expired: Expired::default(),
+            discarded: Discarded::default(),
             partial: None,
             counts: [DatabaseCount::default(); DATABASES as usize],
             seed,
@@ -304,21 +308,29 @@ impl Keyspace {
             self.index.insert(found.hash, slot);
             self.link(slot);
             self.count_key(slot, Step::Up);
-            self.undo.push(|| UndoRecord::Created { slot });
+            if self.is_recording() {
+                self.undo.push(UndoRecord::Created { slot });
+            }
             return true;
         };
         self.expired.forget(slot);
         self.end_partial(slot);
         let end = self.move_deadline(slot, deadline, position);
         let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
-        self.undo.push(|| UndoRecord::Replaced { slot, body, end });
+        if self.is_recording() {
+            self.undo.push(UndoRecord::Replaced { slot, body, end });
+        } else {
+            self.discarded.add(body);
+        }
         true
     }
 
     pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Deadline, position: LogPosition) {
         self.last_position = self.last_position.max(position);
         let end = self.move_deadline(slot, deadline, position);
-        self.undo.push(|| UndoRecord::Deadline { slot, end });
+        if self.is_recording() {
+            self.undo.push(UndoRecord::Deadline { slot, end });
+        }
     }
 
     /// Changes a part of a collection; false if that changed nothing. The caller removes the key when
@@ -340,11 +352,13 @@ impl Keyspace {
         };
         entry.set_position(position);
         self.last_position = self.last_position.max(position);
-        self.undo.push(|| UndoRecord::Changed {
-            slot,
-            reversal: reversal.into_kept(),
-            position: old_position,
-        });
+        if self.undo.is_recording() {
+            self.undo.push(UndoRecord::Changed {
+                slot,
+                reversal: reversal.into_kept(),
+                position: old_position,
+            });
+        }
         true
     }
 
@@ -354,10 +368,12 @@ impl Keyspace {
         let shard = self.index.shard_mut(hash);
         shard.deleted = shard.deleted.max(position);
         let entry = self.take_out(hash, slot);
-        self.undo.push(|| UndoRecord::Removed {
-            slot,
-            entry: Box::new(entry),
-        });
+        if self.is_recording() {
+            let entry = Box::new(entry);
+            self.undo.push(UndoRecord::Removed { slot, entry });
+        } else {
+            self.discarded.add(entry.body);
+        }
     }
 
     fn remove_slot(&mut self, slot: Slot, position: LogPosition) {
@@ -396,7 +412,8 @@ impl Keyspace {
             let (hash, position) = (self.hash_of(entry), entry.position());
             let shard = self.index.shard_mut(hash);
             shard.deleted = shard.deleted.max(position);
-            self.take_out(hash, slot);
+            let entry = self.take_out(hash, slot);
+            self.discarded.add(entry.body);
             freed = freed.saturating_add(1);
         }
         self.statistics.expired = self.statistics.expired.saturating_add(freed as u64);

@@ -57,7 +57,7 @@ pub use keyspace::fields::Fields;
 pub use keyspace::list::{End, List};
 pub use keyspace::members::Members;
 pub use keyspace::sorted_set::SortedSet;
-pub use keyspace::{DATABASES, DatabaseCount, JOURNAL_BYTES_MAX, Reclaimed, Statistics};
+pub use keyspace::{DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Reclaimed, Statistics};
 pub use mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
 pub use number::{double_text, parse_integer};
 pub use position::LogPosition;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorlock_engine::Discarded;
 use tokio::sync::oneshot;
 
 use crate::core::commit::Failure;
@@ -26,7 +27,11 @@ pub(crate) async fn run(node: &NodeState, maintenance: &mut Maintenance) -> Resu
 async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
     loop {
         let progress = node.commit.progress();
-        let step = node.next_step(maintenance)?;
+        let (step, discarded) = node.next_step(maintenance)?;
+        if !discarded.is_empty() {
+            // To free millions of elements takes a second: this thread accepts connections meanwhile.
+            tokio::task::spawn_blocking(move || drop(discarded));
+        }
         match step.work {
             Work::Sync => node.synced().await?,
             Work::MakeSegment => node.segment_made().await?,
@@ -46,11 +51,14 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
 }
 
 impl NodeState {
-    /// Takes the next step of the maintenance.
+    /// Takes the next step of the maintenance. What is to be freed besides is better dropped elsewhere.
     ///
     /// # Errors
     /// When the log failed.
-    pub(crate) fn next_step(&self, maintenance: &mut Maintenance) -> Result<Step, Failure> {
+    pub(crate) fn next_step(
+        &self,
+        maintenance: &mut Maintenance,
+    ) -> Result<(Step, Discarded), Failure> {
         self.statistics.sample_rate(self.clock.raw());
         let view = View {
             clock: &*self.clock,
@@ -66,11 +74,12 @@ impl NodeState {
             step.wake = Wake::After(POSTPONED_PAUSE);
         }
         let has_published = self.deliveries.publish(&mut executor, &self.clients);
+        let discarded = executor.engine.take_discarded();
         drop(executor);
         if has_published {
             self.deliveries.wake();
         }
-        Ok(step)
+        Ok((step, discarded))
     }
 
     /// Puts START on record, and SERVING where there is nothing to wait for.
@@ -81,7 +90,7 @@ impl NodeState {
         let step = maintenance.start(&mut *self.lock()?, &*self.clock);
         self.perform(step.work)?;
         if maintenance.is_about_to_serve() {
-            let step = self.next_step(maintenance)?;
+            let (step, _) = self.next_step(maintenance)?;
             self.perform(step.work)?;
             self.conclude(&step);
         }

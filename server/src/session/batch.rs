@@ -180,7 +180,9 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
-            let wakes_maintenance = executor.take_wake_request() || executor.has_postponed();
+            let wakes_maintenance = executor.take_wake_request()
+                || executor.has_postponed()
+                || executor.engine.has_discarded();
             let deliveries = &self.node.deliveries;
             let has_published = deliveries.publish(&mut executor, &self.node.clients);
             drop(executor);

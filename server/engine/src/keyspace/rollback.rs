@@ -32,7 +32,9 @@ impl Keyspace {
 
     /// Ends the recording; the changes stay. `has_written`: there is something to log at `position`.
     pub(crate) fn commit_undo(&mut self, position: LogPosition, has_written: bool) {
-        let has_taken_back = self.undo.forget();
+        let (mut records, has_taken_back) = self.undo.forget();
+        self.discard_records(records.drain(..));
+        self.undo.reuse(records);
         if has_taken_back && !has_written {
             self.lower_positions(position);
         }
@@ -65,11 +67,13 @@ impl Keyspace {
         match record {
             UndoRecord::Created { slot } => {
                 let hash = self.hash_of(self.slab.get(slot));
-                self.take_out(hash, slot);
+                let entry = self.take_out(hash, slot);
+                self.discarded.add(entry.body);
             }
             UndoRecord::Replaced { slot, body, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
-                self.slab.get_mut(slot).body = body;
+                let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
+                self.discarded.add(body);
             }
             UndoRecord::Deadline { slot, end } => {
                 self.move_deadline(slot, end.deadline, end.position);

@@ -1,7 +1,7 @@
 //! Elements that are found by their names, in the order in which they came while there are few.
 //!
-//! A small table is searched from front to back; a large one gets an index. Independent of keys,
-//! deadlines and the log.
+//! A small table is searched from front to back; a large one gets an index, and that of a very large one is many
+//! small hash tables, so that growing one of them is short. Independent of keys, deadlines and the log.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -22,7 +22,8 @@ pub(crate) struct Table<T> {
 
 #[derive(Clone, Debug)]
 struct Index {
-    offsets: HashTable<u32>,
+    /// One, or [`SHARDS`] of them.
+    shards: Box<[HashTable<u32>]>,
     hasher: FixedState,
 }
 
@@ -134,9 +135,8 @@ impl<T: Named> Table<T> {
 
 impl Index {
     fn of<T: Named>(elements: &[T], seed: u64) -> Index {
-        let offsets = HashTable::with_capacity(elements.len());
         let mut index = Index {
-            offsets,
+            shards: Box::new([HashTable::with_capacity(elements.len())]),
             hasher: FixedState::with_seed(seed),
         };
         for offset in 0..elements.len() {
@@ -149,31 +149,64 @@ impl Index {
         hash_with(&self.hasher, name)
     }
 
+    fn shard(&self, hash: u64) -> &HashTable<u32> {
+        &self.shards[shard_of(hash, self.shards.len())]
+    }
+
+    fn shard_mut(&mut self, hash: u64) -> &mut HashTable<u32> {
+        let number = shard_of(hash, self.shards.len());
+        &mut self.shards[number]
+    }
+
     fn find<T: Named>(&self, elements: &[T], name: &[u8]) -> Option<usize> {
         let matches = |&offset: &u32| *elements[offset as usize].name() == *name;
-        self.offsets
-            .find(self.hash(name), matches)
-            .map(|&offset| offset as usize)
+        let hash = self.hash(name);
+        let found = self.shard(hash).find(hash, matches);
+        found.map(|&offset| offset as usize)
     }
 
     fn insert<T: Named>(&mut self, elements: &[T], offset: u32) {
+        if self.shards.len() == 1 && elements.len() > UNSHARDED_ELEMENTS_MAX {
+            self.rehash(elements, SHARDS);
+        }
+        self.put(elements, offset);
+    }
+
+    fn put<T: Named>(&mut self, elements: &[T], offset: u32) {
         let hash = self.hash(elements[offset as usize].name());
+        let number = shard_of(hash, self.shards.len());
         let hasher = &self.hasher;
         let hash_of = |&other: &u32| hash_with(hasher, elements[other as usize].name());
-        self.offsets.insert_unique(hash, offset, hash_of);
+        self.shards[number].insert_unique(hash, offset, hash_of);
+    }
+
+    /// Makes so many tables of all.
+    fn rehash<T: Named>(&mut self, elements: &[T], shards: usize) {
+        let empty = (0..shards).map(|_| HashTable::new()).collect();
+        let before = std::mem::replace(&mut self.shards, empty);
+        for offset in before.into_iter().flatten() {
+            self.put(elements, offset);
+        }
     }
 
     fn shrink_to<T: Named>(&mut self, elements: &[T], capacity: usize) {
+        if self.shards.len() > 1 && capacity <= UNSHARDED_ELEMENTS_MAX / 2 {
+            self.rehash(elements, 1);
+        }
+        let capacity = capacity.checked_div(self.shards.len()).unwrap_or(0);
         let hasher = &self.hasher;
         let hash_of = |&other: &u32| hash_with(hasher, elements[other as usize].name());
-        self.offsets.shrink_to(capacity, hash_of);
+        for shard in &mut self.shards {
+            shard.shrink_to(capacity, hash_of);
+        }
     }
 
     /// Forgets the element at `offset`, into which the last one is about to move.
     fn remove<T: Named>(&mut self, elements: &[T], offset: usize) {
         let last = elements.len().saturating_sub(1);
         let (hash, number) = (self.hash(elements[offset].name()), offset_number(offset));
-        if let Ok(occupied) = self.offsets.find_entry(hash, |&other| other == number) {
+        let shard = self.shard_mut(hash);
+        if let Ok(occupied) = shard.find_entry(hash, |&other| other == number) {
             occupied.remove();
         }
         if last != offset {
@@ -184,10 +217,18 @@ impl Index {
     /// The element at one offset is about to move to another.
     fn renumber<T: Named>(&mut self, elements: &[T], from: usize, to: usize) {
         let (hash, number) = (self.hash(elements[from].name()), offset_number(from));
-        if let Some(moved) = self.offsets.find_mut(hash, |&other| other == number) {
+        let shard = self.shard_mut(hash);
+        if let Some(moved) = shard.find_mut(hash, |&other| other == number) {
             *moved = offset_number(to);
         }
     }
+}
+
+/// A hash table uses the lowest and the highest bits; the shard is chosen by others.
+fn shard_of(hash: u64, shards: usize) -> usize {
+    // A power of two of them.
+    let mask = shards.wrapping_sub(1) as u64;
+    (hash >> 40 & mask) as usize
 }
 
 fn hash_with(hasher: &FixedState, name: &[u8]) -> u64 {
@@ -209,6 +250,12 @@ fn offset_number(offset: usize) -> u32 {
 
 /// Up to this many elements are searched without an index.
 const LINEAR_ELEMENTS_MAX: usize = 64;
+
+/// Up to this many the index is one hash table, which takes a fraction of a millisecond to make anew.
+const UNSHARDED_ELEMENTS_MAX: usize = 8192;
+
+/// Hash tables of a larger index: with a million elements, one of them takes about as long to grow.
+const SHARDS: usize = 512;
 
 /// Elements for which memory is kept.
 const CAPACITY_KEPT: usize = 128;
@@ -233,10 +280,44 @@ mod tests {
         (0..10_000).for_each(|number| table.push(name(number), 5));
         (100..10_000).for_each(|number| drop(table.take(&name(number))));
         assert!(table.elements.capacity() < 500);
-        let capacity = table.index.as_ref().map(|index| index.offsets.capacity());
-        let is_small = capacity.is_some_and(|capacity| capacity < 900);
-        assert!(is_small, "{capacity:?}");
+        let shards = table.index.iter().flat_map(|index| &index.shards);
+        let capacity: usize = shards.map(HashTable::capacity).sum();
+        assert!(capacity < 900, "{capacity}");
         assert!((0..100).all(|number| table.find(&name(number)) == Some(&name(number))));
         assert!((100..200).all(|number| table.find(&name(number)).is_none()));
+    }
+
+    /// Around the sizes at which the index changes its form.
+    #[test]
+    fn elements_are_found_in_an_index_of_any_size_and_after_every_way_back() {
+        for count in [
+            LINEAR_ELEMENTS_MAX,
+            UNSHARDED_ELEMENTS_MAX - 1,
+            UNSHARDED_ELEMENTS_MAX,
+            3 * UNSHARDED_ELEMENTS_MAX,
+        ] {
+            let mut table = Table::default();
+            (0..count + 2).for_each(|number| table.push(name(number), 5));
+            let before: Vec<_> = table.iter().cloned().collect();
+            let is_as_before = |table: &Table<Box<[u8]>>| {
+                let mut offsets = (0..count + 2).map(|offset| table.offset(&before[offset]));
+                let is_found = (0..count + 2).all(|offset| offsets.next() == Some(Some(offset)));
+                is_found && table.iter().eq(&before)
+            };
+            assert!(is_as_before(&table), "{count}");
+            let taken: Vec<_> = (0..count)
+                .step_by(3)
+                .map(|number| table.take(&name(number)).unwrap())
+                .collect();
+            assert!(
+                (0..count).all(|number| {
+                    table.find(&name(number)).is_some() != number.is_multiple_of(3)
+                })
+            );
+            for (offset, element) in taken.into_iter().rev() {
+                table.put_back(offset, element, 5);
+            }
+            assert!(is_as_before(&table), "{count}");
+        }
     }
 }

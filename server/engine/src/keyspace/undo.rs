@@ -74,11 +74,10 @@ impl Undo {
         self.depth > 1
     }
 
-    /// Adds a record, which is only made while something records.
-    pub(crate) fn push(&mut self, record: impl FnOnce() -> UndoRecord) {
-        if self.is_recording() {
-            self.records.push(record());
-        }
+    /// Adds a record. Something records.
+    pub(crate) fn push(&mut self, record: UndoRecord) {
+        debug_assert!(self.is_recording(), "nobody will take it back");
+        self.records.push(record);
     }
 
     pub(crate) fn records(&self) -> &[UndoRecord] {
@@ -92,16 +91,24 @@ impl Undo {
         self.records.split_off(before)
     }
 
-    /// Ends the recording that began last. The outermost drops the records, keeping their memory for the
-    /// next one, and says whether something inside it was undone.
-    pub(crate) fn forget(&mut self) -> bool {
+    /// Ends the recording that began last. Of the outermost the records are nobody's any more, for
+    /// [`Undo::reuse`] after their use, and it is said whether something inside it was undone.
+    pub(crate) fn forget(&mut self) -> (Vec<UndoRecord>, bool) {
         self.depth = self.depth.saturating_sub(1);
         if self.is_recording() {
-            return false;
+            return (Vec::new(), false);
         }
-        self.records.clear();
-        self.records.shrink_to(RECORDS_KEPT);
-        std::mem::take(&mut self.has_taken_back)
+        let records = std::mem::take(&mut self.records);
+        (records, std::mem::take(&mut self.has_taken_back))
+    }
+
+    /// Keeps the memory of empty records for the next recording.
+    pub(crate) fn reuse(&mut self, mut records: Vec<UndoRecord>) {
+        if !self.is_recording() {
+            records.clear();
+            records.shrink_to(RECORDS_KEPT);
+            self.records = records;
+        }
     }
 }
 

@@ -1,0 +1,142 @@
+//! Large collections that no key holds any more, until somebody frees them with the engine released.
+//!
+//! To free millions of elements takes as long as to free each of them; nobody's request waits for that.
+
+use crate::keyspace::Keyspace;
+use crate::keyspace::collection::Collection;
+use crate::keyspace::entry::Body;
+use crate::keyspace::undo::UndoRecord;
+
+/// What is to be freed: dropping it takes long, so nobody drops it while others wait for the engine.
+#[derive(Debug, Default)]
+pub struct Discarded(Vec<Collection>);
+
+impl Discarded {
+    /// Whether there is anything to free.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What the key held that is gone, or holds something else.
+    pub(super) fn add(&mut self, body: Body) {
+        if let Body::Composite { value, .. } = body
+            && value.len() >= ELEMENTS_MIN
+        {
+            self.0.push(value);
+        }
+    }
+}
+
+impl Keyspace {
+    /// What is to be freed since the last call.
+    pub(crate) fn take_discarded(&mut self) -> Discarded {
+        std::mem::take(&mut self.discarded)
+    }
+
+    pub(crate) fn has_discarded(&self) -> bool {
+        !self.discarded.is_empty()
+    }
+
+    /// What a script or a transaction has overwritten is not needed any more.
+    pub(super) fn discard_records(&mut self, records: impl Iterator<Item = UndoRecord>) {
+        for record in records {
+            match record {
+                UndoRecord::Removed { entry, .. } => self.discarded.add(entry.body),
+                UndoRecord::Replaced { body, .. } => self.discarded.add(body),
+                UndoRecord::Created { .. }
+                | UndoRecord::Deadline { .. }
+                | UndoRecord::Changed { .. } => {}
+            }
+        }
+    }
+}
+
+/// With fewer elements it is freed at once: that takes some tens of microseconds.
+const ELEMENTS_MIN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Rules;
+    use crate::keyspace::list::{End, List};
+    use crate::position::LogPosition;
+    use crate::time::{Deadline, NodeTime};
+    use std::time::Duration;
+
+    const POSITION: LogPosition = LogPosition::from_raw(1);
+
+    fn put(keyspace: &mut Keyspace, elements: usize, deadline: Deadline) {
+        let mut list = List::default();
+        for _ in 0..elements {
+            list.push(End::Left, b"x"[..].into());
+        }
+        let found = keyspace.locate_stored(0, b"key");
+        assert!(keyspace.put(&found, Body::collection(b"key", list), deadline, POSITION));
+    }
+
+    fn remove(keyspace: &mut Keyspace) {
+        let found = keyspace.locate_stored(0, b"key");
+        keyspace.remove(found.hash, found.stored.unwrap(), POSITION);
+    }
+
+    /// Whatever takes a large collection's key away, its elements are left to be freed later.
+    #[test]
+    fn large_collections_are_never_freed_on_the_way() {
+        let ways: [fn(&mut Keyspace); 8] = [
+            remove,
+            |keyspace| put(keyspace, 1, Deadline::NEVER),
+            |keyspace| keyspace.flush(None, POSITION),
+            |keyspace| {
+                let due = NodeTime::from_nanos(1_000_000_000_000);
+                assert_eq!(keyspace.reclaim(due, 1000).freed, 1);
+            },
+            |keyspace| {
+                keyspace.begin_undo();
+                remove(keyspace);
+                keyspace.commit_undo(POSITION, true);
+            },
+            |keyspace| {
+                keyspace.begin_undo();
+                put(keyspace, 1, Deadline::NEVER);
+                keyspace.commit_undo(POSITION, true);
+            },
+            |keyspace| {
+                remove(keyspace);
+                keyspace.discarded = Discarded::default();
+                let before = keyspace.begin_undo();
+                put(keyspace, ELEMENTS_MIN, Deadline::NEVER);
+                keyspace.rollback(before, POSITION);
+            },
+            |keyspace| {
+                put(keyspace, 1, Deadline::NEVER);
+                keyspace.discarded = Discarded::default();
+                let before = keyspace.begin_undo();
+                put(keyspace, ELEMENTS_MIN, Deadline::NEVER);
+                keyspace.rollback(before, POSITION);
+            },
+        ];
+        let rules = Rules {
+            restart_delay_max: Duration::from_secs(60),
+            require_ttl: false,
+            key_bytes_max: 100,
+            value_bytes_max: 1000,
+            collection_bytes_max: 1 << 20,
+            journal_bytes_max: 10_000,
+            reply_bytes_max: 10_000,
+        };
+        for (number, take_away) in ways.into_iter().enumerate() {
+            let mut keyspace = Keyspace::new(3, rules);
+            put(&mut keyspace, ELEMENTS_MIN, Deadline::at_nanos(5_000_000));
+            assert!(!keyspace.has_discarded());
+            take_away(&mut keyspace);
+            assert!(keyspace.has_discarded(), "way {number}");
+            let discarded = keyspace.take_discarded();
+            assert_eq!(discarded.0[0].len(), ELEMENTS_MIN);
+            assert!(!keyspace.has_discarded());
+        }
+        let mut keyspace = Keyspace::new(3, rules);
+        put(&mut keyspace, ELEMENTS_MIN - 1, Deadline::NEVER);
+        remove(&mut keyspace);
+        assert!(!keyspace.has_discarded(), "a small one is freed at once");
+    }
+}

@@ -173,6 +173,8 @@ impl Executor {
         command: &Command<'_>,
         wait: &mut Wait,
     ) -> Reply {
+        // A refused command waits for nothing either.
+        self.wait_limit = None;
         if let Some(refusal) = self.refuses(now.node, command.spec) {
             return Reply::Error(refusal);
         }

@@ -432,3 +432,26 @@ fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
         }
     }
 }
+
+/// Found by the crash states: whoever was refused next waited as well, for good.
+#[test]
+fn a_command_that_is_refused_behind_one_that_waits_is_answered() {
+    let (executor, clock, _) = core_with_log(Durability::Everysec, &SMALL);
+    let mut executor = executor;
+    let refuse: [fn(&mut Executor); 2] = [
+        |executor| executor.phase = Phase::Stopped("it stops"),
+        |executor| executor.phase = Phase::Serving,
+    ];
+    for refuse in refuse {
+        executor.phase = Phase::Serving;
+        ask(&mut executor, &clock, "BLPOP list 0");
+        assert!(executor.wait_limit().is_some(), "it waits");
+        refuse(&mut executor);
+        // More than there is room for.
+        let long = "x".repeat(SMALL.first_segment_bytes as usize);
+        let (reply, _) = ask(&mut executor, &clock, &format!("RPUSH list {long}"));
+        assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
+        assert!(executor.wait_limit().is_none(), "it is told so");
+        executor.engine.stop_waiting(0);
+    }
+}

@@ -71,7 +71,8 @@ impl<S: Stream> EventLoop<S> {
         let client = &connection.session.client;
         // The end of an earlier wait may still be on its way; and where somebody else has ended this one,
         // that is on its way.
-        if client.id != client_id || connection.blocked != Some(blocked) {
+        let is_closed = matches!(connection.stage, Stage::Closed);
+        if is_closed || client.id != client_id || connection.blocked != Some(blocked) {
             return;
         }
         let mut wait = Wait::default();

@@ -31,6 +31,7 @@ pub(crate) mod pause;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;
+pub(crate) mod shared_message;
 pub(crate) mod state;
 pub(crate) mod statistics;
 pub(crate) mod time;

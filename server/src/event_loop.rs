@@ -31,12 +31,17 @@ mod messages;
     )
 )]
 pub(crate) mod pipe;
+mod posts;
 mod published;
+#[cfg(test)]
+mod published_tests;
+mod sending;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod waits;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,15 +50,16 @@ use quorlock_engine::control::Durability;
 use slab::Slab;
 
 use crate::core::clients::Client;
-use crate::core::commit_queue::{CommitQueue, Plan, Released, refusal};
+use crate::core::commit_queue::{CommitQueue, Plan, Released};
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
-use crate::event_loop::connection::{Connection, Sent, Stage};
+use crate::event_loop::connection::{Connection, Stage};
 use crate::event_loop::draining::Draining;
 use crate::event_loop::guard::Guard;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::limits::Reason;
 use crate::event_loop::message::{Message, Task};
+use crate::event_loop::posts::Posts;
 use crate::event_loop::stream::Stream;
 use crate::event_loop::waits::leave;
 use crate::session::{Next, Session};
@@ -67,14 +73,18 @@ pub(crate) struct EventLoop<S> {
     iteration: Iteration,
     queue: CommitQueue,
     released: Vec<Released>,
+    /// Some of what waits may leave: it came after others of its connection had left.
+    is_release_due: bool,
     /// Connections that end with this iteration. Their slots are not used again before.
     closed: Vec<usize>,
     /// The streams have been looked at once more since replies were made.
     has_looked_again: bool,
     /// Connections whose replies have not left.
     unsent: usize,
-    /// Connections whose streams may take more of their replies than one iteration sends.
-    sending: Vec<usize>,
+    /// Connections whose streams may take more of their replies, each once.
+    sending: VecDeque<usize>,
+    /// What was published for connections and has not reached them.
+    posts: Posts,
     /// A connection was closed while its replies waited for the log, or wants no replies: what it has
     /// executed is to be written all the same, since others may read it.
     has_abandoned: bool,
@@ -89,6 +99,8 @@ pub(crate) struct EventLoop<S> {
     lacking_segment: Vec<usize>,
     /// Connections whose next request waits for the end of a pause.
     paused: Vec<usize>,
+    /// Connections whose next request waits until enough of what was published is handed out.
+    held_back: Vec<usize>,
     /// For others to do.
     tasks: Vec<Task>,
     pub(crate) coalescing: WakeUpCoalescing,
@@ -103,13 +115,15 @@ impl<S: Stream> EventLoop<S> {
             guard: Guard::new(&node),
             node,
             connections: Slab::new(),
-            iteration: Iteration::default(),
+            iteration: Iteration::new(number),
             queue: CommitQueue::default(),
             released: Vec::new(),
+            is_release_due: false,
             closed: Vec::new(),
             has_looked_again: false,
             unsent: 0,
-            sending: Vec::new(),
+            sending: VecDeque::new(),
+            posts: Posts::default(),
             has_abandoned: false,
             sent_bytes: 0,
             counted_sent_bytes: 0,
@@ -117,6 +131,7 @@ impl<S: Stream> EventLoop<S> {
             asked_to_leave_next: Vec::new(),
             lacking_segment: Vec::new(),
             paused: Vec::new(),
+            held_back: Vec::new(),
             tasks: Vec::new(),
             coalescing: WakeUpCoalescing::default(),
             draining: None,
@@ -153,10 +168,13 @@ impl<S: Stream> EventLoop<S> {
         }
         match connection.stage {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
-            Stage::Sending if self.sending.contains(&slot) => {}
-            Stage::Sending => self.send(slot),
+            Stage::Sending => self.queue_sending(slot),
             Stage::Blocked | Stage::Paused => self.receive_blocked(slot),
-            Stage::Reading | Stage::Held | Stage::LacksSegment | Stage::Closed => {}
+            Stage::Reading
+            | Stage::Held
+            | Stage::LacksSegment
+            | Stage::HeldBack
+            | Stage::Closed => {}
         }
     }
 
@@ -183,16 +201,10 @@ impl<S: Stream> EventLoop<S> {
 
     /// Does all that has come since the last time.
     pub(crate) fn iterate(&mut self) {
-        for slot in std::mem::take(&mut self.sending) {
-            // The stream may have taken the rest since.
-            let is_sending =
-                |connection: &Connection<S>| matches!(connection.stage, Stage::Sending);
-            if self.connections.get(slot).is_some_and(is_sending) {
-                self.send(slot);
-            }
-        }
+        self.send_more();
         self.follow_orders();
         self.resume_paused();
+        self.resume_held_back();
         self.execute();
         self.deliver();
         self.release();
@@ -220,6 +232,8 @@ impl<S: Stream> EventLoop<S> {
         let is_more = self.has_looked_again
             || !self.iteration.is_empty()
             || !self.sending.is_empty()
+            || !self.posts.is_empty()
+            || self.is_release_due
             || self.has_abandoned
             || !self.asked_to_leave.is_empty();
         if is_more {
@@ -231,7 +245,9 @@ impl<S: Stream> EventLoop<S> {
             true => None,
             false => Some(self.pause_left().unwrap_or_default()),
         };
-        draining.into_iter().chain(guard).chain(paused).min()
+        let held_back = (!self.held_back.is_empty()).then_some(HELD_BACK_PAUSE);
+        let all = draining.into_iter().chain(guard).chain(paused);
+        all.chain(held_back).min()
     }
 
     /// Whether no reply waits for the log.
@@ -262,7 +278,8 @@ impl<S: Stream> EventLoop<S> {
             Stage::LacksSegment => true,
             _ => false,
         };
-        self.unsent > 0 || self.connections.iter().any(|(_, one)| is_waiting(one))
+        let has_unsent = self.unsent > 0 || !self.posts.is_empty();
+        has_unsent || self.connections.iter().any(|(_, one)| is_waiting(one))
     }
 
     /// One more look at the streams before a commit: what has arrived meanwhile shares its write and
@@ -279,7 +296,9 @@ impl<S: Stream> EventLoop<S> {
         if self.iteration.is_empty() {
             return;
         }
-        let slots = self.iteration.run(&self.node, &mut self.connections);
+        let slots = self
+            .iteration
+            .run(&self.node, &mut self.connections, &mut self.posts);
         for &slot in self.iteration.postponed() {
             self.guard.count(&mut self.connections[slot]);
         }
@@ -323,6 +342,7 @@ impl<S: Stream> EventLoop<S> {
             Next::Wait(blocked) => self.block(slot, blocked),
             Next::LacksSegment => self.wait_for_segment(slot),
             Next::Paused => self.wait_for_pause(slot),
+            Next::HeldBack => self.hold_back(slot),
             Next::Close => self.close(slot),
             Next::Read => {
                 connection.stage = Stage::Reading;
@@ -357,45 +377,6 @@ impl<S: Stream> EventLoop<S> {
         self.release();
     }
 
-    fn release(&mut self) {
-        let mut released = std::mem::take(&mut self.released);
-        self.queue.release(&self.node.commit, &mut released);
-        for replies in released.drain(..) {
-            if let (true, Some(failure)) = (replies.is_withheld, self.node.commit.failure()) {
-                self.connections[replies.connection].withhold(&refusal(failure));
-            }
-            self.send(replies.connection);
-        }
-        self.released = released;
-    }
-
-    fn send(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        let sent_before = self.sent_bytes;
-        match connection.send(&mut self.sent_bytes) {
-            Sent::All => {
-                if matches!(connection.stage, Stage::Sending) {
-                    // It was reading all the while.
-                    let now_raw = self.node.clock.raw();
-                    connection.session.client.touch(now_raw);
-                }
-                self.unsent -= 1;
-                connection.renew_partial(|| self.node.clock.raw());
-                connection.stage = Stage::Reading;
-                self.go_on(slot);
-            }
-            sent @ (Sent::Partly | Sent::Enough) => {
-                if sent == Sent::Enough {
-                    self.sending.push(slot);
-                }
-                let has_taken = self.sent_bytes > sent_before;
-                connection.note_unsent(has_taken, || self.node.clock.raw());
-                self.guard.count(connection);
-            }
-            Sent::Broken => self.close(slot),
-        }
-    }
-
     fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         debug_assert!(
@@ -416,8 +397,11 @@ impl<S: Stream> EventLoop<S> {
             }
             Stage::Sending => {
                 self.unsent -= 1;
-                self.sending.retain(|sending| *sending != slot);
+                if std::mem::take(&mut connection.is_to_be_sent_more) {
+                    self.sending.retain(|sending| *sending != slot);
+                }
             }
+            Stage::HeldBack => self.held_back.retain(|held_back| *held_back != slot),
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
             Stage::Paused => self.paused.retain(|paused| *paused != slot),
             Stage::Reading | Stage::Blocked | Stage::Closed => {}
@@ -466,6 +450,9 @@ impl<S: Stream> EventLoop<S> {
         self.guard.publish(&self.node);
     }
 }
+
+/// How often a worker looks whether others have handed out what holds up its clients.
+const HELD_BACK_PAUSE: Duration = Duration::from_millis(1);
 
 /// How often an event loop that was told to stop looks whether its replies have left.
 const DRAINING_PAUSE: Duration = Duration::from_millis(1);

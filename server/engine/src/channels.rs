@@ -3,7 +3,7 @@
 //! Nothing here is logged: a message reaches those who listen when it is published, and nobody else.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::glob::glob_matches;
 use crate::reply::Reply;
@@ -52,16 +52,75 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The push, which without RESP3 is an array; not every message is one.
+    pub fn push(&self) -> Option<&Reply> {
+        match self {
+            Message::Published(push)
+            | Message::Invalidated(push)
+            | Message::Redirected { push, .. } => Some(push),
+            Message::RedirectionBroken { .. } => None,
+        }
+    }
+
+    /// The bytes of its names and texts, which are shared by all to whom it is sent.
+    pub fn bytes(&self) -> usize {
+        self.push().map_or(0, shared_bytes)
+    }
+}
+
+/// The depth of a message is a constant, hence the recursion.
+fn shared_bytes(reply: &Reply) -> usize {
+    let sum = |parts: &[Reply]| {
+        let bytes = parts.iter().map(shared_bytes);
+        bytes.fold(0, usize::saturating_add)
+    };
+    match reply {
+        Reply::Shared(bytes) => bytes.len(),
+        Reply::Push(parts) | Reply::Array(parts) => sum(parts),
+        _ => 0,
+    }
+}
+
 /// What was published, for those who listened at that moment.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// What they are sent.
     pub message: Message,
     /// Who they are.
-    pub receivers: Vec<ClientId>,
+    pub receivers: Receivers,
 }
 
-type Names = BTreeMap<Arc<[u8]>, BTreeSet<ClientId>>;
+/// Whom a message is for.
+#[derive(Clone, Debug)]
+pub enum Receivers {
+    /// All subscribers of a channel or a pattern, in their order. The list is shared by all messages until somebody
+    /// comes or goes.
+    Listeners(Arc<[Listener]>),
+    /// Clients that are told of changes of keys.
+    Clients(Vec<ClientId>),
+}
+
+/// A subscriber, and where the node serves it. Listeners are in the order of workers and their connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listener {
+    /// The number of its worker.
+    pub worker: usize,
+    /// Its number there.
+    pub connection: usize,
+    /// Its own.
+    pub client: ClientId,
+}
+
+type Names = BTreeMap<Arc<[u8]>, Listeners>;
+
+/// Who listens to one channel or pattern.
+#[derive(Debug, Default)]
+struct Listeners {
+    all: BTreeMap<ClientId, Listener>,
+    /// The same as messages have it, made by the first message after a change.
+    shared: OnceLock<Arc<[Listener]>>,
+}
 
 /// Who listens to what.
 #[derive(Debug, Default)]
@@ -72,15 +131,17 @@ pub struct Channels {
 
 impl Channels {
     /// Subscribes a client. False if it was subscribed.
-    pub fn subscribe(&mut self, client: ClientId, to: Subscription, name: &[u8]) -> bool {
+    pub fn subscribe(&mut self, listener: Listener, to: Subscription, name: &[u8]) -> bool {
         let names = &mut self.names[to as usize];
         let name = match names.get_key_value(name) {
             Some((known, _)) => Arc::clone(known),
             None => Arc::from(name),
         };
         let listeners = names.entry(Arc::clone(&name)).or_default();
-        self.clients.entry(client).or_default()[to as usize].insert(name);
-        listeners.insert(client)
+        let of_client = self.clients.entry(listener.client).or_default();
+        of_client[to as usize].insert(name);
+        listeners.shared = OnceLock::new();
+        listeners.all.insert(listener.client, listener).is_none()
     }
 
     /// Ends a client's subscription. False if it had none.
@@ -96,8 +157,9 @@ impl Channels {
         }
         let names = &mut self.names[to as usize];
         if let Some(listeners) = names.get_mut(name) {
-            listeners.remove(&client);
-            if listeners.is_empty() {
+            listeners.all.remove(&client);
+            listeners.shared = OnceLock::new();
+            if listeners.all.is_empty() {
                 names.remove(name);
             }
         }
@@ -139,7 +201,8 @@ impl Channels {
 
     /// How many are subscribed to a channel.
     pub fn listeners(&self, to: Subscription, name: &[u8]) -> usize {
-        self.names[to as usize].get(name).map_or(0, BTreeSet::len)
+        let listeners = self.names[to as usize].get(name);
+        listeners.map_or(0, |listeners| listeners.all.len())
     }
 
     /// The messages for all who listen to this channel: one for its subscribers, one for each pattern it matches.
@@ -179,11 +242,37 @@ impl Channels {
 }
 
 impl Published {
-    fn new(parts: Vec<Reply>, listeners: &BTreeSet<ClientId>) -> Published {
+    fn new(parts: Vec<Reply>, listeners: &Listeners) -> Published {
         Published {
             message: Message::Published(Arc::new(Reply::Push(parts))),
-            receivers: listeners.iter().copied().collect(),
+            receivers: Receivers::Listeners(listeners.shared()),
         }
+    }
+}
+
+impl Listeners {
+    fn shared(&self) -> Arc<[Listener]> {
+        let make = || {
+            let mut sorted: Vec<Listener> = self.all.values().copied().collect();
+            sorted.sort_unstable();
+            sorted.into()
+        };
+        Arc::clone(self.shared.get_or_init(make))
+    }
+}
+
+impl Receivers {
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Listeners(listeners) => listeners.len(),
+            Self::Clients(clients) => clients.len(),
+        }
+    }
+
+    /// Whether there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -191,14 +280,51 @@ impl Published {
 mod tests {
     use super::*;
 
+    /// Of one of two workers, the last first.
+    fn listener(client: ClientId) -> Listener {
+        let connection = usize::try_from(5000 - client).expect("a test has few clients");
+        Listener {
+            worker: connection % 2,
+            connection,
+            client,
+        }
+    }
+
+    fn listeners(channels: &Channels) -> Arc<[Listener]> {
+        let mut published = channels.publish(Subscription::Channel, b"one", b"text");
+        match published.pop().map(|one| one.receivers) {
+            Some(Receivers::Listeners(listeners)) => listeners,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn messages_share_the_list_of_listeners_until_one_comes_or_goes() {
+        let mut channels = Channels::default();
+        for client in 0..10 {
+            channels.subscribe(listener(client), Subscription::Channel, b"one");
+        }
+        let first = listeners(&channels);
+        assert!(first.is_sorted() && first.len() == 10);
+        assert!(Arc::ptr_eq(&first, &listeners(&channels)));
+        channels.unsubscribe(3, Subscription::Channel, b"one");
+        let second = listeners(&channels);
+        assert_eq!(second.len(), 9);
+        assert!(second.iter().all(|one| one.client != 3));
+        channels.subscribe(listener(3), Subscription::Channel, b"one");
+        assert_eq!(listeners(&channels), first);
+        assert_eq!(second.len(), 9, "who listened at that moment");
+    }
+
     #[test]
     fn a_client_that_has_gone_leaves_nothing_behind() {
         let mut channels = Channels::default();
         for client in 0..1000 {
-            assert!(channels.subscribe(client, Subscription::Channel, b"one"));
-            assert!(!channels.subscribe(client, Subscription::Channel, b"one"));
-            assert!(channels.subscribe(client, Subscription::Pattern, b"o*"));
-            assert!(channels.subscribe(client, Subscription::Shard, &client.to_le_bytes()));
+            let listener = listener(client);
+            assert!(channels.subscribe(listener, Subscription::Channel, b"one"));
+            assert!(!channels.subscribe(listener, Subscription::Channel, b"one"));
+            assert!(channels.subscribe(listener, Subscription::Pattern, b"o*"));
+            assert!(channels.subscribe(listener, Subscription::Shard, &client.to_le_bytes()));
         }
         let receivers = |channels: &Channels| {
             let published = channels.publish(Subscription::Channel, b"one", b"text");

@@ -10,7 +10,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::channels::{ClientId, Message, Published};
+use crate::channels::{ClientId, Message, Published, Receivers};
 use crate::reply::Reply;
 use crate::tracking::prefixes::{Changed, Prefixes};
 use crate::tracking::table::{Position, Table};
@@ -260,13 +260,13 @@ impl Tracking {
                     push: Arc::clone(&push),
                     owner,
                 },
-                receivers: vec![target],
+                receivers: Receivers::Clients(vec![target]),
             });
         }
         if !direct.is_empty() {
             published.push(Published {
                 message: Message::Invalidated(push),
-                receivers: direct,
+                receivers: Receivers::Clients(direct),
             });
         }
     }

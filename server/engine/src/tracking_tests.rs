@@ -1,6 +1,6 @@
 //! Who is told of which key, how much is remembered, and what is left of clients that have gone.
 
-use crate::channels::{ClientId, Published};
+use crate::channels::{ClientId, Published, Receivers};
 use crate::effects::Effects;
 use crate::engine::{Engine, EngineOptions};
 use crate::tracking::{ENTRIES_PER_STOP, TABLE_BYTES_MAX, TrackingOptions};
@@ -8,7 +8,10 @@ use crate::tracking::{ENTRIES_PER_STOP, TABLE_BYTES_MAX, TrackingOptions};
 fn told(published: &[Published]) -> Vec<ClientId> {
     let mut all: Vec<ClientId> = published
         .iter()
-        .flat_map(|one| one.receivers.iter().copied())
+        .flat_map(|one| match &one.receivers {
+            Receivers::Clients(clients) => clients.clone(),
+            Receivers::Listeners(_) => panic!("nobody listens"),
+        })
         .collect();
     all.sort_unstable();
     all

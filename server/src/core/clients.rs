@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::RawTime;
+use quorlock_engine::channels::Listener;
 use tokio::sync::Notify;
 
 /// One connected client.
@@ -156,6 +157,15 @@ impl Client {
         self.connection.load(Ordering::Relaxed)
     }
 
+    /// Where messages for it go.
+    pub(crate) fn listener(&self) -> Listener {
+        Listener {
+            worker: self.worker,
+            connection: self.connection(),
+            client: self.id,
+        }
+    }
+
     pub(crate) fn note_connection(&self, connection: usize) {
         self.connection.store(connection, Ordering::Relaxed);
     }
@@ -280,8 +290,10 @@ pub(crate) struct Clients {
     unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
     count: AtomicUsize,
-    /// What stays in the buffers of all of them.
+    /// What stays in the buffers of all of them, without what they share.
     pub(crate) buffer_bytes: AtomicUsize,
+    /// Messages that are on their way to any number of them.
+    pub(crate) shared_bytes: Arc<AtomicUsize>,
     /// Notified when a worker was asked to make room for another connection, and has or could not.
     pub(crate) room: Notify,
 }
@@ -340,7 +352,12 @@ impl Clients {
 
     /// What all of them cost, in their buffers and beside them.
     pub(crate) fn memory(&self) -> usize {
-        self.buffer_bytes.load(Ordering::Relaxed) + self.count() * CLIENT_BYTES
+        self.held_bytes() + self.count() * CLIENT_BYTES
+    }
+
+    /// What they cost in their buffers.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.buffer_bytes.load(Ordering::Relaxed) + self.shared_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count(&self) -> usize {

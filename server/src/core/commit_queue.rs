@@ -76,6 +76,11 @@ impl CommitQueue {
         })
     }
 
+    /// How many connections' replies wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -4,24 +4,28 @@
 //! Invariant: messages are queued while the engine is locked, so each connection has them in the order in which they were
 //! published, and who locks the engine next finds them here.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::channels::{Message, Published};
+use quorlock_engine::channels::{Listener, Message, Published, Receivers};
 use quorlock_engine::{Reply, Served};
 
 use crate::core::clients::{Client, Clients};
 use crate::core::executor::Executor;
+use crate::core::shared_message::{RECEIVER_COST, SharedMessage};
 use crate::core::wait::Wait;
 use crate::sync::Mutex;
 
-/// A message for one connection.
-pub(crate) struct Delivery {
-    pub(crate) client_id: u64,
-    pub(crate) message: Message,
+/// A message for connections of one worker.
+pub(crate) struct Post {
+    pub(crate) message: Arc<SharedMessage>,
     /// What the publisher's reply waits for, and so the message.
     pub(crate) wait: Wait,
+    /// All whom it is for, in their order; those of other workers as well.
+    pub(crate) receivers: Arc<[Listener]>,
+    /// Which of them are this worker's: one at least.
+    pub(crate) here: Range<usize>,
 }
 
 /// What a client waited for.
@@ -53,12 +57,13 @@ pub(crate) enum What {
 /// A queue for each worker.
 pub(crate) struct Deliveries {
     queues: Vec<Queue>,
+    /// What all posts cost that workers have yet to hand out.
+    cost: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// By connection.
-    deliveries: Mutex<BTreeMap<usize, Vec<Delivery>>>,
+    posts: Mutex<Vec<Post>>,
     answers: Mutex<Vec<Answer>>,
     orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
@@ -73,6 +78,7 @@ impl Deliveries {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             queues: (0..workers).map(|_| Queue::default()).collect(),
+            cost: AtomicUsize::new(0),
         }
     }
 
@@ -127,39 +133,76 @@ impl Deliveries {
     }
 
     fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
+        let shared = |message| SharedMessage::new(message, &clients.shared_bytes);
         for (Published { message, receivers }, wait) in published {
-            let connected = clients.with_ids_in(&receivers);
-            if let (Message::Redirected { owner, .. }, []) = (&message, &*connected) {
-                for owner in clients.with_ids_in(&[*owner]) {
-                    owner.introduction().tracking.is_broken = true;
-                    let target = receivers[0];
-                    self.queue_one(&owner, Message::RedirectionBroken { target }, wait);
+            match receivers {
+                Receivers::Listeners(listeners) => {
+                    self.post(shared(message), wait, &listeners);
                 }
-            }
-            for client in connected {
-                self.queue_one(&client, message.clone(), wait);
+                Receivers::Clients(ids) => self.post_to_clients(message, wait, &ids, clients),
             }
         }
     }
 
-    fn queue_one(&self, client: &Client, message: Message, wait: Wait) {
-        let Some(queue) = self.queues.get(client.worker) else {
-            return;
-        };
-        let mut deliveries = queue.lock();
-        let of_connection = deliveries.entry(client.connection()).or_default();
-        of_connection.push(Delivery {
-            client_id: client.id,
-            message,
-            wait,
-        });
-        queue.is_unwoken.store(true, Ordering::Release);
+    fn post_to_clients(&self, message: Message, wait: Wait, ids: &[u64], clients: &Clients) {
+        let shared = |message| SharedMessage::new(message, &clients.shared_bytes);
+        let connected = clients.with_ids_in(ids);
+        if let (Message::Redirected { owner, .. }, []) = (&message, &*connected) {
+            let owners = clients.with_ids_in(&[*owner]);
+            for owner in &owners {
+                owner.introduction().tracking.is_broken = true;
+            }
+            let target = ids[0];
+            let broken = shared(Message::RedirectionBroken { target });
+            return self.post(broken, wait, &listeners(&owners));
+        }
+        self.post(shared(message), wait, &listeners(&connected));
+    }
+
+    /// Queues a message for the workers of those whom it is for, who are in the order of these.
+    fn post(&self, message: SharedMessage, wait: Wait, receivers: &Arc<[Listener]>) {
+        let message = Arc::new(message);
+        let mut here = 0..0;
+        while let Some(first) = receivers.get(here.end) {
+            let rest = &receivers[here.end..];
+            let count = rest.partition_point(|one| one.worker == first.worker);
+            here = here.end..here.end + count;
+            // A client without a worker of this node is one of a test.
+            let Some(queue) = self.queues.get(first.worker) else {
+                return;
+            };
+            let post = Post {
+                message: Arc::clone(&message),
+                wait,
+                receivers: Arc::clone(receivers),
+                here: here.clone(),
+            };
+            self.cost.fetch_add(post.cost(), Ordering::Relaxed);
+            queue.lock().push(post);
+            queue.is_unwoken.store(true, Ordering::Release);
+        }
+    }
+
+    /// What the posts cost that are not handed out.
+    pub(crate) fn cost(&self) -> usize {
+        self.cost.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a worker has handed out a post.
+    pub(crate) fn note_handed_out(&self, post: &Post) {
+        self.cost.fetch_sub(post.cost(), Ordering::Relaxed);
     }
 
     /// Wakes the workers for whom something was queued. Called once the engine is released.
     pub(crate) fn wake(&self) {
-        for queue in &self.queues {
-            if queue.is_unwoken.swap(false, Ordering::AcqRel)
+        self.wake_all_but(None);
+    }
+
+    /// The same without the worker that calls this and is about to look.
+    pub(crate) fn wake_all_but(&self, caller: Option<usize>) {
+        for (worker, queue) in self.queues.iter().enumerate() {
+            if caller != Some(worker)
+                && queue.is_unwoken.swap(false, Ordering::AcqRel)
                 && let Some(wake) = queue.wake.get()
             {
                 wake();
@@ -203,23 +246,35 @@ impl Deliveries {
     }
 
     /// Takes what is there for a worker's connections.
-    pub(crate) fn take(&self, worker: usize) -> BTreeMap<usize, Vec<Delivery>> {
+    pub(crate) fn take(&self, worker: usize) -> Vec<Post> {
         let queue = self.queues.get(worker);
-        queue.map_or_else(BTreeMap::new, |queue| std::mem::take(&mut *queue.lock()))
-    }
-
-    /// Takes what is there for one connection.
-    pub(crate) fn take_of(&self, client: &Client) -> Vec<Delivery> {
-        let queue = self.queues.get(client.worker);
-        let taken = queue.and_then(|queue| queue.lock().remove(&client.connection()));
-        taken.unwrap_or_default()
+        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
     }
 }
 
 impl Queue {
-    fn lock(&self) -> crate::sync::MutexGuard<'_, BTreeMap<usize, Vec<Delivery>>> {
-        self.deliveries
-            .lock()
-            .expect("no holder of a queue can panic")
+    fn lock(&self) -> crate::sync::MutexGuard<'_, Vec<Post>> {
+        self.posts.lock().expect("no holder of a queue can panic")
     }
+}
+
+impl Post {
+    /// What it takes until it is handed out, in bytes and in time, as bytes.
+    fn cost(&self) -> usize {
+        self.message.bytes() + self.here.len() * RECEIVER_COST
+    }
+
+    /// Whether it is for this connection of the worker.
+    pub(crate) fn is_for(&self, listener: Listener) -> bool {
+        self.receivers[self.here.clone()]
+            .binary_search(&listener)
+            .is_ok()
+    }
+}
+
+/// In the order that [`Deliveries::post`] asks for.
+fn listeners(clients: &[Arc<Client>]) -> Arc<[Listener]> {
+    let mut listeners: Vec<Listener> = clients.iter().map(|client| client.listener()).collect();
+    listeners.sort_unstable();
+    listeners.into()
 }

@@ -338,6 +338,16 @@ impl Executor {
         self.outbox.take(&mut self.engine)
     }
 
+    /// About what it costs to hand out what was published and is not on its way.
+    pub(crate) fn published_cost(&self) -> usize {
+        self.outbox.cost()
+    }
+
+    /// Whether anything was published since the last call.
+    pub(crate) fn take_has_published(&mut self) -> bool {
+        self.outbox.take_has_new()
+    }
+
     /// Takes the answers to clients that waited since the last call.
     pub(crate) fn take_served(&mut self) -> Vec<(Served, Wait)> {
         std::mem::take(&mut self.served)

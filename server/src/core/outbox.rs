@@ -4,6 +4,7 @@
 use quorlock_engine::Engine;
 use quorlock_engine::channels::Published;
 
+use crate::core::shared_message::{MESSAGE_BYTES, RECEIVER_COST};
 use crate::core::wait::Wait;
 
 /// In the order in which it was published.
@@ -12,6 +13,9 @@ pub(crate) struct Outbox {
     published: Vec<(Published, Wait)>,
     /// The same for what clients are told of prefixes, which the engine puts together.
     broadcasts: Wait,
+    /// About what it costs to hand out what is here, as [`Deliveries`](crate::core::deliveries::Deliveries) counts it.
+    cost: usize,
+    has_new: bool,
 }
 
 impl Outbox {
@@ -22,7 +26,13 @@ impl Outbox {
         published: impl Iterator<Item = Published>,
         wait: Wait,
     ) {
-        self.published.extend(published.map(|one| (one, wait)));
+        let cost = &mut self.cost;
+        let with_wait = published.map(|one| {
+            *cost += one.message.bytes() + MESSAGE_BYTES + one.receivers.len() * RECEIVER_COST;
+            (one, wait)
+        });
+        self.published.extend(with_wait);
+        self.has_new = true;
         if engine.tracking().has_broadcasts() {
             self.broadcasts.raise(wait);
         }
@@ -37,6 +47,17 @@ impl Outbox {
             let broadcasts = broadcasts.into_iter().map(|one| (one, wait));
             self.published.extend(broadcasts);
         }
+        self.cost = 0;
         std::mem::take(&mut self.published)
+    }
+
+    /// See the field.
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// Whether anything was taken in since the last call.
+    pub(crate) fn take_has_new(&mut self) -> bool {
+        std::mem::take(&mut self.has_new)
     }
 }

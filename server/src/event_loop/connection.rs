@@ -5,15 +5,16 @@
 //! that replies keep their order and a client that does not read costs one iteration's replies.
 
 mod facts;
+mod told;
 
 use std::collections::VecDeque;
 
-use crate::core::deliveries::Delivery;
 use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::OverSoftLimit;
 use crate::event_loop::memory::Held;
-use crate::event_loop::messages::{Messages, Understood};
+use crate::event_loop::messages::Messages;
+use crate::event_loop::posts::{Looked, Posts};
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser};
 use crate::session::{Batch, Blocked, Next, Session};
@@ -30,6 +31,8 @@ pub(crate) struct Connection<S> {
     pub(crate) wait: Wait,
     /// It is among those that take part in the next iteration.
     pub(crate) is_queued: bool,
+    /// It is among those that are sent more in the next iterations.
+    pub(crate) is_to_be_sent_more: bool,
     /// What it waits for, while it is blocked.
     pub(crate) blocked: Option<Blocked>,
     /// When it last took part in an iteration.
@@ -56,6 +59,8 @@ pub(crate) struct Connection<S> {
     replies: Output,
     /// Messages that were published for it and come behind its replies, with what they wait for.
     messages: Messages,
+    /// How far it has looked for others.
+    looked: Looked,
     /// What it waits for has come before its replies had left.
     pub(crate) early_answer: Option<(Reply, Wait)>,
     /// When the first byte of the request came that is not complete.
@@ -82,6 +87,8 @@ pub(crate) enum Stage {
     LacksSegment,
     /// Its next request waits for the end of a pause.
     Paused,
+    /// Its next request waits until enough of what was published is handed out.
+    HeldBack,
     /// It goes at the end of this iteration.
     Closed,
 }
@@ -120,6 +127,7 @@ impl<S: Stream> Connection<S> {
             then: Next::Read,
             wait: Wait::default(),
             is_queued: false,
+            is_to_be_sent_more: false,
             blocked: None,
             served: Served::default(),
             received: Vec::new(),
@@ -133,6 +141,7 @@ impl<S: Stream> Connection<S> {
             has_ended: false,
             replies: Output::default(),
             messages: Messages::default(),
+            looked: Looked::default(),
             early_answer: None,
             request_began: None,
             sending_since: RawTime::ZERO,
@@ -284,10 +293,11 @@ impl<S: Stream> Connection<S> {
         &mut self,
         requests: impl Iterator<Item = Request>,
         batch: &mut Batch<'_>,
+        posts: &mut Posts,
     ) {
         for request in requests {
             if self.then == Next::Read {
-                self.catch_up(batch);
+                self.catch_up(batch, posts);
             }
             if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_ITERATION {
                 self.backlog.push_back(request);
@@ -297,7 +307,10 @@ impl<S: Stream> Connection<S> {
             let (session, wait) = (&mut self.session, &mut self.wait);
             let start = self.replies.len();
             self.then = batch.execute(session, &arguments, wait, &mut self.replies);
-            if matches!(self.then, Next::LacksSegment | Next::Paused) {
+            if matches!(
+                self.then,
+                Next::LacksSegment | Next::Paused | Next::HeldBack
+            ) {
                 drop(arguments);
                 self.backlog.push_back(request);
                 continue;
@@ -367,28 +380,6 @@ impl<S: Stream> Connection<S> {
     /// How many bytes of replies have not left.
     pub(crate) fn output_bytes(&self) -> usize {
         self.replies.len() + self.messages.bytes()
-    }
-
-    /// Keeps messages until earlier replies have left.
-    pub(crate) fn keep(&mut self, deliveries: Vec<Delivery>) {
-        self.messages.keep(deliveries, self.session.client.id);
-    }
-
-    /// A client that is told of changes, or of messages, is told before it is sent what followed them.
-    fn catch_up(&mut self, batch: &mut Batch<'_>) {
-        if self.session.is_tracking() || self.session.is_listening() {
-            self.keep(batch.take_deliveries(&self.session.client));
-            self.append_messages();
-        }
-    }
-
-    /// Appends what was kept to the replies. Says whether there was anything.
-    pub(crate) fn append_messages(&mut self) -> bool {
-        let understood = Understood::by(&self.session);
-        let (replies, wait) = (&mut self.replies, &mut self.wait);
-        self.messages
-            .append_to(replies, wait, understood, REPLY_BYTES_PER_ITERATION);
-        self.has_replies()
     }
 
     /// Why the node closes it, if bytes that are no request are why.

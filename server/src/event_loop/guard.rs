@@ -32,6 +32,8 @@ pub(crate) struct Guard {
     /// What all hold is to be compared with its limits, whether or not this worker's part has changed:
     /// a part of the connections has just been looked at, or some were closed and may not be enough.
     looks_again: bool,
+    /// What was shared by connections of any worker when this was last looked at.
+    shared_bytes: usize,
 }
 
 impl Guard {
@@ -48,6 +50,7 @@ impl Guard {
             account: Account::default(),
             lines: ClosingLines::default(),
             looks_again: false,
+            shared_bytes: 0,
         }
     }
 
@@ -146,7 +149,9 @@ impl Guard {
         connections: &Slab<Connection<S>>,
     ) -> Vec<Closing> {
         let has_changed = self.account.publish(&node.clients.buffer_bytes);
-        if !has_changed && !self.looks_again {
+        let shared_bytes = node.clients.shared_bytes.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut self.shared_bytes, shared_bytes);
+        if !has_changed && !self.looks_again && shared_bytes == before {
             return Vec::new();
         }
         let chosen = self.choose(node, connections);
@@ -178,7 +183,7 @@ impl Guard {
                 })
                 .collect();
         }
-        let sum_bytes = node.clients.buffer_bytes.load(Ordering::Relaxed);
+        let sum_bytes = node.clients.held_bytes();
         if self.memory_limit_bytes == 0 || sum_bytes <= self.memory_limit_bytes {
             return Vec::new();
         }

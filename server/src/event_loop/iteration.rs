@@ -7,12 +7,14 @@ use slab::Slab;
 
 use crate::core::state::NodeState;
 use crate::event_loop::connection::{Connection, Received};
+use crate::event_loop::posts::Posts;
 use crate::event_loop::stream::Stream;
 use crate::protocol::Request;
 use crate::session::{Batch, Next};
 
 /// The connections of the next iteration, and the room that iterations share.
 pub(crate) struct Iteration {
+    worker: usize,
     slots: Vec<usize>,
     /// So many of the first have been read and could not be executed in the last iteration.
     postponed: usize,
@@ -23,9 +25,11 @@ pub(crate) struct Iteration {
     counts: Vec<usize>,
 }
 
-impl Default for Iteration {
-    fn default() -> Self {
+impl Iteration {
+    /// The first iteration of a worker.
+    pub(crate) fn new(worker: usize) -> Self {
         Self {
+            worker,
             slots: Vec::new(),
             postponed: 0,
             spare: Vec::new(),
@@ -34,9 +38,7 @@ impl Default for Iteration {
             counts: Vec::new(),
         }
     }
-}
 
-impl Iteration {
     /// Lets a connection take part in the next iteration.
     pub(crate) fn queue<S: Stream>(&mut self, slot: usize, connection: &mut Connection<S>) {
         if !std::mem::replace(&mut connection.is_queued, true) {
@@ -67,10 +69,11 @@ impl Iteration {
         &mut self,
         node: &Arc<NodeState>,
         connections: &mut Slab<Connection<S>>,
+        posts: &mut Posts,
     ) -> Vec<usize> {
         let mut slots = std::mem::replace(&mut self.slots, std::mem::take(&mut self.spare));
         let received = self.receive(&slots, node, connections);
-        let executed = self.execute(&slots[..received], node, connections);
+        let executed = self.execute(&slots[..received], node, connections, posts);
         self.postponed = received - executed;
         for &slot in &slots[executed..received] {
             connections[slot].is_queued = true;
@@ -136,8 +139,9 @@ impl Iteration {
         mut slots: &[usize],
         node: &Arc<NodeState>,
         connections: &mut Slab<Connection<S>>,
+        posts: &mut Posts,
     ) -> usize {
-        let mut batch = Batch::new(node);
+        let mut batch = Batch::of_worker(node, self.worker);
         let (mut reply_bytes, mut count) = (0, 0);
         while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
             self.collect(slots, connections);
@@ -152,7 +156,7 @@ impl Iteration {
                     continue;
                 }
                 count += 1;
-                connection.execute(requests, &mut batch);
+                connection.execute(requests, &mut batch, posts);
                 reply_bytes += connection.output_bytes();
                 if connection.take_heard() {
                     connection.session.client.touch(batch.raw());

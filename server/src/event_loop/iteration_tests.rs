@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::event_loop::connection::Connection;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::pipe::{Pipe, PipeStream};
+use crate::event_loop::posts::Posts;
 use crate::node::for_tests;
 use quorlock_engine::{BootTime, RawTime};
 
@@ -52,11 +53,11 @@ fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
     let mut connections = Slab::new();
     let session = for_tests::session(&node);
     let slot = connections.insert(Connection::new(client.stream(), session));
-    let mut iteration = Iteration::default();
+    let mut iteration = Iteration::new(0);
     let mut run = |connections: &mut Slab<Connection<PipeStream>>| {
         connections[slot].note_readable(false);
         iteration.queue(slot, &mut connections[slot]);
-        let slots = iteration.run(&node, connections);
+        let slots = iteration.run(&node, connections, &mut Posts::default());
         iteration.give_back(slots);
         connections[slot].has_replies()
     };

@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Held {
     /// Bytes that have been received and are still needed.
     pub(crate) input_bytes: usize,
-    /// Memory of replies that have not left.
+    /// Memory of replies and messages that have not left.
     pub(crate) output_bytes: usize,
+    /// What of that are messages that others hold as well, which are counted once for all.
+    pub(crate) shared_bytes: usize,
     /// Everything that a connection costs that has not authenticated; 0 for others.
     pub(crate) unauthenticated_bytes: usize,
 }
@@ -24,9 +26,12 @@ pub(crate) struct Held {
 /// What the connections of one worker hold.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
+    /// Without what they share with others.
     bytes: usize,
     /// What of it the node sum has.
     told_bytes: usize,
+    /// What they share, once for each of them.
+    shared_bytes: usize,
     unauthenticated_bytes: usize,
 }
 
@@ -40,16 +45,22 @@ pub(crate) struct Candidate {
 }
 
 impl Held {
-    /// What counts against the limit of all clients.
+    /// What the connection keeps from being freed.
     pub(crate) fn bytes(&self) -> usize {
         self.input_bytes.saturating_add(self.output_bytes)
+    }
+
+    /// What of it counts for this connection against the limit of all.
+    fn own_bytes(&self) -> usize {
+        self.bytes() - self.shared_bytes
     }
 }
 
 impl Account {
     /// Counts a connection with what it holds now instead of before.
     pub(crate) fn count(&mut self, before: Held, now: Held) {
-        self.bytes = self.bytes - before.bytes() + now.bytes();
+        self.bytes = self.bytes - before.own_bytes() + now.own_bytes();
+        self.shared_bytes = self.shared_bytes - before.shared_bytes + now.shared_bytes;
         self.unauthenticated_bytes =
             self.unauthenticated_bytes - before.unauthenticated_bytes + now.unauthenticated_bytes;
     }
@@ -68,7 +79,8 @@ impl Account {
     /// How many bytes this worker has to give up, given the sum and the limit of all workers.
     pub(crate) fn excess(&self, sum_bytes: usize, limit_bytes: usize, workers: usize) -> usize {
         let over = sum_bytes.saturating_sub(limit_bytes);
-        over.min(self.bytes.saturating_sub(limit_bytes / workers.max(1)))
+        let bytes = self.bytes.saturating_add(self.shared_bytes);
+        over.min(bytes.saturating_sub(limit_bytes / workers.max(1)))
     }
 
     /// How many bytes of connections that have not authenticated this worker has to give up.
@@ -135,6 +147,7 @@ mod tests {
         Held {
             input_bytes,
             output_bytes,
+            shared_bytes: 0,
             unauthenticated_bytes,
         }
     }
@@ -178,6 +191,32 @@ mod tests {
             }
         }
         assert_eq!(account(100).excess(100, limit, 2), 0);
+    }
+
+    #[test]
+    fn what_is_shared_counts_once_and_those_who_keep_it_go() {
+        let mut account = Account::default();
+        let listener = Held {
+            output_bytes: 1100,
+            shared_bytes: 1000,
+            ..Held::default()
+        };
+        for _ in 0..50 {
+            account.count(Held::default(), listener);
+        }
+        let sum = AtomicUsize::new(1000);
+        assert!(account.publish(&sum));
+        assert_eq!(sum.load(Ordering::Relaxed), 6000);
+        assert_eq!(account.excess(6000, 6000, 1), 0);
+        assert_eq!(account.excess(6000, 5990, 1), 10);
+        assert_eq!(account.excess(6000, 500, 1), 5500, "what it shares as well");
+        account.count(listener, Held::default());
+        assert!(account.publish(&sum));
+        assert_eq!(
+            sum.load(Ordering::Relaxed),
+            5900,
+            "the others have it still"
+        );
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Messages that were published for a connection and come behind its replies.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use quorlock_engine::channels::Message;
 use quorlock_engine::{Protocol, Reply};
 
-use crate::core::deliveries::Delivery;
+use crate::core::deliveries::Post;
+use crate::core::shared_message::{MESSAGE_BYTES, SharedMessage};
 use crate::core::wait::Wait;
 use crate::protocol::{Output, reply};
 use crate::session::Session;
@@ -13,19 +15,19 @@ use crate::session::Session;
 /// In the order in which they were published.
 #[derive(Default)]
 pub(crate) struct Messages {
-    kept: VecDeque<(Message, Wait)>,
+    kept: VecDeque<(Arc<SharedMessage>, Wait)>,
     bytes: usize,
 }
 
 impl Messages {
-    /// Keeps messages for a client. Another one may have had its connection before.
-    pub(crate) fn keep(&mut self, deliveries: Vec<Delivery>, client_id: u64) {
-        for delivery in deliveries {
-            if delivery.client_id == client_id {
-                self.bytes += bytes_of(&delivery.message);
-                self.kept.push_back((delivery.message, delivery.wait));
-            }
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Keeps a message.
+    pub(crate) fn keep(&mut self, post: &Post) {
+        self.bytes += post.message.bytes();
+        self.kept.push_back((Arc::clone(&post.message), post.wait));
     }
 
     /// Appends the oldest to replies of fewer than so many bytes, and raises what those wait for.
@@ -41,12 +43,8 @@ impl Messages {
                 self.kept = VecDeque::new();
                 return;
             };
-            self.bytes -= bytes_of(&message);
-            let before = replies.len();
-            understood.write(&message, replies);
-            if replies.len() > before {
-                wait.raise(its_wait);
-            }
+            self.bytes -= message.bytes();
+            understood.append(&message, its_wait, replies, wait);
         }
     }
 
@@ -54,24 +52,10 @@ impl Messages {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
-}
 
-/// Its bytes are shared with others who listen, but who does not read keeps them.
-fn bytes_of(message: &Message) -> usize {
-    let bytes = match message {
-        Message::Published(reply) => shared_bytes(reply),
-        Message::Invalidated(push) | Message::Redirected { push, .. } => shared_bytes(push),
-        Message::RedirectionBroken { .. } => 0,
-    };
-    bytes + MESSAGE_BYTES
-}
-
-/// The depth of a message is a constant, hence the recursion.
-fn shared_bytes(reply: &Reply) -> usize {
-    match reply {
-        Reply::Shared(bytes) => bytes.len(),
-        Reply::Push(parts) | Reply::Array(parts) => parts.iter().map(shared_bytes).sum(),
-        _ => 0,
+    /// What of that they share with others.
+    pub(crate) fn shared_bytes(&self) -> usize {
+        self.bytes - self.kept.len() * MESSAGE_BYTES
     }
 }
 
@@ -91,17 +75,32 @@ impl Understood {
         }
     }
 
+    /// Appends a message to replies, if it is understood, and raises what those wait for.
+    pub(crate) fn append(
+        self,
+        message: &SharedMessage,
+        its_wait: Wait,
+        replies: &mut Output,
+        wait: &mut Wait,
+    ) {
+        let before = replies.len();
+        self.write(message, replies);
+        if replies.len() > before {
+            wait.raise(its_wait);
+        }
+    }
+
     /// Writes a message, if it is understood: without RESP3 a connection that listens is told of keys as on a channel,
     /// in the place of others only.
-    fn write(self, message: &Message, replies: &mut Output) {
+    fn write(self, message: &SharedMessage, replies: &mut Output) {
         let Self {
             protocol,
             is_listening,
         } = self;
-        match (message, protocol) {
-            (Message::Published(reply), _) => reply::write(replies, reply, protocol),
-            (Message::Invalidated(push) | Message::Redirected { push, .. }, Protocol::Resp3) => {
-                reply::write(replies, push, protocol)
+        match (&message.message, protocol) {
+            (Message::Published(_), _)
+            | (Message::Invalidated(_) | Message::Redirected { .. }, Protocol::Resp3) => {
+                replies.append(message.rendered(protocol));
             }
             (Message::Redirected { push, .. }, _) if is_listening => {
                 let keys = match &**push {
@@ -124,6 +123,3 @@ impl Understood {
 
 /// The channel of messages about keys.
 const INVALIDATE: &str = "__redis__:invalidate";
-
-/// What a message takes beside its bytes.
-const MESSAGE_BYTES: usize = 64;

@@ -1,17 +1,28 @@
 //! Messages for clients that listen, which come behind the replies of a connection and wait for the log as those do;
 //! and answers for clients that wait.
 
-use crate::core::deliveries::{Answer, Delivery};
+use quorlock_engine::channels::Listener;
+
+use crate::core::deliveries::Answer;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::Stage;
+use crate::event_loop::posts::{BYTES_PER_ITERATION, Posts};
 use crate::event_loop::stream::Stream;
+use crate::session::PUBLISHED_COST_MAX;
 
 impl<S: Stream> EventLoop<S> {
-    /// Hands out what was published for clients of this worker.
+    /// Hands out what was published for clients of this worker, as much as an iteration may.
     pub(super) fn deliver(&mut self) {
-        for (slot, deliveries) in self.node.deliveries.take(self.number) {
-            self.deliver_to(slot, deliveries);
+        let mut posts = std::mem::take(&mut self.posts);
+        posts.extend(self.node.deliveries.take(self.number));
+        let mut budget = BYTES_PER_ITERATION;
+        while let Some(part) = posts.next_part(&mut budget) {
+            for listener in &part.receivers[part.range.clone()] {
+                self.deliver_part(*listener, &posts);
+            }
+            posts.note_handed_out(&part, &self.node.deliveries);
         }
+        self.posts = posts;
         for answer in self.node.deliveries.take_answers(self.number) {
             self.deliver_answer(answer);
         }
@@ -28,15 +39,18 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    fn deliver_to(&mut self, slot: usize, deliveries: Vec<Delivery>) {
+    fn deliver_part(&mut self, listener: Listener, posts: &Posts) {
+        let slot = listener.connection;
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        let is_closed = matches!(connection.stage, Stage::Closed);
-        if is_closed {
+        // Another client may have had the connection before.
+        let is_another = connection.session.client_id() != listener.client;
+        if is_another || matches!(connection.stage, Stage::Closed) {
             return;
         }
-        connection.keep(deliveries);
+        let is_free = matches!(connection.stage, Stage::Reading) && !connection.is_queued;
+        connection.take_part(posts, is_free);
         // Who does not read must not keep what everybody else is sent.
         if let Some(reason) = self.guard.judge_output(&self.node, connection) {
             return self.close_because(slot, reason);
@@ -45,10 +59,30 @@ impl<S: Stream> EventLoop<S> {
             return self.tell_while_blocked(slot);
         }
         // Elsewhere they follow the replies that are here or will be.
-        if matches!(connection.stage, Stage::Reading) && !connection.is_queued {
+        if is_free {
             self.go_on(slot);
         } else {
             self.guard.count(connection);
+        }
+    }
+
+    /// A request that may publish is kept, with what came after it, while much of what was published is not handed out.
+    pub(super) fn hold_back(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.stage = Stage::HeldBack;
+        self.guard.count(connection);
+        self.held_back.push(slot);
+    }
+
+    /// Executes what was held back, once most is handed out.
+    pub(super) fn resume_held_back(&mut self) {
+        if self.held_back.is_empty() || self.node.deliveries.cost() > PUBLISHED_COST_MAX / 2 {
+            return;
+        }
+        for slot in self.held_back.drain(..) {
+            let connection = &mut self.connections[slot];
+            connection.stage = Stage::Reading;
+            self.iteration.queue(slot, connection);
         }
     }
 }

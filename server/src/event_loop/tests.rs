@@ -14,14 +14,14 @@ use crate::core::log_queue::Jobs;
 use crate::node::for_tests;
 
 /// An event loop whose iterations a test takes.
-struct Stepped {
-    event_loop: EventLoop<PipeStream>,
+pub(super) struct Stepped {
+    pub(super) event_loop: EventLoop<PipeStream>,
     pipes: Vec<(usize, Pipe)>,
     _kept: (Preparer, Jobs),
 }
 
 impl Stepped {
-    fn new(change: impl FnOnce(&mut Config)) -> Self {
+    pub(super) fn new(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         change(&mut config);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
@@ -47,11 +47,11 @@ impl Stepped {
         (pipe, client)
     }
 
-    fn client(&mut self) -> Pipe {
+    pub(super) fn client(&mut self) -> Pipe {
         self.connect().0
     }
 
-    fn iterate(&mut self) {
+    pub(super) fn iterate(&mut self) {
         for (slot, pipe) in &self.pipes {
             if let Some(ready) = pipe.take_readiness() {
                 self.event_loop
@@ -62,7 +62,7 @@ impl Stepped {
     }
 
     /// Asks, and iterates until the reply is here.
-    fn ask(&mut self, client: &Pipe, request: &[u8], reply: &[u8]) {
+    pub(super) fn ask(&mut self, client: &Pipe, request: &[u8], reply: &[u8]) {
         client.send(request);
         let mut received = Vec::new();
         for _ in 0..1_000 {
@@ -76,7 +76,7 @@ impl Stepped {
     }
 }
 
-fn request(words: &[&str]) -> String {
+pub(super) fn request(words: &[&str]) -> String {
     let mut text = format!("*{}\r\n", words.len());
     for word in words {
         text += &format!("${}\r\n{word}\r\n", word.len());

@@ -13,5 +13,5 @@ pub(crate) mod words;
 
 pub use error::ProtocolError;
 pub use limits::Limits;
-pub use output::Output;
+pub use output::{Charge, Output};
 pub use request::{Arguments, Request, RequestParser};

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::iter::once;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes on their way to one client.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub struct Output {
     shared_sent: usize,
     /// What has not left of all shared runs.
     shared_left: usize,
+    /// The bytes of all shared runs with a charge.
+    charged: usize,
 }
 
 /// A run of bytes that lies elsewhere.
@@ -28,6 +31,31 @@ struct SharedRun {
     /// So many owned bytes come before it, counted from the first one ever written.
     at: usize,
     bytes: Arc<[u8]>,
+    charge: Option<Arc<Charge>>,
+}
+
+/// Bytes that many outputs share and that are counted once, for as long as one of them has this.
+#[derive(Debug)]
+pub struct Charge {
+    bytes: usize,
+    sum: Arc<AtomicUsize>,
+}
+
+impl Charge {
+    /// Counts so many bytes.
+    pub fn new(bytes: usize, sum: &Arc<AtomicUsize>) -> Self {
+        sum.fetch_add(bytes, Ordering::Relaxed);
+        Self {
+            bytes,
+            sum: Arc::clone(sum),
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.sum.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Output {
@@ -38,14 +66,41 @@ impl Output {
 
     /// Appends `bytes` without copying them, unless they are so short that a copy costs less.
     pub fn push_shared(&mut self, bytes: &Arc<[u8]>) {
+        self.push_charged(bytes, None);
+    }
+
+    fn push_charged(&mut self, bytes: &Arc<[u8]>, charge: Option<&Arc<Charge>>) {
         if bytes.len() < SHARED_BYTES_MIN {
             return self.owned.extend_from_slice(bytes);
         }
         self.shared_left += bytes.len();
+        if charge.is_some() {
+            self.charged += bytes.len();
+        }
         self.shared.push_back(SharedRun {
             at: self.owned.len(),
             bytes: Arc::clone(bytes),
+            charge: charge.cloned(),
         });
+    }
+
+    /// Counts what is shared here, and in all outputs to which this is appended, with `charge` alone.
+    pub fn charge(&mut self, charge: &Arc<Charge>) {
+        for run in &mut self.shared {
+            run.charge = Some(Arc::clone(charge));
+            self.charged += run.bytes.len();
+        }
+    }
+
+    /// Appends what another one holds, of which nothing has left.
+    pub fn append(&mut self, other: &Output) {
+        let mut start = 0;
+        for run in &other.shared {
+            self.owned.extend_from_slice(&other.owned[start..run.at]);
+            self.push_charged(&run.bytes, run.charge.as_ref());
+            start = run.at;
+        }
+        self.owned.extend_from_slice(&other.owned[start..]);
     }
 
     /// How many bytes have not left.
@@ -63,6 +118,11 @@ impl Output {
     pub fn memory(&self) -> usize {
         let runs = self.shared.capacity() * size_of::<SharedRun>();
         self.owned.capacity() + self.shared_left + self.shared_sent + runs
+    }
+
+    /// What of that is counted with a charge.
+    pub fn charged(&self) -> usize {
+        self.charged
     }
 
     /// What has not left, run by run; none is empty.
@@ -110,6 +170,9 @@ impl Output {
             count -= left;
             self.shared_left -= left;
             self.shared_sent = 0;
+            if run.charge.is_some() {
+                self.charged -= run.bytes.len();
+            }
             self.shared.pop_front();
         }
         self.owned_sent += count;
@@ -124,7 +187,7 @@ impl Output {
         if self.shared.capacity() > 0 {
             self.shared = VecDeque::new();
         }
-        (self.shared_sent, self.shared_left) = (0, 0);
+        (self.shared_sent, self.shared_left, self.charged) = (0, 0, 0);
     }
 }
 
@@ -193,6 +256,46 @@ mod tests {
                 assert_eq!(output.len(), expected.len() - second);
             }
         }
+    }
+
+    #[test]
+    fn what_is_appended_is_shared_as_well() {
+        let (other, appended) = mixed();
+        let mut output = Output::default();
+        output.owned().extend_from_slice(b"before");
+        output.append(&other);
+        output.append(&Output::default());
+        output.append(&other);
+        assert_eq!(rest(&output), [b"before", &*appended, &appended].concat());
+        assert_eq!(output.shared.len(), 2 * other.shared.len());
+    }
+
+    #[test]
+    fn what_many_share_is_counted_once_until_the_last_has_sent_it() {
+        let sum = Arc::new(AtomicUsize::new(0));
+        let counted = || sum.load(Ordering::Relaxed);
+        let value = shared(b'v', 2 * SHARED_BYTES_MIN);
+        let mut message = Output::default();
+        message.push_shared(&value);
+        message.push_shared(&shared(b's', 3));
+        message.charge(&Arc::new(Charge::new(9000, &sum)));
+        let (mut one, mut other) = (Output::default(), Output::default());
+        one.append(&message);
+        one.append(&message);
+        other.push_shared(&value);
+        other.append(&message);
+        assert_eq!(
+            (one.charged(), other.charged()),
+            (4 * SHARED_BYTES_MIN, 2 * SHARED_BYTES_MIN)
+        );
+        drop(message);
+        assert_eq!(counted(), 9000);
+        one.advance(2 * SHARED_BYTES_MIN + 4);
+        assert_eq!(one.charged(), 2 * SHARED_BYTES_MIN);
+        one.clear(0);
+        assert_eq!((one.charged(), counted()), (0, 9000));
+        other.advance(other.len());
+        assert_eq!((other.charged(), counted()), (0, 0));
     }
 
     #[test]

@@ -10,9 +10,8 @@ use quorlock_engine::{KeyHash, LogLine, Moment, RawTime, Reply};
 use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
-use crate::core::clients::Client;
 use crate::core::commit::Failure;
-use crate::core::deliveries::Delivery;
+use crate::core::deliveries::Post;
 use crate::core::durable_counts::Counts;
 use crate::core::executor::Executor;
 use crate::core::state::NodeState;
@@ -33,6 +32,8 @@ pub(crate) enum Next {
     LacksSegment,
     /// The request was not executed: it is to be executed again once the pause of the node is over.
     Paused,
+    /// The request was not executed: it is to be executed again once enough of what was published is handed out.
+    HeldBack,
     /// Send what there is and close.
     Close,
 }
@@ -40,6 +41,8 @@ pub(crate) enum Next {
 /// One iteration's access to the node.
 pub(crate) struct Batch<'a> {
     pub(crate) node: &'a Arc<NodeState>,
+    /// The worker whose iteration this is, and which looks for what was published afterwards.
+    worker: Option<usize>,
     executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw: Option<RawTime>,
@@ -81,6 +84,8 @@ pub(crate) enum Answer {
     LacksSegment,
     /// Not executed before a pause is over.
     Paused,
+    /// Not executed before enough of what was published is handed out.
+    HeldBack,
     /// No reply.
     Nothing,
     /// This reply, then close.
@@ -93,6 +98,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn new(node: &'a Arc<NodeState>) -> Self {
         Self {
             node,
+            worker: None,
             executor: None,
             raw: None,
             owed: Wait::default(),
@@ -104,6 +110,13 @@ impl<'a> Batch<'a> {
             commands: 0,
             errors: 0,
         }
+    }
+
+    /// The same for an iteration of a worker, which looks for what was published once this is over.
+    pub(crate) fn of_worker(node: &'a Arc<NodeState>, worker: usize) -> Self {
+        let mut batch = Self::new(node);
+        batch.worker = Some(worker);
+        batch
     }
 
     /// How many keys each database holds, as far as the reply may reveal it without waiting for more
@@ -156,9 +169,9 @@ impl<'a> Batch<'a> {
         self.keys.clear();
     }
 
-    /// What was published for a client until now. The engine stays locked, so that nothing comes between this and
-    /// what follows.
-    pub(crate) fn take_deliveries(&mut self, client: &Client) -> Vec<Delivery> {
+    /// What was published until now for connections of a worker. The engine stays locked, so that nothing comes between
+    /// this and what follows.
+    pub(crate) fn take_published(&mut self, worker: usize) -> Vec<Post> {
         let node = self.node;
         // A poisoned lock is reported by the commands.
         let Ok((executor, _)) = self.executor() else {
@@ -166,7 +179,7 @@ impl<'a> Batch<'a> {
         };
         let has_published = node.deliveries.publish(executor, &node.clients);
         self.has_published |= has_published;
-        node.deliveries.take_of(client)
+        node.deliveries.take(worker)
     }
 
     /// Between two connections: lets others have the engine after many commands, and takes a new
@@ -187,7 +200,7 @@ impl<'a> Batch<'a> {
             let has_published = deliveries.publish(&mut executor, &self.node.clients);
             drop(executor);
             if has_published || self.has_published {
-                self.node.deliveries.wake();
+                self.node.deliveries.wake_all_but(self.worker);
             }
             if wakes_maintenance {
                 self.node.signals.activity.notify_one();
@@ -201,6 +214,13 @@ impl<'a> Batch<'a> {
     #[cfg(test)]
     pub(crate) fn holds_engine(&self) -> bool {
         self.executor.is_some()
+    }
+
+    /// About what it costs to hand out what was published and has not reached all.
+    pub(super) fn published_cost(&self) -> usize {
+        let executor = self.executor.as_ref();
+        let here = executor.map_or(0, |(executor, _)| executor.published_cost());
+        self.node.deliveries.cost().saturating_add(here)
     }
 
     /// The engine, locked, and the moment of this iteration.

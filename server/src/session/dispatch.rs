@@ -67,6 +67,10 @@ impl Batch<'_> {
                 self.commands -= 1;
                 return Next::Paused;
             }
+            Ok(Answer::HeldBack) => {
+                self.commands -= 1;
+                return Next::HeldBack;
+            }
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(failure) => (
@@ -99,6 +103,9 @@ impl Batch<'_> {
         }
         if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
             return Ok(Answer::Paused);
+        }
+        if self.is_held_back(session, arguments) {
+            return Ok(Answer::HeldBack);
         }
         if session.queues(name) {
             return self.queue(session, arguments);
@@ -164,6 +171,7 @@ impl Batch<'_> {
                 self.wait_for_element(session, limit, arguments),
             ));
         }
+        session.has_published |= executor.take_has_published();
         let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {
@@ -198,22 +206,23 @@ impl Batch<'_> {
 
     /// Whether a pause keeps a request waiting. One that would be refused is refused at once.
     fn is_held_up(&mut self, session: &Session, arguments: &[&[u8]]) -> bool {
-        let name = arguments.first().copied().unwrap_or_default();
-        let may_write = match (spec_named(name), introspection::named(name)) {
-            _ if !session.is_authenticated => return false,
-            (Some(spec), _) if is_arity(spec.arity, arguments.len()) => {
-                spec.flags.contains(Flags::WRITE) || spec.flags.contains(Flags::MAY_REPLICATE)
-            }
-            (None, Some(row)) if is_arity(row.arity, arguments.len()) => {
-                if client::ends_pause(arguments) {
-                    return false;
-                }
-                session.executes_writes(row.name)
-            }
-            _ => return false,
+        let Some(may_write) = may_write(session, arguments) else {
+            return false;
         };
         let now_raw = self.raw();
         self.node.pause.holds_up(now_raw, may_write)
+    }
+
+    /// Whether so much was published and is not handed out that a request has to wait: of a client that has published
+    /// since it was less, or of any client whose request may publish where it is much more. Others go on.
+    fn is_held_back(&self, session: &mut Session, arguments: &[&[u8]]) -> bool {
+        let cost = self.published_cost();
+        if cost <= PUBLISHED_COST_MAX {
+            session.has_published = false;
+            return false;
+        }
+        let is_much_more = cost > PUBLISHED_COST_FACTOR * PUBLISHED_COST_MAX;
+        session.has_published || is_much_more && may_write(session, arguments) == Some(true)
     }
 
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
@@ -238,6 +247,22 @@ impl Batch<'_> {
     }
 }
 
+/// Whether a request may change or publish something; none where it would be refused, or ends a pause.
+fn may_write(session: &Session, arguments: &[&[u8]]) -> Option<bool> {
+    let name = arguments.first().copied().unwrap_or_default();
+    match (spec_named(name), introspection::named(name)) {
+        _ if !session.is_authenticated => None,
+        (Some(spec), _) if is_arity(spec.arity, arguments.len()) => {
+            let flags = spec.flags;
+            Some(flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE))
+        }
+        (None, Some(row)) if is_arity(row.arity, arguments.len()) => {
+            (!client::ends_pause(arguments)).then(|| session.executes_writes(row.name))
+        }
+        _ => None,
+    }
+}
+
 impl Session {
     fn note_command(&mut self, name: &'static str, parts: &[Description], arguments: &[&[u8]]) {
         let is_part = |part: &&Description| {
@@ -256,6 +281,12 @@ impl Session {
 
 /// Memory of an argument of a command that waits, beside its bytes.
 const WAITING_ARGUMENT_BYTES: usize = 96;
+
+/// Beyond this cost of what is published and not handed out, those who have published wait: as bytes of messages, 64 for
+/// each receiver of each.
+pub(crate) const PUBLISHED_COST_MAX: usize = 16 << 20;
+/// So many times as much, and all who may publish wait: thousands may publish once each.
+const PUBLISHED_COST_FACTOR: usize = 4;
 
 const SCRIPT: &str = "script";
 const NOT_IN_TRANSACTION: ErrorReply =

@@ -35,6 +35,7 @@ use quorlock_persistence::Position;
 pub(crate) use batch::{Batch, Next};
 pub(crate) use blocked::{Awaited, Blocked};
 pub(crate) use config::follow;
+pub(crate) use dispatch::PUBLISHED_COST_MAX;
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
@@ -68,6 +69,8 @@ pub(crate) struct Session {
     /// Memory of the command with which it waits for an element, if it does.
     waiting_bytes: Option<usize>,
     replies: client_replies::Replies,
+    /// It has published something, and since then not found that little is to be handed out.
+    has_published: bool,
     /// How it is told of changes of keys, if it is.
     tracking: Option<Box<Tracks>>,
 }
@@ -95,6 +98,7 @@ impl Session {
             listening_bytes: 0,
             waiting_bytes: None,
             replies: client_replies::Replies::default(),
+            has_published: false,
             tracking: None,
         };
         if node.config.requirepass.is_none() {
@@ -121,6 +125,11 @@ impl Session {
     /// Whether its requests have the limits of a client that said the password, or needs none.
     pub(crate) fn is_trusted(&self) -> bool {
         self.is_authenticated
+    }
+
+    /// The number of its client.
+    pub(crate) fn client_id(&self) -> u64 {
+        self.caller.client_id
     }
 
     /// The protocol in which this connection wants its replies.

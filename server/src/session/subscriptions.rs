@@ -138,12 +138,13 @@ fn subscribe(
     if session.listening_bytes + bytes > LISTENING_BYTES_MAX {
         return Ok(Answer::Reply(Reply::Error(TOO_MANY)));
     }
-    let id = session.client.id;
+    let listener = session.client.listener();
+    let id = listener.client;
     let (executor, _) = batch.executor()?;
     let channels = executor.engine.channels();
     let mut replies = Vec::with_capacity(names.len());
     for name in names {
-        if channels.subscribe(id, to, name) {
+        if channels.subscribe(listener, to, name) {
             session.listening_bytes += name.len() + NAME_BYTES;
         }
         let count = Session::count_shown(channels, id, to);

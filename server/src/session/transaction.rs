@@ -314,6 +314,7 @@ impl Transaction {
         let mut wait = batch.owed;
         let (executor, _) = batch.executor()?;
         let ended = executor.end_transaction(now, running, &mut wait);
+        session.has_published |= executor.take_has_published();
         let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if self.has_script {

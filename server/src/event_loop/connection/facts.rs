@@ -22,6 +22,7 @@ impl<S: Stream> Connection<S> {
                 | Stage::Blocked
                 | Stage::LacksSegment
                 | Stage::Paused
+                | Stage::HeldBack
                 | Stage::Closed => Activity::Busy,
             },
             unauthenticated_since: self.session.unauthenticated_since(),
@@ -37,12 +38,14 @@ impl<S: Stream> Connection<S> {
     pub(crate) fn held(&self) -> Held {
         let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
         let (mut input_bytes, mut output_bytes) = (0, 0);
+        let mut shared_bytes = self.messages.shared_bytes();
         if !is_idle {
             let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
                 + self.backlog.capacity() * size_of::<Request>();
             input_bytes = self.received.capacity() + self.parser.memory() + requests;
             if self.has_replies() {
                 output_bytes = self.replies.memory();
+                shared_bytes += self.replies.charged();
             }
         }
         // What is between MULTI and EXEC, and what it listens to, stays, however idle the connection is.
@@ -56,6 +59,7 @@ impl<S: Stream> Connection<S> {
         Held {
             input_bytes,
             output_bytes,
+            shared_bytes,
             unauthenticated_bytes,
         }
     }

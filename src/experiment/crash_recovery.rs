@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
+use quorlock_experiment::engine::real::database_name;
 use quorlock_experiment::engine::{Cancel, Engine};
 use quorlock_experiment::plan::Plan;
 use quorlock_experiment::preset::Preset;
@@ -130,7 +131,10 @@ fn carry_out(
     baseline: Option<&Summary>,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let environment = environment::facts(results.directory(), plan.seed);
+    let mut environment = environment::facts(results.directory(), plan.seed);
+    if engine.name() != tried::SIMULATED {
+        environment.push(("database".to_owned(), database_name()));
+    }
     let cancel = cancel_on_signals()?;
     let mut shown = Shown::new(manner, results.directory());
     let outcome = run::run(

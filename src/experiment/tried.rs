@@ -99,4 +99,4 @@ fn redis() -> Result<Server, Failure> {
 }
 
 const REDIS: &str = "redis-server";
-const SIMULATED: &str = "simulated";
+pub(super) const SIMULATED: &str = "simulated";

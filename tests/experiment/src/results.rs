@@ -334,7 +334,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.3}"))
 }
 
-const COLUMNS: [Column; 20] = [
+const COLUMNS: [Column; 21] = [
     ("fsync", |trial| trial.cell.fsync.to_string()),
     ("restart_delay", |trial| trial.cell.delay.to_string()),
     ("fault", |trial| trial.cell.fault.to_string()),
@@ -349,6 +349,10 @@ const COLUMNS: [Column; 20] = [
     ("updates", |trial| trial.verdict.updates.to_string()),
     ("lost_updates", |trial| {
         trial.verdict.lost_updates.to_string()
+    }),
+    ("missing_updates", |trial| {
+        let missing = trial.verdict.missing_updates;
+        missing.map_or_else(String::new, |missing| missing.to_string())
     }),
     ("stuck", |trial| trial.verdict.stuck.len().to_string()),
     ("acquired", |trial| trial.measured.acquired.to_string()),

@@ -50,6 +50,13 @@ pub(super) fn page(
         body.push_str("</ul>");
     }
     body.push_str(METHOD);
+    if summary
+        .cells
+        .iter()
+        .any(|cell| cell.missing_updates.is_some())
+    {
+        body.push_str(METHOD_UPDATES);
+    }
     body.push_str(match summary.engine.as_str() {
         "simulated" => METHOD_SIMULATED,
         engine if Server::is_redis(engine) => METHOD_REDIS,
@@ -161,7 +168,13 @@ fn row(body: &mut String, cell: &CellSummary) {
         figure(cell.waited_ms, 0),
         match cell.updates {
             0 => "-".to_owned(),
-            updates => format!("{} of {updates}", cell.lost_updates),
+            updates => match cell.missing_updates {
+                Some(missing) if missing > 0 => format!(
+                    "{} of {updates}, {missing} missing in the database",
+                    cell.lost_updates
+                ),
+                _ => format!("{} of {updates}", cell.lost_updates),
+            },
         },
     ];
     body.push_str(&format!(
@@ -257,6 +270,12 @@ what it has written. Where power is lost, nodes run on a storage backend that ke
 own memory, so that killing them takes what a power cut may take at most; they start again in another boot. Figures of \
 throughput and latency come from clients that take and give back locks of their own before the fault; all nodes and all \
 clients share one machine.</p>";
+
+const METHOD_UPDATES: &str = "<p>What a lock protects is a row of a database, which holders read, change and write back. \
+<em>Lost updates</em> counts writes that rest on a value which another holder had replaced meanwhile. Each holder adds one to \
+what it has read, and the row is read back at the end of the trial: <em>missing in the database</em> counts updates that it \
+has acknowledged and no longer counts. Only a database that refuses writes of an earlier holder (fencing) can prevent \
+that.</p>";
 
 const METHOD_SIMULATED: &str = "<p>Nodes, clients, network, disks and clocks are simulated in one thread: the same rules \
 as in the processes, thousands of trials a minute, power lost between any two changes of a disk, and the same seed always \

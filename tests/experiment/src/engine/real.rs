@@ -14,8 +14,9 @@ mod load;
 #[cfg(not(feature = "sqlite"))]
 mod map;
 mod node;
+mod nodes;
 mod observer;
-mod ports;
+pub(crate) mod ports;
 mod register;
 mod replica;
 mod server;
@@ -32,6 +33,7 @@ use tokio::time::Instant;
 
 use self::client::{Client, Held, Scene};
 use self::load::{CONTENDED, Contenders, Load};
+pub(crate) use self::nodes::Nodes;
 use self::observer::Observer;
 use self::register::Registers;
 pub use self::register::database_name;

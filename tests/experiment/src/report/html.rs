@@ -1,6 +1,7 @@
 //! `report.html`: one page that needs nothing else, on paper, on a telephone, offline, by day and by night.
 
 use super::chart::Chart;
+use super::page::{escaped, framed};
 use super::{comparison, table, verdict};
 use crate::cell::{Cell, Fault};
 use crate::engine::real::Server;
@@ -67,30 +68,7 @@ pub(super) fn page(
         "<h2>Once more</h2><p>repro.txt has this line, and one for each trial that struck.</p><pre>{}</pre>",
         escaped(repeat)
     ));
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Quorlock: crash recovery</title><style>{}</style></head><body>{body}</body></html>\n",
-        include_str!("page.css")
-    )
-}
-
-/// Text as it may stand in a page and in a drawing.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // No XML document may hold them.
-            control if control.is_control() && control != '\n' => escaped.push(' '),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    framed("Quorlock: crash recovery", &body)
 }
 
 fn verdicts(body: &mut String, summary: &Summary) {
@@ -291,6 +269,7 @@ fault; all nodes and all clients share one machine.</p>";
 mod tests {
     use super::*;
     use crate::preset::Preset;
+    use crate::report::page::unclosed;
     use crate::report::timeline::tests::amnesia;
     use crate::report::{Records, files, text};
     use crate::trial::Trial;
@@ -352,18 +331,7 @@ mod tests {
         let (summary, trials, records) = run();
         for (name, content) in files(&summary, &trials, &records, None) {
             let content = String::from_utf8(content).expect("it is text");
-            let mut open = Vec::new();
-            for tag in content.split('<').skip(1) {
-                let (tag, _) = tag.split_once('>').expect("it ends");
-                let word = tag.split(' ').next().unwrap_or_default();
-                let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
-                match word.strip_prefix('/') {
-                    Some(closed) => assert_eq!(open.pop(), Some(closed), "{name}"),
-                    None if is_void => {}
-                    None => open.push(word),
-                }
-            }
-            assert_eq!(open, Vec::<&str>::new(), "{name}");
+            assert_eq!(unclosed(&content), Vec::<String>::new(), "{name}");
         }
     }
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::share::Share;
 use super::{BOTTOM, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling, open};
 use crate::cell::{Cell, Fsync};
-use crate::report::html::escaped;
+use crate::report::page::escaped;
 use crate::summary::Summary;
 use crate::trial::Trial;
 
 /// A row with a mark for each value.
-struct Row {
-    label: String,
-    values: Vec<f64>,
+pub(super) struct Row {
+    pub(super) label: String,
+    pub(super) values: Vec<f64>,
 }
 
 #[allow(
@@ -114,7 +114,7 @@ fn rows(
 
 /// Rows of dots over one scale that begins at zero; with `spread` a bar from the lowest to the highest and a mark at the
 /// median instead of dots.
-fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
+pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|row| !row.values.is_empty()).collect();
     let all = rows.iter().flat_map(|row| row.values.iter().copied());
     let largest = all.fold(0.0_f64, f64::max).max(1.0);

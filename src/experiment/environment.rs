@@ -29,6 +29,7 @@ pub(super) fn facts(directory: &Path) -> Vec<(String, String)> {
         ("date", format!("{} UTC", Date::of(clock::wall()))),
         ("processor", processor()),
         ("kernel", first_line("/proc/sys/kernel/osrelease")),
+        ("load before", load()),
         ("file system", file_system(directory)),
         ("sync", sync_probe(directory)),
     ];
@@ -63,6 +64,12 @@ fn processor() -> String {
 fn first_line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What else the machine has to do: the load average of the last minute when the run began.
+fn load() -> String {
+    let text = first_line("/proc/loadavg");
+    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// The file system that the directory is on: the longest mount point that leads to it.

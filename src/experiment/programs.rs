@@ -1,6 +1,7 @@
 //! The programs of lock services on this machine: their versions, and how their processes are started so that they end
 //! with this one.
 
+use std::io::ErrorKind;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -54,7 +55,10 @@ fn launcher(program: &'static str) -> Launcher {
 /// What a program says behind this mark when it is asked for its version.
 fn version(program: &str, mark: &str) -> Result<String, String> {
     let told = Command::new(program).arg("--version").output();
-    let told = told.map_err(|error| format!("{program} cannot be started: {error}"))?;
+    let told = told.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("{program} is not installed"),
+        _ => format!("{program} cannot be started: {error}"),
+    })?;
     let text = String::from_utf8_lossy(&told.stdout);
     let words = text.split(mark).nth(1).map(str::split_whitespace);
     let version = words.and_then(|mut words| words.next());

@@ -189,7 +189,7 @@ impl EtcdCaller {
             let answer = self.post("/v3/lock/lock", &body).await?;
             Ok((text(&answer, "key")?, valid_until))
         };
-        match timeout(wait.max(ANSWER_MAX), asked).await {
+        match timeout(wait.max(LOOK_AGAIN), asked).await {
             Ok(answer) => answer.map(Some),
             Err(_) => {
                 // It still asks: without the connection it does not.

@@ -227,7 +227,7 @@ pub(super) async fn at_large(
     for number in 1..=plan.fault_trials {
         let directory = directory.join(format!("trial-{number}"));
         std::fs::create_dir(&directory).map_err(|error| EngineError::Failed(error.to_string()))?;
-        let mut running = Running::start(service, found, TTL_OTHERS, &directory).await?;
+        let mut running = Running::start(service, found, TTL, &directory).await?;
         survival.add(&trial(&mut running, blow).await?);
     }
     Ok(survival)
@@ -251,7 +251,7 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
         _ => {
             running.strike().await?;
             let struck = Instant::now();
-            let probing = take(&mut probe, "probe", struck + GIVE_UP);
+            let probing = probe_until_granted(&mut probe, struck + GIVE_UP);
             Some(probing.await.map(|at| ms(at - struck)))
         }
     };
@@ -271,10 +271,27 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
     })
 }
 
+/// Asks for one lock after the other until one is granted; when that was. An attempt that came to nothing may still be
+/// in a service's queue, so that the next asks for another lock.
+async fn probe_until_granted(caller: &mut Caller, give_up: Instant) -> Option<Instant> {
+    for number in 0.. {
+        let name = format!("probe-{number}");
+        if Instant::now() > give_up {
+            break;
+        }
+        match caller.acquire(&name, TTL, PATIENCE_OF_PROBE).await {
+            Ok(Some(_)) => return Some(Instant::now()),
+            Ok(None) => {}
+            Err(_) => sleep(LOOK_AGAIN).await,
+        }
+    }
+    None
+}
+
 /// Asks for a lock again and again until it is granted; when that was.
 async fn take(caller: &mut Caller, name: &str, give_up: Instant) -> Option<Instant> {
     while Instant::now() < give_up {
-        match caller.acquire(name, TTL_OTHERS, PATIENCE).await {
+        match caller.acquire(name, TTL, PATIENCE).await {
             Ok(Some(_)) => return Some(Instant::now()),
             Ok(None) => {}
             Err(_) => sleep(LOOK_AGAIN).await,
@@ -319,9 +336,8 @@ impl TryFrom<String> for Blow {
 const LOCK: &str = "held";
 /// How long the lock of the holder lasts. A lease of etcd lasts whole seconds, and two at least.
 const TTL: Duration = Duration::from_secs(3);
-/// Those of the others outlast the trial.
-const TTL_OTHERS: Duration = Duration::from_secs(30);
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE_OF_PROBE: Duration = Duration::from_millis(200);
 const GIVE_UP: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const NO_WORST_CASE: &str =

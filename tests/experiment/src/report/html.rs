@@ -230,7 +230,7 @@ const COLUMNS: [(&str, &str); 14] = [
 ];
 
 const KEY: &str = "<h2>One lock, lane by lane</h2><p class=\"key\">\
-<span><i style=\"background:#0072b2\"></i>A has the lock</span><span><i style=\"background:#e69f00\"></i>B has it</span>\
+<span><i style=\"background:var(--a)\"></i>A has the lock</span><span><i style=\"background:#e69f00\"></i>B has it</span>\
 <span><i style=\"background:#222;outline:1px solid #888\"></i>down</span>\
 <span><i style=\"background:repeating-linear-gradient(45deg,#6b7880 0 2px,#b9c2c9 2px 5px)\"></i>restart delay</span>\
 <span><i style=\"background:#d55e00\"></i>two holders</span></p>";

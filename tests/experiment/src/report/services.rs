@@ -67,6 +67,7 @@ fn killed(row: &ServiceSummary) -> String {
         |fault: &Option<&Survival>| fault.is_some_and(|it| it.outcome != BlowOutcome::NotTried);
     let worst = faults.iter().find(|fault| bad(fault));
     let shown = worst.or_else(|| faults.iter().find(|fault| tried(fault)));
+    let shown = shown.or(faults.first());
     survival(shown.copied().flatten())
 }
 

@@ -3,7 +3,7 @@
 use super::chart::Chart;
 use super::page::{escaped, framed};
 use super::services::{dash, grouped, lines, survival};
-use crate::compare::{Blow, BlowOutcome, Comparison, Figures, ServiceSummary, Survival};
+use crate::compare::{Blow, BlowOutcome, Comparison, Figures, Service, ServiceSummary, Survival};
 
 /// The page.
 pub(super) fn page(comparison: &Comparison, charts: &[Chart]) -> String {
@@ -59,10 +59,13 @@ fn speeds(body: &mut String, comparison: &Comparison) {
             escaped(row.service.is())
         ));
         for figures in [row.apart.as_ref(), row.together.as_ref()] {
+            let ms = |of: fn(&Figures) -> [f64; 3]| {
+                figures.map_or_else(dash, |figures| format!("{:.2}", of(figures)[0] / 1e3))
+            };
             let cells = [
-                figure(figures, |figures| figures.rate, 0),
-                figure(figures, |figures| figures.p50_us.map(|us| us / 1e3), 2),
-                figure(figures, |figures| figures.p99_us.map(|us| us / 1e3), 2),
+                spread(figures),
+                ms(|figures| figures.p50_us),
+                ms(|figures| figures.p99_us),
             ];
             for cell in cells {
                 body.push_str(&format!("<td>{cell}</td>"));
@@ -76,10 +79,10 @@ fn speeds(body: &mut String, comparison: &Comparison) {
 }
 
 /// `2500 (2400 to 2600)`: the median round, the lowest and the highest.
-fn figure(figures: Option<&Figures>, of: fn(&Figures) -> [f64; 3], digits: usize) -> String {
+fn spread(figures: Option<&Figures>) -> String {
     figures.map_or_else(dash, |figures| {
-        let [median, low, high] = of(figures);
-        format!("{median:.digits$} ({low:.digits$} to {high:.digits$})")
+        let [median, low, high] = figures.rate;
+        format!("{median:.0} ({low:.0} to {high:.0})")
     })
 }
 
@@ -200,12 +203,24 @@ fn repeat(comparison: &Comparison) -> String {
             names.push(word);
         }
     }
+    let mut modes: Vec<&str> = Vec::new();
+    for service in &plan.services {
+        if let Service::Nodes(_, fsync) = service
+            && !modes.contains(&fsync.word())
+        {
+            modes.push(fsync.word());
+        }
+    }
+    let fsync = match modes.is_empty() {
+        true => String::new(),
+        false => format!(" --fsync {}", modes.join(",")),
+    };
     let url = match names.contains(&"postgresql") {
         true => " --postgresql URL",
         false => "",
     };
     format!(
-        "quorlock experiment compare --services {} --rounds {} --round {}ms --callers {} --contenders {} --fault-trials {}{url}",
+        "quorlock experiment compare --services {}{fsync} --rounds {} --round {}ms --callers {} --contenders {} --fault-trials {}{url}",
         names.join(","),
         plan.rounds,
         plan.round.as_millis(),
@@ -239,7 +254,7 @@ const FAULTS: [(&str, &str); 7] = [
 
 const METHOD: &str = "<h2>How to read this</h2>\
 <p>Services take turns, round by round, each started anew in an empty directory and ended before the next, all with the same \
-callers on the same machine. A figure is the median round, with the lowest and the highest behind it. <em>Locks/s</em> is \
+callers on the same machine. A figure is the median round; behind rates stand the lowest and the highest. <em>Locks/s</em> is \
 what callers with a lock of their own each take and give back; <em>one lock/s</em> how often a lock that all of them want \
 changes hands.</p>\
 <p><strong>They are not the same thing.</strong> Redlock asks five independent nodes and needs three; it survives two that \
@@ -271,7 +286,7 @@ mod tests {
             "2000 (1000 to 3000)",
             "<dt>etcd/1</dt>",
             "postgresql: no server &lt;was&gt; named",
-            "--services quorlock,etcd --rounds 3 --round 2000ms",
+            "--services quorlock,etcd --fsync always,no --rounds 3 --round 2000ms",
         ] {
             assert!(page.contains(part), "{part}");
         }

@@ -143,20 +143,22 @@ pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
             svg.push_str(&format!(
                 "<rect class=\"bar\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
                  <line class=\"spread\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\">{median:.0}</text>",
+                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 x(0.0),
                 y - 6.0,
                 x(median) - x(0.0),
                 x(lowest),
                 x(highest),
                 x(highest) + 6.0,
-                y + 4.0
+                y + 4.0,
+                shown(median)
             ));
         } else {
             for value in values {
                 svg.push_str(&format!(
-                    "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{value:.0} {}</title></circle>",
+                    "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{} {}</title></circle>",
                     x(value),
+                    shown(value),
                     escaped(unit)
                 ));
             }
@@ -164,11 +166,11 @@ pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     }
     for step in 0..=4 {
         let value = scale * f64::from(step) / 4.0;
-        let digits = if scale < 10.0 { 1 } else { 0 };
         svg.push_str(&format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.digits$}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             x(value),
-            height - 8.0
+            height - 8.0,
+            tick(value)
         ));
     }
     svg.push_str(&format!(
@@ -178,4 +180,33 @@ pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
         escaped(unit)
     ));
     Some(svg)
+}
+
+/// A value with as many digits as say something.
+fn shown(value: f64) -> String {
+    match value {
+        _ if value < 1.0 => format!("{value:.2}"),
+        _ if value < 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A tick exactly, so that none stands beside where it is.
+fn tick(value: f64) -> String {
+    let text = format!("{value:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_exact_and_small_values_have_digits() {
+        let ticks = [0.0, 2.5, 7.5, 0.25, 1000.0, 10.0].map(tick);
+        assert_eq!(ticks, ["0", "2.5", "7.5", "0.25", "1000", "10"]);
+        let values = [0.38, 4.23, 1871.4].map(shown);
+        assert_eq!(values, ["0.38", "4.2", "1871"]);
+    }
 }

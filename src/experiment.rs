@@ -3,9 +3,13 @@
 //! What is tried, and what decides a trial, is in `quorlock-experiment`; these files read arguments, show progress and
 //! put results where the user wants them.
 
+mod compare;
+mod compare_progress;
 mod crash_recovery;
 mod environment;
+mod found;
 pub(crate) mod node;
+mod programs;
 mod progress;
 mod stories;
 mod tried;
@@ -27,6 +31,9 @@ enum ExperimentCommand {
     /// Crash nodes in every way and report what each fsync mode loses and costs
     #[command(after_help = crash_recovery::HELP)]
     CrashRecovery(Box<crash_recovery::Arguments>),
+    /// Put the same lock workload on other lock services and report what they cost and what survives which fault
+    #[command(after_help = compare::HELP)]
+    Compare(Box<compare::Arguments>),
     /// List the failure stories that can be replayed
     List,
     /// Tell a failure story, and replay it
@@ -43,6 +50,7 @@ enum ExperimentCommand {
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
     match arguments.command {
         ExperimentCommand::CrashRecovery(arguments) => crash_recovery::run(&arguments, format),
+        ExperimentCommand::Compare(arguments) => compare::run(&arguments, format),
         ExperimentCommand::List => Ok(stories::list(format)),
         ExperimentCommand::Show { story, no_replay } => stories::show(&story, !no_replay, format),
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
+use quorlock_experiment::engine::real::database_name;
 use quorlock_experiment::engine::{Cancel, Engine};
 use quorlock_experiment::plan::Plan;
 use quorlock_experiment::preset::Preset;
@@ -13,6 +14,7 @@ use quorlock_experiment::results::{self, Results};
 use quorlock_experiment::run::{self, Outcome};
 use quorlock_experiment::summary::Summary;
 use quorlock_experiment::trial::Trial;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::environment;
 use super::failed;
@@ -95,10 +97,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             let plan = plan(arguments)?;
             let tried = (arguments.engine, arguments.server);
             let engine = tried::engine(tried.0, tried.1, &scratch)?;
-            let name = environment::run_name(clock::wall(), plan.seed);
+            let name = format!("{}-{:04x}", environment::run_name(clock::wall()), plan.seed);
             let results = Results::create(&arguments.dir, &name, &plan, engine.name());
             let results = results.map_err(failed)?;
-            point_latest(&arguments.dir, &name);
+            point_latest(&arguments.dir, "latest", &name);
             (results, plan, Vec::new(), tried)
         }
     };
@@ -130,7 +132,11 @@ fn carry_out(
     baseline: Option<&Summary>,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let environment = environment::facts(results.directory(), plan.seed);
+    let mut environment = environment::facts(results.directory());
+    environment.push(("seed".to_owned(), plan.seed.to_string()));
+    if engine.name() != tried::SIMULATED {
+        environment.push(("database".to_owned(), database_name()));
+    }
     let cancel = cancel_on_signals()?;
     let mut shown = Shown::new(manner, results.directory());
     let outcome = run::run(
@@ -250,8 +256,8 @@ fn first_refused(cells: &[Cell]) -> Option<(&Cell, &'static str)> {
     cells.iter().find_map(|cell| Some((cell, cell.refusal()?)))
 }
 
-/// The first Ctrl-C ends the run and keeps what was tried; the second ends the process.
-fn cancel_on_signals() -> Result<Cancel, Failure> {
+/// The first Ctrl-C, or a request to end, ends the run and keeps what was tried; the second ends the process.
+pub(super) fn cancel_on_signals() -> Result<Cancel, Failure> {
     let cancel = Cancel::default();
     let told = cancel.clone();
     let listening = std::thread::Builder::new().spawn(move || {
@@ -260,7 +266,20 @@ fn cancel_on_signals() -> Result<Cancel, Failure> {
             .build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
-            while tokio::signal::ctrl_c().await.is_ok() {
+            let signals = (
+                signal(SignalKind::interrupt()),
+                signal(SignalKind::terminate()),
+                signal(SignalKind::hangup()),
+            );
+            let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = signals else {
+                return;
+            };
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
+                }
                 if told.is_cancelled() {
                     std::process::exit(i32::from(super::ERROR));
                 }
@@ -326,8 +345,8 @@ fn read_summary(directory: &Path) -> Result<Summary, Failure> {
 }
 
 /// Lets `latest` lead to the run; without it only a name is longer to type.
-fn point_latest(parent: &Path, name: &str) {
-    let latest = parent.join("latest");
+pub(super) fn point_latest(parent: &Path, latest: &str, name: &str) {
+    let latest = parent.join(latest);
     let _was_none = std::fs::remove_file(&latest);
     let _without = std::os::unix::fs::symlink(name, &latest);
 }

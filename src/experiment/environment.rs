@@ -9,34 +9,45 @@ use quorlock_server::Date;
 
 use crate::clock;
 
-/// The name of a run's directory: when it began, in UTC, and its seed.
-pub(super) fn run_name(wall: Duration, seed: u64) -> String {
+/// The name of a run's directory: when it began, in UTC.
+pub(super) fn run_name(wall: Duration) -> String {
     let text = Date::of(wall).to_string();
     let words: Vec<&str> = text.split([' ', '.']).collect();
     let [day, month, year, time, ..] = words[..] else {
-        return format!("{}-{seed:04x}", wall.as_secs());
+        return wall.as_secs().to_string();
     };
     // Names sort as the runs came.
     let month = MONTHS.iter().position(|known| *known == month);
     let (month, time) = (month.unwrap_or_default() + 1, time.replace(':', ""));
-    format!("{year}{month:02}{day}-{time}-{seed:04x}")
+    format!("{year}{month:02}{day}-{time}")
 }
 
 /// What is known of the machine, the directory and the build.
-pub(super) fn facts(directory: &Path, seed: u64) -> Vec<(String, String)> {
+pub(super) fn facts(directory: &Path) -> Vec<(String, String)> {
     let facts = [
-        ("quorlock", env!("CARGO_PKG_VERSION").to_owned()),
+        ("quorlock", build()),
         ("date", format!("{} UTC", Date::of(clock::wall()))),
         ("processor", processor()),
         ("kernel", first_line("/proc/sys/kernel/osrelease")),
+        ("load before", load()),
         ("file system", file_system(directory)),
         ("sync", sync_probe(directory)),
-        ("seed", seed.to_string()),
     ];
     let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
     known
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// The version; a build without optimisation says so, since its figures are nobody's.
+fn build() -> String {
+    match cfg!(debug_assertions) {
+        true => format!(
+            "{} (a debug build, which is slower)",
+            env!("CARGO_PKG_VERSION")
+        ),
+        false => env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 fn processor() -> String {
@@ -53,6 +64,12 @@ fn processor() -> String {
 fn first_line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What else the machine has to do: the load average of the last minute when the run began.
+fn load() -> String {
+    let text = first_line("/proc/loadavg");
+    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// The file system that the directory is on: the longest mount point that leads to it.
@@ -107,8 +124,8 @@ mod tests {
 
     #[test]
     fn names_of_runs_sort_as_they_came() {
-        let name = |seconds| run_name(Duration::from_secs(seconds), 1);
-        assert_eq!(name(1_795_468_843), "20261123-212043-0001");
+        let name = |seconds| run_name(Duration::from_secs(seconds));
+        assert_eq!(name(1_795_468_843), "20261123-212043");
         assert!(name(1_795_468_843) < name(1_795_500_000 + 86_400 * 30));
     }
 }

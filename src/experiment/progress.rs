@@ -164,7 +164,7 @@ fn as_json(progress: &Progress<'_>) -> serde_json::Value {
     }
 }
 
-fn style() -> ProgressStyle {
+pub(super) fn style() -> ProgressStyle {
     ProgressStyle::with_template("{bar:24} {pos}/{len}, {eta} left  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }

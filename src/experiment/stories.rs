@@ -217,8 +217,9 @@ const STORIES: &[Story] = &[
         title: "The holder stands still for longer than its lease",
         cell: "always/auto/client-pause/5",
         product: Product::Quorlock,
-        happens: "A's process is stopped, by a garbage collector or a scheduler. Its lease runs out, B\n\
-                  takes the lock and writes. A wakes up and writes over it: a lost update.",
+        happens: "A reads a row of a database (SQLite) and is stopped, by a garbage collector or a\n\
+                  scheduler. Its lease runs out, B takes the lock, reads and writes. A wakes up and\n\
+                  writes over it: B's update is lost, and the database does not have it.",
         assumption: "That a client notices in time that its lock is over. No lock service can see to that.",
         node: "Nothing helps but a resource that refuses old holders: fencing tokens.",
     },

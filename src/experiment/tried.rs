@@ -1,16 +1,13 @@
 //! What a run tries: our own nodes, as processes or simulated, or redis-server as the baseline.
 
 use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
 
 use quorlock_experiment::engine::Engine;
-use quorlock_experiment::engine::real::{Launcher, RealEngine, Server};
+use quorlock_experiment::engine::real::{RealEngine, Server};
 use quorlock_experiment::engine::simulated::SimulatedEngine;
 
-use super::node::MARK;
+use super::programs;
 use crate::exit_code::Failure;
-use crate::launch::{self, Bond};
 
 /// What the nodes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -45,7 +42,7 @@ pub(super) fn engine(
                     .remedy("leave --engine simulated out"),
             );
         }
-        (Nodes::Real, Product::Quorlock) => Server::quorlock(own()),
+        (Nodes::Real, Product::Quorlock) => programs::quorlock(),
         (Nodes::Real, Product::RedisServer) => redis()?,
     };
     let engine = RealEngine::new(server, scratch.to_owned()).map_err(super::failed)?;
@@ -61,42 +58,11 @@ pub(super) fn of_name(name: &str) -> (Nodes, Product) {
     }
 }
 
-/// Nodes that are this executable, and end with this process.
-fn own() -> Launcher {
-    Arc::new(|boot| {
-        let mut command: Command =
-            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
-        match boot {
-            None => command.arg("server"),
-            Some(boot) => command
-                .arg(MARK)
-                .arg(std::process::id().to_string())
-                .arg(boot.to_string()),
-        };
-        command
+fn redis() -> Result<Server, Failure> {
+    programs::redis().map_err(|why| {
+        super::failed(format!("{why}; nothing was tried"))
+            .remedy("install it (Debian: apt-get install redis-server), or leave --server out")
     })
 }
 
-fn redis() -> Result<Server, Failure> {
-    let told = Command::new(REDIS).arg("--version").output();
-    let told = told.map_err(|error| {
-        super::failed(format!(
-            "{REDIS} cannot be started: {error}; nothing was tried"
-        ))
-        .remedy("install it (Debian: apt-get install redis-server), or leave --server out")
-    })?;
-    let text = String::from_utf8_lossy(&told.stdout);
-    let version = text
-        .split("v=")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next());
-    let launcher: Launcher =
-        Arc::new(|_| launch::command(Bond::Killed, REDIS.as_ref(), REDIS.as_ref()));
-    Ok(Server::redis(
-        launcher,
-        version.unwrap_or("of an unknown version"),
-    ))
-}
-
-const REDIS: &str = "redis-server";
-const SIMULATED: &str = "simulated";
+pub(super) const SIMULATED: &str = "simulated";

@@ -170,6 +170,10 @@ fn stories_are_listed_told_and_replayed() {
     assert!(told.contains("What breaks:") && told.contains("--cell always/auto/client-pause/5"));
     let replayed = shell.succeed(&["experiment", "show", "no-persistence"]);
     assert!(replayed.contains("!!!") && replayed.contains("two clients held the lock"));
+    // The database itself shows that an update is gone, which fences would prevent.
+    let replayed = shell.succeed(&["experiment", "show", "client-pause"]);
+    assert!(replayed.contains("never two holders. 1 update of what the lock protects was lost."));
+    assert!(replayed.contains("'directed'") && replayed.contains("holds 1: 1 update is missing."));
     let ended = shell.quorlock(&["experiment", "show", "moon"]);
     assert!(ended.code == Some(64) && ended.stderr.contains("delayed-restart"));
 }

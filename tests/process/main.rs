@@ -10,6 +10,7 @@ mod cluster;
 mod cluster_requests;
 mod examples;
 mod experiment;
+mod experiment_compare;
 mod log;
 mod log_bad_input;
 mod log_check;

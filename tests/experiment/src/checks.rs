@@ -23,6 +23,9 @@ pub struct Verdict {
     pub updates: u64,
     /// How many were lost.
     pub lost_updates: u64,
+    /// Acknowledged updates that the database itself no longer counted at the end; none where it was not read back.
+    #[serde(default)]
+    pub missing_updates: Option<u64>,
     /// C6: locks that were not to be had within the bound after the faults had ended.
     pub stuck: Vec<String>,
     /// Locks that nodes have granted and no longer knew, although nobody had released them and they had not expired.
@@ -38,6 +41,7 @@ pub fn judge(records: &[Record]) -> Verdict {
         believed: exclusion::overlaps(&holds, |hold| hold.believed_to_ns),
         updates,
         lost_updates,
+        missing_updates: updates::missing(records),
         stuck: liveness::stuck(records),
         forgotten: updates::forgotten(records),
     }

@@ -71,6 +71,12 @@ pub enum What {
     Read { lock: String, hold: u64, value: u64 },
     /// The holder has written the register; what it wrote rests on the value that it has read.
     Wrote { lock: String, hold: u64, value: u64 },
+    /// At the end of the trial: how many updates of the register the database has acknowledged, and how many it counts.
+    Stored {
+        lock: String,
+        writes: u64,
+        count: u64,
+    },
     /// A node was seen to hold the lock.
     Granted { lock: String, hold: u64 },
     /// A node that has granted the lock no longer knows it, although it is neither released nor expired.

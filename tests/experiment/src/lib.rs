@@ -6,6 +6,7 @@
 
 pub mod cell;
 pub mod checks;
+pub mod compare;
 pub mod engine;
 pub mod fault;
 pub mod history;

@@ -5,7 +5,10 @@ mod book_tests;
 mod chart;
 mod comparison;
 mod html;
+mod page;
 mod repro;
+mod services;
+mod services_page;
 mod table;
 mod timeline;
 mod timeline_svg;
@@ -21,6 +24,7 @@ use crate::trial::Trial;
 
 pub use comparison::comparison_text;
 pub use repro::repro;
+pub use services::{services_files, services_text};
 pub use timeline_text::timeline_text;
 
 /// The records of the trials whose timelines are drawn.

@@ -103,16 +103,9 @@ impl Results {
         plan: &Plan,
         engine: &str,
     ) -> Result<Results, ResultsError> {
-        let directory = parent.join(name);
-        fs::create_dir_all(parent).map_err(at(parent))?;
-        check_space(parent, plan)?;
-        match fs::create_dir(&directory) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(ResultsError::Exists(directory));
-            }
-            Err(error) => return Err(at(&directory)(error)),
-        }
+        let trials = plan.cells.len() as u64 * u64::from(plan.trials);
+        let needed_mib = NODES_MIB + trials.saturating_mul(TRIAL_KIB) / 1024;
+        let directory = make_directory(parent, name, needed_mib)?;
         let begun = Begun {
             plan: plan.clone(),
             engine: engine.to_owned(),
@@ -198,12 +191,37 @@ impl Results {
     /// # Errors
     /// If the disk does not take it.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
-        let path = self.directory.join(name);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(at(folder))?;
-        }
-        replace(&path, bytes)
+        write(&self.directory, name, bytes)
     }
+}
+
+/// Makes the directory `name` below `parent` for results, where so much space is needed.
+///
+/// # Errors
+/// If it is there, cannot be made, or has too little space.
+pub fn make_directory(parent: &Path, name: &str, needed_mib: u64) -> Result<PathBuf, ResultsError> {
+    let directory = parent.join(name);
+    fs::create_dir_all(parent).map_err(at(parent))?;
+    check_space(parent, needed_mib)?;
+    match fs::create_dir(&directory) {
+        Ok(()) => Ok(directory),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(ResultsError::Exists(directory))
+        }
+        Err(error) => Err(at(&directory)(error)),
+    }
+}
+
+/// Writes a file of results, replacing what was there as a whole. `name` may lie in a folder.
+///
+/// # Errors
+/// If the disk does not take it.
+pub fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
+    let path = directory.join(name);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+    }
+    replace(&path, bytes)
 }
 
 /// The trials of a run.
@@ -313,9 +331,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     fs::rename(&beside, path).map_err(at(path))
 }
 
-fn check_space(parent: &Path, plan: &Plan) -> Result<(), ResultsError> {
-    let trials = plan.cells.len() as u64 * u64::from(plan.trials);
-    let needed_mib = NODES_MIB + trials.saturating_mul(TRIAL_KIB) / 1024;
+fn check_space(parent: &Path, needed_mib: u64) -> Result<(), ResultsError> {
     let space = rustix::fs::statvfs(parent).map_err(|error| at(parent)(error.into()))?;
     let free_mib = space.f_bavail.saturating_mul(space.f_frsize) / (1 << 20);
     match free_mib < needed_mib {
@@ -334,7 +350,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.3}"))
 }
 
-const COLUMNS: [Column; 20] = [
+const COLUMNS: [Column; 21] = [
     ("fsync", |trial| trial.cell.fsync.to_string()),
     ("restart_delay", |trial| trial.cell.delay.to_string()),
     ("fault", |trial| trial.cell.fault.to_string()),
@@ -349,6 +365,10 @@ const COLUMNS: [Column; 20] = [
     ("updates", |trial| trial.verdict.updates.to_string()),
     ("lost_updates", |trial| {
         trial.verdict.lost_updates.to_string()
+    }),
+    ("missing_updates", |trial| {
+        let missing = trial.verdict.missing_updates;
+        missing.map_or_else(String::new, |missing| missing.to_string())
     }),
     ("stuck", |trial| trial.verdict.stuck.len().to_string()),
     ("acquired", |trial| trial.measured.acquired.to_string()),

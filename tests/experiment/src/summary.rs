@@ -54,6 +54,9 @@ pub struct CellSummary {
     pub updates: u64,
     /// See `updates`.
     pub lost_updates: u64,
+    /// Acknowledged updates that the database did not count at the end of its trial; none where it was not read back.
+    #[serde(default)]
+    pub missing_updates: Option<u64>,
     /// Locks that were not to be had again (C6).
     pub stuck: u64,
     /// Locks that clients were told they hold.
@@ -125,6 +128,10 @@ impl CellSummary {
             believed: sum(&|trial| u64::from(!trial.verdict.believed.is_empty())),
             updates: sum(&|trial| trial.verdict.updates),
             lost_updates: sum(&|trial| trial.verdict.lost_updates),
+            missing_updates: trials
+                .iter()
+                .filter_map(|trial| trial.verdict.missing_updates)
+                .reduce(|one, other| one + other),
             stuck: sum(&|trial| trial.verdict.stuck.len() as u64),
             acquired: sum(&|trial| trial.measured.acquired),
             standing: sum(&|trial| trial.measured.standing),

@@ -31,6 +31,16 @@ pub(super) fn count(records: &[Record]) -> (u64, u64) {
     (updates, lost)
 }
 
+/// How many acknowledged updates are missing in what the database counted at the end, of all locks; none where it was not
+/// read back.
+pub(super) fn missing(records: &[Record]) -> Option<u64> {
+    let stored = records.iter().filter_map(|record| match record.what {
+        What::Stored { writes, count, .. } => Some(writes.saturating_sub(count)),
+        _ => None,
+    });
+    stored.reduce(|one, other| one + other)
+}
+
 /// How many holds some node has forgotten.
 pub(super) fn forgotten(records: &[Record]) -> u64 {
     let holds: BTreeSet<u64> = records
@@ -77,5 +87,21 @@ mod tests {
             step(1, Some(1), 0),
         ];
         assert_eq!(count(&lost), (2, 1));
+    }
+
+    #[test]
+    fn what_the_database_counts_less_than_it_has_acknowledged_is_missing() {
+        let stored = |writes, count| Record {
+            at_ns: 0,
+            who: Who::Harness,
+            what: What::Stored {
+                lock: "x".to_owned(),
+                writes,
+                count,
+            },
+        };
+        assert_eq!(missing(&[step(1, Some(1), 0)]), None);
+        assert_eq!(missing(&[stored(3, 3), stored(5, 5)]), Some(0));
+        assert_eq!(missing(&[stored(2, 1), stored(5, 3)]), Some(3));
     }
 }

@@ -6,12 +6,17 @@
 
 mod ask;
 mod client;
+#[cfg(feature = "sqlite")]
+mod database;
 mod directed;
 mod fake_clock;
 mod load;
+#[cfg(not(feature = "sqlite"))]
+mod map;
 mod node;
+mod nodes;
 mod observer;
-mod ports;
+pub(crate) mod ports;
 mod register;
 mod replica;
 mod server;
@@ -28,8 +33,10 @@ use tokio::time::Instant;
 
 use self::client::{Client, Held, Scene};
 use self::load::{CONTENDED, Contenders, Load};
+pub(crate) use self::nodes::Nodes;
 use self::observer::Observer;
 use self::register::Registers;
+pub use self::register::database_name;
 pub use self::server::{Launcher, Server};
 use self::stage::Stage;
 use crate::cell::Cell;
@@ -118,7 +125,7 @@ async fn trial(
     scene: &Scene,
 ) -> Result<Measured, EngineError> {
     let mut stage = Stage::set(cell, plan, server, directory, scene).await?;
-    let registers = Registers::default();
+    let registers = Registers::create(directory)?;
     let ports = stage.ports();
     let contenders = Contenders::start(scene, &ports, &registers, plan.ttl)?;
     let load = Load::run(scene, &ports, plan.load_clients, plan.load_time, plan.ttl).await?;
@@ -135,14 +142,14 @@ async fn trial(
     let witness = Client::new("witness", scene, &ports)?;
     let standing = stand(&witness, plan).await;
     let a = Client::new("A", scene, &stage.ports_of_a())?;
-    let holder = directed::hold(&stage, cell, plan, a, &registers).await?;
+    let holder = directed::hold(&stage, cell, plan, a, registers.connect()?).await?;
     let b = Client::new("B", scene, &ports)?;
 
     scene.note(Who::Harness, What::FaultBegins);
     let began = Instant::now();
     let held = &holder.held;
     let struck = strike::strike(&mut stage, cell, plan, &standing, held, &mut measured).await?;
-    let held = directed::want(&stage, plan, &b, &registers).await;
+    let held = directed::want(&stage, plan, &b, &registers.connect()?).await;
     let waited = held.as_ref().map(|held| held.since - began);
     measured.waited_ms = waited.map(strike::ms);
     holder.end().await;
@@ -158,6 +165,7 @@ async fn trial(
     }
     contenders.end().await;
     take_all(&witness, plan, standing).await;
+    registers.read_back(scene)?;
 
     for node in &mut stage.nodes {
         measured.log_bytes += node

@@ -3,12 +3,15 @@
 
 mod latency;
 mod risk;
+mod services;
 mod share;
 mod strips;
 
 use crate::cell::Fsync;
 use crate::summary::Summary;
 use crate::trial::Trial;
+
+pub(super) use services::services;
 
 /// A chart.
 pub(super) struct Chart {

@@ -1,6 +1,7 @@
 //! `report.html`: one page that needs nothing else, on paper, on a telephone, offline, by day and by night.
 
 use super::chart::Chart;
+use super::page::{escaped, framed};
 use super::{comparison, table, verdict};
 use crate::cell::{Cell, Fault};
 use crate::engine::real::Server;
@@ -50,6 +51,13 @@ pub(super) fn page(
         body.push_str("</ul>");
     }
     body.push_str(METHOD);
+    if summary
+        .cells
+        .iter()
+        .any(|cell| cell.missing_updates.is_some())
+    {
+        body.push_str(METHOD_UPDATES);
+    }
     body.push_str(match summary.engine.as_str() {
         "simulated" => METHOD_SIMULATED,
         engine if Server::is_redis(engine) => METHOD_REDIS,
@@ -60,30 +68,7 @@ pub(super) fn page(
         "<h2>Once more</h2><p>repro.txt has this line, and one for each trial that struck.</p><pre>{}</pre>",
         escaped(repeat)
     ));
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Quorlock: crash recovery</title><style>{}</style></head><body>{body}</body></html>\n",
-        include_str!("page.css")
-    )
-}
-
-/// Text as it may stand in a page and in a drawing.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // No XML document may hold them.
-            control if control.is_control() && control != '\n' => escaped.push(' '),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    framed("Quorlock: crash recovery", &body)
 }
 
 fn verdicts(body: &mut String, summary: &Summary) {
@@ -161,7 +146,13 @@ fn row(body: &mut String, cell: &CellSummary) {
         figure(cell.waited_ms, 0),
         match cell.updates {
             0 => "-".to_owned(),
-            updates => format!("{} of {updates}", cell.lost_updates),
+            updates => match cell.missing_updates {
+                Some(missing) if missing > 0 => format!(
+                    "{} of {updates}, {missing} missing in the database",
+                    cell.lost_updates
+                ),
+                _ => format!("{} of {updates}", cell.lost_updates),
+            },
         },
     ];
     body.push_str(&format!(
@@ -239,7 +230,7 @@ const COLUMNS: [(&str, &str); 14] = [
 ];
 
 const KEY: &str = "<h2>One lock, lane by lane</h2><p class=\"key\">\
-<span><i style=\"background:#0072b2\"></i>A has the lock</span><span><i style=\"background:#e69f00\"></i>B has it</span>\
+<span><i style=\"background:var(--a)\"></i>A has the lock</span><span><i style=\"background:#e69f00\"></i>B has it</span>\
 <span><i style=\"background:#222;outline:1px solid #888\"></i>down</span>\
 <span><i style=\"background:repeating-linear-gradient(45deg,#6b7880 0 2px,#b9c2c9 2px 5px)\"></i>restart delay</span>\
 <span><i style=\"background:#d55e00\"></i>two holders</span></p>";
@@ -258,6 +249,12 @@ own memory, so that killing them takes what a power cut may take at most; they s
 throughput and latency come from clients that take and give back locks of their own before the fault; all nodes and all \
 clients share one machine.</p>";
 
+const METHOD_UPDATES: &str = "<p>What a lock protects is a row of a database, which holders read, change and write back. \
+<em>Lost updates</em> counts writes that rest on a value which another holder had replaced meanwhile. Each holder adds one to \
+what it has read, and the row is read back at the end of the trial: <em>missing in the database</em> counts updates that it \
+has acknowledged and no longer counts. Only a database that refuses writes of an earlier holder (fencing) can prevent \
+that.</p>";
+
 const METHOD_SIMULATED: &str = "<p>Nodes, clients, network, disks and clocks are simulated in one thread: the same rules \
 as in the processes, thousands of trials a minute, power lost between any two changes of a disk, and the same seed always \
 the same trial. Times are the simulation's; it has no throughput.</p>";
@@ -272,6 +269,7 @@ fault; all nodes and all clients share one machine.</p>";
 mod tests {
     use super::*;
     use crate::preset::Preset;
+    use crate::report::page::unclosed;
     use crate::report::timeline::tests::amnesia;
     use crate::report::{Records, files, text};
     use crate::trial::Trial;
@@ -333,18 +331,7 @@ mod tests {
         let (summary, trials, records) = run();
         for (name, content) in files(&summary, &trials, &records, None) {
             let content = String::from_utf8(content).expect("it is text");
-            let mut open = Vec::new();
-            for tag in content.split('<').skip(1) {
-                let (tag, _) = tag.split_once('>').expect("it ends");
-                let word = tag.split(' ').next().unwrap_or_default();
-                let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
-                match word.strip_prefix('/') {
-                    Some(closed) => assert_eq!(open.pop(), Some(closed), "{name}"),
-                    None if is_void => {}
-                    None => open.push(word),
-                }
-            }
-            assert_eq!(open, Vec::<&str>::new(), "{name}");
+            assert_eq!(unclosed(&content), Vec::<String>::new(), "{name}");
         }
     }
 

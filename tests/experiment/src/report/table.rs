@@ -7,26 +7,7 @@ use crate::summary::{CellSummary, Summary};
 pub(super) fn table(summary: &Summary) -> String {
     let mut rows: Vec<[String; 10]> = vec![HEADER.map(str::to_owned)];
     rows.extend(summary.cells.iter().map(row));
-    let mut widths = [0; 10];
-    for row in &rows {
-        for (width, value) in widths.iter_mut().zip(row) {
-            *width = value.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (index, (width, value)) in widths.iter().zip(row).enumerate() {
-            let padding = " ".repeat(width - value.chars().count());
-            // Words to the left, figures to the right.
-            match index < WORDS {
-                true => line.push_str(&format!("{value}{padding}  ")),
-                false => line.push_str(&format!("{padding}{value}  ")),
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    let mut text = aligned(&rows, WORDS);
     for line in skipped(summary) {
         text.push_str(&format!("skipped {line}\n"));
     }
@@ -34,6 +15,30 @@ pub(super) fn table(summary: &Summary) -> String {
         text.push_str("NOT COMPLETE: some trials of the plan were not carried out.\n");
     }
     text.push('\n');
+    text
+}
+
+/// Rows in columns: so many with words to the left, those with figures to the right.
+pub(super) fn aligned<const N: usize>(rows: &[[String; N]], words: usize) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, value) in widths.iter_mut().zip(row) {
+            *width = value.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (index, (width, value)) in widths.iter().zip(row).enumerate() {
+            let padding = " ".repeat(width - value.chars().count());
+            match index < words {
+                true => line.push_str(&format!("{value}{padding}  ")),
+                false => line.push_str(&format!("{padding}{value}  ")),
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
     text
 }
 

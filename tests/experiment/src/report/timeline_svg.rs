@@ -1,6 +1,6 @@
 //! The lanes of a trial as a picture. Colours come from the page's style sheet; alone the file brings its own.
 
-use super::html::escaped;
+use super::page::escaped;
 use super::timeline::{Lane, Span, State, Timeline};
 
 /// The picture, as a whole SVG document that also fits into a page.

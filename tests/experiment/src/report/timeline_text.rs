@@ -1,7 +1,7 @@
 //! The lanes of a trial for a terminal, in a hundred columns.
 
 use super::timeline::{Span, State, Timeline};
-use crate::history::Record;
+use crate::history::{Record, What};
 use crate::trial::Trial;
 
 /// The timeline of the lock of the directed schedule.
@@ -68,7 +68,29 @@ pub fn timeline_text(trial: &Trial, records: &[Record]) -> String {
             " {lost} update of what the lock protects was lost."
         ));
     }
+    for record in records {
+        text.push_str(&stored(&record.what));
+    }
     text
+}
+
+/// What the database came to, where it shows that an update is missing.
+fn stored(what: &What) -> String {
+    match what {
+        What::Stored {
+            lock,
+            writes,
+            count,
+        } if count < writes => format!(
+            "\nThe database acknowledged {writes} updates of '{lock}'. Each added one to what its writer had read, and\n\
+             it holds {count}: {} missing.",
+            match writes - count {
+                1 => "1 update is".to_owned(),
+                missing => format!("{missing} updates are"),
+            }
+        ),
+        _ => String::new(),
+    }
 }
 
 fn sign(state: State) -> char {
@@ -86,7 +108,33 @@ const COLUMNS: usize = 88;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Who;
     use crate::report::timeline::tests::amnesia;
+
+    #[test]
+    fn an_update_that_is_missing_in_the_database_is_told() {
+        let (trial, mut records) = amnesia();
+        let stored = |writes, count| Record {
+            at_ns: 0,
+            who: Who::Harness,
+            what: What::Stored {
+                lock: "directed".to_owned(),
+                writes,
+                count,
+            },
+        };
+        records.push(stored(2, 2));
+        assert!(!timeline_text(&trial, &records).contains("missing"));
+        for (count, part) in [
+            (2, "holds 2: 1 update is missing"),
+            (1, "holds 1: 2 updates are missing"),
+        ] {
+            records.push(stored(3, count));
+            let text = timeline_text(&trial, &records);
+            assert!(text.contains(part), "{text}");
+            assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+        }
+    }
 
     #[test]
     fn two_holders_are_marked_under_both() {

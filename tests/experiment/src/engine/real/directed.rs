@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::client::{Client, Held};
-use super::register::Registers;
+use super::register::Register;
 use super::stage::Stage;
 use crate::cell::{Cell, Fault};
 use crate::engine::EngineError;
@@ -31,7 +31,7 @@ pub(super) async fn hold(
     cell: &Cell,
     plan: &Plan,
     client: Client,
-    registers: &Registers,
+    register: Register,
 ) -> Result<Holder, EngineError> {
     if cell.fault.leaves_bare_majority() {
         stage.cut_from(usize::from(cell.quorum()));
@@ -43,7 +43,7 @@ pub(super) async fn hold(
         ));
     };
     note_grants(stage, &held).await;
-    registers.read(&client, &held);
+    register.read(&client, &held);
     if cell.fault.strikes_after_sync() {
         // A start in another boot counts what was left of a lock when the last record was synced: the later that is, the
         // sooner the lock is over.
@@ -53,9 +53,8 @@ pub(super) async fn hold(
     if cell.fault == Fault::ExtensionLost {
         held = client.extend(held, plan.ttl).await?;
     }
-    let registers = registers.clone();
     if cell.fault == Fault::ReleaseLost {
-        registers.write(&client, &held);
+        register.write(&client, &held);
         client.release(held.clone()).await;
         let running = tokio::spawn(async {});
         return Ok(Holder { held, running });
@@ -65,8 +64,8 @@ pub(super) async fn hold(
     let own = held.clone();
     let running = tokio::spawn(async move {
         match is_paused {
-            true => stand_still(client, own, registers, ttl).await,
-            false => work(client, own, registers).await,
+            true => stand_still(client, own, register, ttl).await,
+            false => work(client, own, register).await,
         }
     });
     Ok(Holder { held, running })
@@ -80,22 +79,22 @@ impl Holder {
 }
 
 /// Works for as long as the lock is valid, nearly; then writes, if it still is.
-async fn work(client: Client, held: Held, registers: Registers) {
+async fn work(client: Client, held: Held, register: Register) {
     while client.sees_valid(&held) && held.lease.remaining() > LAST_MOMENT {
         sleep(LOOK_AGAIN).await;
     }
     if client.sees_valid(&held) {
-        registers.write(&client, &held);
+        register.write(&client, &held);
         client.release(held).await;
     }
 }
 
 /// Does not look at its lock until it is over, and writes then: a process that was stopped, or collected garbage.
-async fn stand_still(client: Client, held: Held, registers: Registers, ttl: Duration) {
+async fn stand_still(client: Client, held: Held, register: Register, ttl: Duration) {
     client.note(What::Paused);
     sleep(ttl + BEYOND).await;
     client.note(What::Resumed);
-    registers.write(&client, &held);
+    register.write(&client, &held);
 }
 
 /// B waits for the lock; what it was granted.
@@ -103,14 +102,14 @@ pub(super) async fn want(
     stage: &Stage,
     plan: &Plan,
     client: &Client,
-    registers: &Registers,
+    register: &Register,
 ) -> Option<Held> {
     let wait = plan.ttl + plan.restart_delay_max + PATIENCE;
     let held = client.acquire(DIRECTED, plan.ttl, wait).await?;
-    registers.read(client, &held);
+    register.read(client, &held);
     note_grants(stage, &held).await;
     if client.sees_valid(&held) {
-        registers.write(client, &held);
+        register.write(client, &held);
     }
     Some(held)
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Scene};
-use super::register::Registers;
+use super::register::{Register, Registers};
 use crate::engine::EngineError;
 
 /// What the clients that measure came to.
@@ -83,10 +83,10 @@ impl Contenders {
         let mut running = Vec::new();
         for number in 1..=CONTENDERS {
             let client = Client::new(&format!("contender-{number}"), scene, ports)?;
-            let (registers, is_over) = (registers.clone(), Arc::clone(&is_over));
+            let (register, is_over) = (registers.connect()?, Arc::clone(&is_over));
             running.push(tokio::spawn(async move {
                 while !is_over.load(Ordering::Relaxed) {
-                    contend(&client, &registers, ttl).await;
+                    contend(&client, &register, ttl).await;
                 }
             }));
         }
@@ -102,13 +102,13 @@ impl Contenders {
     }
 }
 
-async fn contend(client: &Client, registers: &Registers, ttl: Duration) {
+async fn contend(client: &Client, register: &Register, ttl: Duration) {
     if let Some(held) = client.acquire(CONTENDED, ttl, PATIENCE).await {
-        registers.read(client, &held);
+        register.read(client, &held);
         sleep(WORK).await;
         // What a careful application does; between the look and the write there is always a moment.
         if client.sees_valid(&held) {
-            registers.write(client, &held);
+            register.write(client, &held);
         }
         client.release(held).await;
     }

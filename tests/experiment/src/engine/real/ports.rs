@@ -8,7 +8,7 @@ use rand::RngExt as _;
 /// So many ports of this machine that nobody uses now, no two alike. They lie below those that the kernel gives to
 /// outgoing connections, so that none of these takes the port of a node while it is down; where none is free there, any
 /// are taken. Another program may take one before the node does; the node then ends with a word about it.
-pub(super) fn free(count: usize) -> io::Result<Vec<u16>> {
+pub(crate) fn free(count: usize) -> io::Result<Vec<u16>> {
     let mut random = rand::rng();
     // Held until all are chosen.
     let mut listeners = Vec::new();

@@ -1,37 +1,161 @@
-//! What the locks protect: a number for each lock, which holders read, change and write back.
+//! What the locks protect: a row for each lock, which holders read, change and write back.
 //!
-//! It stands for a database without fences: it takes every write. Whose update is lost, the checks find in the record.
+//! It is a database without fences: it takes every write. Each holder counts its update by adding one to the number that
+//! it has read, so that the database itself shows at the end that an update is missing; whose, the checks find in the
+//! record.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::client::{Client, Held};
-use crate::history::What;
+use super::client::{Client, Held, Scene};
+#[cfg(feature = "sqlite")]
+use super::database as store;
+#[cfg(not(feature = "sqlite"))]
+use super::map as store;
+use crate::engine::EngineError;
+use crate::history::{What, Who};
+
+pub use store::name as database_name;
+
+/// The row of a lock; zeros where nobody has written it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Which write of the trial it holds; no two are alike.
+    pub(super) write: u64,
+    /// How many updates it counts.
+    pub(super) count: u64,
+}
 
 /// All registers of a trial.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Registers {
-    values: Arc<Mutex<BTreeMap<String, u64>>>,
-    writes: Arc<Mutex<u64>>,
+    database: store::Database,
+    order: Arc<Mutex<Order>>,
+}
+
+/// Held while a row is read or written and that is noted, so that the record has the order of the database.
+#[derive(Default)]
+struct Order {
+    writes: u64,
+    acknowledged: BTreeMap<String, u64>,
+    failure: Option<String>,
+}
+
+/// One client's way to them: a connection of its own, and what it remembers of what it has read.
+pub(super) struct Register {
+    connection: Mutex<store::Connection>,
+    seen: Mutex<BTreeMap<u64, u64>>,
+    order: Arc<Mutex<Order>>,
 }
 
 impl Registers {
-    /// The holder reads the register of its lock.
-    pub(super) fn read(&self, client: &Client, held: &Held) {
-        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = values.get(&held.lock).copied().unwrap_or(0);
-        let (lock, hold) = (held.lock.clone(), held.hold);
-        client.note(What::Read { lock, hold, value });
+    /// Makes the database of a trial in its directory.
+    pub(super) fn create(directory: &Path) -> Result<Registers, EngineError> {
+        Ok(Registers {
+            database: store::Database::create(directory).map_err(failed)?,
+            order: Arc::default(),
+        })
     }
 
-    /// The holder writes it; every write of a trial has a value of its own.
+    /// A client connects.
+    pub(super) fn connect(&self) -> Result<Register, EngineError> {
+        Ok(Register {
+            connection: Mutex::new(self.database.connect().map_err(failed)?),
+            seen: Mutex::default(),
+            order: Arc::clone(&self.order),
+        })
+    }
+
+    /// Once all clients are done: notes how many updates the database has acknowledged, and how many it counts.
+    pub(super) fn read_back(&self, scene: &Scene) -> Result<(), EngineError> {
+        let order = lock(&self.order);
+        if let Some(failure) = &order.failure {
+            return Err(failed(failure));
+        }
+        let connection = self.database.connect().map_err(failed)?;
+        for (lock, writes) in &order.acknowledged {
+            let row = connection.read(lock).map_err(failed)?;
+            let what = What::Stored {
+                lock: lock.clone(),
+                writes: *writes,
+                count: row.count,
+            };
+            scene.note(Who::Harness, what);
+        }
+        Ok(())
+    }
+}
+
+impl Register {
+    /// The holder reads the row of its lock.
+    pub(super) fn read(&self, client: &Client, held: &Held) {
+        let mut order = lock(&self.order);
+        match lock(&self.connection).read(&held.lock) {
+            Ok(row) => {
+                lock(&self.seen).insert(held.hold, row.count);
+                let (lock, hold, value) = (held.lock.clone(), held.hold, row.write);
+                client.note(What::Read { lock, hold, value });
+            }
+            Err(error) => order.fail(&error),
+        }
+    }
+
+    /// The holder adds one to what it has read, and writes that.
     pub(super) fn write(&self, client: &Client, held: &Held) {
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
-        *writes += 1;
-        let value = *writes;
-        values.insert(held.lock.clone(), value);
-        let (lock, hold) = (held.lock.clone(), held.hold);
-        client.note(What::Wrote { lock, hold, value });
+        let mut order = lock(&self.order);
+        let seen = lock(&self.seen).get(&held.hold).copied();
+        let row = Row {
+            write: order.writes + 1,
+            count: seen.unwrap_or(0) + 1,
+        };
+        match lock(&self.connection).write(&held.lock, row) {
+            Ok(()) => {
+                order.writes = row.write;
+                *order.acknowledged.entry(held.lock.clone()).or_default() += 1;
+                let (lock, hold, value) = (held.lock.clone(), held.hold, row.write);
+                client.note(What::Wrote { lock, hold, value });
+            }
+            Err(error) => order.fail(&error),
+        }
+    }
+}
+
+impl Order {
+    /// The first failure is told at the end: it is none of the nodes'.
+    fn fail(&mut self, error: &store::Error) {
+        self.failure.get_or_insert_with(|| error.to_string());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Failed(format!("the database of the trial: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_another_connection_has_written_it() {
+        let home = tempfile::tempdir().expect("a directory");
+        let database = store::Database::create(home.path()).expect("it is made");
+        let connect = || database.connect().expect("it is there");
+        let (one, other) = (connect(), connect());
+        assert_eq!(one.read("x").expect("it answers"), Row::default());
+        for count in 1..=2 {
+            let row = Row {
+                write: count + 10,
+                count,
+            };
+            other.write("x", row).expect("it takes it");
+            assert_eq!(one.read("x").expect("it answers"), row);
+        }
+        assert_eq!(one.read("y").expect("it answers"), Row::default());
+        assert!(!database_name().is_empty());
     }
 }

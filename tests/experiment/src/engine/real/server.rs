@@ -43,9 +43,17 @@ impl Server {
         }
     }
 
-    /// Whether an engine of this name tried redis-server.
+    /// valkey-server of this version, which takes the same directives.
+    pub fn valkey(launcher: Launcher, version: &str) -> Server {
+        Server {
+            name: format!("{VALKEY} {version}"),
+            ..Server::redis(launcher, version)
+        }
+    }
+
+    /// Whether an engine of this name tried redis-server, or its like.
     pub fn is_redis(name: &str) -> bool {
-        name.starts_with(REDIS)
+        name.starts_with(REDIS) || name.starts_with(VALKEY)
     }
 
     /// What it is called in files and reports.
@@ -147,3 +155,4 @@ impl Server {
 }
 
 const REDIS: &str = "redis-server";
+const VALKEY: &str = "valkey-server";

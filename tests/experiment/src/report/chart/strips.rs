@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::share::Share;
 use super::{BOTTOM, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling, open};
 use crate::cell::{Cell, Fsync};
-use crate::report::html::escaped;
+use crate::report::page::escaped;
 use crate::summary::Summary;
 use crate::trial::Trial;
 
 /// A row with a mark for each value.
-struct Row {
-    label: String,
-    values: Vec<f64>,
+pub(super) struct Row {
+    pub(super) label: String,
+    pub(super) values: Vec<f64>,
 }
 
 #[allow(
@@ -114,7 +114,7 @@ fn rows(
 
 /// Rows of dots over one scale that begins at zero; with `spread` a bar from the lowest to the highest and a mark at the
 /// median instead of dots.
-fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
+pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|row| !row.values.is_empty()).collect();
     let all = rows.iter().flat_map(|row| row.values.iter().copied());
     let largest = all.fold(0.0_f64, f64::max).max(1.0);
@@ -143,20 +143,22 @@ fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
             svg.push_str(&format!(
                 "<rect class=\"bar\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
                  <line class=\"spread\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\">{median:.0}</text>",
+                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 x(0.0),
                 y - 6.0,
                 x(median) - x(0.0),
                 x(lowest),
                 x(highest),
                 x(highest) + 6.0,
-                y + 4.0
+                y + 4.0,
+                shown(median)
             ));
         } else {
             for value in values {
                 svg.push_str(&format!(
-                    "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{value:.0} {}</title></circle>",
+                    "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{} {}</title></circle>",
                     x(value),
+                    shown(value),
                     escaped(unit)
                 ));
             }
@@ -164,11 +166,11 @@ fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     }
     for step in 0..=4 {
         let value = scale * f64::from(step) / 4.0;
-        let digits = if scale < 10.0 { 1 } else { 0 };
         svg.push_str(&format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.digits$}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             x(value),
-            height - 8.0
+            height - 8.0,
+            tick(value)
         ));
     }
     svg.push_str(&format!(
@@ -178,4 +180,33 @@ fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
         escaped(unit)
     ));
     Some(svg)
+}
+
+/// A value with as many digits as say something.
+fn shown(value: f64) -> String {
+    match value {
+        _ if value < 1.0 => format!("{value:.2}"),
+        _ if value < 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A tick exactly, so that none stands beside where it is.
+fn tick(value: f64) -> String {
+    let text = format!("{value:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_exact_and_small_values_have_digits() {
+        let ticks = [0.0, 2.5, 7.5, 0.25, 1000.0, 10.0].map(tick);
+        assert_eq!(ticks, ["0", "2.5", "7.5", "0.25", "1000", "10"]);
+        let values = [0.38, 4.23, 1871.4].map(shown);
+        assert_eq!(values, ["0.38", "4.2", "1871"]);
+    }
 }

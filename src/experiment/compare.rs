@@ -1,0 +1,227 @@
+//! `quorlock experiment compare`: from arguments to a directory with results.
+//!
+//! Invariant: after every step the directory holds all that was measured until then, marked as not complete.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use quorlock_experiment::cell::Fsync;
+use quorlock_experiment::compare::{
+    Comparing, Comparison, Event, Kind, Load, Outcome, Plan, Round, Service,
+};
+use quorlock_experiment::{report, results};
+
+use super::compare_progress::Shown;
+use super::crash_recovery::{cancel_on_signals, point_latest};
+use super::progress::Manner;
+use super::{environment, failed, found};
+use crate::exit_code::Failure;
+use crate::output::{self, Format};
+use crate::{clock, duration};
+
+/// Arguments of `quorlock experiment compare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What is compared: quorlock, redis-server, valkey-server, etcd, postgresql; all by default
+    #[arg(long, value_delimiter = ',')]
+    services: Vec<Kind>,
+    /// In which fsync modes, where a service has them: always, everysec, no, none (no log at all); all by default
+    #[arg(long, value_delimiter = ',')]
+    fsync: Vec<Fsync>,
+    /// A PostgreSQL server that runs already, as postgresql://user@host/database; without TLS
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "QUORLOCK_POSTGRESQL_URL",
+        hide_env_values = true
+    )]
+    postgresql: Option<String>,
+    /// How often each service is measured, in turns
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// How long each load of a round goes on
+    #[arg(long, default_value = "2s", value_parser = duration::parse)]
+    round: Duration,
+    /// Callers with a lock of their own each
+    #[arg(long, default_value_t = 8)]
+    callers: u32,
+    /// Callers that want the same lock
+    #[arg(long, default_value_t = 4)]
+    contenders: u32,
+    /// How often each fault is tried; 0 leaves faults out
+    #[arg(long, default_value_t = 1)]
+    fault_trials: u32,
+    /// Where the directory of the run is made
+    #[arg(long, default_value = "experiments")]
+    dir: PathBuf,
+    /// Say nothing before the end
+    #[arg(long)]
+    quiet: bool,
+    /// Show progress as JSON, an object per line
+    #[arg(long)]
+    json_lines: bool,
+}
+
+/// Carries it out.
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let chosen = |given: &[Fsync]| match given {
+        [] => Fsync::ALL.to_vec(),
+        given => given.to_vec(),
+    };
+    let kinds = match &arguments.services[..] {
+        [] => &Kind::ALL[..],
+        given => given,
+    };
+    let mut plan = Plan {
+        services: Vec::new(),
+        skipped: Vec::new(),
+        rounds: arguments.rounds,
+        round: arguments.round,
+        callers: arguments.callers,
+        contenders: arguments.contenders,
+        fault_trials: arguments.fault_trials,
+    };
+    plan.check().map_err(failed)?;
+    let found = found::find(arguments.postgresql.as_deref())?;
+    let (versions, skipped) = found::sorted(&found, kinds, &chosen(&arguments.fsync));
+    plan.services = versions.iter().map(|(service, _)| *service).collect();
+    plan.skipped = skipped;
+    if plan.services.is_empty() {
+        let reason = plan.skipped.first().map(|it| it.reason.clone());
+        return Err(failed(format!(
+            "nothing was compared: {}",
+            reason.unwrap_or_else(|| "no service was named".to_owned())
+        )));
+    }
+    let name = format!("compare-{}", run_name());
+    let directory = results::make_directory(&arguments.dir, &name, SPACE_MIB).map_err(failed)?;
+    point_latest(&arguments.dir, "latest-compare", &name);
+    let manner = match () {
+        () if arguments.json_lines => Manner::JsonLines,
+        () if arguments.quiet || format == Format::Json => Manner::Quiet,
+        () => Manner::of_terminal(),
+    };
+    let comparing = Comparing::new(found, directory.join(SCRATCH)).map_err(failed)?;
+    carry_out(comparing, &plan, &versions, &directory, manner, format)
+}
+
+fn carry_out(
+    mut comparing: Comparing,
+    plan: &Plan,
+    versions: &[(Service, String)],
+    directory: &Path,
+    manner: Manner,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let environment = environment::facts(directory);
+    let cancel = cancel_on_signals()?;
+    let shown = Shown::new(manner, directory);
+    let mut so_far = Outcome::default();
+    let mut unwritten = None;
+    let outcome = comparing.run(plan, &cancel, &mut |event| {
+        shown.tell(event);
+        match event {
+            Event::Begins { .. } => return,
+            Event::Round(round) => so_far.rounds.push(round.clone()),
+            Event::Fault(fault) => so_far.faults.push(fault.clone()),
+            Event::Failed { service, why } => so_far.failures.push((*service, why.clone())),
+        }
+        let summary = Comparison::of(plan, environment.clone(), versions, &so_far, false);
+        if let Err(failure) = leave(directory, &summary, &so_far) {
+            unwritten.get_or_insert(failure);
+            cancel.cancel();
+        }
+    });
+    shown.end();
+    // Left there only by what failed, whose logs say why.
+    let _is_not_empty = std::fs::remove_dir(directory.join(SCRATCH));
+    if let Some(failure) = unwritten {
+        return Err(failure);
+    }
+    let summary = Comparison::of(plan, environment.clone(), versions, &outcome, true);
+    leave(directory, &summary, &outcome)?;
+    let place = directory.display();
+    match format {
+        Format::Json => format.result("", &summary),
+        Format::Text => {
+            output::line(report::services_text(&summary));
+            output::line(format_args!(
+                "Report: {place}/report.html\nData:   {place}/summary.json, rounds.csv"
+            ));
+        }
+    }
+    if outcome.is_cancelled {
+        let what = format!("interrupted; what was measured until then is in {place}");
+        return Err(failed(what));
+    }
+    if let Some((service, why)) = outcome.failures.first() {
+        let number = outcome.failures.len();
+        return Err(failed(format!(
+            "{number} of {} services could not be tried to the end; the first, {service}: {why}",
+            plan.services.len()
+        ))
+        .remedy(format!("what was measured is in {place}")));
+    }
+    Ok(ExitCode::from(u8::from(summary.defects() > 0)))
+}
+
+/// Writes everything that is known so far.
+fn leave(directory: &Path, summary: &Comparison, outcome: &Outcome) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(summary).map_err(failed)? + "\n";
+    let write = |name: &str, bytes: &[u8]| results::write(directory, name, bytes).map_err(failed);
+    write("summary.json", text.as_bytes())?;
+    write("rounds.csv", table(&outcome.rounds).as_bytes())?;
+    for (name, bytes) in report::services_files(summary) {
+        write(&name, &bytes)?;
+    }
+    Ok(())
+}
+
+fn table(rounds: &[Round]) -> String {
+    let mut text = "service,round,load,seconds,locks,p50_us,p99_us,failed,overlaps\n".to_owned();
+    for round in rounds {
+        for (name, load) in [("apart", &round.apart), ("together", &round.together)] {
+            let Load {
+                seconds,
+                cycles,
+                failed,
+                overlaps,
+                ..
+            } = load;
+            let [p50, p99] = match load.acquire_us {
+                Some(us) => us.map(|us| format!("{us:.0}")),
+                None => Default::default(),
+            };
+            let (service, number) = (round.service, round.number);
+            text.push_str(&format!(
+                "{service},{number},{name},{seconds:.3},{cycles},{p50},{p99},{failed},{overlaps}\n"
+            ));
+        }
+    }
+    text
+}
+
+fn run_name() -> String {
+    environment::run_name(clock::wall())
+}
+
+/// Where services have their data, in the directory of the run.
+const SCRATCH: &str = "services";
+/// What the services of a round take at most: a member of etcd sets 64 MiB aside.
+const SPACE_MIB: u64 = 512;
+
+pub(super) const HELP: &str = "\
+Callers take and give back locks of Quorlock, redis-server, valkey-server (five nodes each, with our own client), etcd (one
+member, and three) and, if a URL is given, of a PostgreSQL server: each with a lock of its own, and all of them the same
+one. Then a process is killed, power is lost, a holder is gone: is there still one holder at a time? Services are started
+on free ports of this machine in directories of their own, one at a time, and ended and removed again. What is not
+installed is named and skipped.
+
+Exit codes: 0 carried out, 1 a lock of Quorlock had two holders where none are allowed, 2 it could not be carried out,
+64 wrong usage.
+
+Examples:
+  quorlock experiment compare                                     everything that is installed, in about ten minutes
+  quorlock experiment compare --services quorlock,etcd --fsync always,everysec --fault-trials 0
+  quorlock experiment compare --postgresql postgresql://postgres@127.0.0.1/postgres";

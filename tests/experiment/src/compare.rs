@@ -1,0 +1,232 @@
+//! The same lock workload on several lock services of this machine: what they cost, and what survives which fault.
+//!
+//! Services take turns, round by round, each started anew in a directory of its own and ended before the next, so that
+//! nothing runs beside what is measured but the callers, and what drifts over minutes meets all of them. What a service
+//! cannot be asked or is not installed for is named and counted, never left out.
+
+mod caller;
+mod etcd;
+mod faults;
+mod http;
+mod load;
+mod plan;
+mod postgresql;
+mod process;
+mod running;
+mod service;
+pub(crate) mod summary;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+pub use self::etcd::Etcd;
+pub use self::faults::{Blow, BlowOutcome, Survival};
+pub use self::load::Load;
+pub use self::plan::{Plan, PlanError};
+pub use self::postgresql::{Postgresql, PostgresqlError};
+pub use self::service::{Kind, Service};
+pub use self::summary::{Comparison, FORMAT, Figures, KIND, ServiceSummary, Skipped};
+use crate::engine::real::Server;
+use crate::engine::{Cancel, EngineError};
+
+use serde::{Deserialize, Serialize};
+
+/// What is on this machine; of what is not, why not and how it comes here.
+pub struct Found {
+    /// Our own nodes.
+    pub quorlock: Server,
+    /// redis-server.
+    pub redis: Result<Server, String>,
+    /// valkey-server.
+    pub valkey: Result<Server, String>,
+    /// etcd.
+    pub etcd: Result<Etcd, String>,
+    /// A database server that runs already.
+    pub postgresql: Result<Postgresql, String>,
+}
+
+impl Found {
+    /// The version of a service, or why it cannot be tried.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn version(&self, service: Service) -> Result<String, String> {
+        let own = |server: &Server| server.name().split(' ').nth(1).map(str::to_owned);
+        match service.kind() {
+            Kind::Quorlock => Ok(env!("CARGO_PKG_VERSION").to_owned()),
+            Kind::RedisServer => self.redis.as_ref().map(|it| own(it).unwrap_or_default()),
+            Kind::ValkeyServer => self.valkey.as_ref().map(|it| own(it).unwrap_or_default()),
+            Kind::Etcd => self.etcd.as_ref().map(|etcd| etcd.version.clone()),
+            Kind::Postgresql => self.postgresql.as_ref().map(|it| it.version().to_owned()),
+        }
+        .map_err(Clone::clone)
+    }
+}
+
+/// One round of one service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Which service.
+    pub service: Service,
+    /// From 1 on.
+    pub number: u32,
+    /// Callers with a lock of their own each.
+    pub apart: Load,
+    /// Callers that want the same lock.
+    pub together: Load,
+}
+
+/// Whatever came of one step.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A step begins; so many of all are done.
+    Begins {
+        /// Of which service.
+        service: Service,
+        /// What is done with it.
+        what: String,
+        /// Steps that are done.
+        done: u32,
+        /// All of them.
+        total: u32,
+    },
+    /// A round is over.
+    Round(Round),
+    /// A fault was tried.
+    Fault(Survival),
+    /// A step could not be carried out.
+    Failed {
+        /// Of which service.
+        service: Service,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a comparison came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// All rounds.
+    pub rounds: Vec<Round>,
+    /// All faults.
+    pub faults: Vec<Survival>,
+    /// Steps that could not be carried out.
+    pub failures: Vec<(Service, String)>,
+    /// Whether the user has ended it.
+    pub is_cancelled: bool,
+}
+
+/// Carries comparisons out. It must be used by the thread that made it: the kernel ends children with the thread that
+/// started them.
+pub struct Comparing {
+    found: Found,
+    scratch: PathBuf,
+    runtime: Runtime,
+}
+
+impl Comparing {
+    /// Services keep their data below `scratch`, on the disk that is to be tried.
+    ///
+    /// # Errors
+    /// If no threads can be had.
+    pub fn new(found: Found, scratch: PathBuf) -> Result<Comparing, EngineError> {
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(2).enable_all();
+        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
+        Ok(Comparing {
+            found,
+            scratch,
+            runtime: runtime.build().map_err(failed)?,
+        })
+    }
+
+    /// Carries the plan out, and tells of every step as it is over.
+    pub fn run(&mut self, plan: &Plan, cancel: &Cancel, tell: &mut dyn FnMut(&Event)) -> Outcome {
+        let steps = plan.steps();
+        let total = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        let mut outcome = Outcome::default();
+        for (done, step) in (0..).zip(steps) {
+            if cancel.is_cancelled() {
+                outcome.is_cancelled = true;
+                break;
+            }
+            let service = step.service();
+            // What failed once fails again; the rest of its steps would only take time.
+            if outcome.failures.iter().any(|(of, _)| *of == service) {
+                continue;
+            }
+            let what = step.to_string();
+            tell(&Event::Begins {
+                service,
+                what,
+                done,
+                total,
+            });
+            let event = match self.step(plan, step, cancel) {
+                Ok(event) => event,
+                Err(EngineError::Cancelled) => {
+                    outcome.is_cancelled = true;
+                    break;
+                }
+                Err(error) => Event::Failed {
+                    service,
+                    why: error.to_string(),
+                },
+            };
+            match &event {
+                Event::Round(round) => outcome.rounds.push(round.clone()),
+                Event::Fault(fault) => outcome.faults.push(fault.clone()),
+                Event::Failed { service, why } => outcome.failures.push((*service, why.clone())),
+                Event::Begins { .. } => {}
+            }
+            tell(&event);
+        }
+        outcome
+    }
+
+    fn step(
+        &mut self,
+        plan: &Plan,
+        step: plan::Step,
+        cancel: &Cancel,
+    ) -> Result<Event, EngineError> {
+        let directory = self.scratch.join("service");
+        // Of a step before, or of a run that was interrupted.
+        let _was_none = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir_all(&directory)
+            .map_err(|error| EngineError::Failed(format!("{}: {error}", directory.display())))?;
+        let found = &self.found;
+        let event = match step {
+            plan::Step::Round { service, number } => self.runtime.block_on(async {
+                tokio::select! {
+                    round = load::round(service, number, plan, found, &directory) => round.map(Event::Round),
+                    () = cancelled(cancel) => Err(EngineError::Cancelled),
+                }
+            }),
+            plan::Step::Fault { service, blow } => match faults::worst_case(service, blow) {
+                Some(cell) => {
+                    faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)
+                        .map(Event::Fault)
+                }
+                None => self.runtime.block_on(async {
+                    tokio::select! {
+                        fault = faults::at_large(service, blow, plan, found, &directory) => fault.map(Event::Fault),
+                        () = cancelled(cancel) => Err(EngineError::Cancelled),
+                    }
+                }),
+            },
+        };
+        if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {
+            let _stays = std::fs::remove_dir_all(&directory);
+        }
+        event
+    }
+}
+
+async fn cancelled(cancel: &Cancel) {
+    while !cancel.is_cancelled() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,102 @@
+//! One caller of a service: takes and gives back locks, whatever the service is.
+
+use std::io;
+use std::time::Duration;
+
+use quorlock_client::{AcquireError, Redlock, Token, Wait};
+use tokio::time::Instant;
+
+use super::etcd::EtcdCaller;
+use super::postgresql::{self, PostgresqlCaller};
+use crate::engine::EngineError;
+
+/// A caller.
+pub(super) enum Caller {
+    Redlock(Redlock),
+    Etcd(EtcdCaller),
+    Postgresql(PostgresqlCaller),
+}
+
+/// A lock that a caller was told it holds.
+pub(super) struct Granted {
+    by: By,
+    /// Until when the caller may count on it; with no end where only the session ends it.
+    pub(super) valid_until: Option<Instant>,
+}
+
+enum By {
+    Token(String, Token),
+    Key(String),
+    Number(i64),
+}
+
+impl Caller {
+    pub(super) fn redlock(ports: &[u16], number: usize) -> Result<Caller, EngineError> {
+        let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
+        let name = format!("caller-{number}");
+        let redlock = Redlock::builder().nodes(nodes).client_name(&name).build();
+        let redlock = redlock.map_err(|error| EngineError::Failed(error.to_string()))?;
+        Ok(Caller::Redlock(redlock))
+    }
+
+    /// Asks for a lock, and waits for it so long; nothing where somebody else has it.
+    pub(super) async fn acquire(
+        &mut self,
+        name: &str,
+        ttl: Duration,
+        wait: Duration,
+    ) -> Result<Option<Granted>, EngineError> {
+        match self {
+            Caller::Redlock(redlock) => {
+                let wait = match wait.is_zero() {
+                    true => Wait::None,
+                    false => Wait::For(wait),
+                };
+                let request = redlock.lock(name).ttl(ttl).wait(wait);
+                match request.acquire_lease().await {
+                    Ok(lease) => Ok(Some(Granted {
+                        valid_until: Some(Instant::now() + lease.remaining()),
+                        by: By::Token(name.to_owned(), lease.token().clone()),
+                    })),
+                    Err(AcquireError::Busy { .. } | AcquireError::TimedOut { .. }) => Ok(None),
+                    Err(error) => Err(EngineError::Failed(error.to_string())),
+                }
+            }
+            Caller::Etcd(caller) => {
+                let answer = caller.acquire(name, ttl, wait).await.map_err(etcd)?;
+                Ok(answer.map(|(key, valid_until)| Granted {
+                    by: By::Key(key),
+                    valid_until: Some(valid_until),
+                }))
+            }
+            Caller::Postgresql(caller) => {
+                let answer = caller.acquire(name, wait).await;
+                let answer = answer.map_err(postgresql::failed)?;
+                Ok(answer.map(|number| Granted {
+                    by: By::Number(number),
+                    valid_until: None,
+                }))
+            }
+        }
+    }
+
+    /// Gives a lock back.
+    pub(super) async fn release(&mut self, granted: Granted) -> Result<(), EngineError> {
+        match (self, granted.by) {
+            (Caller::Redlock(redlock), By::Token(name, token)) => {
+                let released = redlock.release(&name, &token).await;
+                drop(released);
+                Ok(())
+            }
+            (Caller::Etcd(caller), By::Key(key)) => caller.release(&key).await.map_err(etcd),
+            (Caller::Postgresql(caller), By::Number(number)) => {
+                caller.release(number).await.map_err(postgresql::failed)
+            }
+            _ => Err(EngineError::Failed("a lock of another service".to_owned())),
+        }
+    }
+}
+
+fn etcd(error: io::Error) -> EngineError {
+    EngineError::Failed(format!("etcd: {error}"))
+}

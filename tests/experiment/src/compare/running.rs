@@ -1,0 +1,78 @@
+//! A service that runs, from its start to its end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Found;
+use super::caller::Caller;
+use super::etcd::{Cluster, EtcdCaller};
+use super::postgresql::Postgresql;
+use super::service::{Kind, Service};
+use crate::engine::EngineError;
+use crate::engine::real::Nodes;
+
+/// What runs; what was started here ends when this is dropped.
+pub(super) enum Running {
+    Nodes(Nodes),
+    Etcd(Cluster),
+    Postgresql(Postgresql),
+}
+
+impl Running {
+    /// Starts a service in this directory, and waits until it serves. `ttl` is the longest that it will be asked for.
+    pub(super) async fn start(
+        service: Service,
+        found: &Found,
+        ttl: Duration,
+        directory: &Path,
+    ) -> Result<Running, EngineError> {
+        match service {
+            Service::Nodes(kind, fsync) => {
+                let server = match kind {
+                    Kind::RedisServer => there(&found.redis)?,
+                    Kind::ValkeyServer => there(&found.valkey)?,
+                    _ => &found.quorlock,
+                };
+                let nodes = Nodes::start(server, fsync, ttl, directory).await?;
+                Ok(Running::Nodes(nodes))
+            }
+            Service::Etcd(members) => {
+                let etcd = there(&found.etcd)?;
+                let cluster = Cluster::start(etcd, members, directory).await?;
+                Ok(Running::Etcd(cluster))
+            }
+            Service::Postgresql => Ok(Running::Postgresql(there(&found.postgresql)?.clone())),
+        }
+    }
+
+    /// A caller with connections of its own.
+    pub(super) async fn caller(&self, number: usize) -> Result<Caller, EngineError> {
+        match self {
+            Running::Nodes(nodes) => Caller::redlock(&nodes.ports(), number),
+            Running::Etcd(cluster) => {
+                let caller = EtcdCaller::new(&cluster.ports(), number);
+                Ok(Caller::Etcd(caller))
+            }
+            Running::Postgresql(server) => Ok(Caller::Postgresql(server.caller().await?)),
+        }
+    }
+
+    /// `kill -9` of one process of it, the leader where there is one; it starts again at once.
+    pub(super) async fn strike(&mut self) -> Result<(), EngineError> {
+        match self {
+            Running::Nodes(nodes) => nodes.strike(),
+            Running::Etcd(cluster) => cluster.strike().await,
+            // It is not ours: no step asks for that.
+            Running::Postgresql(_) => Err(EngineError::Missing(NOT_OURS.to_owned())),
+        }
+    }
+}
+
+fn there<T>(found: &Result<T, String>) -> Result<&T, EngineError> {
+    found
+        .as_ref()
+        .map_err(|reason| EngineError::Missing(reason.clone()))
+}
+
+/// Why a server that was given by its URL is not killed.
+pub(super) const NOT_OURS: &str = "the server was not started here, so nobody kills it";

@@ -1,0 +1,207 @@
+//! What is compared: a product, with the one setting that matters most for its locks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Fsync;
+
+/// A product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Our own nodes, with our own client.
+    Quorlock,
+    /// redis-server, with our own client.
+    RedisServer,
+    /// valkey-server, with our own client.
+    ValkeyServer,
+    /// etcd, through its lock API.
+    Etcd,
+    /// Advisory locks of a PostgreSQL server.
+    Postgresql,
+}
+
+/// A product in one setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Service {
+    /// Five independent nodes and a majority, in this mode.
+    Nodes(Kind, Fsync),
+    /// So many members of one raft group.
+    Etcd(u8),
+    /// One server that runs already.
+    Postgresql,
+}
+
+impl Kind {
+    /// All of them, in the order of the table.
+    pub const ALL: [Kind; 5] = [
+        Kind::Quorlock,
+        Kind::RedisServer,
+        Kind::ValkeyServer,
+        Kind::Etcd,
+        Kind::Postgresql,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Quorlock => "quorlock",
+            Kind::RedisServer => "redis-server",
+            Kind::ValkeyServer => "valkey-server",
+            Kind::Etcd => "etcd",
+            Kind::Postgresql => "postgresql",
+        }
+    }
+
+    /// Its settings that are compared, with these fsync modes where it has them.
+    pub fn services(self, fsync: &[Fsync]) -> Vec<Service> {
+        match self {
+            Kind::Etcd => ETCD_MEMBERS.map(Service::Etcd).into(),
+            Kind::Postgresql => vec![Service::Postgresql],
+            own => fsync
+                .iter()
+                .map(|mode| Service::Nodes(own, *mode))
+                .collect(),
+        }
+    }
+}
+
+impl Service {
+    /// Which product.
+    pub fn kind(self) -> Kind {
+        match self {
+            Service::Nodes(kind, _) => kind,
+            Service::Etcd(_) => Kind::Etcd,
+            Service::Postgresql => Kind::Postgresql,
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn is(self) -> &'static str {
+        match self {
+            Service::Nodes(..) => "5 nodes, Redlock",
+            Service::Etcd(1) => "1 member, raft",
+            Service::Etcd(_) => "3 members, raft",
+            Service::Postgresql => "1 server, sessions",
+        }
+    }
+
+    /// What it is, and what a lock rests on.
+    pub fn is_at_length(self) -> String {
+        match self {
+            Service::Nodes(kind, fsync) => format!(
+                "five independent nodes of {} ({}), a lock on a majority of them (Redlock, by our own client, which \
+                 polls while it waits); it ends with its ttl",
+                kind.word(),
+                match fsync {
+                    Fsync::None => "without a log".to_owned(),
+                    mode => format!("fsync {mode}"),
+                }
+            ),
+            Service::Etcd(members) => format!(
+                "one raft group of {members} {}, each of which syncs before it answers; the lock API over HTTP, a lease \
+                 per caller, callers wait in a queue of the service; a lock ends with its lease",
+                match members {
+                    1 => "member",
+                    _ => "members",
+                }
+            ),
+            Service::Postgresql => {
+                "one server, not started here; advisory locks of a session, in its memory; callers \
+                 wait in a queue of the service; a lock ends with its session, not with time"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Kind, String> {
+        let found = Kind::ALL.into_iter().find(|kind| kind.word() == text);
+        found.ok_or_else(|| {
+            let words = Kind::ALL.map(Kind::word).join(", ");
+            format!("'{text}' is no service that is compared: {words}")
+        })
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Service::Nodes(kind, fsync) => write!(f, "{kind}/{fsync}"),
+            Service::Etcd(members) => write!(f, "{}/{members}", Kind::Etcd),
+            Service::Postgresql => write!(f, "{}", Kind::Postgresql),
+        }
+    }
+}
+
+impl FromStr for Service {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Service, String> {
+        let (kind, setting) = text.split_once('/').unwrap_or((text, ""));
+        let kind: Kind = kind.parse()?;
+        let unknown = || format!("'{text}' is no service in a setting that is compared");
+        match kind {
+            Kind::Postgresql if setting.is_empty() => Ok(Service::Postgresql),
+            Kind::Postgresql => Err(unknown()),
+            Kind::Etcd => {
+                let members = setting.parse().map_err(|_| unknown())?;
+                let known = ETCD_MEMBERS.contains(&members);
+                known.then_some(Service::Etcd(members)).ok_or_else(unknown)
+            }
+            own => Ok(Service::Nodes(own, setting.parse()?)),
+        }
+    }
+}
+
+impl From<Service> for String {
+    fn from(service: Service) -> String {
+        service.to_string()
+    }
+}
+
+impl TryFrom<String> for Service {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Service, String> {
+        text.parse()
+    }
+}
+
+const ETCD_MEMBERS: [u8; 2] = [1, 3];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_read_as_it_is_written() {
+        let all = Kind::ALL.map(|kind| kind.services(&Fsync::ALL)).concat();
+        assert_eq!(all.len(), 4 + 4 + 4 + 2 + 1);
+        for service in all {
+            assert_eq!(service.to_string().parse(), Ok(service));
+            assert!(!service.is_at_length().is_empty());
+        }
+        for text in [
+            "",
+            "etcd",
+            "etcd/2",
+            "postgresql/1",
+            "quorlock",
+            "quorlock/x",
+        ] {
+            assert!(text.parse::<Service>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `quorlock experiment compare`: what it measures, what it skips and refuses, and what is left when it is interrupted.
+
+use std::fs;
+use std::path::PathBuf;
+
+use quorlock_tests::waiting::eventually;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::shell::{Ended, Shell};
+
+const SHORT: [&str; 8] = [
+    "experiment",
+    "compare",
+    "--rounds",
+    "1",
+    "--round",
+    "100ms",
+    "--dir",
+    "runs",
+];
+
+fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SHORT.iter().chain(more).copied().collect()
+}
+
+fn latest(shell: &Shell) -> PathBuf {
+    shell.file("runs/latest-compare").canonicalize().unwrap()
+}
+
+fn summary(shell: &Shell) -> Value {
+    let text = fs::read_to_string(latest(shell).join("summary.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// How many processes are in this directory.
+fn processes_of(shell: &Shell) -> usize {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let places = entries.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok());
+    places
+        .filter(|place| place.starts_with(shell.path()))
+        .count()
+}
+
+#[test]
+fn quorlock_gives_locks_to_one_holder_whatever_strikes_and_leaves_nothing_running() {
+    let shell = Shell::new();
+    let ended = shell.quorlock(&words(&["--services", "quorlock", "--fsync", "no"]));
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let summary = summary(&shell);
+    for (name, expected) in [
+        ("kind", Value::from("compare")),
+        ("format", 1.into()),
+        ("is_complete", true.into()),
+    ] {
+        assert_eq!(summary[name], expected, "{name}");
+    }
+    let row = &summary["services"][0];
+    assert_eq!(row["service"], "quorlock/no");
+    for load in ["apart", "together"] {
+        assert!(row[load]["cycles"].as_u64().unwrap() > 0, "{load}");
+        assert_eq!(row[load]["overlaps"], 0, "{load}");
+    }
+    let outcomes: Vec<(&str, &str)> = row["faults"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            (
+                it["blow"].as_str().unwrap(),
+                it["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let faults = [
+        "process-kill",
+        "process-kill-worst-case",
+        "power-loss-worst-case",
+        "holder-gone",
+    ];
+    assert_eq!(outcomes, faults.map(|fault| (fault, "one-holder")));
+    // A holder that is gone keeps others out until its ttl of 3 s is over, and no longer.
+    let waited = row["faults"][3]["waited_ms"].as_f64().unwrap();
+    assert!((2_500.0..5_000.0).contains(&waited), "{waited}");
+    for (name, part) in [
+        ("report.html", "What survives which fault"),
+        ("rounds.csv", "quorlock/no,1,apart,"),
+        ("svg/apart.svg", "</svg>"),
+    ] {
+        let text = fs::read_to_string(latest(&shell).join(name)).unwrap();
+        assert!(text.contains(part), "{name} does not say {part}");
+    }
+    assert!(ended.stdout.contains("Only 1 of at least five rounds"));
+    assert!(!latest(&shell).join("services").exists());
+    assert_eq!(processes_of(&shell), 0);
+}
+
+/// What is not installed is named and counted; so the test holds wherever it runs.
+#[test]
+fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
+    let shell = Shell::new();
+    let ended = shell.quorlock(&words(&["--fsync", "no", "--fault-trials", "0"]));
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let summary = summary(&shell);
+    let (there, skipped) = (&summary["services"], &summary["skipped"]);
+    let number = there.as_array().unwrap().len() + skipped.as_array().unwrap().len();
+    assert_eq!(number, 6, "{summary:#}");
+    for row in there.as_array().unwrap() {
+        assert!(row["apart"]["cycles"].as_u64().unwrap() > 0, "{row:#}");
+        assert_eq!(row["together"]["overlaps"], 0, "{row:#}");
+    }
+    for skipped in skipped.as_array().unwrap() {
+        let reason = skipped["reason"].as_str().unwrap();
+        assert!(reason.contains("apt-get install"), "{reason}");
+    }
+    assert_eq!(processes_of(&shell), 0);
+
+    let mut command = shell.command(&words(&["--fsync", "no", "--fault-trials", "0"]));
+    let ended = Ended::of(command.env("PATH", shell.path()).output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stdout.contains("Skipped: 5 of 6."),
+        "{}",
+        ended.stdout
+    );
+    for part in [
+        "redis-server/no",
+        "valkey-server/no",
+        "etcd/1, etcd/3",
+        "postgresql",
+    ] {
+        let line = format!("skipped {part}: ");
+        assert!(ended.stdout.contains(&line), "{part}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_starts() {
+    let shell = Shell::new();
+    for (more, code, said) in [
+        (&["--services", "moon"][..], 64, "redis-server"),
+        (&["--fsync", "sometimes"], 64, "no fsync mode"),
+        (&["--contenders", "1"], 2, "of contenders from 2"),
+        (&["--callers", "0"], 2, "number of callers"),
+        (&["--fault-trials", "1000"], 2, "up to 100 times"),
+        (&["--postgresql", "moon://x"], 64, "no PostgreSQL URL"),
+        (&["--services", "postgresql"], 2, "nothing was compared"),
+        (
+            // Port 1 is nobody's.
+            &[
+                "--services",
+                "postgresql",
+                "--postgresql",
+                "postgresql://me:secret@127.0.0.1:1/x",
+            ],
+            2,
+            "127.0.0.1:1 does not answer",
+        ),
+    ] {
+        let ended = shell.quorlock(&words(more));
+        assert_eq!(ended.code, Some(code), "{more:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{more:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
+    }
+    assert!(!shell.file("runs").exists());
+}
+
+#[test]
+fn an_interrupted_comparison_keeps_what_was_measured_and_ends_what_it_started() {
+    let shell = Shell::new();
+    let words = [
+        "experiment",
+        "compare",
+        "--services",
+        "quorlock",
+        "--fsync",
+        "no,none",
+        "--rounds",
+        "50",
+        "--round",
+        "100ms",
+        "--dir",
+        "runs",
+    ];
+    let mut run = shell.command(&words).spawn().unwrap();
+    let rounds = || {
+        let table = shell.file("runs/latest-compare/rounds.csv");
+        let lines = fs::read_to_string(table)
+            .unwrap_or_default()
+            .lines()
+            .count();
+        lines.saturating_sub(1) / 2
+    };
+    eventually("a round is on disk", || rounds() > 0);
+    // A request to end is as good as Ctrl-C.
+    kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
+    let ended = Ended::of({
+        let _status = run.wait().unwrap();
+        run.wait_with_output().unwrap()
+    });
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("interrupted"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("NOT COMPLETE"), "{}", ended.stdout);
+    assert_eq!(summary(&shell)["is_complete"], false);
+    assert!((1..100).contains(&rounds()));
+    assert!(!latest(&shell).join("services").exists());
+    assert_eq!(processes_of(&shell), 0);
+}

@@ -1,5 +1,7 @@
 //! A small part of the crash states with every run of the tests.
 
+mod pieces;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -15,8 +15,9 @@ fn a_failed_sync_withholds_the_reply_and_ends_the_node() {
         assert_eq!(client.ask("SET a token NX PX 10000"), "+OK");
         machine.fail_syncs();
         let reply = client.ask("SET b token NX PX 10000");
-        assert!(reply.starts_with("-MISCONF"), "{reply}");
-        assert!(reply.contains("unknown"), "{reply}");
+        // Another thread of the node may have met the failure first: the node then stops already.
+        let is_unknown = reply.starts_with("-MISCONF") && reply.contains("unknown");
+        assert!(is_unknown || reply.contains("grants no more"), "{reply}");
         assert_eq!(client.reply(), "<closed>");
         let failure = node.stopped().await.unwrap_err();
         assert!(failure.to_string().contains("not trusted"), "{failure}");

@@ -181,6 +181,13 @@ fn carry_out(
             "go on with: quorlock experiment crash-recovery --resume {directory}"
         )));
     }
+    if let (true, Some(skipped)) = (trials.is_empty(), summary.skipped.last()) {
+        let number = summary.skipped.len();
+        return Err(failed(format!(
+            "nothing was tried: {number} combinations were skipped; {}: {}",
+            skipped.cell, skipped.reason
+        )));
+    }
     let has_defect = summary.cells.iter().any(|cell| cell.is_defect());
     Ok(ExitCode::from(u8::from(has_defect)))
 }

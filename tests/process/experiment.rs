@@ -101,6 +101,19 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     assert!(!shell.file("experiments").exists());
     let ended = shell.quorlock(&["experiment", "crash-recovery", "--ttl", "5s"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("restart-delay-max"));
+    // What cannot be tried is found out cell by cell; a run of nothing else has tried nothing.
+    let ended = crash_recovery(&shell, &["--cell", "always/auto/failover/1"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("nothing was tried"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("no asynchronous replicas"),
+        "{}",
+        ended.stderr
+    );
     let ended = shell.quorlock(&["experiment", "crash-recovery", "--resume", "nowhere"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("nowhere/plan.json"));
 }

@@ -144,6 +144,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
         (&["--callers", "0"], 2, "number of callers"),
         (&["--fault-trials", "1000"], 2, "up to 100 times"),
         (&["--postgresql", "moon://x"], 64, "no PostgreSQL URL"),
+        (&["--baseline", "nowhere"], 2, "nowhere/summary.json"),
         (&["--services", "postgresql"], 2, "nothing was compared"),
         (
             // Port 1 is nobody's.

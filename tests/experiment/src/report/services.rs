@@ -24,9 +24,12 @@ pub fn services_text(comparison: &Comparison) -> String {
 }
 
 /// The report and its figures: names of files, and what they hold.
-pub fn services_files(comparison: &Comparison) -> Vec<(String, Vec<u8>)> {
+pub fn services_files(
+    comparison: &Comparison,
+    baseline: Option<&Comparison>,
+) -> Vec<(String, Vec<u8>)> {
     let charts = chart::services(comparison);
-    let page = services_page::page(comparison, &charts);
+    let page = services_page::page(comparison, &charts, baseline);
     let mut files = vec![("report.html".to_owned(), page.into_bytes())];
     for chart in charts {
         files.push((format!("svg/{}.svg", chart.name), chart.svg.into_bytes()));

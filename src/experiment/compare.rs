@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// Say nothing before the end
     #[arg(long)]
     quiet: bool,
-    /// Show progress as JSON, an object per line
+    /// Show progress as JSON, an object per line; the last one is the summary
     #[arg(long)]
     json_lines: bool,
 }
@@ -105,11 +105,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let name = format!("compare-{}", run_name());
     let directory = results::make_directory(&arguments.dir, &name, SPACE_MIB).map_err(failed)?;
     point_latest(&arguments.dir, "latest-compare", &name);
-    let manner = match () {
-        () if arguments.json_lines => Manner::JsonLines,
-        () if arguments.quiet || format == Format::Json => Manner::Quiet,
-        () => Manner::of_terminal(),
-    };
+    let (manner, format) = Manner::chosen(arguments.json_lines, arguments.quiet, format);
     let comparing = Comparing::new(found, directory.join(SCRATCH)).map_err(failed)?;
     let run = Run {
         plan,

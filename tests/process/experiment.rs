@@ -156,6 +156,14 @@ fn an_interrupted_run_keeps_what_was_tried_and_goes_on() {
     });
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("--resume"), "{}", ended.stderr);
+    // Progress as JSON, and nothing else: the last object is the summary.
+    let objects: Vec<Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(objects[0]["event"], "begins");
+    assert_eq!(objects.last().unwrap()["is_complete"], false);
     let directory = latest(&shell);
     assert_eq!(summary(&directory)["is_complete"], false);
     let before = trials();

@@ -95,6 +95,34 @@ fn quorlock_gives_locks_to_one_holder_whatever_strikes_and_leaves_nothing_runnin
     assert_eq!(processes_of(&shell), 0);
 }
 
+/// Needs etcd, and says so where it is not installed.
+#[test]
+fn a_lock_of_etcd_outlives_its_leader_and_ends_with_the_lease_of_a_holder_that_is_gone() {
+    let shell = Shell::new();
+    let ended = shell.quorlock(&words(&["--services", "etcd"]));
+    if ended.stderr.contains("etcd is not installed") {
+        assert_eq!(ended.code, Some(2));
+        eprintln!("skipped: etcd is not installed");
+        return;
+    }
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let summary = summary(&shell);
+    for (index, members) in [(0, "etcd/1"), (1, "etcd/3")] {
+        let row = &summary["services"][index];
+        assert_eq!(row["service"], members);
+        let fault = |index: usize, name: &str| row["faults"][index][name].clone();
+        assert_eq!(fault(0, "outcome"), "one-holder", "{row:#}");
+        assert!(fault(0, "no_locks_ms").as_f64().is_some(), "{row:#}");
+        for worst_case in [1, 2] {
+            assert_eq!(fault(worst_case, "outcome"), "not-tried");
+            assert!(fault(worst_case, "reason").is_string());
+        }
+        let waited = fault(3, "waited_ms").as_f64().unwrap();
+        assert!((2_500.0..8_000.0).contains(&waited), "{waited}");
+    }
+    assert_eq!(processes_of(&shell), 0);
+}
+
 /// What is not installed is named and counted; so the test holds wherever it runs.
 #[test]
 fn every_service_is_measured_or_named_with_what_would_bring_it_here() {

@@ -27,7 +27,7 @@ pub use self::load::Load;
 pub use self::plan::{Plan, PlanError};
 pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
-pub use self::summary::{Comparison, FORMAT, Figures, KIND, ServiceSummary, Skipped};
+pub use self::summary::{Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, Skipped};
 use crate::engine::real::Server;
 use crate::engine::{Cancel, EngineError};
 

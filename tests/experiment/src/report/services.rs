@@ -103,6 +103,10 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
             .filter_map(|kind| speeds(comparison, kind)),
     );
     lines.extend(comparison.services.iter().filter_map(holders));
+    if comparison.is_of_debug_build() {
+        let said = "This is a debug build of Quorlock, which is many times slower: its figures are nobody's.";
+        lines.push(said.to_owned());
+    }
     if !comparison.plan.has_enough_rounds() {
         let rounds = comparison.plan.rounds;
         lines.push(format!(
@@ -223,6 +227,7 @@ const WORDS: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::DEBUG_BUILD;
     use crate::compare::summary::tests::{comparison, outcome};
 
     #[test]
@@ -245,6 +250,15 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(rows.iter().take(4).all(|row| row.len() <= 130), "{text}");
+    }
+
+    #[test]
+    fn a_debug_build_is_named() {
+        let mut comparison = comparison(&outcome());
+        assert!(!services_text(&comparison).contains("debug build"));
+        let build = ("quorlock".to_owned(), format!("0.1.0 {DEBUG_BUILD}"));
+        comparison.environment.push(build);
+        assert!(services_text(&comparison).contains("a debug build of Quorlock"));
     }
 
     #[test]

@@ -277,7 +277,8 @@ its holder. Whatever holds locks, a client that stands still for too long is no 
 again at once, and client B wants the same lock; <em>no locks</em> is the time until any other lock was to be had. The \
 <em>worst cases</em> of Redlock are those of the crash-recovery experiment: A holds a bare majority with the struck node in \
 it, and a power cut takes what was not synced. <em>Holder gone</em>: the program of A ends without giving its lock back; \
-when B had it.</p>";
+when B had it. A session ends with its connection, also where the program of its holder lives on and does not know \
+yet.</p>";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! `quorlock experiment compare`: what it measures, what it skips and refuses, and what is left when it is interrupted.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use quorlock_tests::waiting::eventually;
@@ -162,6 +163,48 @@ fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
     }
 }
 
+/// A service that does not start is named, and the others are measured.
+#[test]
+fn what_fails_is_named_with_its_last_words_and_keeps_its_log() {
+    let shell = Shell::new();
+    let program = shell.file("etcd");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'etcd Version: 9.9'\necho 'the moon is full'\n";
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let more = [
+        "--services",
+        "etcd,quorlock",
+        "--fsync",
+        "no",
+        "--fault-trials",
+        "0",
+    ];
+    let mut command = shell.command(&words(&more));
+    let path = format!("{}:/usr/bin:/bin", shell.path().display());
+    let ended = Ended::of(command.env("PATH", path).output().unwrap());
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("2 of 3 services"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("failed etcd/1, etcd/3: "),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("the moon is full"),
+        "{}",
+        ended.stdout
+    );
+    let summary = summary(&shell);
+    assert_eq!(summary["is_complete"], false);
+    assert_eq!(summary["services"][0]["service"], "quorlock/no");
+    let log = latest(&shell).join("services/failed-etcd-1/member-1.log");
+    assert!(
+        fs::read_to_string(log)
+            .unwrap()
+            .contains("the moon is full")
+    );
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_starts() {
     let shell = Shell::new();
@@ -183,7 +226,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
                 "postgresql://me:secret@127.0.0.1:1/x",
             ],
             2,
-            "127.0.0.1:1 does not answer",
+            "127.0.0.1:1 cannot be used",
         ),
     ] {
         let ended = shell.quorlock(&words(more));

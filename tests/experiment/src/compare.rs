@@ -220,6 +220,10 @@ impl Comparing {
         };
         if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {
             let _stays = std::fs::remove_dir_all(&directory);
+        } else {
+            // Its logs say why.
+            let name = step.service().to_string().replace('/', "-");
+            let _stays = std::fs::rename(&directory, self.scratch.join(format!("failed-{name}")));
         }
         event
     }

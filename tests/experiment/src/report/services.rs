@@ -103,7 +103,11 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
             .filter_map(|kind| speeds(comparison, kind)),
     );
     lines.extend(comparison.services.iter().filter_map(holders));
-    if comparison.is_of_debug_build() {
+    let has_own = comparison.services.iter();
+    let has_own = has_own
+        .map(|row| row.service.kind())
+        .any(|kind| kind == Kind::Quorlock);
+    if has_own && comparison.is_of_debug_build() {
         let said = "This is a debug build of Quorlock, which is many times slower: its figures are nobody's.";
         lines.push(said.to_owned());
     }

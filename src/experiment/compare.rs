@@ -55,10 +55,13 @@ pub(crate) struct Arguments {
     /// Where the directory of the run is made
     #[arg(long, default_value = "experiments")]
     dir: PathBuf,
+    /// Compare with an earlier run: its directory
+    #[arg(long, value_name = "DIR")]
+    baseline: Option<PathBuf>,
     /// Say nothing before the end
     #[arg(long)]
     quiet: bool,
-    /// Show progress as JSON, an object per line
+    /// Show progress as JSON, an object per line; the last one is the summary
     #[arg(long)]
     json_lines: bool,
 }
@@ -83,6 +86,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         fault_trials: arguments.fault_trials,
     };
     plan.check().map_err(failed)?;
+    let baseline = arguments
+        .baseline
+        .as_deref()
+        .map(read_summary)
+        .transpose()?;
     let found = found::find(arguments.postgresql.as_deref())?;
     let (versions, skipped) = found::sorted(&found, kinds, &chosen(&arguments.fsync));
     plan.services = versions.iter().map(|(service, _)| *service).collect();
@@ -97,85 +105,123 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let name = format!("compare-{}", run_name());
     let directory = results::make_directory(&arguments.dir, &name, SPACE_MIB).map_err(failed)?;
     point_latest(&arguments.dir, "latest-compare", &name);
-    let manner = match () {
-        () if arguments.json_lines => Manner::JsonLines,
-        () if arguments.quiet || format == Format::Json => Manner::Quiet,
-        () => Manner::of_terminal(),
-    };
+    let (manner, format) = Manner::chosen(arguments.json_lines, arguments.quiet, format);
     let comparing = Comparing::new(found, directory.join(SCRATCH)).map_err(failed)?;
-    carry_out(comparing, &plan, &versions, &directory, manner, format)
+    let run = Run {
+        plan,
+        versions,
+        directory,
+        baseline,
+    };
+    run.carry_out(comparing, manner, format)
 }
 
-fn carry_out(
-    mut comparing: Comparing,
-    plan: &Plan,
-    versions: &[(Service, String)],
-    directory: &Path,
-    manner: Manner,
-    format: Format,
-) -> Result<ExitCode, Failure> {
-    let environment = environment::facts(directory);
-    let cancel = cancel_on_signals()?;
-    let shown = Shown::new(manner, directory);
-    let mut so_far = Outcome::default();
-    let mut unwritten = None;
-    let outcome = comparing.run(plan, &cancel, &mut |event| {
-        shown.tell(event);
-        match event {
-            Event::Begins { .. } => return,
-            Event::Round(round) => so_far.rounds.push(round.clone()),
-            Event::Fault(fault) => so_far.faults.push(fault.clone()),
-            Event::Failed { service, why } => so_far.failures.push((*service, why.clone())),
-        }
-        let summary = Comparison::of(plan, environment.clone(), versions, &so_far, false);
-        if let Err(failure) = leave(directory, &summary, &so_far) {
-            unwritten.get_or_insert(failure);
-            cancel.cancel();
-        }
-    });
-    shown.end();
-    // Left there only by what failed, whose logs say why.
-    let _is_not_empty = std::fs::remove_dir(directory.join(SCRATCH));
-    if let Some(failure) = unwritten {
-        return Err(failure);
-    }
-    let summary = Comparison::of(plan, environment.clone(), versions, &outcome, true);
-    leave(directory, &summary, &outcome)?;
-    let place = directory.display();
-    match format {
-        Format::Json => format.result("", &summary),
-        Format::Text => {
-            output::line(report::services_text(&summary));
-            output::line(format_args!(
-                "Report: {place}/report.html\nData:   {place}/summary.json, rounds.csv"
-            ));
-        }
-    }
-    if outcome.is_cancelled {
-        let what = format!("interrupted; what was measured until then is in {place}");
-        return Err(failed(what));
-    }
-    if let Some((service, why)) = outcome.failures.first() {
-        let number = outcome.failures.len();
-        return Err(failed(format!(
-            "{number} of {} services could not be tried to the end; the first, {service}: {why}",
-            plan.services.len()
-        ))
-        .remedy(format!("what was measured is in {place}")));
-    }
-    Ok(ExitCode::from(u8::from(summary.defects() > 0)))
+/// What is to be carried out, and where it is kept.
+struct Run {
+    plan: Plan,
+    versions: Vec<(Service, String)>,
+    directory: PathBuf,
+    baseline: Option<Comparison>,
 }
 
-/// Writes everything that is known so far.
-fn leave(directory: &Path, summary: &Comparison, outcome: &Outcome) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(summary).map_err(failed)? + "\n";
-    let write = |name: &str, bytes: &[u8]| results::write(directory, name, bytes).map_err(failed);
-    write("summary.json", text.as_bytes())?;
-    write("rounds.csv", table(&outcome.rounds).as_bytes())?;
-    for (name, bytes) in report::services_files(summary) {
-        write(&name, &bytes)?;
+impl Run {
+    fn carry_out(
+        &self,
+        mut comparing: Comparing,
+        manner: Manner,
+        format: Format,
+    ) -> Result<ExitCode, Failure> {
+        let environment = environment::facts(&self.directory);
+        let cancel = cancel_on_signals()?;
+        let shown = Shown::new(manner, &self.directory);
+        let mut so_far = Outcome::default();
+        let mut unwritten = None;
+        let outcome = comparing.run(&self.plan, &cancel, &mut |event| {
+            shown.tell(event);
+            match event {
+                Event::Begins { .. } => return,
+                Event::Round(round) => so_far.rounds.push(round.clone()),
+                Event::Fault(fault) => so_far.faults.push(fault.clone()),
+                Event::Failed { service, why } => so_far.failures.push((*service, why.clone())),
+            }
+            if let Err(failure) = self.leave(&environment, &so_far, false) {
+                unwritten.get_or_insert(failure);
+                cancel.cancel();
+            }
+        });
+        shown.end();
+        // Left there only by what failed, whose logs say why.
+        let _is_not_empty = std::fs::remove_dir(self.directory.join(SCRATCH));
+        if let Some(failure) = unwritten {
+            return Err(failure);
+        }
+        let summary = self.leave(&environment, &outcome, true)?;
+        self.show(&summary, format);
+        self.verdict(&summary, &outcome)
     }
-    Ok(())
+
+    /// Writes everything that is known so far.
+    fn leave(
+        &self,
+        environment: &[(String, String)],
+        outcome: &Outcome,
+        is_over: bool,
+    ) -> Result<Comparison, Failure> {
+        let Run { plan, versions, .. } = self;
+        let summary = Comparison::of(plan, environment.to_vec(), versions, outcome, is_over);
+        let text = serde_json::to_string_pretty(&summary).map_err(failed)? + "\n";
+        let write =
+            |name: &str, bytes: &[u8]| results::write(&self.directory, name, bytes).map_err(failed);
+        write("summary.json", text.as_bytes())?;
+        write("rounds.csv", table(&outcome.rounds).as_bytes())?;
+        for (name, bytes) in report::services_files(&summary, self.baseline.as_ref()) {
+            write(&name, &bytes)?;
+        }
+        Ok(summary)
+    }
+
+    fn show(&self, summary: &Comparison, format: Format) {
+        let place = self.directory.display();
+        match format {
+            Format::Json => format.result("", summary),
+            Format::Text => {
+                output::line(report::services_text(summary));
+                if let Some(baseline) = &self.baseline {
+                    output::line(report::services_baseline_text(summary, baseline));
+                }
+                output::line(format_args!(
+                    "Report: {place}/report.html\nData:   {place}/summary.json, rounds.csv"
+                ));
+            }
+        }
+    }
+
+    fn verdict(&self, summary: &Comparison, outcome: &Outcome) -> Result<ExitCode, Failure> {
+        let place = self.directory.display();
+        if outcome.is_cancelled {
+            let what = format!("interrupted; what was measured until then is in {place}");
+            return Err(failed(what));
+        }
+        if let Some((service, why)) = outcome.failures.first() {
+            let number = outcome.failures.len();
+            return Err(failed(format!(
+                "{number} of {} services could not be tried to the end; the first, {service}: {why}",
+                self.plan.services.len()
+            ))
+            .remedy(format!("what was measured is in {place}")));
+        }
+        Ok(ExitCode::from(u8::from(summary.defects() > 0)))
+    }
+}
+
+fn read_summary(directory: &Path) -> Result<Comparison, Failure> {
+    let path = directory.join("summary.json");
+    let said = |what: &dyn std::fmt::Display| {
+        failed(format!("{}: {what}", path.display()))
+            .remedy("--baseline wants the directory of an earlier comparison")
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| said(&error))?;
+    serde_json::from_str(&text).map_err(|error| said(&error))
 }
 
 fn table(rounds: &[Round]) -> String {

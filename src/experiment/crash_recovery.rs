@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// Say nothing before the end
     #[arg(long)]
     quiet: bool,
-    /// Show progress as JSON, an object per line
+    /// Show progress as JSON, an object per line; the last one is the summary
     #[arg(long)]
     json_lines: bool,
 }
@@ -104,11 +104,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             (results, plan, Vec::new(), tried)
         }
     };
-    let manner = match () {
-        () if arguments.json_lines => Manner::JsonLines,
-        () if arguments.quiet || format == Format::Json => Manner::Quiet,
-        () => Manner::of_terminal(),
-    };
+    let (manner, format) = Manner::chosen(arguments.json_lines, arguments.quiet, format);
     let (nodes, product) = tried;
     let mut engine = tried::engine(nodes, product, &results.directory().join(SCRATCH))?;
     carry_out(
@@ -179,6 +175,13 @@ fn carry_out(
         ))
         .remedy(format!(
             "go on with: quorlock experiment crash-recovery --resume {directory}"
+        )));
+    }
+    if let (true, Some(skipped)) = (trials.is_empty(), summary.skipped.last()) {
+        let number = summary.skipped.len();
+        return Err(failed(format!(
+            "nothing was tried: {number} combinations were skipped; {}: {}",
+            skipped.cell, skipped.reason
         )));
     }
     let has_defect = summary.cells.iter().any(|cell| cell.is_defect());

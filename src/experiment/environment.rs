@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use quorlock_experiment::compare::DEBUG_BUILD;
 use quorlock_server::Date;
 
 use crate::clock;
@@ -42,10 +43,7 @@ pub(super) fn facts(directory: &Path) -> Vec<(String, String)> {
 /// The version; a build without optimisation says so, since its figures are nobody's.
 fn build() -> String {
     match cfg!(debug_assertions) {
-        true => format!(
-            "{} (a debug build, which is slower)",
-            env!("CARGO_PKG_VERSION")
-        ),
+        true => format!("{} {DEBUG_BUILD}", env!("CARGO_PKG_VERSION")),
         false => env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

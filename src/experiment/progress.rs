@@ -9,7 +9,7 @@ use quorlock_experiment::run::Progress;
 use serde_json::json;
 
 use crate::clock;
-use crate::output::{line, remark};
+use crate::output::{Format, line, remark};
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,15 @@ pub(super) enum Manner {
 }
 
 impl Manner {
-    /// A bar where somebody looks, lines elsewhere.
-    pub(super) fn of_terminal() -> Manner {
-        match std::io::stderr().is_terminal() {
-            true => Manner::Bar,
-            false => Manner::Lines,
+    /// What was asked for: a bar where somebody looks, lines elsewhere. Beside progress as JSON the result is JSON as well,
+    /// so that whoever reads it reads nothing else.
+    pub(super) fn chosen(json_lines: bool, is_quiet: bool, format: Format) -> (Manner, Format) {
+        let is_terminal = std::io::stderr().is_terminal();
+        match () {
+            () if json_lines => (Manner::JsonLines, Format::Json),
+            () if is_quiet || format == Format::Json => (Manner::Quiet, format),
+            () if is_terminal => (Manner::Bar, format),
+            () => (Manner::Lines, format),
         }
     }
 }

@@ -101,6 +101,19 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     assert!(!shell.file("experiments").exists());
     let ended = shell.quorlock(&["experiment", "crash-recovery", "--ttl", "5s"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("restart-delay-max"));
+    // What cannot be tried is found out cell by cell; a run of nothing else has tried nothing.
+    let ended = crash_recovery(&shell, &["--cell", "always/auto/failover/1"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("nothing was tried"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("no asynchronous replicas"),
+        "{}",
+        ended.stderr
+    );
     let ended = shell.quorlock(&["experiment", "crash-recovery", "--resume", "nowhere"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("nowhere/plan.json"));
 }
@@ -143,6 +156,14 @@ fn an_interrupted_run_keeps_what_was_tried_and_goes_on() {
     });
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("--resume"), "{}", ended.stderr);
+    // Progress as JSON, and nothing else: the last object is the summary.
+    let objects: Vec<Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(objects[0]["event"], "begins");
+    assert_eq!(objects.last().unwrap()["is_complete"], false);
     let directory = latest(&shell);
     assert_eq!(summary(&directory)["is_complete"], false);
     let before = trials();

@@ -1,6 +1,7 @@
 //! `quorlock experiment compare`: what it measures, what it skips and refuses, and what is left when it is interrupted.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use quorlock_tests::waiting::eventually;
@@ -95,6 +96,34 @@ fn quorlock_gives_locks_to_one_holder_whatever_strikes_and_leaves_nothing_runnin
     assert_eq!(processes_of(&shell), 0);
 }
 
+/// Needs etcd, and says so where it is not installed.
+#[test]
+fn a_lock_of_etcd_outlives_its_leader_and_ends_with_the_lease_of_a_holder_that_is_gone() {
+    let shell = Shell::new();
+    let ended = shell.quorlock(&words(&["--services", "etcd"]));
+    if ended.stderr.contains("etcd is not installed") {
+        assert_eq!(ended.code, Some(2));
+        eprintln!("skipped: etcd is not installed");
+        return;
+    }
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let summary = summary(&shell);
+    for (index, members) in [(0, "etcd/1"), (1, "etcd/3")] {
+        let row = &summary["services"][index];
+        assert_eq!(row["service"], members);
+        let fault = |index: usize, name: &str| row["faults"][index][name].clone();
+        assert_eq!(fault(0, "outcome"), "one-holder", "{row:#}");
+        assert!(fault(0, "no_locks_ms").as_f64().is_some(), "{row:#}");
+        for worst_case in [1, 2] {
+            assert_eq!(fault(worst_case, "outcome"), "not-tried");
+            assert!(fault(worst_case, "reason").is_string());
+        }
+        let waited = fault(3, "waited_ms").as_f64().unwrap();
+        assert!((2_500.0..8_000.0).contains(&waited), "{waited}");
+    }
+    assert_eq!(processes_of(&shell), 0);
+}
+
 /// What is not installed is named and counted; so the test holds wherever it runs.
 #[test]
 fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
@@ -134,6 +163,48 @@ fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
     }
 }
 
+/// A service that does not start is named, and the others are measured.
+#[test]
+fn what_fails_is_named_with_its_last_words_and_keeps_its_log() {
+    let shell = Shell::new();
+    let program = shell.file("etcd");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'etcd Version: 9.9'\necho 'the moon is full'\n";
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let more = [
+        "--services",
+        "etcd,quorlock",
+        "--fsync",
+        "no",
+        "--fault-trials",
+        "0",
+    ];
+    let mut command = shell.command(&words(&more));
+    let path = format!("{}:/usr/bin:/bin", shell.path().display());
+    let ended = Ended::of(command.env("PATH", path).output().unwrap());
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("2 of 3 services"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("failed etcd/1, etcd/3: "),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("the moon is full"),
+        "{}",
+        ended.stdout
+    );
+    let summary = summary(&shell);
+    assert_eq!(summary["is_complete"], false);
+    assert_eq!(summary["services"][0]["service"], "quorlock/no");
+    let log = latest(&shell).join("services/failed-etcd-1/member-1.log");
+    assert!(
+        fs::read_to_string(log)
+            .unwrap()
+            .contains("the moon is full")
+    );
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_starts() {
     let shell = Shell::new();
@@ -144,6 +215,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
         (&["--callers", "0"], 2, "number of callers"),
         (&["--fault-trials", "1000"], 2, "up to 100 times"),
         (&["--postgresql", "moon://x"], 64, "no PostgreSQL URL"),
+        (&["--baseline", "nowhere"], 2, "nowhere/summary.json"),
         (&["--services", "postgresql"], 2, "nothing was compared"),
         (
             // Port 1 is nobody's.
@@ -154,7 +226,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
                 "postgresql://me:secret@127.0.0.1:1/x",
             ],
             2,
-            "127.0.0.1:1 does not answer",
+            "127.0.0.1:1 cannot be used",
         ),
     ] {
         let ended = shell.quorlock(&words(more));

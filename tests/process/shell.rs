@@ -63,7 +63,8 @@ impl Shell {
         command
             .args(words)
             .current_dir(self.path())
-            .env_remove("QUORLOCK_NODES");
+            .env_remove("QUORLOCK_NODES")
+            .env_remove("QUORLOCK_POSTGRESQL_URL");
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

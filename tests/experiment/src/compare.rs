@@ -27,7 +27,7 @@ pub use self::load::Load;
 pub use self::plan::{Plan, PlanError};
 pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
-pub use self::summary::{Comparison, FORMAT, Figures, KIND, ServiceSummary, Skipped};
+pub use self::summary::{Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, Skipped};
 use crate::engine::real::Server;
 use crate::engine::{Cancel, EngineError};
 
@@ -220,6 +220,10 @@ impl Comparing {
         };
         if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {
             let _stays = std::fs::remove_dir_all(&directory);
+        } else {
+            // Its logs say why.
+            let name = step.service().to_string().replace('/', "-");
+            let _stays = std::fs::rename(&directory, self.scratch.join(format!("failed-{name}")));
         }
         event
     }

@@ -8,6 +8,7 @@ mod html;
 mod page;
 mod repro;
 mod services;
+mod services_baseline;
 mod services_page;
 mod table;
 mod timeline;
@@ -25,6 +26,7 @@ use crate::trial::Trial;
 pub use comparison::comparison_text;
 pub use repro::repro;
 pub use services::{services_files, services_text};
+pub use services_baseline::services_baseline_text;
 pub use timeline_text::timeline_text;
 
 /// The records of the trials whose timelines are drawn.

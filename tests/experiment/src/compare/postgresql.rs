@@ -26,8 +26,8 @@ pub enum PostgresqlError {
     /// The URL is none.
     #[error("no PostgreSQL URL such as postgresql://user@127.0.0.1:5432/postgres: {0}")]
     Url(String),
-    /// It does not answer.
-    #[error("{0} does not answer: {1}")]
+    /// It does not answer, or refuses.
+    #[error("PostgreSQL at {0} cannot be used: {1}")]
     Silent(String, String),
 }
 
@@ -162,7 +162,7 @@ mod tests {
         assert!(error("moon://x").contains("no PostgreSQL URL"));
         // Port 1 is nobody's.
         let silent = error("postgresql://me:secret@127.0.0.1:1/postgres");
-        assert!(silent.contains("127.0.0.1:1 does not answer"), "{silent}");
+        assert!(silent.contains("127.0.0.1:1 cannot be used"), "{silent}");
         assert!(!silent.contains("secret"), "{silent}");
     }
 

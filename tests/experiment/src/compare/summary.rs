@@ -14,6 +14,8 @@ use crate::statistics::quantile;
 
 /// The number of the schema.
 pub const FORMAT: u32 = 1;
+/// What stands behind the version of a program that was built without optimisation.
+pub const DEBUG_BUILD: &str = "(a debug build, which is slower)";
 /// What tells it from the summaries of other experiments.
 pub const KIND: &str = "compare";
 
@@ -129,6 +131,12 @@ impl Comparison {
                 })
                 .collect(),
         }
+    }
+
+    /// Whether our own program was built without optimisation, as its environment says.
+    pub fn is_of_debug_build(&self) -> bool {
+        let mut facts = self.environment.iter();
+        facts.any(|(name, value)| name == "quorlock" && value.ends_with(DEBUG_BUILD))
     }
 
     /// Locks of our own nodes that had two holders where none are allowed.

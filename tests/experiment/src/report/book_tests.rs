@@ -3,32 +3,47 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::report::text;
+use crate::compare::Comparison;
+use crate::report::{services_files, services_text, text};
 use crate::summary::Summary;
 
 fn book() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book")
 }
 
-/// What the chapter shows of a run.
-fn figures(name: &str) -> String {
+fn committed(name: &str) -> String {
     let path = book().join("experiments").join(name);
-    let summary = fs::read_to_string(path).expect("the run is committed");
-    let summary: Summary = serde_json::from_str(&summary).expect("it is of this format");
-    assert!(summary.is_complete, "{name}");
-    let facts: Vec<String> = summary
-        .environment
-        .iter()
-        .map(|(name, value)| format!("{name}: {value}\n"))
-        .collect();
-    format!("{}\n{}", text(&summary), facts.concat())
+    fs::read_to_string(path).expect("the run is committed")
 }
 
-#[test]
-fn the_chapter_shows_the_committed_runs() {
-    let path = book().join("experiments.md");
+fn with_facts(text: String, environment: &[(String, String)]) -> String {
+    let facts = environment.iter();
+    let facts: Vec<String> = facts
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .collect();
+    format!("{text}\n{}", facts.concat())
+}
+
+/// What the chapter shows of a run.
+fn figures(name: &str) -> String {
+    let summary: Summary = serde_json::from_str(&committed(name)).expect("it is of this format");
+    assert!(summary.is_complete, "{name}");
+    with_facts(text(&summary), &summary.environment)
+}
+
+/// What the chapter shows of a comparison.
+fn comparison() -> Comparison {
+    let comparison: Comparison =
+        serde_json::from_str(&committed(COMPARISON)).expect("it is of this format");
+    assert!(comparison.is_complete);
+    comparison
+}
+
+/// Holds what a chapter shows to what is expected, or writes it anew where that is asked for.
+fn hold(chapter: &str, runs: &[(&str, String)]) {
+    let path = book().join(chapter);
     let mut chapter = fs::read_to_string(&path).expect("the chapter is there");
-    for name in ["summary.json", "simulated.json", "redis-server.json"] {
+    for (name, expected) in runs {
         let begin = format!(
             "<!-- {name}, by WRITE_THE_BOOK=1 cargo test -p quorlock-experiment -->\n```text\n"
         );
@@ -36,8 +51,7 @@ fn the_chapter_shows_the_committed_runs() {
         let (shown, after) = rest
             .split_once("```\n<!-- end -->")
             .expect("the figures end");
-        let expected = figures(name);
-        if std::env::var_os("WRITE_THE_BOOK").is_none() {
+        if !is_writing() {
             assert_eq!(
                 shown, expected,
                 "{name}: write it anew with WRITE_THE_BOOK=1"
@@ -45,7 +59,41 @@ fn the_chapter_shows_the_committed_runs() {
         }
         chapter = format!("{before}{begin}{expected}```\n<!-- end -->{after}");
     }
-    if std::env::var_os("WRITE_THE_BOOK").is_some() {
+    if is_writing() {
         fs::write(&path, chapter).expect("the chapter can be written");
     }
 }
+
+fn is_writing() -> bool {
+    std::env::var_os("WRITE_THE_BOOK").is_some()
+}
+
+#[test]
+fn the_chapter_shows_the_committed_runs() {
+    let names = ["summary.json", "simulated.json", "redis-server.json"];
+    hold("experiments.md", &names.map(|name| (name, figures(name))));
+}
+
+#[test]
+fn the_chapter_about_other_services_shows_the_committed_comparison() {
+    let comparison = comparison();
+    let text = with_facts(services_text(&comparison), &comparison.environment);
+    hold("compare.md", &[(COMPARISON, text)]);
+    for (name, bytes) in services_files(&comparison, None) {
+        let shown = match name.as_str() {
+            "report.html" => "compare.html",
+            "svg/apart.svg" => "compare-apart.svg",
+            _ => continue,
+        };
+        let path = book().join("experiments").join(shown);
+        match is_writing() {
+            true => fs::write(path, bytes).expect("it can be written"),
+            false => assert!(
+                fs::read(path).is_ok_and(|there| there == bytes),
+                "{shown}: write it anew with WRITE_THE_BOOK=1"
+            ),
+        }
+    }
+}
+
+const COMPARISON: &str = "compare.json";

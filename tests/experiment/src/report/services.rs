@@ -24,9 +24,12 @@ pub fn services_text(comparison: &Comparison) -> String {
 }
 
 /// The report and its figures: names of files, and what they hold.
-pub fn services_files(comparison: &Comparison) -> Vec<(String, Vec<u8>)> {
+pub fn services_files(
+    comparison: &Comparison,
+    baseline: Option<&Comparison>,
+) -> Vec<(String, Vec<u8>)> {
     let charts = chart::services(comparison);
-    let page = services_page::page(comparison, &charts);
+    let page = services_page::page(comparison, &charts, baseline);
     let mut files = vec![("report.html".to_owned(), page.into_bytes())];
     for chart in charts {
         files.push((format!("svg/{}.svg", chart.name), chart.svg.into_bytes()));
@@ -100,6 +103,14 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
             .filter_map(|kind| speeds(comparison, kind)),
     );
     lines.extend(comparison.services.iter().filter_map(holders));
+    let has_own = comparison.services.iter();
+    let has_own = has_own
+        .map(|row| row.service.kind())
+        .any(|kind| kind == Kind::Quorlock);
+    if has_own && comparison.is_of_debug_build() {
+        let said = "This is a debug build of Quorlock, which is many times slower: its figures are nobody's.";
+        lines.push(said.to_owned());
+    }
     if !comparison.plan.has_enough_rounds() {
         let rounds = comparison.plan.rounds;
         lines.push(format!(
@@ -220,6 +231,7 @@ const WORDS: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::DEBUG_BUILD;
     use crate::compare::summary::tests::{comparison, outcome};
 
     #[test]
@@ -242,6 +254,15 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(rows.iter().take(4).all(|row| row.len() <= 130), "{text}");
+    }
+
+    #[test]
+    fn a_debug_build_is_named() {
+        let mut comparison = comparison(&outcome());
+        assert!(!services_text(&comparison).contains("debug build"));
+        let build = ("quorlock".to_owned(), format!("0.1.0 {DEBUG_BUILD}"));
+        comparison.environment.push(build);
+        assert!(services_text(&comparison).contains("a debug build of Quorlock"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) struct Executor {
     outbox: Outbox,
     /// Answers to clients that waited, and are not on their way yet, with what they wait for.
     pub(super) served: Vec<(Served, Wait)>,
+    pub(super) served_count: u64,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -120,6 +121,7 @@ impl Executor {
             record: Vec::new(),
             outbox: Outbox::default(),
             served: Vec::new(),
+            served_count: 0,
             wait_limit: None,
             reply_bytes: 0,
             is_idle: false,

@@ -253,10 +253,10 @@ impl Request {
     /// Requests beside the others where clients listen: they read, wait, and make something to be told of.
     pub(crate) fn beside_listeners(random: &mut Random) -> Vec<Request> {
         let mut request = match random.below(8) {
-            0..=2 => Request::to_track(random),
-            3..=4 => Request::to_wait(random),
-            5 => Request::publishing(random),
-            _ => Request::on_lists(random),
+            0..=1 => Request::to_track(random),
+            2..=3 => Request::to_wait(random),
+            4 => Request::publishing(random),
+            _ => Request::for_who_waits(random),
         };
         if request.connection == 0 {
             request.connection = Request::any_connection(random);
@@ -280,16 +280,29 @@ impl Request {
 
     fn to_wait(random: &mut Random) -> Request {
         let words: &[&str] = match random.below(6) {
-            0..=1 => &["BLPOP", "l0", "l1", "0"],
-            2 => &["BRPOP", "l1", "0"],
-            3 => &["BLMOVE", "l0", "l1", "LEFT", "RIGHT", "0"],
-            4 => &["BLPOP", "l0", "0"],
-            _ => &["BZPOPMIN", "z0", "0"],
+            0..=1 => &["BLPOP", "q0", "q1", "0"],
+            2 => &["BRPOP", "q1", "0"],
+            3 => &["BLMOVE", "q0", "l1", "LEFT", "RIGHT", "0"],
+            4 => &["BLPOP", "q0", "0"],
+            _ => &["BZPOPMIN", "q2", "0"],
         };
         Request {
             connection: WAITER,
             ..Request::new(words, Reads::Nothing)
         }
+    }
+
+    /// Keys of their own, so that they are mostly empty.
+    fn for_who_waits(random: &mut Random) -> Request {
+        let (key, element) = (random.pick(&["q0", "q1"]), random.pick(&ELEMENTS));
+        let ttl = random.pick(&TTLS_MS[2..]).to_string();
+        let words: &[&str] = match random.below(8) {
+            0..=3 => &["RPUSH", key, element],
+            4 => &["LPUSH", key, element, "e"],
+            5 => &["ZADD", "q2", "1", element],
+            _ => &["PEXPIRE", key, &ttl],
+        };
+        Request::new(words, Reads::Nothing)
     }
 
     fn publishing(random: &mut Random) -> Request {

@@ -52,6 +52,8 @@ pub(crate) struct Executor {
     /// Answers to clients that waited, and are not on their way yet, with what they wait for.
     pub(super) served: Vec<(Served, Wait)>,
     pub(super) served_count: u64,
+    /// How many clients watch keys.
+    pub(crate) watching: usize,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -122,6 +124,7 @@ impl Executor {
             outbox: Outbox::default(),
             served: Vec::new(),
             served_count: 0,
+            watching: 0,
             wait_limit: None,
             reply_bytes: 0,
             is_idle: false,

@@ -161,6 +161,14 @@ impl Node {
         Ok(self.node.lock()?.time.node_now(&*self.node.clock))
     }
 
+    /// How many clients that waited for an element it has served.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn served(&self) -> Result<u64, Failure> {
+        Ok(self.node.lock()?.served_count())
+    }
+
     /// All its keys, those whose deadline has come included as long as they are in memory.
     ///
     /// # Errors

@@ -24,6 +24,8 @@ pub(crate) struct Executed {
     pub(crate) words: Vec<Vec<u8>>,
     /// Empty where the client is blocked.
     pub(crate) reply: Vec<u8>,
+    /// How many clients that waited for an element were served until then.
+    pub(crate) served: u64,
     pub(crate) raw_ns: u64,
     pub(crate) true_ns: u64,
 }
@@ -82,12 +84,13 @@ impl Events {
 }
 
 impl Observer for Watcher {
-    fn executed(&self, arguments: &[&[u8]], reply: &[u8]) {
+    fn executed(&self, arguments: &[&[u8]], reply: &[u8], served: u64) {
         let clock = &self.events.clock;
         let executed = Executed {
             session: self.session,
             words: arguments.iter().map(|word| word.to_vec()).collect(),
             reply: reply.to_vec(),
+            served,
             raw_ns: clock.raw_ns(),
             true_ns: clock.true_ns(),
         };

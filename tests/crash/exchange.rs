@@ -48,9 +48,13 @@ impl World {
         let Some(session) = sessions.find(|session| session.number == sent.session) else {
             return Ok(());
         };
-        for learnt in session.receive(&sent.bytes)? {
+        let received = session.receive(&sent.bytes)?;
+        if received.has_waited_in_vain {
+            self.oracle.end_wait(sent.session);
+        }
+        for (kind, learnt) in received.learnt {
             self.happened
-                .push(Happened::Told(learnt, sent.disk.clone()));
+                .push(Happened::Told(kind, learnt, sent.disk.clone()));
         }
         Ok(())
     }
@@ -60,7 +64,9 @@ impl World {
         let Some(node) = &self.node else {
             return Ok(());
         };
-        if executed.is_empty() {
+        // What a node that has failed did before is in its replies.
+        let served = node.served().unwrap_or(self.served);
+        if executed.is_empty() && served == self.served {
             return Ok(());
         }
         let stored = node.stored().unwrap_or_default();
@@ -78,6 +84,9 @@ impl World {
                 session.database = selected;
             }
             let part = session.note_part(&request, &executed.reply);
+            // A request that needed no engine has not looked.
+            let has_served = executed.served > self.served;
+            self.served = self.served.max(executed.served);
             batch.push(Played {
                 session: session.number,
                 part,
@@ -88,16 +97,25 @@ impl World {
                     true_ns: executed.true_ns,
                 },
                 reply: executed.reply,
+                has_served,
             });
         }
+        if served > self.served {
+            // What lacked room is made up for by the maintenance.
+            self.served = served;
+            batch.push(Played::late_serving(self.began));
+        }
         let (mode, sessions) = (&mut self.mode, &mut self.sessions);
-        batch::play(&mut self.oracle, &batch, &stored, |played, tells_of| {
+        batch::play(&mut self.oracle, &batch, &stored, |played, effects| {
             let is_set = played.reply == OK;
             if let Some(set) = played.request.sets_mode().filter(|_| is_set) {
                 *mode = set;
             }
             if let Some(session) = sessions.iter_mut().find(|one| one.number == played.session) {
-                session.note_executed(&played.request, &played.reply, tells_of, *mode);
+                session.note_executed(played, &effects, *mode);
+            }
+            for session in sessions.iter_mut() {
+                session.note_told(played, &effects, *mode);
             }
         })
     }
@@ -174,6 +192,9 @@ impl World {
         match self.sessions.get_mut(connection) {
             Some(old) => self.left.push(std::mem::replace(old, session)),
             None => self.sessions.push(session),
+        }
+        for request in Request::introductions(connection) {
+            self.request(&request);
         }
         if self.database != 0 {
             let database = self.database.to_string();

@@ -12,6 +12,7 @@ use quorlock_persistence::MemoryDisk;
 use super::check::{Reopened, Reopening, Violation, reopen};
 use super::images::{self, Image, ImageKind};
 use super::options::{Changed, Directory, Options, Vary};
+use super::session::Kind;
 use super::statistics::Statistics;
 use super::time::WorldClock;
 use super::workload::{Ending, Mode, Step, Workload};
@@ -202,11 +203,15 @@ impl Explorer<'_> {
                     self.place = format!("{place}, after {:?} {}", point.operation, point.file);
                     self.point(world, &point.disk)?;
                 }
-                Happened::Told(learnt, disk) => {
+                Happened::Told(kind, learnt, disk) => {
                     let before = known(world);
                     world.reveal(&learnt);
                     if known(world) != before {
-                        self.place = format!("{place}, after a reply");
+                        self.statistics.note_told(kind);
+                        self.place = match kind {
+                            Kind::Message => format!("{place}, after a message"),
+                            _ => format!("{place}, after a reply"),
+                        };
                         self.point(world, &disk)?;
                     }
                 }

@@ -1,7 +1,8 @@
 //! Crash states: what a node makes of every disk that a crash may leave.
 //!
 //! `workload`, `request` and `options` make from a seed what a node does and how it is started, `world` does it with a
-//! simulated node, disk and clock, `session` is a client that sends and receives bytes, `events` is what happened in its
+//! simulated node, disk and clock, `session` is a client that sends and receives bytes, `tracker` what one is told that
+//! tracks, `waiting` what one gets that waits for an element, `events` is what happened in its
 //! order, `exchange` is what goes between the two,
 //! `batch` executes what one iteration of an event loop has executed, `model` says what each request does, `oracle` knows what clients were told, `images`
 //! lists what a crash at one point may leave, `check` starts the node on one of them and holds it to the contract,
@@ -23,6 +24,8 @@ pub mod run;
 pub(crate) mod session;
 pub(crate) mod statistics;
 pub(crate) mod time;
+pub(crate) mod tracker;
+pub(crate) mod waiting;
 pub(crate) mod workload;
 pub(crate) mod world;
 

@@ -5,12 +5,14 @@
 //! that the harness configured. A node's reply, and the keys that it then has, must agree with it.
 
 mod elements;
+mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_engine::StoredValue;
 
-use super::request::{COMPARE_AND_DELETE, REENTER, TWO};
+pub(crate) use self::messages::{CHANNEL, EVENTS, Message};
+use super::request::{COMPARE_AND_DELETE, PUBLISH, REENTER, TWO};
 
 /// A key in its database.
 pub(crate) type Name = (u8, Vec<u8>);
@@ -71,8 +73,17 @@ pub(crate) struct Execution<'a> {
     pub(crate) rules: Rules,
     pub(crate) database: u8,
     pub(crate) keys: &'a mut Keys,
-    /// The keys after every single write, the last one excepted: a script that runs out of room stops at one.
-    pub(crate) between: Vec<Keys>,
+    /// What clients that listen are told.
+    pub(crate) messages: Vec<Message>,
+    /// What is so after every single write, the last one excepted: a script that runs out of room stops at one.
+    pub(crate) between: Vec<State>,
+}
+
+/// Keys, and what was told on the way there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) keys: Keys,
+    pub(crate) messages: Vec<Message>,
 }
 
 impl Execution<'_> {
@@ -109,7 +120,9 @@ impl Execution<'_> {
             b"HSET" => {
                 let pairs = words[2..].chunks_exact(2);
                 let new = pairs.filter(|pair| self.set_field(key, &pair[0], &pair[1]));
-                number(new.count())
+                let new = new.count();
+                self.tell("hset", key);
+                number(new)
             }
             b"HDEL" => number(usize::from(self.remove_field(key, word(2)))),
             b"HINCRBY" => number(self.increment_field(key, word(2))),
@@ -150,7 +163,7 @@ impl Execution<'_> {
             return nil();
         }
         let ttl_ns = has(b"PX").map(|at| nanoseconds(&options[at + 1]));
-        self.put(key, StoredValue::String(value.to_vec()), ttl_ns);
+        self.set_string(key, value, ttl_ns);
         Expected::Exactly(b"+OK\r\n".to_vec())
     }
 
@@ -168,16 +181,25 @@ impl Execution<'_> {
             self.expire(key, Some(nanoseconds(ttl)));
             return nil();
         }
+        if body == PUBLISH.as_bytes() {
+            self.set_string(&words[0], &words[1], Some(nanoseconds(&words[2])));
+            self.messages.push(Message::Published(words[1].clone()));
+            return number(1);
+        }
         assert!(body == TWO.as_bytes(), "no workload has another script");
-        let (value, ttl) = (&words[2], &words[3]);
-        let set = |key: &[u8], this: &mut Self| {
-            let value = StoredValue::String(value.clone());
-            this.put(key, value, Some(nanoseconds(ttl)));
-        };
-        set(&words[0], self);
+        let (value, ttl_ns) = (&words[2], Some(nanoseconds(&words[3])));
+        self.set_string(&words[0], value, ttl_ns);
         self.delete(&words[1]);
-        set(b"k9", self);
+        self.set_string(b"k9", value, ttl_ns);
         number(1)
+    }
+
+    fn set_string(&mut self, key: &[u8], value: &[u8], ttl_ns: Option<u64>) {
+        self.put(key, StoredValue::String(value.to_vec()), ttl_ns);
+        self.tell("set", key);
+        if ttl_ns.is_some() {
+            self.tell("expire", key);
+        }
     }
 
     fn put(&mut self, key: &[u8], value: StoredValue, ttl_ns: Option<u64>) {
@@ -187,6 +209,14 @@ impl Execution<'_> {
     }
 
     fn delete(&mut self, key: &[u8]) -> bool {
+        let is_there = self.remove(key);
+        if is_there {
+            self.tell("del", key);
+        }
+        is_there
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
         self.note();
         self.keys.remove(&self.name(key)).is_some()
     }
@@ -196,6 +226,14 @@ impl Execution<'_> {
             return false;
         };
         self.put(key, value, ttl_ns);
+        self.tell(
+            if ttl_ns.is_some() {
+                "expire"
+            } else {
+                "persist"
+            },
+            key,
+        );
         true
     }
 
@@ -213,28 +251,34 @@ impl Execution<'_> {
             return false;
         }
         match fields.is_empty() {
-            true => self.delete(key),
-            false => self.change(key, |_| (true, StoredValue::Hash(fields))),
+            true => drop(self.remove(key)),
+            false => self.change(key, |_| ((), StoredValue::Hash(fields))),
         }
+        self.tell_of_part("hdel", key);
+        true
     }
 
     fn increment_field(&mut self, key: &[u8], field: &[u8]) -> usize {
-        self.change(key, |old| {
+        let sum = self.change(key, |old| {
             let mut fields = fields(old);
             let sum = fields.get(field).map_or(0, |digits| integer(digits)) + 1;
             fields.insert(field.to_vec(), sum.to_string().into_bytes());
             (sum, StoredValue::Hash(fields))
-        })
+        });
+        self.tell("hincrby", key);
+        sum
     }
 
     fn increment(&mut self, key: &[u8]) -> usize {
-        self.change(key, |old| {
+        let sum = self.change(key, |old| {
             let sum = match old {
                 Some(StoredValue::String(digits)) => integer(digits) + 1,
                 _ => 1,
             };
             (sum, StoredValue::String(sum.to_string().into_bytes()))
-        })
+        });
+        self.tell("incrby", key);
+        sum
     }
 
     /// Gives a key another value and leaves it its deadline.
@@ -268,7 +312,10 @@ impl Execution<'_> {
     }
 
     fn note(&mut self) {
-        self.between.push(self.keys.clone());
+        self.between.push(State {
+            keys: self.keys.clone(),
+            messages: self.messages.clone(),
+        });
     }
 
     fn item(&self, key: &[u8]) -> Option<&Item> {

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_engine::{Stored, StoredValue};
 
-use super::batch::Played;
+use super::batch::{Effects, Outcome, Played, Served};
 use super::check::Violation;
-use super::model::{Execution, Expected, Item, Keys, Moment, Name, Rules};
+use super::model::{Expected, Item, Keys, Moment, Name, Rules, State};
 use super::request::{Reads, Request};
 use super::session::Part;
+use super::waiting::WaitingClient;
 
 /// The state after a request that changed something.
 #[derive(Clone, Debug)]
@@ -69,6 +70,8 @@ pub(crate) struct Oracle {
     pub(crate) newest: u64,
     /// What the harness has configured.
     pub(crate) rules: Rules,
+    /// The client that waits for an element, and what it has asked for.
+    pub(super) waiting: Option<WaitingClient>,
 }
 
 impl Oracle {
@@ -81,6 +84,7 @@ impl Oracle {
             told: 0,
             newest: 0,
             rules,
+            waiting: None,
         }
     }
 
@@ -88,9 +92,10 @@ impl Oracle {
         self.versions.len() - 1
     }
 
-    /// Executes a request and holds the node's reply against it. Returns the states that it may have left: one, or
-    /// those at which a script may have been ended, the latest first.
-    pub(crate) fn candidates(&self, played: &Played) -> Result<Vec<Keys>, Violation> {
+    /// Executes a request and holds the node's reply against it. Returns what it may have done: one outcome, or
+    /// those after which a script may have been ended, the latest first; each with what a client has got that was
+    /// served behind it, and with that it was refused.
+    pub(crate) fn candidates(&self, played: &Played) -> Result<Vec<Outcome>, Violation> {
         let Played {
             request,
             now,
@@ -99,34 +104,52 @@ impl Oracle {
         } = played;
         let before = self.live(*now);
         let mut after = before.clone();
-        let mut execution = Execution {
-            now: *now,
-            rules: self.rules,
-            database: played.database,
-            keys: &mut after,
-            between: Vec::new(),
-        };
+        let mut execution = self.execution(*now, played.database, &mut after);
         let expected = match &played.part {
             Part::Exec(queued) if queued.is_spoilt => Expected::Exactly(b"-EXECABORT".to_vec()),
             Part::Exec(queued) => execution.run_all(&queued.requests),
             Part::None | Part::Queued => execution.run(&request.words),
         };
-        let between = execution.between;
+        let (between, messages) = (execution.between, execution.messages);
         let refusal = self.refusal(*now, &before, &after, reply);
+        let reply = if reply == b"_\r\n" { NIL } else { reply };
         if !played.is_refused() && !expected.is_met_by(reply) {
             return Err(wrong_reply(request, reply, &expected));
         }
-        Ok(match refusal {
+        let after = State {
+            keys: after,
+            messages,
+        };
+        let states = match refusal {
             Refusal::No => vec![after],
             Refusal::Right if request.is_script() => {
                 between.into_iter().chain([after]).rev().collect()
             }
-            Refusal::Right => vec![before],
+            Refusal::Right => vec![State {
+                keys: before,
+                ..State::default()
+            }],
             Refusal::Missing => {
                 let what = "a key without a sufficient TTL is not refused";
                 return Err(Violation::new(what, request.text()));
             }
-        })
+        };
+        let outcomes = states.into_iter().flat_map(|after| {
+            let served = played.has_served.then(|| self.serve(*now, &after.keys));
+            let both = served.flatten().map(Some).into_iter().chain([None]);
+            both.map(move |served| Outcome {
+                after: after.clone(),
+                served,
+            })
+        });
+        Ok(outcomes.collect())
+    }
+
+    /// The keys whose deadlines have come, of all databases.
+    pub(crate) fn expired(&self, now: Moment) -> Vec<Vec<u8>> {
+        let keys = self.versions[self.last()].keys.iter();
+        let expired = keys.filter(|(_, item)| !item.is_live(now.node_ns));
+        expired.map(|(name, _)| name.1.clone()).collect()
     }
 
     /// The keys that are there now.
@@ -159,9 +182,42 @@ impl Oracle {
         }
     }
 
+    /// Notes what a request has done.
+    pub(crate) fn apply(&mut self, played: &Played, outcome: Outcome, effects: &mut Effects) {
+        let Outcome { after, served } = outcome;
+        if played.request.is_for_element() && played.reply.is_empty() {
+            self.waiting = Some(WaitingClient {
+                session: played.session,
+                database: played.database,
+                request: played.request.clone(),
+            });
+        }
+        let number = self.note(played.now, played.request.text(), after.keys);
+        effects.own = number.map(|number| self.own(number));
+        effects.changed = number.map_or_else(Vec::new, |number| self.changed(number));
+        effects.messages = after.messages;
+        if played.has_served {
+            self.waiting = None;
+        }
+        let Some(serving) = served else { return };
+        if let Some(number) = self.note(played.now, serving.text, serving.after.keys) {
+            effects.served = Some(Served {
+                session: serving.session,
+                reply: serving.reply,
+                told: self.own(number),
+                changed: self.changed(number),
+                messages: serving.after.messages,
+            });
+        }
+    }
+
+    fn changed(&self, number: usize) -> Vec<Vec<u8>> {
+        let changed = self.versions[number].changed.iter();
+        changed.map(|name| name.1.clone()).collect()
+    }
+
     /// Notes the state after a request; returns the version if it is a new one.
-    pub(crate) fn note(&mut self, played: &Played, after: Keys) -> Option<usize> {
-        let now = played.now;
+    fn note(&mut self, now: Moment, text: String, after: Keys) -> Option<usize> {
         let before = self.live(now);
         let cap_ns = self.rules.cap_ns;
         let is_same = |name: &Name| match (before.get(name), after.get(name)) {
@@ -191,7 +247,7 @@ impl Oracle {
             keys: after,
             is_revealed: false,
             told_of: BTreeSet::new(),
-            text: played.request.text(),
+            text,
         });
         Some(self.last())
     }
@@ -331,6 +387,7 @@ impl Oracle {
         self.forgotten = lost;
         self.forgotten.retain(|_, held| held.until > now.true_ns);
         self.versions = vec![base];
+        self.waiting = None;
         self.newest = now.node_ns;
         self.acknowledged = 0;
         self.durable = 0;
@@ -346,6 +403,9 @@ enum Refusal {
     /// It did not, and `require-ttl` says that it has to.
     Missing,
 }
+
+/// With RESP2; RESP3 has another one.
+const NIL: &[u8] = b"$-1\r\n";
 
 fn wrong_reply(request: &Request, reply: &[u8], expected: &Expected) -> Violation {
     let reply = String::from_utf8_lossy(reply);

@@ -1,5 +1,6 @@
 //! Requests of clients: every kind of mutation, and reads that reveal them.
 
+use super::model::{CHANNEL, EVENTS};
 use super::workload::Mode;
 use quorlock_simulation::Random;
 
@@ -230,6 +231,127 @@ impl Request {
         self.words[0] == b"EXEC"
     }
 
+    /// What a connection of this number says first: those behind the others listen, track and wait.
+    pub(crate) fn introductions(connection: usize) -> Vec<Request> {
+        let words: &[&[&str]] = match connection {
+            LISTENER => &[
+                &["HELLO", "3"],
+                &["CONFIG", "SET", "notify-keyspace-events", "K$lshzg"],
+                &["PSUBSCRIBE", EVENTS],
+                &["SUBSCRIBE", CHANNEL],
+            ],
+            TRACKER => &[&["HELLO", "3"], &["CLIENT", "TRACKING", "ON"]],
+            _ => &[],
+        };
+        let requests = words.iter().map(|words| Request {
+            connection,
+            ..Request::new(words, Reads::Nothing)
+        });
+        requests.collect()
+    }
+
+    /// Requests beside the others where clients listen: they read, wait, and make something to be told of.
+    pub(crate) fn beside_listeners(random: &mut Random) -> Vec<Request> {
+        let mut request = match random.below(8) {
+            0..=1 => Request::to_track(random),
+            2..=3 => Request::to_wait(random),
+            4 => Request::publishing(random),
+            _ => Request::for_who_waits(random),
+        };
+        if request.connection == 0 {
+            request.connection = Request::any_connection(random);
+        }
+        vec![request]
+    }
+
+    /// Its reply is the same with RESP3.
+    fn to_track(random: &mut Random) -> Request {
+        let key = random.pick(&["k0", "k1", "k2", "k3", "k0", "k1", "l0", "l1", "z0", "z1"]);
+        let words: &[&str] = match key.as_bytes()[0] {
+            b'k' => &["GET", key],
+            b'l' => &["LRANGE", key, "0", "-1"],
+            _ => &["ZRANGE", key, "0", "-1"],
+        };
+        Request {
+            connection: TRACKER,
+            ..Request::new(words, Reads::Key(key.as_bytes().to_vec()))
+        }
+    }
+
+    fn to_wait(random: &mut Random) -> Request {
+        let words: &[&str] = match random.below(6) {
+            0..=1 => &["BLPOP", "q0", "q1", "0"],
+            2 => &["BRPOP", "q1", "0"],
+            3 => &["BLMOVE", "q0", "l1", "LEFT", "RIGHT", "0"],
+            4 => &["BLPOP", "q0", "0"],
+            _ => &["BZPOPMIN", "q2", "0"],
+        };
+        Request {
+            connection: WAITER,
+            ..Request::new(words, Reads::Nothing)
+        }
+    }
+
+    /// Keys of their own, so that they are mostly empty.
+    fn for_who_waits(random: &mut Random) -> Request {
+        let (key, element) = (random.pick(&["q0", "q1"]), random.pick(&ELEMENTS));
+        let ttl = random.pick(&TTLS_MS[2..]).to_string();
+        let words: &[&str] = match random.below(8) {
+            0..=3 => &["RPUSH", key, element],
+            4 => &["LPUSH", key, element, "e"],
+            5 => &["ZADD", "q2", "1", element],
+            _ => &["PEXPIRE", key, &ttl],
+        };
+        Request::new(words, Reads::Nothing)
+    }
+
+    fn publishing(random: &mut Random) -> Request {
+        let (key, ttl) = (random.pick(&KEYS), random.pick(&TTLS_MS).to_string());
+        let token = format!("t{}", random.below(1 << 40));
+        Request::new(&["EVAL", PUBLISH, "1", key, &token, &ttl], Reads::Nothing)
+    }
+
+    /// Whether its client may wait for an element.
+    pub(crate) fn is_for_element(&self) -> bool {
+        let names: [&[u8]; 4] = [b"BLPOP", b"BRPOP", b"BLMOVE", b"BZPOPMIN"];
+        names.contains(&self.words[0].as_slice())
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn only_reads(&self) -> bool {
+        let names: [&[u8]; 8] = [
+            b"GET",
+            b"PTTL",
+            b"HGETALL",
+            b"DBSIZE",
+            b"KEYS",
+            b"LRANGE",
+            b"SMEMBERS",
+            b"ZRANGE",
+        ];
+        names.contains(&self.words[0].as_slice())
+    }
+
+    pub(crate) fn is_flush(&self) -> bool {
+        self.words[0].starts_with(b"FLUSH")
+    }
+
+    pub(crate) fn asks_for_events(&self) -> bool {
+        self.sets("notify-keyspace-events").is_some()
+    }
+
+    pub(crate) fn subscribes_to_events(&self) -> bool {
+        self.words[0] == b"PSUBSCRIBE"
+    }
+
+    pub(crate) fn subscribes(&self) -> bool {
+        self.words[0] == b"SUBSCRIBE"
+    }
+
+    pub(crate) fn starts_tracking(&self) -> bool {
+        self.words[0] == b"CLIENT"
+    }
+
     /// Whether it asks that everything this connection knows of is synced.
     pub(crate) fn is_for_sync(&self) -> bool {
         self.words[0] == b"WAITAOF"
@@ -270,7 +392,15 @@ impl Request {
 
     /// Whether it reads or changes keys.
     pub(crate) fn is_on_keys(&self) -> bool {
-        let others: [&[u8]; 3] = [b"SELECT", b"CONFIG", b"WAITAOF"];
+        let others: [&[u8]; 7] = [
+            b"SELECT",
+            b"CONFIG",
+            b"WAITAOF",
+            b"HELLO",
+            b"CLIENT",
+            b"SUBSCRIBE",
+            b"PSUBSCRIBE",
+        ];
         !others.contains(&self.words[0].as_slice())
     }
 
@@ -296,6 +426,13 @@ fn text_of(word: &[u8]) -> String {
 /// So many clients at once.
 pub(crate) const CONNECTIONS: usize = 3;
 
+/// So many more, where clients listen: one to events and messages, one to changes of what it reads, and one waits for
+/// elements.
+pub(crate) const LISTENERS: usize = 3;
+const LISTENER: usize = CONNECTIONS;
+const TRACKER: usize = CONNECTIONS + 1;
+const WAITER: usize = CONNECTIONS + 2;
+
 const LISTS: [&str; 2] = ["l0", "l1"];
 
 const ELEMENTS: [&str; 4] = ["a", "b", "c", "d"];
@@ -313,6 +450,9 @@ pub(crate) const COMPARE_AND_DELETE: &str = "if redis.call('get',KEYS[1]) == ARG
 
 pub(crate) const REENTER: &str = "redis.call('hincrby',KEYS[1],ARGV[1],1) \
                        redis.call('pexpire',KEYS[1],ARGV[2]) return nil";
+
+pub(crate) const PUBLISH: &str = "redis.call('set',KEYS[1],ARGV[1],'px',ARGV[2]) \
+                                  redis.call('publish','news',ARGV[1]) return 1";
 
 pub(crate) const TWO: &str = "redis.call('set',KEYS[1],ARGV[1],'px',ARGV[2]) redis.call('del',KEYS[2]) \
                    redis.call('set','k9',ARGV[1],'px',ARGV[2]) return 1";

@@ -6,9 +6,12 @@ use std::collections::VecDeque;
 
 use quorlock_server::simulation::Client;
 
+use super::batch::{Effects, Played, Served};
 use super::check::Violation;
+use super::model::Message;
 use super::oracle::Told;
-use super::request::Request;
+use super::request::{Reads, Request};
+use super::tracker::{Beginning, Tracker};
 use super::workload::Mode;
 
 /// A client's connection.
@@ -31,6 +34,13 @@ pub(crate) struct Session {
     pub(crate) has_ended: bool,
     /// What was queued since MULTI.
     queued: Option<Queued>,
+    /// Events of keys are published: this client has asked for that.
+    has_events: bool,
+    /// It is told of events, and of messages on the channel.
+    hears_events: bool,
+    hears_messages: bool,
+    /// It is told of changes of what it has read.
+    tracker: Option<Tracker>,
 }
 
 /// The requests of a transaction.
@@ -52,22 +62,54 @@ pub(crate) enum Part {
     Exec(Queued),
 }
 
-/// A reply that the client has not received.
+/// A reply or a message that the client has not received.
 #[derive(Debug)]
 struct Waiting {
     /// Empty where the client is blocked.
     reply: Vec<u8>,
-    is_for_sync: bool,
+    kind: Kind,
     tells_of: Vec<Told>,
     /// The mode it was executed in.
     mode: Mode,
 }
 
-/// What a client has learnt from a reply.
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Reply,
+    /// A sync.
+    Sync,
+    /// An element, which comes at once or later.
+    Element,
+    /// It is no reply.
+    Message,
+    /// The same of a script that was refused, which may not have come as far.
+    Maybe,
+}
+
+/// What a client has learnt from a reply or a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Learnt {
     pub(crate) tells_of: Vec<Told>,
     pub(crate) mode: Mode,
+}
+
+impl Learnt {
+    pub(crate) fn own(told: Told, mode: Mode) -> Learnt {
+        Learnt {
+            tells_of: vec![told],
+            mode,
+        }
+    }
+}
+
+/// What the bytes have brought that a client has received.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) learnt: Vec<(Kind, Learnt)>,
+    /// It waits for no element any more, and got none.
+    pub(crate) has_waited_in_vain: bool,
 }
 
 impl Session {
@@ -83,6 +125,10 @@ impl Session {
             known: Vec::new(),
             has_ended: false,
             queued: None,
+            has_events: false,
+            hears_events: false,
+            hears_messages: false,
+            tracker: None,
         }
     }
 
@@ -120,74 +166,179 @@ impl Session {
         }
     }
 
-    /// Notes what the reply to a request will tell.
-    pub(crate) fn note_executed(
-        &mut self,
-        request: &Request,
-        reply: &[u8],
-        mut tells_of: Vec<Told>,
-        mode: Mode,
-    ) {
-        let is_for_sync = request.is_for_sync();
-        if is_for_sync {
+    /// Notes what the reply to a request of this client will tell.
+    pub(crate) fn note_executed(&mut self, played: &Played, effects: &Effects, mode: Mode) {
+        let request = &played.request;
+        let kind = match request {
+            _ if request.is_for_sync() => Kind::Sync,
+            _ if request.is_for_element() => Kind::Element,
+            _ => Kind::Reply,
+        };
+        let mut tells_of = effects.tells_of.clone();
+        if kind == Kind::Sync {
             tells_of.clone_from(&self.known);
         } else {
             self.known.extend(tells_of.iter().cloned());
         }
         self.waiting.push_back(Waiting {
-            reply: reply.to_vec(),
-            is_for_sync,
+            reply: played.reply.clone(),
+            kind,
             tells_of,
             // Such an answer promises as much as `always`.
-            mode: if is_for_sync && mode != Mode::Volatile {
+            mode: if kind == Kind::Sync && mode != Mode::Volatile {
                 Mode::Always
             } else {
                 mode
             },
         });
+        if !played.is_refused() {
+            self.note_accepted(request);
+        }
     }
 
-    /// Takes in bytes; returns what the replies that are whole now tell.
-    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Learnt>, Violation> {
-        if self.is_lost {
-            return Ok(Vec::new());
+    fn note_accepted(&mut self, request: &Request) {
+        self.has_events |= request.asks_for_events();
+        self.hears_events |= request.subscribes_to_events();
+        self.hears_messages |= request.subscribes();
+        if request.starts_tracking() {
+            self.tracker = Some(Tracker::default());
         }
-        self.received.extend_from_slice(bytes);
-        let mut learnt = Vec::new();
-        while !self.received.is_empty() {
-            let expected = self.waiting.front();
-            let is_blocked = expected.is_some_and(|waiting| waiting.reply.is_empty());
-            let reply = match expected {
-                Some(waiting) if !is_blocked => waiting.reply.as_slice(),
-                Some(_) if NOT_SYNCED.starts_with(&self.received) => NOT_SYNCED,
-                Some(_) if self.received.starts_with(NOT_SYNCED) => NOT_SYNCED,
-                _ => SYNCED,
-            };
-            if self.received.starts_with(reply) && expected.is_some() {
-                let is_synced = reply == SYNCED;
-                self.received.drain(..reply.len());
-                if let Some(waiting) = self.waiting.pop_front()
-                    && (is_synced || !waiting.is_for_sync)
-                {
-                    learnt.push(Learnt {
-                        tells_of: waiting.tells_of,
-                        mode: waiting.mode,
-                    });
-                }
-            } else if reply.starts_with(&self.received) && expected.is_some() {
-                break;
-            } else if is_prefix(WITHHELD, &self.received) {
-                // Nothing that waits will be answered.
-                self.is_lost = true;
-                self.waiting.clear();
-                self.received.clear();
-            } else {
-                let received = String::from_utf8_lossy(&self.received);
-                let detail = format!("{received:?}, not {expected:?}");
-                return Err(Violation::new("bytes that are no reply left", detail));
+        if let (Some(tracker), Reads::Key(key)) = (&mut self.tracker, &request.reads) {
+            tracker.note_read(key);
+        }
+    }
+
+    /// Notes what this client will be told of a request of anybody.
+    pub(crate) fn note_told(&mut self, played: &Played, effects: &Effects, mode: Mode) {
+        if let Some(tracker) = &mut self.tracker {
+            tracker.note_executed(played, effects, mode);
+        }
+        let kind = match played.is_refused() {
+            true => Kind::Maybe,
+            false => Kind::Message,
+        };
+        self.hear(kind, &effects.messages, effects.own.as_ref(), mode);
+        if let Some(served) = &effects.served {
+            self.hear(Kind::Message, &served.messages, Some(&served.told), mode);
+            if served.session == self.number {
+                self.get_element(served, mode);
             }
         }
-        Ok(learnt)
+    }
+
+    fn hear(&mut self, kind: Kind, messages: &[Message], told: Option<&Told>, mode: Mode) {
+        let told = told.filter(|_| kind == Kind::Message);
+        let is_heard = |message: &&Message| match message {
+            Message::Event(..) => self.has_events && self.hears_events,
+            Message::Published(_) => self.hears_messages,
+        };
+        let messages = messages.iter().filter(is_heard).map(|message| Waiting {
+            reply: message.bytes(),
+            kind,
+            tells_of: told.cloned().into_iter().collect(),
+            mode,
+        });
+        self.waiting.extend(messages);
+    }
+
+    /// It has waited until now, and everything that it was told before has come.
+    fn get_element(&mut self, served: &Served, mode: Mode) {
+        let waiting = self.waiting.back_mut();
+        if let Some(waiting) = waiting.filter(|waiting| waiting.kind == Kind::Element) {
+            waiting.reply.clone_from(&served.reply);
+            waiting.tells_of = vec![served.told.clone()];
+            waiting.mode = mode;
+        }
+    }
+
+    /// Takes in bytes; returns what the replies and messages that are whole now tell.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<Received, Violation> {
+        let mut received = Received::default();
+        if self.is_lost {
+            return Ok(received);
+        }
+        self.received.extend_from_slice(bytes);
+        while !self.received.is_empty() && self.take_next(&mut received)? {}
+        Ok(received)
+    }
+
+    /// Takes the next reply or message; false where it is not whole yet.
+    fn take_next(&mut self, received: &mut Received) -> Result<bool, Violation> {
+        if let Some(tracker) = &mut self.tracker {
+            match Beginning::of(&self.received) {
+                Beginning::Part => return Ok(false),
+                Beginning::Whole(invalidation, length) => {
+                    let learnt = tracker.receive(&invalidation);
+                    let learnt = learnt.map(|learnt| (Kind::Message, learnt));
+                    received.learnt.extend(learnt);
+                    self.received.drain(..length);
+                    return Ok(true);
+                }
+                Beginning::Other => {}
+            }
+        }
+        let is_other = |waiting: &Waiting| !is_prefix(&waiting.reply, &self.received);
+        let is_left_out = |waiting: &Waiting| waiting.kind == Kind::Maybe && is_other(waiting);
+        if self.waiting.front().is_some_and(is_left_out) {
+            self.waiting.pop_front();
+            return Ok(true);
+        }
+        let expected = self.waiting.front();
+        let is_blocked = expected.is_some_and(|waiting| waiting.reply.is_empty());
+        if is_blocked && expected.is_some_and(|waiting| waiting.kind == Kind::Element) {
+            return self.take_refusal(received);
+        }
+        let reply = match expected {
+            Some(waiting) if !is_blocked => waiting.reply.as_slice(),
+            Some(_) if NOT_SYNCED.starts_with(&self.received) => NOT_SYNCED,
+            Some(_) if self.received.starts_with(NOT_SYNCED) => NOT_SYNCED,
+            _ => SYNCED,
+        };
+        if self.received.starts_with(reply) && expected.is_some() {
+            let is_synced = reply == SYNCED;
+            self.received.drain(..reply.len());
+            if let Some(waiting) = self.waiting.pop_front()
+                && (is_synced || waiting.kind != Kind::Sync)
+            {
+                let Waiting { tells_of, mode, .. } = waiting;
+                received
+                    .learnt
+                    .push((waiting.kind, Learnt { tells_of, mode }));
+            }
+            return Ok(true);
+        }
+        if reply.starts_with(&self.received) && expected.is_some() {
+            return Ok(false);
+        }
+        if is_prefix(WITHHELD, &self.received) {
+            // Nothing that waits will be answered.
+            self.is_lost = true;
+            self.waiting.clear();
+            self.received.clear();
+            return Ok(false);
+        }
+        Err(self.no_reply())
+    }
+
+    /// Who waits for an element gets one, or hears why not: its node stops, or has no room for what it would write.
+    fn take_refusal(&mut self, received: &mut Received) -> Result<bool, Violation> {
+        if self.received.first() != Some(&b'-') {
+            return Err(self.no_reply());
+        }
+        let mut bytes = self.received.iter();
+        let Some(end) = bytes.position(|byte| *byte == b'\n') else {
+            return Ok(false);
+        };
+        self.received.drain(..=end);
+        self.waiting.pop_front();
+        received.has_waited_in_vain = true;
+        Ok(true)
+    }
+
+    fn no_reply(&self) -> Violation {
+        let received = String::from_utf8_lossy(&self.received);
+        let detail = format!("{received:?}, not {:?}", self.waiting.front());
+        Violation::new("bytes that are no reply left", detail)
     }
 }
 

@@ -7,6 +7,7 @@ use quorlock_persistence::{Fault, Operation};
 use super::check::Reopened;
 use super::images::{Image, ImageKind};
 use super::options::Directory;
+use super::session::Kind;
 use super::world::World;
 
 /// Counts over one or many workloads.
@@ -62,6 +63,10 @@ pub struct Statistics {
     pub further_blocks: u64,
     /// States of disks that have lied.
     pub lies: u64,
+    /// Messages that told of a write: events of keys, what scripts published, invalidations.
+    pub messages: u64,
+    /// Elements that clients got which asked to wait for one.
+    pub elements: u64,
     /// Faults of the disk that workloads asked for.
     pub faults_planned: u64,
     /// Faults that happened, by kind.
@@ -128,6 +133,8 @@ impl Statistics {
             ),
             ("after which a block was full", &mut self.further_blocks),
             ("states of disks that have lied", &mut self.lies),
+            ("messages that told of a write", &mut self.messages),
+            ("elements for clients that wait", &mut self.elements),
             ("faults planned", &mut self.faults_planned),
         ]
     }
@@ -147,6 +154,15 @@ impl Statistics {
             .iter()
             .filter(|version| version.is_revealed);
         self.acknowledged += revealed.count() as u64;
+    }
+
+    /// Notes that a client was told of a write.
+    pub(crate) fn note_told(&mut self, kind: Kind) {
+        match kind {
+            Kind::Message => self.messages += 1,
+            Kind::Element => self.elements += 1,
+            Kind::Reply | Kind::Sync | Kind::Maybe => {}
+        }
     }
 
     /// Notes what was done to a directory before a start.

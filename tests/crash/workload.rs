@@ -124,6 +124,8 @@ pub(crate) struct Workload {
     pub(crate) direct_blocks: Option<usize>,
     /// Short ones are explored to the last subset, long ones by samples.
     pub(crate) is_short: bool,
+    /// There are clients that listen, track and wait.
+    pub(crate) is_listened_to: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -181,10 +183,12 @@ impl Workload {
         }
         add_elements(&mut steps, seed);
         add_transactions(&mut steps, seed);
+        let is_listened_to = add_listeners(&mut steps, seed);
         Workload {
             mode,
             direct_blocks,
             is_short,
+            is_listened_to,
             steps,
         }
     }
@@ -331,6 +335,16 @@ fn add_transactions(steps: &mut Vec<Step>, seed: u64) {
     if random.chance(1, 6) {
         add_requests(steps, &mut random, 6, Request::transaction);
     }
+}
+
+/// The same with clients that listen, track and wait. Says whether there are any.
+fn add_listeners(steps: &mut Vec<Step>, seed: u64) -> bool {
+    let mut random = Random::of(&[seed, 8]);
+    let is_listened_to = random.chance(1, 6);
+    if is_listened_to {
+        add_requests(steps, &mut random, 5, Request::beside_listeners);
+    }
+    is_listened_to
 }
 
 /// Adds requests behind so many sixths of those that there are.

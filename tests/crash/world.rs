@@ -16,8 +16,8 @@ use super::images;
 use super::model::{Moment, Rules};
 use super::options::{Backup, Directory, Options, PAGE_BYTES, SEGMENT_BYTES_MIN};
 use super::oracle::Oracle;
-use super::request::CONNECTIONS;
-use super::session::{Learnt, Session};
+use super::request::{CONNECTIONS, LISTENERS};
+use super::session::{Kind, Learnt, Session};
 use super::time::WorldClock;
 use super::workload::{Ending, Mode, Step, Workload};
 use quorlock_simulation::Random;
@@ -70,6 +70,12 @@ pub(crate) struct World {
     pub(super) synced: usize,
     pub(super) database: u8,
     starts: u64,
+    /// There are clients that listen, track and wait.
+    is_listened_to: bool,
+    /// How many that waited the node has served.
+    pub(super) served: u64,
+    /// When the step began.
+    pub(super) began: Moment,
 }
 
 /// What a crash after it has to be judged by.
@@ -78,7 +84,7 @@ pub(crate) enum Happened {
     /// The disk has changed.
     Changed(Point),
     /// A client was told something, with this on the disk.
-    Told(Learnt, MemoryDisk),
+    Told(Kind, Learnt, MemoryDisk),
 }
 
 impl World {
@@ -123,6 +129,12 @@ impl World {
             synced: 0,
             database: 0,
             starts: 0,
+            is_listened_to: workload.is_listened_to,
+            served: 0,
+            began: Moment {
+                node_ns: 0,
+                true_ns: 0,
+            },
             clock,
             disk,
         };
@@ -135,6 +147,7 @@ impl World {
 
     /// Does one step. What the disk went through is there to be taken from it.
     pub(crate) fn apply(&mut self, step: &Step) -> Result<(), Violation> {
+        self.began = self.moment();
         match step {
             Step::Advance(by_ns) => self.clock.advance(*by_ns),
             Step::Wall(seconds) => self.clock.step_wall(seconds.saturating_mul(1_000_000)),
@@ -341,6 +354,7 @@ impl World {
             self.seed ^ self.starts,
         );
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        self.served = 0;
         self.events = Events::new(self.disk.clone(), Arc::clone(&self.clock));
         let node = Node::start(disk, self.clock.clone(), &setup).map_err(Violation::refusal)?;
         self.node = Some(node);
@@ -368,13 +382,16 @@ impl World {
         self.started_cap_ns = self.options.cap_ns();
         self.caps.insert(run, self.started_cap_ns);
         let is_logged = self.mode != Mode::Volatile;
-        self.oracle.restarted(kept, lost, now, &stored, is_logged);
+        // Of an older directory nothing is known, not even where it has the same.
+        let known = kept.filter(|_| self.gone_back.is_none());
+        self.oracle.restarted(known, lost, now, &stored, is_logged);
         self.ahead_ns = Some(self.clock.raw_ns().wrapping_sub(now.node_ns));
         self.gone_back = None;
         self.written = 0;
         self.synced = 0;
         self.database = 0;
-        (0..CONNECTIONS).for_each(|connection| self.replace(connection));
+        let listeners = if self.is_listened_to { LISTENERS } else { 0 };
+        (0..CONNECTIONS + listeners).for_each(|connection| self.replace(connection));
         let (clock, sync_ns) = (Arc::clone(&self.clock), Arc::clone(&self.sync_ns));
         self.disk.on_sync(Arc::new(move || {
             clock.advance(sync_ns.load(Ordering::Relaxed))

@@ -199,6 +199,11 @@ impl Channels {
         self.names[to as usize].len()
     }
 
+    /// How many clients listen to anything.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
     /// How many are subscribed to a channel.
     pub fn listeners(&self, to: Subscription, name: &[u8]) -> usize {
         let listeners = self.names[to as usize].get(name);

@@ -89,6 +89,11 @@ impl Engine {
         self.keyspace.waiters.remove(client).is_some()
     }
 
+    /// For how many keys clients wait.
+    pub fn waited_for(&self) -> usize {
+        self.keyspace.waiters.keys()
+    }
+
     /// How many clients wait for an element.
     pub fn waiting(&self) -> usize {
         self.keyspace.waiters.len()

@@ -37,6 +37,11 @@ impl Engine {
         }
     }
 
+    /// How many keys are watched.
+    pub fn watched(&self) -> usize {
+        self.keyspace.watches.len()
+    }
+
     /// Whether a watched key was written, deleted or flushed, or has expired, since it was watched.
     pub fn has_changed(&self, now: NodeTime, watched: &WatchedKey) -> bool {
         let is_live = || {

@@ -51,6 +51,9 @@ pub(crate) struct Executor {
     outbox: Outbox,
     /// Answers to clients that waited, and are not on their way yet, with what they wait for.
     pub(super) served: Vec<(Served, Wait)>,
+    pub(super) served_count: u64,
+    /// How many clients watch keys.
+    pub(crate) watching: usize,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -120,6 +123,8 @@ impl Executor {
             record: Vec::new(),
             outbox: Outbox::default(),
             served: Vec::new(),
+            served_count: 0,
+            watching: 0,
             wait_limit: None,
             reply_bytes: 0,
             is_idle: false,

@@ -448,7 +448,8 @@ fn a_command_that_is_refused_behind_one_that_waits_is_answered() {
         assert!(executor.wait_limit().is_some(), "it waits");
         refuse(&mut executor);
         // More than there is room for.
-        let long = "x".repeat(SMALL.first_segment_bytes as usize);
+        let bytes = usize::try_from(SMALL.first_segment_bytes).expect("a few KiB");
+        let long = "x".repeat(bytes);
         let (reply, _) = ask(&mut executor, &clock, &format!("RPUSH list {long}"));
         assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
         assert!(executor.wait_limit().is_none(), "it is told so");

@@ -315,7 +315,9 @@ impl<S: Stream> Connection<S> {
                 self.backlog.push_back(request);
                 continue;
             }
-            self.stream.note_executed(&arguments, &self.replies, start);
+            let served = batch.served();
+            self.stream
+                .note_executed(&arguments, &self.replies, start, served);
             if self.session.take_limits_changed() {
                 self.parser.set_limits(self.session.limits());
             }

@@ -11,8 +11,9 @@ use crate::protocol::Output;
 
 /// Learns what happens on a connection at the moment it does.
 pub trait Observer: Send + Sync {
-    /// The node has executed a request; no reply where the client is blocked.
-    fn executed(&self, _arguments: &[&[u8]], _reply: &[u8]) {}
+    /// The node has executed a request; no reply where the client is blocked. By then it has served so many clients
+    /// that waited for an element.
+    fn executed(&self, _arguments: &[&[u8]], _reply: &[u8], _served: u64) {}
 
     /// These bytes are about to leave the node: from here on the client may know them.
     fn sent(&self, _bytes: &[u8]) {}
@@ -182,10 +183,10 @@ impl Stream for PipeStream {
         self.send(&bytes)
     }
 
-    fn note_executed(&mut self, arguments: &[&[u8]], replies: &Output, start: usize) {
+    fn note_executed(&mut self, arguments: &[&[u8]], replies: &Output, start: usize, served: u64) {
         if let Some(observer) = self.0.observer() {
             let replies: Vec<u8> = replies.runs().flatten().copied().collect();
-            observer.executed(arguments, &replies[start..]);
+            observer.executed(arguments, &replies[start..], served);
         }
     }
 }

@@ -32,7 +32,14 @@ pub(crate) trait Stream {
 
     /// Learns what was executed, and which bytes of `replies` answer it: those from `start` on. A
     /// simulation judges by it; a socket has no use for it.
-    fn note_executed(&mut self, _arguments: &[&[u8]], _replies: &Output, _start: usize) {}
+    fn note_executed(
+        &mut self,
+        _arguments: &[&[u8]],
+        _replies: &Output,
+        _start: usize,
+        _served: u64,
+    ) {
+    }
 }
 
 /// Why a stream has not moved a byte.

@@ -46,6 +46,8 @@ pub(crate) struct Batch<'a> {
     executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw: Option<RawTime>,
+    /// How many clients that waited the node had served when the engine was last released.
+    served: u64,
     /// What the connection's earlier replies wait for, and so those of later requests.
     pub(super) owed: Wait,
     /// For the node's log, once the engine is released.
@@ -101,6 +103,7 @@ impl<'a> Batch<'a> {
             worker: None,
             executor: None,
             raw: None,
+            served: 0,
             owed: Wait::default(),
             lines: Vec::new(),
             keys: SmallVec::new(),
@@ -193,6 +196,7 @@ impl<'a> Batch<'a> {
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, _)) = self.executor.take() {
+            self.served = executor.served_count();
             let wakes_maintenance = executor.take_wake_request()
                 || executor.has_postponed()
                 || executor.engine.has_discarded();
@@ -209,6 +213,12 @@ impl<'a> Batch<'a> {
         self.under_lock = 0;
         (self.has_run_script, self.has_published) = (false, false);
         self.lines.drain(..).for_each(Line::write);
+    }
+
+    /// How many clients that waited for an element the node has served so far.
+    pub(crate) fn served(&self) -> u64 {
+        let executor = self.executor.as_ref();
+        executor.map_or(self.served, |(executor, _)| executor.served_count())
     }
 
     #[cfg(test)]

@@ -70,6 +70,11 @@ struct EngineFacts {
     counts: Counts,
     /// Channels, patterns and sharded channels that somebody listens to.
     listened: [usize; 3],
+    listening: usize,
+    /// Clients that watch keys, and those keys.
+    watching: [usize; 2],
+    /// Keys for which clients wait.
+    waited_for: usize,
     /// Clients that are told of changes, and keys, items and prefixes of theirs.
     tracked: [usize; 4],
 }
@@ -81,6 +86,8 @@ impl EngineFacts {
         let (executor, now) = batch.executor()?;
         let channels = executor.engine.channels();
         let listened = Subscription::ALL.map(|to| channels.len(to));
+        let listening = channels.clients();
+        let watching = [executor.watching, executor.engine.watched()];
         let tracking = executor.engine.tracking();
         let tracked = [
             tracking.clients(),
@@ -99,6 +106,9 @@ impl EngineFacts {
             statistics: executor.engine.statistics(),
             counts,
             listened,
+            listening,
+            watching,
+            waited_for: executor.engine.waited_for(),
             tracked,
         };
         batch.release();
@@ -257,6 +267,11 @@ fn clients(page: &mut Page<'_>) {
     let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
     page.field("tracking_clients", page.engine.tracked[0]);
+    page.field("pubsub_clients", page.engine.listening);
+    let [watching, watched] = page.engine.watching;
+    page.field("watching_clients", watching);
+    page.field("total_watched_keys", watched);
+    page.field("total_blocking_keys", page.engine.waited_for);
 }
 
 fn memory(page: &mut Page<'_>) {

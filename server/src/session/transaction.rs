@@ -147,6 +147,7 @@ impl Session {
     }
 
     pub(super) fn unwatch(&mut self, executor: &mut Executor) {
+        executor.watching -= usize::from(!self.watched.is_empty());
         executor.engine.unwatch(std::mem::take(&mut self.watched));
         self.watched_bytes = 0;
     }
@@ -244,6 +245,7 @@ fn watch(
     session.watched_bytes = bytes;
     let database = session.caller.database;
     let (executor, now) = batch.executor()?;
+    executor.watching += usize::from(session.watched.is_empty());
     for key in keys {
         let watched = executor.engine.watch(now.node, database, key);
         session.watched.push(watched);

@@ -16,6 +16,14 @@ impl Execution<'_> {
         Some(match word(0) {
             b"RPUSH" | b"LPUSH" => self.push(key, word(0) == b"LPUSH", &words[2..]),
             b"LPOP" | b"RPOP" => self.pop(key, word(0) == b"LPOP", words.get(2)),
+            b"BLPOP" | b"BRPOP" => self.pop_first(&words[1..words.len() - 1], word(0) == b"BLPOP"),
+            b"BZPOPMIN" => self.pop_lowest_or_wait(key),
+            b"BLMOVE" => {
+                match self.move_element(key, word(2), word(3) == b"LEFT", word(4) == b"LEFT") {
+                    moved if moved == nil() => WAITS,
+                    moved => moved,
+                }
+            }
             b"LMOVE" => self.move_element(key, word(2), word(3) == b"LEFT", word(4) == b"LEFT"),
             b"LSET" => self.set_element(key, integer(word(2)), word(3)),
             b"LINSERT" => self.insert(key, word(2) == b"AFTER", word(3), word(4)),
@@ -28,11 +36,12 @@ impl Execution<'_> {
             b"SMEMBERS" => Expected::Set(self.set_of(key)),
             b"ZADD" => self.add_score(key, integer(word(2)), word(3)),
             b"ZINCRBY" => self.increment_score(key, integer(word(2)), word(3)),
-            b"ZREM" => self.remove_scored(key, |_, member| member == word(2)),
+            b"ZREM" => self.remove_scored("zrem", key, |_, member| member == word(2)),
             b"ZPOPMIN" => self.pop_lowest(key),
             b"ZREMRANGEBYSCORE" => {
                 let range = integer(word(2))..=integer(word(3));
-                self.remove_scored(key, |score, _| range.contains(&whole(score)))
+                let is_in = |score, _: &[u8]| range.contains(&whole(score));
+                self.remove_scored("zremrangebyscore", key, is_in)
             }
             b"ZRANGE" => {
                 let members = self.scored(key).into_iter().map(|one| one.1);
@@ -51,7 +60,7 @@ impl Execution<'_> {
             StoredValue::String(_) | StoredValue::Hash(_) => false,
         };
         match is_empty {
-            true => drop(self.delete(key)),
+            true => drop(self.remove(key)),
             false => self.change(key, |_| ((), value)),
         }
     }
@@ -71,7 +80,20 @@ impl Execution<'_> {
         }
         let length = list.len();
         self.hold(key, StoredValue::List(list));
+        self.tell(push_event(is_left), key);
         number(length)
+    }
+
+    /// The first of these lists that has an element loses it; where none has, the client waits.
+    fn pop_first(&mut self, keys: &[Vec<u8>], is_left: bool) -> Expected {
+        let Some(key) = keys.iter().find(|key| !self.list(key).is_empty()) else {
+            return WAITS;
+        };
+        let list = self.list(key);
+        let element = if is_left { list.first() } else { list.last() };
+        let element = element.cloned().unwrap_or_default();
+        self.pop(key, is_left, None);
+        array(&[key.clone(), element])
     }
 
     fn pop(&mut self, key: &[u8], is_left: bool, count: Option<&Vec<u8>>) -> Expected {
@@ -85,6 +107,7 @@ impl Execution<'_> {
             false => list.drain(list.len() - most..).rev().collect(),
         };
         self.hold(key, StoredValue::List(list));
+        self.tell_of_part(pop_event(is_left), key);
         match count {
             None => bulk(&popped[0]),
             Some(_) => array(&popped),
@@ -108,6 +131,8 @@ impl Execution<'_> {
             self.hold(from, StoredValue::List(list));
         }
         self.hold(to, StoredValue::List(other));
+        self.tell(push_event(to_left), to);
+        self.tell_of_part(pop_event(left), from);
         bulk(&element)
     }
 
@@ -118,6 +143,7 @@ impl Execution<'_> {
         };
         *old = element.to_vec();
         self.hold(key, StoredValue::List(list));
+        self.tell("lset", key);
         Expected::Exactly(b"+OK\r\n".to_vec())
     }
 
@@ -131,6 +157,7 @@ impl Execution<'_> {
                 list.insert(place + usize::from(is_after), element.to_vec());
                 let length = list.len();
                 self.hold(key, StoredValue::List(list));
+                self.tell("linsert", key);
                 number(length)
             }
         }
@@ -146,6 +173,7 @@ impl Execution<'_> {
         });
         if removed > 0 {
             self.hold(key, StoredValue::List(list));
+            self.tell_of_part("lrem", key);
         }
         number(removed)
     }
@@ -156,6 +184,9 @@ impl Execution<'_> {
         let kept: Vec<Vec<u8>> = kept.collect();
         if kept.len() < list.len() {
             self.hold(key, StoredValue::List(kept));
+        }
+        if !list.is_empty() {
+            self.tell_of_part("ltrim", key);
         }
         Expected::Exactly(b"+OK\r\n".to_vec())
     }
@@ -174,6 +205,7 @@ impl Execution<'_> {
         let added = set.len() - before;
         if added > 0 {
             self.hold(key, StoredValue::Set(set));
+            self.tell("sadd", key);
         }
         number(added)
     }
@@ -184,6 +216,7 @@ impl Execution<'_> {
         let removed = removed.count();
         if removed > 0 {
             self.hold(key, StoredValue::Set(set));
+            self.tell_of_part("srem", key);
         }
         number(removed)
     }
@@ -208,7 +241,13 @@ impl Execution<'_> {
     }
 
     /// Returns what the member had before.
-    fn put_score(&mut self, key: &[u8], score: usize, member: &[u8]) -> Option<usize> {
+    fn put_score(
+        &mut self,
+        event: &'static str,
+        key: &[u8],
+        score: usize,
+        member: &[u8],
+    ) -> Option<usize> {
         let mut scored = self.scored(key);
         let place = scored.iter().position(|one| one.1 == member);
         let old = place.map(|place| whole(scored.remove(place).0));
@@ -216,12 +255,13 @@ impl Execution<'_> {
             scored.push(((score as f64).to_bits(), member.to_vec()));
             scored.sort_by_key(|(score, member)| (whole(*score), member.clone()));
             self.hold(key, StoredValue::SortedSet(scored));
+            self.tell(event, key);
         }
         old
     }
 
     fn add_score(&mut self, key: &[u8], score: usize, member: &[u8]) -> Expected {
-        let old = self.put_score(key, score, member);
+        let old = self.put_score("zadd", key, score, member);
         number(usize::from(old.is_none()))
     }
 
@@ -229,17 +269,23 @@ impl Execution<'_> {
         let scored = self.scored(key);
         let old = scored.iter().find(|one| one.1 == member);
         let sum = old.map_or(0, |one| whole(one.0)) + by;
-        self.put_score(key, sum, member);
+        self.put_score("zincr", key, sum, member);
         bulk(sum.to_string().as_bytes())
     }
 
-    fn remove_scored(&mut self, key: &[u8], goes: impl Fn(u64, &[u8]) -> bool) -> Expected {
+    fn remove_scored(
+        &mut self,
+        event: &'static str,
+        key: &[u8],
+        goes: impl Fn(u64, &[u8]) -> bool,
+    ) -> Expected {
         let mut scored = self.scored(key);
         let before = scored.len();
         scored.retain(|(score, member)| !goes(*score, member));
         let removed = before - scored.len();
         if removed > 0 {
             self.hold(key, StoredValue::SortedSet(scored));
+            self.tell_of_part(event, key);
         }
         number(removed)
     }
@@ -251,9 +297,30 @@ impl Execution<'_> {
         }
         let (score, member) = scored.remove(0);
         self.hold(key, StoredValue::SortedSet(scored));
+        self.tell_of_part("zpopmin", key);
         array(&[member, whole(score).to_string().into_bytes()])
     }
+
+    fn pop_lowest_or_wait(&mut self, key: &[u8]) -> Expected {
+        let Some((score, member)) = self.scored(key).into_iter().next() else {
+            return WAITS;
+        };
+        self.pop_lowest(key);
+        let score = whole(score).to_string().into_bytes();
+        array(&[key.to_vec(), member, score])
+    }
 }
+
+fn push_event(is_left: bool) -> &'static str {
+    if is_left { "lpush" } else { "rpush" }
+}
+
+fn pop_event(is_left: bool) -> &'static str {
+    if is_left { "lpop" } else { "rpop" }
+}
+
+/// No reply yet.
+const WAITS: Expected = Expected::Exactly(Vec::new());
 
 /// A workload's scores are whole numbers.
 fn whole(score: u64) -> usize {

@@ -119,6 +119,11 @@ impl Waiters {
         self.by_hash.get(&hash).is_some_and(|queue| queue.is_shared)
     }
 
+    /// For how many keys they wait.
+    pub(crate) fn keys(&self) -> usize {
+        self.by_hash.len()
+    }
+
     /// How many clients wait.
     pub(crate) fn len(&self) -> usize {
         self.by_client.len()
@@ -178,6 +183,6 @@ mod tests {
             assert!(waiters.remove(client).is_none());
         }
         assert!(waiters.by_hash.is_empty() && waiters.by_ticket.is_empty());
-        assert_eq!(waiters.len(), 0);
+        assert_eq!((waiters.len(), waiters.keys()), (0, 0));
     }
 }

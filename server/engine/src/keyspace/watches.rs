@@ -98,8 +98,8 @@ impl Watches {
         }
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// How many keys are watched.
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 }

@@ -18,7 +18,13 @@ impl Executor {
             let mut wait = Wait::default();
             self.log(now.node, &mut wait);
             self.served.push((served, wait));
+            self.served_count += 1;
         }
+    }
+
+    /// How many clients that waited were served so far.
+    pub(crate) fn served_count(&self) -> u64 {
+        self.served_count
     }
 
     /// Whether clients could have what they wait for, and the log has no room for that yet.

@@ -6,6 +6,7 @@
 mod memory;
 mod times;
 mod unauthenticated;
+mod vanishing;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

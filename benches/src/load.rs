@@ -89,9 +89,12 @@ pub(crate) fn run(
             let command = ["SET", "lock:__rand_int__", token, "NX", "PX", "55000"];
             benchmark(1_000_000_000, &command)
         }
-        Traffic::Replay | Traffic::Redlock { .. } => {
-            Err(Failure::new("this load is a program of its own"))
-        }
+        Traffic::Replay
+        | Traffic::ExpiryStorm
+        | Traffic::Start
+        | Traffic::Idle
+        | Traffic::IdleConnections
+        | Traffic::Redlock { .. } => Err(Failure::new("this load is a program of its own")),
     }
 }
 

@@ -11,6 +11,7 @@ mod listeners;
 mod load;
 mod measure;
 mod options;
+mod quiet;
 mod redlock;
 mod replay;
 mod report;

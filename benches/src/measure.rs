@@ -8,6 +8,7 @@ use crate::cores::{self, Cores};
 use crate::failure::Failure;
 use crate::load::{self, Seen, Writers};
 use crate::options::Options;
+use crate::quiet;
 use crate::replay;
 use crate::report::{Figures, Row};
 use crate::server::{Server, Setup};
@@ -16,6 +17,8 @@ use crate::sync_delay::SyncDelay;
 use crate::workload::{Opponent, Traffic, Workload};
 
 pub(crate) const QUICK_DIVISOR: u64 = 20;
+/// A server that wakes up once in two seconds does so ten times.
+const QUICK_IDLE_SECONDS: u64 = 20;
 const WARM_UP_DIVISOR: u64 = 20 * QUICK_DIVISOR;
 
 /// Measures one row, or says why it cannot be measured here.
@@ -65,52 +68,23 @@ fn measure_once(
     setup: &Setup,
     figures: &mut Figures,
 ) -> Result<(), Failure> {
-    let mut server = Server::start(setup)?;
+    let (mut server, start) = Server::start_time(setup)?;
     cores::pin(setup.cores.load)?;
     let operations = workload.scaled(if options.quick { QUICK_DIVISOR } else { 1 });
-    let before;
-    let is_done = match workload.traffic {
+    let (before, is_done) = match workload.traffic {
         Traffic::Replay => {
-            before = Duration::ZERO;
             let locks = replay::write_log(&server, operations)?;
             figures.start_ms.push(server.restart()?.as_secs_f64() * 1e3);
-            count(&server)? == locks
+            (Duration::ZERO, count(&server)? == locks)
         }
-        Traffic::Fill => {
-            load::warm_up_without_keys(&options.load, &server, workload)?;
-            before = server.cpu()?;
-            let memory = server.resident_bytes()?;
-            let seen = load::run(&options.load, &server, workload, operations)?;
-            figures.push_seen(&seen);
-            let grown = server.resident_bytes()?.saturating_sub(memory);
-            let locks = count(&server)?;
-            figures.bytes_per_lock.push(grown as f64 / locks as f64);
-            // Random names meet now and then.
-            locks > operations - operations / 100
+        Traffic::Start => {
+            figures.start_ms.push(start.as_secs_f64() * 1e3);
+            (Duration::ZERO, true)
         }
-        Traffic::ReadBesideAcquire { writers } => {
-            load::write_read_keys(&options.load, &server)?;
-            let _writers = Writers::start(&options.load, &server, writers)?;
-            warm_up(options, workload, &server)?;
-            before = server.cpu()?;
-            let (start, locks) = (clock::now(), count(&server)?);
-            let seen = load::run(&options.load, &server, workload, operations)?;
-            figures.push_seen(&seen);
-            let taken = count(&server)?.saturating_sub(locks);
-            let elapsed = clock::now().saturating_sub(start).as_secs_f64();
-            figures
-                .writes_beside_per_second
-                .push(taken as f64 / elapsed);
-            taken > 0
+        Traffic::ExpiryStorm | Traffic::Idle | Traffic::IdleConnections => {
+            measure_quiet(options, workload, &server, operations, figures)?
         }
-        _ => {
-            warm_up(options, workload, &server)?;
-            before = server.cpu()?;
-            let seen = load::run(&options.load, &server, workload, operations)?;
-            figures.push_seen(&seen);
-            let leaves_none = workload.traffic.leaves_no_key();
-            (count(&server)? == 0) == leaves_none
-        }
+        _ => measure_load(options, workload, &server, operations, figures)?,
     };
     if !is_done {
         return Err(did_not(workload, setup, "did not do the work"));
@@ -126,6 +100,85 @@ fn measure_once(
         figures.sync_delay_us.push(delay.median);
     }
     Ok(())
+}
+
+/// A server that is asked for little. Returns the CPU it had spent before, and whether it did what it should.
+fn measure_quiet(
+    options: &Options,
+    workload: &Workload,
+    server: &Server,
+    operations: u64,
+    figures: &mut Figures,
+) -> Result<(Duration, bool), Failure> {
+    let before = server.cpu()?;
+    match workload.traffic {
+        Traffic::ExpiryStorm => {
+            let stall = quiet::expiry_stall(server, operations)?;
+            figures.stall_ms.push(stall.as_secs_f64() * 1e3);
+            return Ok((before, count(server)? == 0));
+        }
+        Traffic::Idle => {
+            let seconds = match options.quick {
+                true => QUICK_IDLE_SECONDS,
+                false => operations,
+            };
+            let idle = quiet::idle(server, Duration::from_secs(seconds))?;
+            figures.idle_cpu_us_per_second.push(idle.cpu_us);
+            figures.wakeups_per_second.push(idle.wakeups);
+        }
+        _ => {
+            let bytes = quiet::bytes_per_connection(server, operations)?;
+            figures.bytes_per_connection.push(bytes);
+        }
+    }
+    Ok((before, true))
+}
+
+/// The same for one under load.
+fn measure_load(
+    options: &Options,
+    workload: &Workload,
+    server: &Server,
+    operations: u64,
+    figures: &mut Figures,
+) -> Result<(Duration, bool), Failure> {
+    match workload.traffic {
+        Traffic::Fill => {
+            load::warm_up_without_keys(&options.load, server, workload)?;
+            let before = server.cpu()?;
+            let memory = server.resident_bytes()?;
+            let seen = load::run(&options.load, server, workload, operations)?;
+            figures.push_seen(&seen);
+            let grown = server.resident_bytes()?.saturating_sub(memory);
+            let locks = count(server)?;
+            figures.bytes_per_lock.push(grown as f64 / locks as f64);
+            // Random names meet now and then.
+            Ok((before, locks > operations - operations / 100))
+        }
+        Traffic::ReadBesideAcquire { writers } => {
+            load::write_read_keys(&options.load, server)?;
+            let _writers = Writers::start(&options.load, server, writers)?;
+            warm_up(options, workload, server)?;
+            let before = server.cpu()?;
+            let (start, locks) = (clock::now(), count(server)?);
+            let seen = load::run(&options.load, server, workload, operations)?;
+            figures.push_seen(&seen);
+            let taken = count(server)?.saturating_sub(locks);
+            let elapsed = clock::now().saturating_sub(start).as_secs_f64();
+            figures
+                .writes_beside_per_second
+                .push(taken as f64 / elapsed);
+            Ok((before, taken > 0))
+        }
+        _ => {
+            warm_up(options, workload, server)?;
+            let before = server.cpu()?;
+            let seen = load::run(&options.load, server, workload, operations)?;
+            figures.push_seen(&seen);
+            let leaves_none = workload.traffic.leaves_no_key();
+            Ok((before, (count(server)? == 0) == leaves_none))
+        }
+    }
 }
 
 /// Connecting, first pages and first segments are not what is measured, nor are their syncs.

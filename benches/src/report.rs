@@ -28,6 +28,15 @@ pub(crate) struct Figures {
     pub(crate) sync_delay_us: Vec<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) bytes_per_lock: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bytes_per_connection: Vec<f64>,
+    /// The longest that a request waited.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) stall_ms: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) idle_cpu_us_per_second: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) wakeups_per_second: Vec<f64>,
     /// From the start of the process to the first PONG.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) start_ms: Vec<f64>,
@@ -41,7 +50,10 @@ impl Figures {
                 (&self.operations_per_second, "", 1e-3)
             }
             Figure::BytesPerLock => (&self.bytes_per_lock, " bytes", 1.0),
-            Figure::StartTime => (&self.start_ms, " ms", 1.0),
+            Figure::BytesPerConnection => (&self.bytes_per_connection, " bytes", 1.0),
+            Figure::StartTime | Figure::EmptyStart => (&self.start_ms, " ms", 1.0),
+            Figure::Stall => (&self.stall_ms, " ms", 1.0),
+            Figure::IdleCpu => (&self.idle_cpu_us_per_second, " us/s", 1.0),
         }
     }
 }
@@ -88,8 +100,12 @@ impl Row {
             Figure::Throughput => is_met(main_ratio, workload.target, |a, b| a >= b),
             Figure::MedianLatency => is_met(latency_ratio, workload.target, |a, b| a <= b),
             Figure::HighLatency => is_met(p99_ratio, workload.target, |a, b| a <= b),
-            Figure::BytesPerLock | Figure::StartTime => {
+            Figure::BytesPerLock | Figure::BytesPerConnection | Figure::StartTime => {
                 is_met(main_ratio, workload.target, |a, b| a <= b)
+            }
+            Figure::EmptyStart | Figure::Stall | Figure::IdleCpu => {
+                let ours = Summary::of(main(&ours));
+                is_met(ours, workload.target, |a, b| a <= b)
             }
         };
         Self {
@@ -128,7 +144,11 @@ impl Row {
             Figure::MedianLatency => format!("p50 <= {target}"),
             Figure::HighLatency => format!("p99 <= {target}"),
             Figure::BytesPerLock => format!("bytes a lock <= {target}"),
+            Figure::BytesPerConnection => format!("bytes a connection <= {target}"),
             Figure::StartTime => format!("time <= {target}"),
+            Figure::EmptyStart => format!("ours <= {target} ms"),
+            Figure::Stall => format!("our longest <= {target} ms"),
+            Figure::IdleCpu => format!("ours <= {target} us/s"),
         });
         let cpu_target = self.cpu_target.map(|target| format!("CPU <= {target}"));
         let targets: Vec<String> = [target, cpu_target].into_iter().flatten().collect();
@@ -221,6 +241,16 @@ fn describe(workload: &Workload) -> String {
             format!("GET beside SET NX PX by {writers} connections on other keys")
         }
         Traffic::Fill => "resident memory a lock".to_owned(),
+        Traffic::ExpiryStorm => {
+            let keys = workload.operations;
+            format!("PING every millisecond while {keys} keys expire")
+        }
+        Traffic::Start => "from exec to PONG, an empty folder".to_owned(),
+        Traffic::Idle => "nothing, without clients".to_owned(),
+        Traffic::IdleConnections => {
+            let count = workload.operations;
+            format!("resident memory of one of {count} idle connections")
+        }
         Traffic::Redlock { .. } => "Redlock".to_owned(),
         Traffic::Replay => {
             let millions = workload.operations / 1_000_000;
@@ -237,13 +267,25 @@ fn describe(workload: &Workload) -> String {
     let delay = workload.sync_delay.map_or(String::new(), |delay| {
         format!(" and {} ms of sync delay", delay.as_millis())
     });
-    if workload.traffic == Traffic::Replay {
+    if is_told_whole(workload.traffic) {
         return format!("{traffic}, {log}{delay}");
     }
     let plural = if workload.connections == 1 { "" } else { "s" };
     format!(
         "{traffic}, {log}{delay}, {} connection{plural}, depth {}",
         workload.connections, workload.depth
+    )
+}
+
+/// Whether connections and depth say nothing about the row.
+fn is_told_whole(traffic: Traffic) -> bool {
+    matches!(
+        traffic,
+        Traffic::Replay
+            | Traffic::ExpiryStorm
+            | Traffic::Start
+            | Traffic::Idle
+            | Traffic::IdleConnections
     )
 }
 
@@ -275,6 +317,10 @@ fn notes(ours: &Figures, peer: &Figures) -> String {
     let mut text = String::new();
     if let [Some(ours), Some(peer)] = beside {
         let _ = write!(text, "; SETs beside: {ours:.0} : {peer:.0} a second");
+    }
+    let wakeups = [ours, peer].map(|side| median(&side.wakeups_per_second));
+    if let [Some(ours), Some(peer)] = wakeups {
+        let _ = write!(text, "; wake-ups: {ours:.1} : {peer:.1} a second");
     }
     if let [Some(ours), Some(peer)] = delays {
         let _ = write!(text, "; syncs delayed by {ours:.0} : {peer:.0} us");
@@ -338,7 +384,10 @@ mod tests {
             operations_per_second: vec![10e3, 11e3, 12e3],
             median_latency_us: vec![100.0],
             bytes_per_lock: vec![40.0],
-            start_ms: vec![10.0],
+            start_ms: vec![9.0],
+            bytes_per_connection: vec![2e3],
+            stall_ms: vec![1.0],
+            idle_cpu_us_per_second: vec![20.0],
             ..Figures::default()
         };
         let fast = Figures {
@@ -346,6 +395,9 @@ mod tests {
             median_latency_us: vec![200.0],
             bytes_per_lock: vec![100.0],
             start_ms: vec![60.0],
+            bytes_per_connection: vec![3e3],
+            stall_ms: vec![3.0],
+            idle_cpu_us_per_second: vec![200.0],
             ..Figures::default()
         };
         for (name, of_slow, of_fast) in [
@@ -353,6 +405,10 @@ mod tests {
             ("P7", true, false),
             ("P10", true, false),
             ("P11", true, false),
+            ("P12", true, false),
+            ("P13 start", true, false),
+            ("P13 idle", true, false),
+            ("P13 connections", true, false),
         ] {
             let met = row(name, &slow, &fast).is_target_met;
             assert_eq!(met, Some(of_slow), "{name}");

@@ -44,9 +44,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(setup: &Setup) -> Result<Self, Failure> {
+        Self::start_looking_every(setup, Duration::from_millis(5))
+    }
+
+    fn start_looking_every(setup: &Setup, between: Duration) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(&setup.scratch).doing("making a folder for a server")?;
         let port = free_port()?;
         let (process, sync_delay) = launch(setup, folder.path(), port)?;
+        cores::pin(setup.cores.load)?;
         let mut server = Self {
             setup: setup.clone(),
             process,
@@ -54,7 +59,7 @@ impl Server {
             folder,
             port,
         };
-        server.wait_until_serving(START_MAX, Duration::from_millis(5))?;
+        server.wait_until_serving(START_MAX, between)?;
         Ok(server)
     }
 
@@ -128,6 +133,27 @@ impl Server {
             nanoseconds = nanoseconds.saturating_add(spent.unwrap_or_default());
         }
         Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// How often threads of the server have given up their core to wait for something.
+    pub(crate) fn wakeups(&self) -> Result<u64, Failure> {
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.process.id()));
+        let mut switches = 0;
+        for task in std::fs::read_dir(&tasks).doing("listing a server's threads")? {
+            let path = task.doing("listing a server's threads")?.path();
+            let text = std::fs::read_to_string(path.join("status")).unwrap_or_default();
+            let mut lines = text.lines();
+            let line = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            switches += line.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        }
+        Ok(switches)
+    }
+
+    /// How long a server takes from its start to the first PONG, in an empty folder.
+    pub(crate) fn start_time(setup: &Setup) -> Result<(Self, Duration), Failure> {
+        let start = clock::now();
+        let server = Self::start_looking_every(setup, Duration::from_micros(200))?;
+        Ok((server, clock::now().saturating_sub(start)))
     }
 
     /// Sends one command and returns the first line of its reply, or the text of a bulk reply.

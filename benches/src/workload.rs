@@ -36,6 +36,14 @@ pub(crate) enum Traffic {
     Fill,
     /// Locks of which four fifths are deleted; measured is the next start.
     Replay,
+    /// A million keys that expire at one moment, beside a PING every millisecond.
+    ExpiryStorm,
+    /// Nothing; measured is the start.
+    Start,
+    /// Nothing, for a while.
+    Idle,
+    /// Connections that say nothing; measured is the memory they take.
+    IdleConnections,
     /// A Redlock client acquires and releases on five of the peer's servers.
     Redlock { broken: Broken },
 }
@@ -92,7 +100,14 @@ pub(crate) enum Figure {
     MedianLatency,
     HighLatency,
     BytesPerLock,
+    BytesPerConnection,
     StartTime,
+    /// Ours alone, in milliseconds.
+    EmptyStart,
+    /// Ours alone: the longest that a request waited, in milliseconds.
+    Stall,
+    /// Ours alone, in microseconds of CPU a second.
+    IdleCpu,
 }
 
 /// One row of the report.
@@ -108,7 +123,8 @@ pub(crate) struct Workload {
     pub(crate) depth: u32,
     pub(crate) operations: u64,
     pub(crate) figure: Figure,
-    /// Ours divided by the peer's: at least this for throughput, at most for all else.
+    /// Ours divided by the peer's: at least this for throughput, at most for all else; a figure of ours alone is at most
+    /// this.
     pub(crate) target: Option<f64>,
     /// Server CPU per operation, ours divided by the peer's: at most this.
     pub(crate) cpu_target: Option<f64>,
@@ -291,9 +307,9 @@ fn latency_and_reads() -> Vec<Workload> {
 }
 
 fn resources() -> Vec<Workload> {
-    use Figure::{BytesPerLock, StartTime};
+    use Figure::{BytesPerConnection, BytesPerLock, EmptyStart, IdleCpu, Stall, StartTime};
     use Log::{EverySecond, None};
-    use Traffic::{Fill, Replay};
+    use Traffic::{ExpiryStorm, Fill, Idle, IdleConnections, Replay, Start};
     let row = Workload::new;
     vec![
         row("P10", Fill, None, (50, 64))
@@ -306,6 +322,17 @@ fn resources() -> Vec<Workload> {
             .operations(10_000_000)
             .target_of(StartTime, 0.2)
             .long(),
+        row("P12", ExpiryStorm, None, (1, 1000))
+            .operations(1_000_000)
+            .target_of(Stall, 2.0),
+        row("P13 start", Start, None, (1, 1)).target_of(EmptyStart, 10.0),
+        row("P13 idle", Idle, None, (1, 1))
+            .operations(60)
+            .target_of(IdleCpu, 100.0),
+        row("P13 connections", IdleConnections, None, (1, 1))
+            // Both serve 10,000 clients, those who ask beside included.
+            .operations(9_990)
+            .target_of(BytesPerConnection, 1.0),
     ]
 }
 

@@ -22,6 +22,10 @@ pub use system::SystemClock;
 pub trait Clock: Send + Sync + 'static {
     /// `CLOCK_MONOTONIC_RAW`: not steered, stops while the machine is suspended.
     fn raw(&self) -> RawTime;
+    /// Measures how long a piece of work takes, for statistics alone: a clock of a test need not have it.
+    fn stopwatch(&self) -> RawTime {
+        RawTime::ZERO
+    }
     /// `CLOCK_BOOTTIME`: goes on while the machine is suspended.
     fn boottime(&self) -> BootTime;
     /// The wall clock, in microseconds since the epoch.

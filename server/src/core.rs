@@ -6,6 +6,7 @@
 //! seam of the disk, and [`log_work`] is what the log thread does, step by step. Threads (`runtime/`) and the simulation carry the rest out.
 
 pub(crate) mod back_off;
+pub(crate) mod calls;
 pub(crate) mod clients;
 pub(crate) mod commit;
 pub(crate) mod commit_queue;
@@ -14,6 +15,7 @@ mod commit_tests;
 pub(crate) mod compaction;
 pub(crate) mod deliveries;
 pub(crate) mod durable_counts;
+pub(crate) mod error_codes;
 pub(crate) mod executor;
 #[cfg(test)]
 mod executor_tests;

@@ -98,10 +98,15 @@ impl<'a> Command<'a> {
 
 /// The command of this name, in upper or lower case.
 pub fn spec_named(name: &[u8]) -> Option<&'static Spec> {
+    numbered_spec(name).map(|(_, spec)| spec)
+}
+
+/// The same with its number, which is its place in [`all_specs`].
+pub fn numbered_spec(name: &[u8]) -> Option<(usize, &'static Spec)> {
     let bucket = &BUCKETS[bucket_of(name)];
     bucket
         .iter()
-        .find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
+        .find(|(_, spec)| spec.name.as_bytes().eq_ignore_ascii_case(name))
         .copied()
 }
 
@@ -143,10 +148,10 @@ const FAMILIES: &[Family] = &[
     channels::FAMILY,
 ];
 
-static BUCKETS: LazyLock<Vec<Vec<&'static Spec>>> = LazyLock::new(|| {
+static BUCKETS: LazyLock<Vec<Vec<(usize, &'static Spec)>>> = LazyLock::new(|| {
     let mut buckets = vec![Vec::new(); BUCKET_COUNT];
-    for spec in all_specs() {
-        buckets[bucket_of(spec.name.as_bytes())].push(spec);
+    for (number, spec) in all_specs().enumerate() {
+        buckets[bucket_of(spec.name.as_bytes())].push((number, spec));
     }
     buckets
 });

@@ -9,6 +9,7 @@ use crate::channels::Published;
 use crate::error::ErrorReply;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
+use crate::script_counts::ScriptCounts;
 use crate::time::NodeTime;
 
 /// How much of the log a reply depends on. Positions are those of the log's frames.
@@ -70,6 +71,8 @@ pub struct Effects {
     pub(crate) notified_bytes: usize,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
+    /// Of all scripts since the node last counted anew.
+    pub script_counts: ScriptCounts,
 }
 
 impl Effects {

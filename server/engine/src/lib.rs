@@ -30,6 +30,7 @@ mod replay;
 mod reply;
 pub mod restart;
 mod script;
+mod script_counts;
 mod serving;
 mod snapshot;
 mod stop;
@@ -45,7 +46,7 @@ mod undo_tests;
 pub use caller::{Caller, Protocol};
 pub use command::{
     About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, Spec, all_specs,
-    database_index, is_arity, spec_named,
+    database_index, is_arity, numbered_spec, spec_named,
 };
 pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash};
@@ -63,6 +64,7 @@ pub use number::{double_text, parse_integer};
 pub use position::LogPosition;
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
 pub use script::{LogLine, REDIS_VERSION, ScriptLimits};
+pub use script_counts::{ScriptCount, ScriptCounts};
 pub use serving::Served;
 pub use snapshot::SnapshotCursor;
 pub use stored::{Stored, StoredValue};

@@ -33,6 +33,10 @@ impl Clock for SystemClock {
         RawTime::from_nanos(nanoseconds(ClockId::MonotonicRaw))
     }
 
+    fn stopwatch(&self) -> RawTime {
+        self.raw()
+    }
+
     fn boottime(&self) -> BootTime {
         BootTime::from_nanos(nanoseconds(ClockId::Boottime))
     }

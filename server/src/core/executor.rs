@@ -5,11 +5,11 @@
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
 mod serving;
+mod told;
 mod transactions;
 
 use std::time::Duration;
 
-use quorlock_engine::channels::Published;
 use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
@@ -58,6 +58,7 @@ pub(crate) struct Executor {
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
     reply_bytes: usize,
+    was_refused: bool,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
 }
@@ -127,6 +128,7 @@ impl Executor {
             watching: 0,
             wait_limit: None,
             reply_bytes: 0,
+            was_refused: false,
             is_idle: false,
         }
     }
@@ -181,10 +183,12 @@ impl Executor {
         // A refused command waits for nothing either.
         self.wait_limit = None;
         if let Some(refusal) = self.refuses(now.node, command.spec) {
+            self.was_refused = true;
             return Reply::Error(refusal);
         }
         let runs_script = command.spec.flags.contains(Flags::SCRIPT);
         if !runs_script && self.lacks_room_for(command) {
+            self.was_refused = true;
             return Reply::Error(NO_ROOM);
         }
         self.begin(runs_script);
@@ -336,21 +340,6 @@ impl Executor {
             let published = self.effects.published.drain(..);
             self.outbox.extend(&mut self.engine, published, *wait);
         }
-    }
-
-    /// Takes what was published since the last call.
-    pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
-        self.outbox.take(&mut self.engine)
-    }
-
-    /// About what it costs to hand out what was published and is not on its way.
-    pub(crate) fn published_cost(&self) -> usize {
-        self.outbox.cost()
-    }
-
-    /// Whether anything was published since the last call.
-    pub(crate) fn take_has_published(&mut self) -> bool {
-        self.outbox.take_has_new()
     }
 
     /// Takes the answers to clients that waited since the last call.

@@ -58,6 +58,10 @@ impl Outbox {
 
     /// Whether anything was taken in since the last call.
     pub(crate) fn take_has_new(&mut self) -> bool {
-        std::mem::take(&mut self.has_new)
+        let has_new = self.has_new;
+        if has_new {
+            self.has_new = false;
+        }
+        has_new
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
+use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::commit::{Commit, Failure};
 use crate::core::commit_queue::Plan;
@@ -44,6 +45,7 @@ pub(crate) struct NodeState {
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
     pub(crate) statistics: Statistics,
+    pub(crate) calls: Calls,
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,
     pub(crate) rewrites: Rewrites,

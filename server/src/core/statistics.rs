@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use quorlock_engine::RawTime;
 
 use crate::clock::saturated;
+use crate::core::error_codes::ErrorCodes;
 
 /// What the node counted since it started.
 #[derive(Debug, Default)]
@@ -16,6 +17,7 @@ pub(crate) struct Statistics {
     pub(crate) bytes_out: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) errors: AtomicU64,
+    pub(crate) error_codes: ErrorCodes,
     pub(crate) closed: ClosedClients,
     /// Clients that wait for a sync (WAITAOF) right now.
     pub(crate) blocked: AtomicUsize,
@@ -65,6 +67,7 @@ impl Statistics {
         ] {
             counter.store(0, Ordering::Relaxed);
         }
+        self.error_codes.reset();
         self.rate().samples.clear();
         self.rate_due_raw_ns.store(0, Ordering::Relaxed);
     }

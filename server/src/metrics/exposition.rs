@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
@@ -38,6 +38,7 @@ pub(super) fn text(node: &NodeState) -> Result<String, Error> {
     };
     page.of_redis();
     page.of_the_traffic();
+    page.of_the_commands();
     page.of_the_engine();
     page.of_the_start();
     page.of_the_log();
@@ -121,6 +122,38 @@ impl Page<'_> {
         let CpuSeconds { user, system } = cpu_seconds();
         self.register("redis_cpu_user_seconds", ConstCounter::new(user));
         self.register("redis_cpu_sys_seconds", ConstCounter::new(system));
+    }
+
+    /// Calls of each command and the time they took, those of scripts among the calls: their time is the script's.
+    fn of_the_commands(&mut self) {
+        let node = self.node;
+        let Ok(mut executor) = node.executor.lock() else {
+            return;
+        };
+        let scripts = executor.script_counts().clone();
+        drop(executor);
+        let calls = Family::<Labels, Counter>::default();
+        let durations = Family::<Labels, Counter<f64, AtomicU64>>::default();
+        for (number, name) in node.calls.names() {
+            let count = node.calls.count(number);
+            let sum = count.calls + scripts.count(number).calls;
+            if sum == 0 {
+                continue;
+            }
+            let labels = vec![("cmd", name.to_owned())];
+            calls.get_or_create(&labels).inc_by(sum);
+            durations
+                .get_or_create(&labels)
+                .inc_by(seconds(count.nanos));
+        }
+        self.register("redis_commands", calls);
+        self.register("redis_commands_duration_seconds", durations);
+        let errors = Family::<Labels, Counter>::default();
+        for (code, count) in node.statistics.error_codes.all() {
+            let labels = vec![("err", code)];
+            errors.get_or_create(&labels).inc_by(count);
+        }
+        self.register("redis_errors", errors);
     }
 
     /// What only the engine knows: one short hold of its lock.
@@ -270,6 +303,9 @@ redis_loading_dump_file: The field `loading` of INFO
 redis_connections_received: Connections since the start
 redis_rejected_connections: Connections refused
 redis_commands_processed: Commands answered
+redis_commands: Calls of each command, those of scripts included
+redis_commands_duration_seconds: How long calls took, those of scripts as part of the script
+redis_errors: Replies that were errors, by their first word
 redis_net_input_bytes: Bytes received
 redis_net_output_bytes: Bytes sent
 quorlock_error_replies: Replies that were errors

@@ -14,6 +14,7 @@ use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::{AppendFsync, Config, NoTtlDurability, RestartDelayReply};
+use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::{Executor, Phase, Rules};
@@ -36,6 +37,7 @@ use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::UnixSocket;
 use crate::session;
+use crate::session::command_names;
 use crate::sync::Mutex;
 
 /// What a node starts from.
@@ -371,6 +373,7 @@ fn assemble(
     };
     let mode = LiveMode::new(&start);
     let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
+    let calls = Calls::new(facts.workers, command_names());
     let node = NodeState {
         executor: Mutex::new(executor),
         commit,
@@ -384,6 +387,7 @@ fn assemble(
         facts,
         clients: Clients::default(),
         statistics: Statistics::default(),
+        calls,
         rewrites: Rewrites::default(),
         signals: Signals::default(),
     };

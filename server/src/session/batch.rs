@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{KeyHash, LogLine, Moment, RawTime, Reply};
+use quorlock_engine::{ErrorReply, KeyHash, LogLine, Moment, RawTime, Reply};
 use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
+use crate::core::calls::Table;
 use crate::core::commit::Failure;
 use crate::core::deliveries::Post;
 use crate::core::durable_counts::Counts;
@@ -61,6 +62,31 @@ pub(crate) struct Batch<'a> {
     has_published: bool,
     pub(super) commands: u64,
     pub(super) errors: u64,
+    calls: &'a Table,
+    /// The request that is being dealt with.
+    call: Call,
+}
+
+/// One request on its way through the counts. Little is stored for each: in a deep pipeline every store waits behind
+/// those of new keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    /// Of its command; [`Call::UNCOUNTED`] where that is not known, or not counted.
+    number: usize,
+    is_refused: bool,
+    is_timed: bool,
+    /// Where it is timed.
+    began: RawTime,
+}
+
+impl Call {
+    const UNCOUNTED: usize = usize::MAX;
+    const NONE: Call = Call {
+        number: Self::UNCOUNTED,
+        is_refused: false,
+        is_timed: false,
+        began: RawTime::ZERO,
+    };
 }
 
 /// What a request has to say to the people who run the node.
@@ -101,6 +127,8 @@ impl<'a> Batch<'a> {
         Self {
             node,
             worker: None,
+            calls: node.calls.table(0),
+            call: Call::NONE,
             executor: None,
             raw: None,
             served: 0,
@@ -119,6 +147,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn of_worker(node: &'a Arc<NodeState>, worker: usize) -> Self {
         let mut batch = Self::new(node);
         batch.worker = Some(worker);
+        batch.calls = node.calls.table(worker);
         batch
     }
 
@@ -224,6 +253,89 @@ impl<'a> Batch<'a> {
     #[cfg(test)]
     pub(crate) fn holds_engine(&self) -> bool {
         self.executor.is_some()
+    }
+
+    /// Begins to count a request, by the number of its command.
+    #[inline]
+    pub(super) fn begin_call(&mut self, number: usize) {
+        self.call.number = number;
+        if self.calls.is_timed(number) {
+            self.begin_timed();
+        }
+    }
+
+    #[cold]
+    fn begin_timed(&mut self) {
+        self.call.is_timed = true;
+        self.call.began = self.node.clock.stopwatch();
+    }
+
+    /// The request is refused before it is executed.
+    #[cold]
+    pub(super) fn note_refused(&mut self) {
+        self.call.is_refused = self.call.number != Call::UNCOUNTED;
+    }
+
+    /// Counts the request, if it was begun.
+    #[inline]
+    pub(super) fn end_call(&mut self, is_error: bool) {
+        let number = std::mem::replace(&mut self.call.number, Call::UNCOUNTED);
+        if number == Call::UNCOUNTED {
+            return;
+        }
+        if self.call.is_refused || self.call.is_timed {
+            return self.end_refused_or_timed(number, is_error);
+        }
+        self.calls.note(number, None, is_error);
+    }
+
+    #[cold]
+    fn end_refused_or_timed(&mut self, number: usize, is_error: bool) {
+        let call = std::mem::replace(&mut self.call, Call::NONE);
+        if call.is_refused {
+            return self.calls.note_rejected(number);
+        }
+        let took_ns = self.node.clock.stopwatch().nanos_since(call.began);
+        self.calls.note(number, Some(took_ns), is_error);
+    }
+
+    /// Begins to count a command of a transaction; returns what EXEC is counted with.
+    pub(super) fn begin_queued(&mut self, number: Option<usize>) -> Call {
+        let around = std::mem::replace(&mut self.call, Call::NONE);
+        if let Some(number) = number {
+            self.begin_call(number);
+        }
+        around
+    }
+
+    /// Counts it, and goes on with EXEC.
+    pub(super) fn end_queued(&mut self, around: Call, reply: Option<&Reply>) {
+        let error = match reply {
+            Some(Reply::Error(error)) => Some(error),
+            _ => None,
+        };
+        self.end_call(reply.is_none() || error.is_some());
+        if let Some(error) = error {
+            self.note_error(error);
+        }
+        self.call = around;
+    }
+
+    /// The request will come again.
+    pub(super) fn forget_call(&mut self) {
+        self.call = Call::NONE;
+    }
+
+    /// Counts all calls anew.
+    pub(super) fn count_anew(&mut self) {
+        self.node.calls.reset();
+        self.calls = self.node.calls.table(self.worker.unwrap_or(0));
+    }
+
+    /// Counts an error that a client is told.
+    pub(super) fn note_error(&mut self, error: &ErrorReply) {
+        self.errors += 1;
+        self.node.statistics.error_codes.note(error.as_bytes());
     }
 
     /// About what it costs to hand out what was published and has not reached all.

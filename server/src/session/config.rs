@@ -5,7 +5,7 @@
 
 use quorlock_engine::{
     Categories, Description, Engine, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
-    PATTERN_TOO_LONG, Reply, glob_matches,
+    PATTERN_TOO_LONG, Reply, ScriptCounts, glob_matches,
 };
 use quorlock_persistence::Position;
 
@@ -29,6 +29,9 @@ pub(crate) fn config(
         (b"set", pairs) => return set(batch, pairs),
         (b"resetstat", []) => {
             batch.node.statistics.reset();
+            batch.count_anew();
+            let (executor, _) = batch.executor()?;
+            *executor.script_counts() = ScriptCounts::default();
             Reply::Ok
         }
         (b"rewrite", _) => Reply::Error(ErrorReply::fixed(

@@ -1,7 +1,8 @@
 //! One request: who may ask, which table its command is in, and where it runs.
 
 use quorlock_engine::{
-    Command, Description, ErrorReply, Flags, Reply, Spec, WaitLimit, is_arity, spec_named,
+    Command, Description, ErrorReply, Flags, Reply, Spec, WaitLimit, is_arity, numbered_spec,
+    spec_named,
 };
 
 use crate::clock::saturated_nanos;
@@ -9,8 +10,9 @@ use crate::core::commit::Failure;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
+use crate::session::introspection::part_of;
 use crate::session::transaction::Step;
-use crate::session::{Awaited, Blocked, Session, absent, client, introspection};
+use crate::session::{Awaited, Blocked, Session, absent, client, introspection, numbers};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -30,9 +32,11 @@ impl Batch<'_> {
         // Most requests end here. The reply is not moved: a wide load of what was just stored in halves waits for all
         // stores before it, and those of a new key miss the cache (100 ns of 760 per SET in a deep pipeline).
         if let Ok(Answer::Reply(reply)) = &answer {
+            self.end_call(reply.is_error());
             self.write_reply(session, reply, replies);
             return Next::Read;
         }
+        self.count(&answer);
         let (answer, next) = match answer {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
@@ -59,18 +63,9 @@ impl Batch<'_> {
                 wait.urgent = wait.urgent.max(blocked.urgent());
                 return Next::Wait(blocked);
             }
-            Ok(Answer::LacksSegment) => {
-                self.commands -= 1;
-                return Next::LacksSegment;
-            }
-            Ok(Answer::Paused) => {
-                self.commands -= 1;
-                return Next::Paused;
-            }
-            Ok(Answer::HeldBack) => {
-                self.commands -= 1;
-                return Next::HeldBack;
-            }
+            Ok(Answer::LacksSegment) => return Next::LacksSegment,
+            Ok(Answer::Paused) => return Next::Paused,
+            Ok(Answer::HeldBack) => return Next::HeldBack,
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(failure) => (
@@ -82,8 +77,22 @@ impl Batch<'_> {
         next
     }
 
+    /// Counts a request, unless it was not executed and will come again.
+    fn count(&mut self, answer: &Result<Answer, Failure>) {
+        match answer {
+            Ok(Answer::LacksSegment | Answer::Paused | Answer::HeldBack) => {
+                self.commands -= 1;
+                self.forget_call();
+            }
+            Ok(answer) => self.end_call(answer.is_error()),
+            Err(_) => self.end_call(true),
+        }
+    }
+
     fn write_reply(&mut self, session: &mut Session, reply: &Reply, replies: &mut Output) {
-        self.errors += u64::from(reply.is_error());
+        if let Reply::Error(error) = reply {
+            self.note_error(error);
+        }
         session.write(replies, reply);
         session.note_answered();
     }
@@ -99,6 +108,7 @@ impl Batch<'_> {
         if let Some(error) = session.refuses_while_listening(name)
             && is_known()
         {
+            self.refuse_call(numbers::of_request(arguments));
             return Ok(Answer::Reply(Reply::Error(error)));
         }
         if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
@@ -110,14 +120,17 @@ impl Batch<'_> {
         if session.queues(name) {
             return self.queue(session, arguments);
         }
-        if let Some(spec) = spec_named(name) {
+        if let Some((number, spec)) = numbered_spec(name) {
             if !session.is_authenticated {
+                self.refuse_call(Some(number));
                 return Ok(Answer::Reply(Reply::Error(NOAUTH)));
             }
-            session.note_command(spec.name, spec.about.subcommands, arguments);
+            let parts = spec.about.subcommands;
+            let place = session.note_command(spec.name, parts, arguments);
+            self.begin_call_of(number, parts, place, arguments);
             return self.answer_from_engine(session, spec, arguments, wait);
         }
-        let Some(row) = introspection::named(name) else {
+        let Some((number, row)) = numbers::numbered_row(name) else {
             let unknown = absent::refusal(arguments);
             return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
                 unknown
@@ -126,10 +139,13 @@ impl Batch<'_> {
             })));
         };
         if !session.is_authenticated && !row.before_auth {
+            self.refuse_call(Some(number));
             return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
-        session.note_command(row.name, row.parts(), arguments);
+        let place = session.note_command(row.name, row.parts(), arguments);
+        self.begin_call_of(number, row.parts(), place, arguments);
         if !is_arity(row.arity, arguments.len()) {
+            self.note_refused();
             let error = ErrorReply::wrong_arity(row.name);
             let refused = session.refuse(row.name, error, self)?;
             return Ok(Answer::Reply(refused));
@@ -147,6 +163,32 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
+    /// Begins to count a request, under its subcommand where it names one. One that names an unknown one is not counted,
+    /// as in Redis.
+    #[inline]
+    fn begin_call_of(
+        &mut self,
+        number: usize,
+        parts: &[Description],
+        place: Option<usize>,
+        arguments: &[&[u8]],
+    ) {
+        match place {
+            Some(place) => self.begin_call(numbers::part(number, place)),
+            None if parts.is_empty() || arguments.len() == 1 => self.begin_call(number),
+            None => {}
+        }
+    }
+
+    /// A request is refused before its command looks at it.
+    #[cold]
+    fn refuse_call(&mut self, number: Option<usize>) {
+        if let Some(number) = number {
+            self.begin_call(number);
+            self.note_refused();
+        }
+    }
+
     fn answer_from_engine(
         &mut self,
         session: &mut Session,
@@ -154,10 +196,14 @@ impl Batch<'_> {
         arguments: &[&[u8]],
         wait: &mut Wait,
     ) -> Result<Answer, Failure> {
-        let command = match Command::of(spec, arguments) {
-            Ok(command) => command,
-            Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-        };
+        // Not by way of a result, which would be moved right after it was stored.
+        if !is_arity(spec.arity, arguments.len()) {
+            self.note_refused();
+            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
+                spec.name,
+            ))));
+        }
+        let command = Command { spec, arguments };
         // Once: the disk may turn out to be full.
         let has_waited = std::mem::take(&mut session.has_waited_for_segment);
         let (executor, now) = self.executor()?;
@@ -166,18 +212,24 @@ impl Batch<'_> {
             return Ok(Answer::LacksSegment);
         }
         let reply = executor.execute(now, &session.caller, &command, wait);
+        let was_refused = executor.take_was_refused();
         if let Some(limit) = executor.wait_limit() {
             return Ok(Answer::Wait(
                 self.wait_for_element(session, limit, arguments),
             ));
         }
-        session.has_published |= executor.take_has_published();
+        if executor.take_has_published() {
+            session.has_published = true;
+        }
         let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {
             let lines = executor.engine.take_script_log();
             self.has_run_script = true;
             self.note_script_log(lines);
+        }
+        if was_refused {
+            self.note_refused();
         }
         if is_long {
             // Rendering it, and freeing it, takes long and needs no engine.
@@ -218,7 +270,9 @@ impl Batch<'_> {
     fn is_held_back(&self, session: &mut Session, arguments: &[&[u8]]) -> bool {
         let cost = self.published_cost();
         if cost <= PUBLISHED_COST_MAX {
-            session.has_published = false;
+            if session.has_published {
+                session.has_published = false;
+            }
             return false;
         }
         let is_much_more = cost > PUBLISHED_COST_FACTOR * PUBLISHED_COST_MAX;
@@ -243,7 +297,22 @@ impl Batch<'_> {
             (_, Some(row)) if !row.may_be_queued => Err(NOT_IN_TRANSACTION),
             (_, Some(row)) => Ok(Step::Node(row.run)),
         };
-        Ok(Answer::Reply(session.queue(step, arguments)))
+        let number = numbers::of_request(arguments);
+        let answer = Answer::Reply(session.queue(step, number, arguments));
+        if answer.is_error() {
+            self.refuse_call(number);
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    fn is_error(&self) -> bool {
+        match self {
+            Self::Reply(reply) | Self::After(reply, _) => reply.is_error(),
+            Self::Durable(reply, _) | Self::Last(reply) => reply.is_error(),
+            _ => false,
+        }
     }
 }
 
@@ -264,18 +333,22 @@ fn may_write(session: &Session, arguments: &[&[u8]]) -> Option<bool> {
 }
 
 impl Session {
-    fn note_command(&mut self, name: &'static str, parts: &[Description], arguments: &[&[u8]]) {
-        let is_part = |part: &&Description| {
-            let given = arguments.get(1).copied().unwrap_or_default();
-            part.name.as_bytes().eq_ignore_ascii_case(given)
-        };
-        let part = parts.iter().find(is_part).map_or("", |part| part.name);
+    /// Returns the place of its subcommand.
+    fn note_command(
+        &mut self,
+        name: &'static str,
+        parts: &[Description],
+        arguments: &[&[u8]],
+    ) -> Option<usize> {
+        let named = part_of(parts, arguments);
+        let part = named.map_or("", |(_, part)| part.name);
         // By address: names are static, and to write the same name once more does no harm.
         let (last_name, last_part) = self.last_command;
         if !std::ptr::eq(last_name, name) || !std::ptr::eq(last_part, part) {
             self.last_command = (name, part);
             self.client.introduction().last_command = (name, part);
         }
+        named.map(|(place, _)| place)
     }
 }
 

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::channels::Subscription;
-use quorlock_engine::{ErrorReply, Moment, Reply, Statistics};
+use quorlock_engine::{ErrorReply, Moment, Reply, ScriptCounts, Statistics};
 
 use crate::core::commit::Failure;
 use crate::core::durable_counts::Counts;
@@ -18,6 +18,7 @@ use crate::core::executor::Phase;
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
+use crate::session::command_statistics;
 
 pub(crate) fn info(
     _: &mut Session,
@@ -33,9 +34,9 @@ pub(crate) fn info(
         return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
     }
     // A section that Redis does not have is shown where it is asked for, so that no tool that
-    // reads the default sections is surprised.
+    // reads the default sections is surprised; long ones as in Redis.
     let is_wanted = |name: &str| {
-        let is_own = name == RESTART;
+        let is_own = NOT_BY_DEFAULT.contains(&name);
         let has_word = |words: &[&str]| wanted.iter().any(|word| words.contains(&word.as_str()));
         has_word(&[name, "all", "everything"])
             || (!is_own && (wanted.is_empty() || has_word(&["default"])))
@@ -77,6 +78,7 @@ struct EngineFacts {
     waited_for: usize,
     /// Clients that are told of changes, and keys, items and prefixes of theirs.
     tracked: [usize; 4],
+    script_counts: ScriptCounts,
 }
 
 impl EngineFacts {
@@ -110,6 +112,7 @@ impl EngineFacts {
             watching,
             waited_for: executor.engine.waited_for(),
             tracked,
+            script_counts: executor.script_counts().clone(),
         };
         batch.release();
         Ok(facts)
@@ -127,6 +130,21 @@ const SECTIONS: &[(&str, Section)] = &[
     ("replication", replication),
     ("cpu", cpu),
     ("modules", |page| page.title("Modules")),
+    ("commandstats", |page| {
+        page.title("Commandstats");
+        let lines = command_statistics::of_commands(page.node, &page.engine.script_counts);
+        page.text.push_str(&lines);
+    }),
+    ("errorstats", |page| {
+        page.title("Errorstats");
+        page.text
+            .push_str(&command_statistics::of_errors(page.node));
+    }),
+    ("latencystats", |page| {
+        page.title("Latencystats");
+        page.text
+            .push_str(&command_statistics::of_latencies(page.node));
+    }),
     ("cluster", |page| {
         page.title("Cluster");
         page.field("cluster_enabled", 0);
@@ -136,6 +154,7 @@ const SECTIONS: &[(&str, Section)] = &[
 ];
 
 const RESTART: &str = "restart";
+const NOT_BY_DEFAULT: &[&str] = &[RESTART, "commandstats", "latencystats"];
 
 struct Page<'a> {
     text: String,

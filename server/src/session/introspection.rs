@@ -23,8 +23,19 @@ pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
     rows().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
+/// The subcommand that a request names, with its place among its command's.
+pub(super) fn part_of<'a>(
+    parts: &'a [Description],
+    arguments: &[&[u8]],
+) -> Option<(usize, &'a Description)> {
+    let given = arguments.get(1).copied().unwrap_or_default();
+    let is_it =
+        |(_, part): &(usize, &Description)| part.name.as_bytes().eq_ignore_ascii_case(given);
+    parts.iter().enumerate().find(is_it)
+}
+
 /// Redis's name of a subcommand: `client|kill`.
-fn full_name(command: &Description, part: &Description) -> String {
+pub(super) fn full_name(command: &Description, part: &Description) -> String {
     format!("{}|{}", command.name, part.name)
 }
 

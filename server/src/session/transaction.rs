@@ -79,6 +79,8 @@ pub(super) enum Step {
 #[derive(Debug)]
 struct Queued {
     step: Step,
+    /// Under which it is counted.
+    number: Option<usize>,
     arguments: Box<[Box<[u8]>]>,
 }
 
@@ -98,11 +100,16 @@ impl Session {
     }
 
     /// Keeps a request for EXEC, or spoils the transaction.
-    pub(super) fn queue(&mut self, step: Result<Step, ErrorReply>, arguments: &[&[u8]]) -> Reply {
+    pub(super) fn queue(
+        &mut self,
+        step: Result<Step, ErrorReply>,
+        number: Option<usize>,
+        arguments: &[&[u8]],
+    ) -> Reply {
         let Some(transaction) = &mut self.transaction else {
             return Reply::Error(EXEC_WITHOUT_MULTI);
         };
-        let reply = match step.and_then(|step| transaction.push(step, arguments)) {
+        let reply = match step.and_then(|step| transaction.push(step, number, arguments)) {
             Ok(()) => Reply::status("QUEUED"),
             Err(error) => {
                 transaction.spoil();
@@ -131,7 +138,7 @@ impl Session {
             return Ok(aborted(&error));
         }
         Ok(match self.transaction {
-            Some(_) => self.queue(Err(error), &[]),
+            Some(_) => self.queue(Err(error), None, &[]),
             None => Reply::Error(error),
         })
     }
@@ -160,7 +167,12 @@ impl Session {
 }
 
 impl Transaction {
-    fn push(&mut self, step: Step, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    fn push(
+        &mut self,
+        step: Step,
+        number: Option<usize>,
+        arguments: &[&[u8]],
+    ) -> Result<(), ErrorReply> {
         if self.is_spoilt {
             // EXEC will refuse it: what comes is checked only.
             return Ok(());
@@ -184,6 +196,7 @@ impl Transaction {
         self.bytes += memory;
         self.commands.push(Queued {
             step,
+            number,
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
         });
         Ok(())
@@ -292,6 +305,7 @@ impl Transaction {
         let mut replies = Vec::with_capacity(self.commands.len());
         for queued in &self.commands {
             let arguments = queued.arguments();
+            let around = batch.begin_queued(queued.number);
             let reply = match queued.step {
                 Step::Keys(spec) => {
                     let (executor, _) = batch.executor()?;
@@ -309,6 +323,7 @@ impl Transaction {
                 }
             };
             // Without one it has reached a limit, and its end takes it back.
+            batch.end_queued(around, reply.as_ref());
             let Some(reply) = reply else { break };
             replies.push(reply);
         }

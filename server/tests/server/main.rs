@@ -9,6 +9,7 @@
 mod blocking;
 mod channels;
 mod client;
+mod command_statistics;
 mod compaction;
 mod connections;
 mod disk;

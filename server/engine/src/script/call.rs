@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use crate::caller::{Caller, Protocol};
 use crate::command;
-use crate::command::spec::{Flags, Handler, Spec};
-use crate::command::{database_index, spec_named};
+use crate::command::spec::{Flags, Handler, KeysFunction, Spec};
+use crate::command::{database_index, numbered_spec, spec_named};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -135,10 +135,32 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
         texts.push(Text::of(value).ok_or(WRONG_ARGUMENT)?);
     }
     let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
-    let Some(spec) = spec_named(arguments[0]) else {
+    let Some((number, spec)) = numbered_spec(arguments[0]) else {
         return run_other(running, &arguments).map(|reply| (reply, false));
     };
-    if !spec.accepts(arguments.len()) {
+    let function = match allowed(running.is_read_only, spec, arguments.len()) {
+        Ok(function) => function,
+        Err(refusal) => {
+            let rejected = &mut running.effects.script_counts.of(number).rejected;
+            *rejected = rejected.saturating_add(1);
+            return Err(refusal);
+        }
+    };
+    let mut context = CommandContext {
+        keyspace: &mut running.keyspace,
+        now: running.now,
+        caller: running.caller,
+        effects: &mut running.effects,
+    };
+    let reply = command::call::call(&mut context, spec, function, &arguments);
+    let count = running.effects.script_counts.of(number);
+    count.note(reply.is_err());
+    Ok((reply?, is_long(spec, arguments.len())))
+}
+
+/// The function of a command, if scripts may call it like this.
+fn allowed(is_read_only: bool, spec: &Spec, arguments: usize) -> Result<KeysFunction, ErrorReply> {
+    if !spec.accepts(arguments) {
         return Err(WRONG_ARITY);
     }
     let function = match spec.handler {
@@ -147,17 +169,10 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
     };
     // What is published goes to replicas as well, in Redis.
     let is_write = spec.flags.contains(Flags::WRITE) || matches!(spec.name, "publish" | "spublish");
-    if running.is_read_only && is_write {
+    if is_read_only && is_write {
         return Err(READ_ONLY);
     }
-    let mut context = CommandContext {
-        keyspace: &mut running.keyspace,
-        now: running.now,
-        caller: running.caller,
-        effects: &mut running.effects,
-    };
-    let reply = command::call::call(&mut context, spec, function, &arguments)?;
-    Ok((reply, is_long(spec, arguments.len())))
+    Ok(function)
 }
 
 /// Whether the work of a command grows with more than a few arguments. Reading the clock after each

@@ -1,0 +1,68 @@
+//! Commandstats, latencystats and errorstats of INFO, line by line as Redis writes them.
+
+use std::fmt::Write;
+
+use quorlock_engine::ScriptCounts;
+
+use crate::core::calls::Count;
+use crate::core::state::NodeState;
+
+/// The lines of commandstats.
+pub(super) fn of_commands(node: &NodeState, scripts: &ScriptCounts) -> String {
+    let mut lines = String::new();
+    for (number, name) in node.calls.names() {
+        let clients = node.calls.count(number);
+        let scripts = scripts.count(number);
+        let calls = clients.calls + scripts.calls;
+        let (rejected, failed) = (
+            clients.rejected + scripts.rejected,
+            clients.failed + scripts.failed,
+        );
+        if calls + rejected + failed == 0 {
+            continue;
+        }
+        let usec = clients.nanos / 1_000;
+        // What scripts call is part of the script's time.
+        let per_call = match clients.calls {
+            0 => 0.0,
+            calls => clients.nanos as f64 / 1e3 / calls as f64,
+        };
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(
+            lines,
+            "cmdstat_{name}:calls={calls},usec={usec},usec_per_call={per_call:.2},rejected_calls={rejected},\
+             failed_calls={failed}\r\n",
+        );
+    }
+    lines
+}
+
+/// The lines of latencystats.
+pub(super) fn of_latencies(node: &NodeState) -> String {
+    let mut lines = String::new();
+    for (number, name) in node.calls.names() {
+        let count = node.calls.count(number);
+        if !count.has_durations() {
+            continue;
+        }
+        let [p50, p99, p999] = [500, 990, 999].map(|part| microseconds(&count, part));
+        let _ = write!(
+            lines,
+            "latency_percentiles_usec_{name}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n",
+        );
+    }
+    lines
+}
+
+/// The lines of errorstats.
+pub(super) fn of_errors(node: &NodeState) -> String {
+    let mut lines = String::new();
+    for (code, count) in node.statistics.error_codes.all() {
+        let _ = write!(lines, "errorstat_{code}:count={count}\r\n");
+    }
+    lines
+}
+
+fn microseconds(count: &Count, thousandths: u64) -> f64 {
+    count.percentile_ns(thousandths) as f64 / 1e3
+}

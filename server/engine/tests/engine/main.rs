@@ -14,6 +14,7 @@ mod parts;
 mod properties;
 mod replay;
 mod replies;
+mod reply_types;
 mod scanning;
 mod snapshots;
 mod sorted_sets;

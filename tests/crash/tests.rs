@@ -21,7 +21,7 @@ fn no_crash_loses_what_was_promised() {
         long: 1,
         vary: Vary::Everything,
     };
-    let outcome = run(1, budget, 2, |states, _| states < 25_000);
+    let outcome = run(1, budget, 2, |states, _| states < 40_000);
     let failures: Vec<String> = outcome.failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     // The exploration must have met what it is there for.

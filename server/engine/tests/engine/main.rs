@@ -15,6 +15,7 @@ mod pieces;
 mod properties;
 mod replay;
 mod replies;
+mod reply_types;
 mod scanning;
 mod snapshots;
 mod sorted_sets;

@@ -35,6 +35,11 @@ fn sorted_sets() {
 }
 
 #[test]
+fn sorted_set_options() {
+    replay("sorted_set_options");
+}
+
+#[test]
 fn expiry() {
     replay("expiry");
 }

@@ -52,7 +52,7 @@ fn replies_of_sets_and_sorted_sets_have_the_types_that_clients_expect() {
             assert_eq!(kind(&reply), expected, "{protocol:?} {command}: {reply:?}");
         }
         assert_eq!(
-            state_of(&node.replayed(), node.now.node),
+            state_of(&mut node.replayed(), node.now.node),
             node.state(),
             "the log holds what random members have left"
         );

@@ -113,8 +113,8 @@ impl Machine {
 
     /// Fails the next syncs: that of a reply, and any of a segment that is made ahead.
     pub(crate) fn fail_syncs(&self) {
-        for _ in 0..4 {
-            self.disk().fail_sync_after(0, EIO);
+        for number in 0..4 {
+            self.disk().fail_sync_after(number, EIO);
         }
     }
 

@@ -98,7 +98,7 @@ def talks(tools):
         terminal.type("nosuchcommand\r")
         terminal.see(r"\(error\) ERR unknown command.*\d> ")
         terminal.type("hello 3\r")
-        terminal.see(r"modules.*> ")
+        terminal.see(r"modules.*\d> ")
         terminal.type("select 1\r")
         terminal.see(r"\[1\]> ")
         terminal.type("subscribe interop:tool:channel\r")

@@ -65,7 +65,7 @@ pub(crate) enum Step {
 impl Compaction {
     pub(crate) fn new(part_bytes: usize) -> Self {
         Self {
-            stage: Stage::Measure(SnapshotCursor::default(), 2 * part_bytes as u64),
+            stage: Stage::Measure(SnapshotCursor::default(), 0),
             part_bytes,
             part_bytes_max: part_bytes,
             bytes: 0,
@@ -107,7 +107,9 @@ impl Compaction {
             .engine
             .snapshot(from, self.part_bytes, &mut self.part);
         let bytes = bytes.saturating_add(self.part.len() as u64 + FRAME_BYTES);
-        if bytes > executor.appender.room() {
+        // Requests go on while it is written: of a longer one they may take up two parts.
+        let beside = bytes.min(2 * self.part_bytes_max as u64) + ENDS_BYTES;
+        if bytes + beside > executor.appender.room() {
             return Step::GivenUp { has_begun: false };
         }
         self.stage = next.map_or(Stage::Open, |next| Stage::Measure(next, bytes));
@@ -164,7 +166,11 @@ impl Compaction {
         let next = executor
             .engine
             .snapshot(from, self.part_bytes, &mut self.part);
-        if executor.appender.room() < (self.part.len() + self.part_bytes) as u64 {
+        let behind = match next {
+            Some(_) => self.part_bytes as u64,
+            None => ENDS_BYTES / 2,
+        };
+        if executor.appender.room() < self.part.len() as u64 + behind {
             return Step::GivenUp { has_begun: true };
         }
         if !self.part.is_empty() {
@@ -194,6 +200,10 @@ impl Compaction {
     }
 
     fn close(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+        if executor.appender.is_full() && executor.appender.room() < FRAME_BYTES {
+            // Requests have taken it; what is left is for the records of an orderly stop.
+            return Step::GivenUp { has_begun: true };
+        }
         let now = executor.time.node_now(clock);
         let end = FrameKind::checkpoint_end(kind::END);
         let position = executor.appender.append(end, now.as_nanos(), &[]);

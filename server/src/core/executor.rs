@@ -297,9 +297,14 @@ impl Executor {
             .flatten()
     }
 
-    /// Whether what this command may write does not certainly fit the prepared part of the log.
+    /// Whether what this command may write does not certainly fit the prepared part of the log. On a full disk the last
+    /// of it is for commands that add nothing: what they remove is what a checkpoint can make room of.
     pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
-        self.mode.is_logged() && self.lacks_room(log_bytes_max(command))
+        let bytes = log_bytes_max(command);
+        let grows = command.spec.flags.contains(Flags::DENY_OOM);
+        self.mode.is_logged()
+            && (self.lacks_room(bytes)
+                || grows && self.lacks_room(bytes + REMOVALS_BYTES) && self.appender.is_full())
     }
 
     /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
@@ -482,6 +487,9 @@ pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
     };
     (command.mutation_bytes_max() as u64).saturating_add(beside)
 }
+
+/// What is left on a full disk for releases, deletions and renewals: some thousand of them.
+const REMOVALS_BYTES: u64 = 64 << 10;
 
 /// What the group of a command may hold beside the command's own bytes.
 pub(super) const GROUP_BYTES_MAX: u64 = 1024;

@@ -233,7 +233,9 @@ impl Maintenance {
         }
         self.kept_up_raw = raw;
         let mut step = self.keep_up(executor, view, now);
-        if self.compaction.is_none() && view.is_compaction_due() {
+        let is_full = executor.appender.is_full();
+        let is_due = view.is_compaction_due() || is_full && view.may_make_room();
+        if self.compaction.is_none() && is_due {
             self.begin_compaction(view);
         }
         if self.compaction.is_some() {
@@ -251,6 +253,7 @@ impl Maintenance {
         if executor.appender.is_full() {
             // The last bytes are for SHUTDOWN. A missing tick only gives time back.
             prepares = self.ticks.is_space_due(now);
+            pause = pause.min(TICK);
         } else {
             has_appended |= complete_mode(executor, view.synced, now);
             has_appended |= self.ticks.keep(executor, now);
@@ -343,6 +346,11 @@ impl Maintenance {
 impl View<'_> {
     fn is_compaction_due(&self) -> bool {
         self.rewrites.are_due(self.settings, self.log, self.clock)
+    }
+
+    fn may_make_room(&self) -> bool {
+        self.rewrites
+            .may_make_room(self.settings, self.log, self.clock)
     }
 }
 

@@ -59,6 +59,21 @@ impl Rewrites {
         self.longest_part_ns.fetch_max(took_ns, Ordering::Relaxed);
     }
 
+    /// Whether one may make room on a disk that has none for another segment: most of what was logged since the last
+    /// one may be gone by now. What is alive is only known when it is measured.
+    pub(crate) fn may_make_room(
+        &self,
+        settings: &Settings,
+        log: LogSize,
+        clock: &dyn Clock,
+    ) -> bool {
+        let base = self.base_bytes.load(Ordering::Relaxed);
+        let is_allowed = settings.rewrite_from(base).is_some();
+        is_allowed
+            && log.since_checkpoint_bytes >= base.saturating_add(GAIN_BYTES_MIN)
+            && self.may_be_tried(clock)
+    }
+
     /// Whether one is due: asked for, or the log has grown enough for it to pay.
     pub(crate) fn are_due(&self, settings: &Settings, log: LogSize, clock: &dyn Clock) -> bool {
         if self.is_asked.load(Ordering::Acquire) {
@@ -71,7 +86,11 @@ impl Rewrites {
         // Every start adds a segment, so many starts make a long log of few frames.
         let has_grown = log.since_checkpoint_bytes >= kept
             || log.total_bytes >= kept.saturating_add(SEGMENTS_BYTES);
-        has_grown && clock.raw().as_nanos() >= self.retry_raw_ns.load(Ordering::Relaxed)
+        has_grown && self.may_be_tried(clock)
+    }
+
+    fn may_be_tried(&self, clock: &dyn Clock) -> bool {
+        clock.raw().as_nanos() >= self.retry_raw_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -87,5 +106,7 @@ pub(crate) struct LogSize {
 /// What the segments of a log may hold beside its frames: the active one, the one ahead, and one
 /// that is not removed yet.
 const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
+/// With less to gain a full disk is left as it is: no checkpoint goes on and on.
+const GAIN_BYTES_MIN: u64 = 512 * 1024;
 /// After one was given up: a full disk may have space again.
 const RETRY_NS: u64 = 1_000_000_000;

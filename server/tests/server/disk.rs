@@ -181,6 +181,38 @@ fn on_a_full_disk_scripts_read_and_release_for_as_long_as_there_is_room() {
     });
 }
 
+/// Whoever deletes on a full disk has done what can be done: no restart and no BGREWRITEAOF is needed.
+#[test]
+fn on_a_full_disk_deleting_makes_room_again() {
+    run(async {
+        // Segments of 1, 16 and 16 MiB, and no fourth one.
+        let machine = Machine::with_space(40 << 20);
+        let node = machine.start_in("no").await;
+        let mut client = wire(&node);
+        // Of any size, until not even the smallest has room.
+        let mut keys = 0;
+        for bytes in [100_000, 10_000, 1_000, 1] {
+            let value = "v".repeat(bytes);
+            while client.ask(&format!("SET k{keys} {value} PX 60000")) == "+OK" {
+                keys += 1;
+            }
+        }
+        assert!(keys > 300, "{keys} keys");
+        for key in 0..keys {
+            assert_eq!(client.ask(&format!("DEL k{key}")), ":1");
+        }
+        let large = format!("SET large {} PX 60000", "v".repeat(100_000));
+        eventually("writes come back", || {
+            machine.advance_ms(1_000);
+            client.ask(&large) == "+OK"
+        });
+        assert_eq!(client.ask("DBSIZE"), ":1");
+        node.crash().await;
+        let node = machine.look().await;
+        assert_eq!(wire(&node).ask("STRLEN large"), ":100000");
+    });
+}
+
 #[test]
 fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
     run(async {

@@ -52,7 +52,7 @@ class Mixed(Kinds, Maker):
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3) and made[0] not in (b"ZRANK", b"ZREVRANK"):
             # The two take one more from 7.2 on.
-            made = made + [self.value()]
+            made = self.with_one_more(made)
         if made[0] in (b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"):
             # Nobody can wait for a reply of two thousand million of them.
             made = [b"-3" if word.startswith(b"-") and len(word) > 4 else word for word in made]

@@ -348,13 +348,19 @@ class Maker:
             lambda: [b"PERSIST", key],
         ])()
 
+    def with_one_more(self, made):
+        """With a word that does not belong there. A second COUNT stays without its number: a SCAN would answer with a part."""
+        if made[0].endswith(b"SCAN") and made[-1] == b"COUNT":
+            return made + [b"abc"]
+        return made + [self.value()]
+
     def plain(self):
         made = self.pick(self.kinds)()
         # Without its COUNT a SCAN may answer with a part of what is there.
         if self.chance(3) and not made[0].endswith(b"SCAN"):
             made = made[: self.random.randint(1, len(made))]
         elif self.chance(3):
-            made = made + [self.value()]
+            made = self.with_one_more(made)
         if made[0] == b"SPOP" and len(made) == 2:
             made = [b"EVAL", SPOP, b"0", made[1]]
         if made[0] in (b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"):

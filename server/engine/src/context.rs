@@ -331,7 +331,7 @@ impl CommandContext<'_> {
                 "ERR this changes more than {limit} bytes at once"
             )));
         }
-        if self.effects.room_bytes.is_some_and(|room| group > room) {
+        if self.effects.room().is_some_and(|room| group > room) {
             self.effects.ran_out_of_room = true;
             return Err(NO_ROOM);
         }
@@ -341,11 +341,8 @@ impl CommandContext<'_> {
     /// Whether so many bytes more would be refused.
     fn is_beyond_room(&self, bytes: usize) -> bool {
         let limit = self.keyspace.rules.journal_bytes_max;
-        self.group_with(bytes)
-            > self
-                .effects
-                .room_bytes
-                .map_or(limit, |room| room.min(limit))
+        let room = self.effects.room();
+        self.group_with(bytes) > room.map_or(limit, |room| room.min(limit))
     }
 
     fn group_with(&self, bytes: usize) -> usize {

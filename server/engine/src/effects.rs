@@ -53,6 +53,10 @@ pub struct Effects {
     /// What the journal may hold, if the log has prepared space for less than a whole group. A
     /// script's writes cannot be foreseen: the one that no longer fits is refused.
     pub room_bytes: Option<usize>,
+    /// So much of it is kept back from commands that grow what keys hold, for those that remove.
+    pub kept_back_bytes: usize,
+    /// The command grows what keys hold.
+    pub(crate) grows: bool,
     /// A write was refused because the log has no room for it.
     pub ran_out_of_room: bool,
     /// A write was refused because the group would have been too large for a frame.
@@ -87,6 +91,8 @@ impl Effects {
         self.longest_covered = None;
         self.uncovered = false;
         self.room_bytes = None;
+        self.kept_back_bytes = 0;
+        self.grows = false;
         self.ran_out_of_room = false;
         self.was_too_large = false;
         self.ended = None;
@@ -96,6 +102,12 @@ impl Effects {
         self.wait_limit = None;
         self.notified_bytes = 0;
         self.reply = ReplyBudget::default();
+    }
+
+    /// What the journal may hold while the command runs that was called last, if the log's room bounds it.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let kept_back = if self.grows { self.kept_back_bytes } else { 0 };
+        Some(self.room_bytes?.saturating_sub(kept_back))
     }
 
     /// Charges an element of the reply, before it is made and before the command writes anything.

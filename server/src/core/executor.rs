@@ -4,6 +4,7 @@
 //! Invariant: positions are handed out in execution order, because commands execute and frames
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
+pub(crate) mod room;
 mod serving;
 mod told;
 mod transactions;
@@ -14,13 +15,14 @@ use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
-    Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, JOURNAL_BYTES_MAX, Moment,
-    NO_ROOM, NodeTime, Reply, Served, Spec, WaitLimit, incarnation,
+    Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, Moment, NO_ROOM, NodeTime,
+    Reply, Served, Spec, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
+use crate::core::executor::room::GROUP_BYTES_MAX;
 use crate::core::outbox::Outbox;
 use crate::core::time::Timekeeper;
 use crate::core::wait::{Wait, position_of, to_engine};
@@ -208,10 +210,7 @@ impl Executor {
         // after; both are in one batch, and so are written and synced as one.
         self.effects.begin(to_engine(self.appender.next_position()));
         if is_bounded_by_room && self.mode.is_logged() {
-            // Most scripts write little or nothing: a release has to work for as long as there
-            // is room for it. Room for more than memory can address is no limit.
-            let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
-            self.effects.room_bytes = usize::try_from(room).ok();
+            self.bound_by_room();
         }
     }
 
@@ -295,35 +294,6 @@ impl Executor {
         is_unlogged
             .then(|| self.engine.longest_deadline())
             .flatten()
-    }
-
-    /// Whether what this command may write does not certainly fit the prepared part of the log. On a full disk the last
-    /// of it is for commands that add nothing: what they remove is what a checkpoint can make room of.
-    pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
-        let bytes = log_bytes_max(command);
-        let grows = command.spec.flags.contains(Flags::DENY_OOM);
-        self.mode.is_logged()
-            && (self.lacks_room(bytes)
-                || grows && self.lacks_room(bytes + REMOVALS_BYTES) && self.appender.is_full())
-    }
-
-    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
-    /// the preparer has something to do.
-    pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
-        self.lacks_room_for(command) && self.is_segment_late()
-    }
-
-    /// The same of a transaction that adds at most so many bytes.
-    pub(crate) fn transaction_waits_for_segment(&self, log_bytes_max: u64) -> bool {
-        self.mode.is_logged() && self.lacks_room(log_bytes_max) && self.is_segment_late()
-    }
-
-    pub(super) fn lacks_room(&self, bytes: u64) -> bool {
-        self.appender.room() < bytes.min(JOURNAL_BYTES_MAX as u64)
-    }
-
-    pub(super) fn is_segment_late(&self) -> bool {
-        !self.appender.is_full() && self.appender.needs_preparing()
     }
 
     /// Puts the command's effects on record, after the TTL bound that covers them.
@@ -476,25 +446,5 @@ impl Executor {
 pub(crate) fn needs_service(spec: &Spec) -> bool {
     spec.flags.contains(Flags::SCRIPT) || spec.flags.contains(Flags::TOUCHES_KEYS)
 }
-
-/// At most how many bytes a command adds to the log.
-pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
-    let flags = command.spec.flags;
-    let beside = match (flags.contains(Flags::SCRIPT), flags.contains(Flags::WRITE)) {
-        (true, _) => SCRIPT_BYTES_MAX,
-        (_, true) => GROUP_BYTES_MAX,
-        _ => return 0,
-    };
-    (command.mutation_bytes_max() as u64).saturating_add(beside)
-}
-
-/// What is left on a full disk for releases, deletions and renewals: some thousand of them.
-const REMOVALS_BYTES: u64 = 64 << 10;
-
-/// What the group of a command may hold beside the command's own bytes.
-pub(super) const GROUP_BYTES_MAX: u64 = 1024;
-
-/// A script writes up to its own limit, whatever its arguments are.
-const SCRIPT_BYTES_MAX: u64 = 4 << 20;
 
 const LONG_REPLY_BYTES: usize = 64 * 1024;

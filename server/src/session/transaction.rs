@@ -9,7 +9,8 @@ use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, 
 use smallvec::SmallVec;
 
 use crate::core::commit::Failure;
-use crate::core::executor::{Executor, log_bytes_max, needs_service};
+use crate::core::executor::room::log_bytes_max;
+use crate::core::executor::{Executor, needs_service};
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::table::{Row, Run, row};

@@ -191,14 +191,29 @@ fn on_a_full_disk_deleting_makes_room_again() {
         let mut client = wire(&node);
         // Of any size, until not even the smallest has room.
         let mut keys = 0;
+        let set = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)";
         for bytes in [100_000, 10_000, 1_000, 1] {
             let value = "v".repeat(bytes);
             while client.ask(&format!("SET k{keys} {value} PX 60000")) == "+OK" {
                 keys += 1;
             }
+            // Also from scripts and in transactions, which may write for as long as there is room.
+            while client.ask_words(&["EVAL", set, "1", &format!("k{keys}"), &value]) == "+OK" {
+                keys += 1;
+            }
+            loop {
+                client.ask("MULTI");
+                client.ask(&format!("SET k{keys} {value} PX 60000"));
+                if client.ask("EXEC") != "*1 +OK" {
+                    break;
+                }
+                keys += 1;
+            }
         }
         assert!(keys > 300, "{keys} keys");
-        for key in 0..keys {
+        let delete = "return redis.call('DEL', KEYS[1])";
+        assert_eq!(client.ask_words(&["EVAL", delete, "1", "k0"]), ":1");
+        for key in 1..keys {
             assert_eq!(client.ask(&format!("DEL k{key}")), ":1");
         }
         let large = format!("SET large {} PX 60000", "v".repeat(100_000));

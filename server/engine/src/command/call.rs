@@ -13,6 +13,7 @@ pub(crate) fn call(
     function: KeysFunction,
     arguments: &[&[u8]],
 ) -> Result<Reply, ErrorReply> {
+    context.effects.grows = spec.flags.contains(Flags::DENY_OOM);
     if !context.is_anybody_told() {
         return function(context, arguments);
     }

@@ -3,7 +3,8 @@
 use quorlock_engine::Moment;
 
 use crate::clock::Clock;
-use crate::core::executor::{Executor, GROUP_BYTES_MAX, Phase};
+use crate::core::executor::room::GROUP_BYTES_MAX;
+use crate::core::executor::{Executor, Phase};
 use crate::core::wait::Wait;
 
 impl Executor {

@@ -1,0 +1,72 @@
+//! What the log has room for: what it has prepared bounds what commands, scripts and transactions may write.
+
+use quorlock_engine::{Command, Flags, JOURNAL_BYTES_MAX};
+
+use crate::core::executor::Executor;
+
+impl Executor {
+    /// Whether what this command may write does not certainly fit the prepared part of the log. On a full disk the last
+    /// of it is for commands that add nothing: what they remove is what a checkpoint can make room of.
+    pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
+        let bytes = log_bytes_max(command);
+        let grows = command.spec.flags.contains(Flags::DENY_OOM);
+        self.mode.is_logged()
+            && (self.lacks_room(bytes) || grows && self.lacks_room(bytes + self.kept_back()))
+    }
+
+    /// Bounds what the script or transaction that begins may write. Most write little or nothing: a release has to work
+    /// for as long as there is room for it.
+    pub(super) fn bound_by_room(&mut self) {
+        let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
+        // Room for more than memory can address is no limit.
+        self.effects.room_bytes = usize::try_from(room).ok();
+        self.effects.kept_back_bytes = usize::try_from(self.kept_back()).unwrap_or(usize::MAX);
+    }
+
+    fn kept_back(&self) -> u64 {
+        if self.appender.is_full() {
+            REMOVALS_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
+    /// the preparer has something to do.
+    pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
+        self.lacks_room_for(command) && self.is_segment_late()
+    }
+
+    /// The same of a transaction that adds at most so many bytes.
+    pub(crate) fn transaction_waits_for_segment(&self, log_bytes_max: u64) -> bool {
+        self.mode.is_logged() && self.lacks_room(log_bytes_max) && self.is_segment_late()
+    }
+
+    pub(super) fn lacks_room(&self, bytes: u64) -> bool {
+        self.appender.room() < bytes.min(JOURNAL_BYTES_MAX as u64)
+    }
+
+    pub(super) fn is_segment_late(&self) -> bool {
+        !self.appender.is_full() && self.appender.needs_preparing()
+    }
+}
+
+/// At most how many bytes a command adds to the log.
+pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
+    let flags = command.spec.flags;
+    let beside = match (flags.contains(Flags::SCRIPT), flags.contains(Flags::WRITE)) {
+        (true, _) => SCRIPT_BYTES_MAX,
+        (_, true) => GROUP_BYTES_MAX,
+        _ => return 0,
+    };
+    (command.mutation_bytes_max() as u64).saturating_add(beside)
+}
+
+/// What is left on a full disk for releases, deletions and renewals: some thousand of them.
+const REMOVALS_BYTES: u64 = 64 << 10;
+
+/// What the group of a command may hold beside the command's own bytes.
+pub(super) const GROUP_BYTES_MAX: u64 = 1024;
+
+/// A script writes up to its own limit, whatever its arguments are.
+const SCRIPT_BYTES_MAX: u64 = 4 << 20;

@@ -418,8 +418,8 @@ impl Keyspace {
         }
         self.statistics.expired = self.statistics.expired.saturating_add(freed as u64);
         if freed > 0 && self.is_empty() {
-            self.slab.reset();
-            self.index.reset();
+            let slab = std::mem::take(&mut self.slab);
+            self.discarded.add_tables(slab, self.index.take_tables());
         }
         Reclaimed {
             freed,

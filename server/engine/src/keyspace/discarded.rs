@@ -1,20 +1,27 @@
-//! Large collections that no key holds any more, until somebody frees them with the engine released.
+//! Large collections that no key holds any more, and tables that hold no key, until somebody frees them with the
+//! engine released.
 //!
-//! To free millions of elements takes as long as to free each of them; nobody's request waits for that.
+//! To free millions of elements takes as long as to free each of them, and the system takes milliseconds to take
+//! 64 MiB back; nobody's request waits for that.
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::Body;
+use crate::keyspace::index::Tables;
+use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::UndoRecord;
 
 /// What is to be freed: dropping it takes long, so nobody drops it while others wait for the engine.
 #[derive(Debug, Default)]
-pub struct Discarded(Vec<Collection>);
+pub struct Discarded {
+    collections: Vec<Collection>,
+    tables: Vec<(Slab, Tables)>,
+}
 
 impl Discarded {
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.collections.is_empty() && self.tables.is_empty()
     }
 
     /// What the key held that is gone, or holds something else.
@@ -22,7 +29,14 @@ impl Discarded {
         if let Body::Composite { value, .. } = body
             && value.len() >= ELEMENTS_MIN
         {
-            self.0.push(value);
+            self.collections.push(value);
+        }
+    }
+
+    /// What the last key has left behind.
+    pub(super) fn add_tables(&mut self, slab: Slab, tables: Tables) {
+        if slab.is_large() {
+            self.tables.push((slab, tables));
         }
     }
 }
@@ -64,6 +78,18 @@ mod tests {
     use std::time::Duration;
 
     const POSITION: LogPosition = LogPosition::from_raw(1);
+
+    fn rules() -> Rules {
+        Rules {
+            restart_delay_max: Duration::from_secs(60),
+            require_ttl: false,
+            key_bytes_max: 100,
+            value_bytes_max: 1000,
+            collection_bytes_max: 1 << 20,
+            journal_bytes_max: 10_000,
+            reply_bytes_max: 10_000,
+        }
+    }
 
     fn put(keyspace: &mut Keyspace, elements: usize, deadline: Deadline) {
         let mut list = List::default();
@@ -115,15 +141,7 @@ mod tests {
                 keyspace.rollback(before, POSITION);
             },
         ];
-        let rules = Rules {
-            restart_delay_max: Duration::from_secs(60),
-            require_ttl: false,
-            key_bytes_max: 100,
-            value_bytes_max: 1000,
-            collection_bytes_max: 1 << 20,
-            journal_bytes_max: 10_000,
-            reply_bytes_max: 10_000,
-        };
+        let rules = rules();
         for (number, take_away) in ways.into_iter().enumerate() {
             let mut keyspace = Keyspace::new(3, rules);
             put(&mut keyspace, ELEMENTS_MIN, Deadline::at_nanos(5_000_000));
@@ -131,12 +149,34 @@ mod tests {
             take_away(&mut keyspace);
             assert!(keyspace.has_discarded(), "way {number}");
             let discarded = keyspace.take_discarded();
-            assert_eq!(discarded.0[0].len(), ELEMENTS_MIN);
+            assert_eq!(discarded.collections[0].len(), ELEMENTS_MIN);
             assert!(!keyspace.has_discarded());
         }
         let mut keyspace = Keyspace::new(3, rules);
         put(&mut keyspace, ELEMENTS_MIN - 1, Deadline::NEVER);
         remove(&mut keyspace);
         assert!(!keyspace.has_discarded(), "a small one is freed at once");
+    }
+
+    /// The last of many keys leaves tables behind, which are freed later; those of few keys are freed at once.
+    #[test]
+    fn tables_of_many_keys_are_never_freed_on_the_way() {
+        let rules = rules();
+        for (keys, are_kept) in [(5_000, true), (50, false)] {
+            let mut keyspace = Keyspace::new(3, rules);
+            for number in 0..keys {
+                let key = format!("key{number}");
+                let found = keyspace.locate_stored(0, key.as_bytes());
+                let body = Body::string(key.as_bytes(), b"token");
+                let deadline = Deadline::at_nanos(5_000_000);
+                assert!(keyspace.put(&found, body, deadline, POSITION));
+            }
+            let due = NodeTime::from_nanos(1_000_000_000_000);
+            while keyspace.reclaim(due, 100).more {}
+            assert_eq!(keyspace.has_discarded(), are_kept, "{keys} keys");
+            assert_eq!(keyspace.slab.end(), 0, "the memory is given back");
+            put(&mut keyspace, 1, Deadline::NEVER);
+            assert!(keyspace.locate_stored(0, b"key").stored.is_some());
+        }
     }
 }

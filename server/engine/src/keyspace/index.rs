@@ -123,14 +123,21 @@ impl Index {
         }
     }
 
-    /// Gives the memory of empty shards back.
-    pub(crate) fn reset(&mut self) {
-        for shard in &mut self.shards {
+    /// Takes the tables out of empty shards, to be dropped.
+    pub(crate) fn take_tables(&mut self) -> Tables {
+        let take = |shard: &mut Shard| {
             debug_assert!(shard.slots.is_empty(), "only an empty index is reset");
-            shard.slots = HashTable::new();
-        }
+            std::mem::take(&mut shard.slots)
+        };
+        Tables(self.shards.iter_mut().map(take).collect())
     }
 }
+
+/// The tables of all shards, which hold nothing.
+#[derive(Debug)]
+pub(crate) struct Tables(
+    #[expect(dead_code, reason = "they are only dropped")] Vec<HashTable<Link>>,
+);
 
 /// A [`Link`] keeps the lowest bits; the shard is chosen by others.
 fn shard_of(hash: u64) -> usize {

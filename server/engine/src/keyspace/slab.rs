@@ -88,9 +88,9 @@ impl Slab {
             .filter(|(_, entry)| !entry.is_vacant())
     }
 
-    /// Gives the memory of an empty slab back.
-    pub(crate) fn reset(&mut self) {
-        *self = Slab::default();
+    /// Whether to give its memory back takes long.
+    pub(crate) fn is_large(&self) -> bool {
+        self.chunks.len() > 1
     }
 }
 

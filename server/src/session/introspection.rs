@@ -184,19 +184,27 @@ fn describe(name: &str, command: &Description) -> Reply {
     ])
 }
 
-/// What redis-cli shows as a hint while one types.
+/// What redis-cli shows as a hint while one types, of commands and of subcommands such as `client|kill`.
 fn docs(names: &[&[u8]]) -> Reply {
     // Each command once, however often it is named.
-    let is_wanted = |command: &Description| {
-        let is_it = |name: &&[u8]| command.name.as_bytes().eq_ignore_ascii_case(name);
-        names.is_empty() || names.iter().any(is_it)
+    let is_named = |name: &str| {
+        let mut names = names.iter();
+        names.any(|named| name.as_bytes().eq_ignore_ascii_case(named))
     };
-    let wanted = descriptions().filter(is_wanted);
-    Reply::Map(
-        wanted
-            .map(|one| document(one.name.to_owned(), &one, one.group()))
-            .collect(),
-    )
+    let mut documents = Vec::new();
+    for command in descriptions() {
+        if names.is_empty() || is_named(command.name) {
+            let name = command.name.to_owned();
+            documents.push(document(name, &command, command.group()));
+        }
+        for part in command.about.subcommands {
+            let name = full_name(&command, part);
+            if is_named(&name) {
+                documents.push(document(name, part, command.group()));
+            }
+        }
+    }
+    Reply::Map(documents)
 }
 
 fn document(name: String, command: &Description, group: &'static str) -> (Reply, Reply) {

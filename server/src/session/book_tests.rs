@@ -13,8 +13,9 @@ const HEAD: &str = "\
 # Commands
 
 Every command of a node as COMMAND tells of it, made from the tables that the node itself uses. An arity counts the name; a
-negative one is the least. Keys are the first, the last and the step, as in Redis; a last key below 0 counts from the end. What
-differs from Redis is in [Compatibility](compatibility.md).
+negative one is the least. Keys are the first, the last and the step, as in Redis; a last key below 0 counts from the end. The
+arguments, which `COMMAND DOCS` tells as well, are behind each table: of `<a|b>` one is sent, of `[a|b]` one or none, and words in
+capitals as they stand. What differs from Redis is in [Compatibility](compatibility.md).
 ";
 
 #[test]
@@ -53,6 +54,14 @@ fn page() -> String {
                 add_row(&mut page, &name, part);
             }
         }
+        page.push_str("\n```text\n");
+        for command in &commands {
+            add_syntax(&mut page, command.name, command);
+            for part in command.about.subcommands {
+                add_syntax(&mut page, &format!("{} {}", command.name, part.name), part);
+            }
+        }
+        page.push_str("```\n");
     }
     page.push_str("\n## Refused\n\n");
     page.push_str("They get Redis's error for an unknown command, and this reason behind it.\n\n");
@@ -88,4 +97,30 @@ fn add_row(page: &mut String, name: &str, command: &Description) {
         command.about.since,
         command.summary,
     );
+}
+
+/// Its arguments without the names of groups and the types, which are for programs.
+fn add_syntax(page: &mut String, name: &str, command: &Description) {
+    if command.syntax.is_empty() {
+        return;
+    }
+    let mut line = name.to_uppercase();
+    let mut separator = " ";
+    for word in command.syntax.split(' ') {
+        line.push_str(separator);
+        match word.strip_suffix(':').and(word.rfind(['[', '<'])) {
+            Some(bracket) => {
+                line.push_str(&word[..=bracket]);
+                separator = "";
+            }
+            None => {
+                line.push_str(word);
+                separator = " ";
+            }
+        }
+    }
+    for stated in [":double", ":integer", ":string"] {
+        line = line.replace(stated, "");
+    }
+    let _ = writeln!(page, "{line}");
 }

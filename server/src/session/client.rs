@@ -267,7 +267,8 @@ pub(crate) const PARTS: &[Description] = &[
         OPEN,
         "6.0.0",
         "Says whether what the next request reads is kept",
-    ),
+    )
+    .syntax("<mode: YES|NO>"),
     of("getname", 2, OPEN, "2.6.9", "Tells this connection's name"),
     of(
         "getredir",
@@ -285,32 +286,44 @@ pub(crate) const PARTS: &[Description] = &[
     ),
     of("id", 2, OPEN, "5.0.0", "Tells this connection's number"),
     of("info", 2, OPEN, "6.2.0", "Tells of this connection"),
-    of("kill", -3, ADMIN, "2.4.0", "Closes connections"),
-    of("list", -2, ADMIN, "2.4.0", "Tells of all connections"),
+    of("kill", -3, ADMIN, "2.4.0", "Closes connections").syntax(
+        "<filter: ip:port|<new-format: [ID client-id]|\
+         [TYPE <normal_master_slave_pubsub: NORMAL|MASTER|SLAVE|REPLICA|PUBSUB>]|[USER username]|\
+         [ADDR ip:port]|[LADDR ip:port]|[SKIPME yes/no]|[MAXAGE maxage]> [...]>",
+    ),
+    of("list", -2, ADMIN, "2.4.0", "Tells of all connections")
+        .syntax("[TYPE <NORMAL|MASTER|REPLICA|PUBSUB>] [ID client-id [client-id ...]]"),
     of(
         "no-evict",
         3,
         ADMIN,
         "7.0.0",
         "Closes this connection after all others",
-    ),
-    of("no-touch", 3, OPEN, "7.2.0", "Has no effect"),
-    of("pause", -3, ADMIN, "3.0.0", "Holds up requests for a time"),
-    of("reply", 3, OPEN, "3.2.0", "Leaves out replies"),
+    )
+    .syntax("<enabled: ON|OFF>"),
+    of("no-touch", 3, OPEN, "7.2.0", "Has no effect").syntax("<enabled: ON|OFF>"),
+    of("pause", -3, ADMIN, "3.0.0", "Holds up requests for a time")
+        .syntax("timeout:integer [mode: WRITE|ALL]"),
+    of("reply", 3, OPEN, "3.2.0", "Leaves out replies").syntax("<ON|OFF|SKIP>"),
     of(
         "setinfo",
         4,
         OPEN,
         "7.2.0",
         "Names this connection's library",
-    ),
-    of("setname", 3, OPEN, "2.6.9", "Names this connection"),
+    )
+    .syntax("<attr: LIB-NAME libname|LIB-VER libver>"),
+    of("setname", 3, OPEN, "2.6.9", "Names this connection").syntax("connection-name"),
     of(
         "tracking",
         -3,
         OPEN,
         "6.0.0",
         "Tells this connection, or another one, of changes of keys",
+    )
+    .syntax(
+        "<status: ON|OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] \
+         [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
     ),
     of(
         "trackinginfo",
@@ -325,7 +338,8 @@ pub(crate) const PARTS: &[Description] = &[
         ADMIN,
         "5.0.0",
         "Ends what another connection waits for",
-    ),
+    )
+    .syntax("client-id [TIMEOUT|ERROR]"),
     of("unpause", 2, ADMIN, "6.2.0", "Ends a pause"),
 ];
 

@@ -229,7 +229,7 @@ const ADMIN: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
 
 /// Its subcommands.
 pub(crate) const PARTS: &[Description] = &[
-    of("get", -3, ADMIN, "2.0.0", "Tells directives"),
+    of("get", -3, ADMIN, "2.0.0", "Tells directives").syntax("parameter [parameter ...]"),
     of(
         "help",
         2,
@@ -251,7 +251,8 @@ pub(crate) const PARTS: &[Description] = &[
         ADMIN,
         "2.0.0",
         "Changes directives until the node stops",
-    ),
+    )
+    .syntax("parameter value [parameter value ...]"),
 ];
 
 const fn of(

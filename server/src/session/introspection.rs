@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::request_keys::keys_of;
 use crate::session::table::{ROWS, Row, row};
-use crate::session::{subscriptions, transaction};
+use crate::session::{subscriptions, syntax, transaction};
 
 /// All commands about the connection and the node.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
@@ -184,19 +184,27 @@ fn describe(name: &str, command: &Description) -> Reply {
     ])
 }
 
-/// What redis-cli shows as a hint while one types.
+/// What redis-cli shows as a hint while one types, of commands and of subcommands such as `client|kill`.
 fn docs(names: &[&[u8]]) -> Reply {
     // Each command once, however often it is named.
-    let is_wanted = |command: &Description| {
-        let is_it = |name: &&[u8]| command.name.as_bytes().eq_ignore_ascii_case(name);
-        names.is_empty() || names.iter().any(is_it)
+    let is_named = |name: &str| {
+        let mut names = names.iter();
+        names.any(|named| name.as_bytes().eq_ignore_ascii_case(named))
     };
-    let wanted = descriptions().filter(is_wanted);
-    Reply::Map(
-        wanted
-            .map(|one| document(one.name.to_owned(), &one, one.group()))
-            .collect(),
-    )
+    let mut documents = Vec::new();
+    for command in descriptions() {
+        if names.is_empty() || is_named(command.name) {
+            let name = command.name.to_owned();
+            documents.push(document(name, &command, command.group()));
+        }
+        for part in command.about.subcommands {
+            let name = full_name(&command, part);
+            if is_named(&name) {
+                documents.push(document(name, part, command.group()));
+            }
+        }
+    }
+    Reply::Map(documents)
 }
 
 fn document(name: String, command: &Description, group: &'static str) -> (Reply, Reply) {
@@ -205,6 +213,9 @@ fn document(name: String, command: &Description, group: &'static str) -> (Reply,
         (Reply::bulk("since"), Reply::bulk(command.about.since)),
         (Reply::bulk("group"), Reply::bulk(group)),
     ];
+    if let Some(arguments) = syntax::document(command.syntax) {
+        fields.push((Reply::bulk("arguments"), arguments));
+    }
     if !command.about.subcommands.is_empty() {
         let parts = command.about.subcommands.iter();
         let parts = parts.map(|part| document(full_name(command, part), part, group));
@@ -215,17 +226,20 @@ fn document(name: String, command: &Description, group: &'static str) -> (Reply,
 
 const PARTS: &[Description] = &[
     of("count", 2, "2.8.13", "Counts commands"),
-    of("docs", -2, "7.0.0", "Tells what commands do"),
-    of("getkeys", -4, "2.8.13", "Tells the keys of a request"),
+    of("docs", -2, "7.0.0", "Tells what commands do").syntax("[command-name [command-name ...]]"),
+    of("getkeys", -4, "2.8.13", "Tells the keys of a request").syntax("command arg [arg ...]"),
     of(
         "getkeysandflags",
         -4,
         "7.0.0",
         "Tells the keys of a request, and what it does with them",
-    ),
+    )
+    .syntax("command arg [arg ...]"),
     of("help", 2, "5.0.0", "Tells of the subcommands"),
-    of("info", -2, "2.8.13", "Tells the properties of commands"),
-    of("list", -2, "7.0.0", "Lists commands"),
+    of("info", -2, "2.8.13", "Tells the properties of commands")
+        .syntax("[command-name [command-name ...]]"),
+    of("list", -2, "7.0.0", "Lists commands")
+        .syntax("[FILTERBY <filterby: MODULE module-name|ACLCAT category|PATTERN pattern>]"),
 ];
 
 const fn of(
@@ -268,6 +282,32 @@ const HELP: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With this the syntax of no command can have been forgotten: where it is empty there are no arguments.
+    #[test]
+    fn the_syntax_of_every_command_agrees_with_its_arity() {
+        let check = |name: &str, words: usize, command: &Description| {
+            let Some(arguments) = syntax::parse(command.syntax) else {
+                panic!("{name}: {}", command.syntax);
+            };
+            let least = arguments.iter().map(syntax::Argument::words_min);
+            let least = words + least.sum::<usize>();
+            assert_eq!(usize::from(command.arity.unsigned_abs()), least, "{name}");
+            let is_fixed = arguments.iter().all(syntax::Argument::is_fixed);
+            assert_eq!(command.arity > 0, is_fixed, "{name}");
+        };
+        for command in descriptions() {
+            match command.name {
+                // As in Redis it takes any arguments, and does nothing with them.
+                "quit" => assert_eq!(command.syntax, ""),
+                name if command.about.subcommands.is_empty() => check(name, 1, &command),
+                name => assert_eq!(command.syntax, "", "{name}"),
+            }
+            for part in command.about.subcommands {
+                check(&full_name(&command, part), 2, part);
+            }
+        }
+    }
 
     #[test]
     fn the_book_lists_every_command() {

@@ -24,6 +24,7 @@ mod introspection;
 mod numbers;
 mod request_keys;
 mod subscriptions;
+mod syntax;
 mod table;
 mod tracking;
 mod transaction;

@@ -19,12 +19,14 @@ pub(crate) const ROWS: &[Row] = &[
         subscribe(session, batch, Subscription::Channel, arguments)
     })
     .listening()
-    .told("2.0.0", Categories::NONE, "Listens to channels"),
+    .told("2.0.0", Categories::NONE, "Listens to channels")
+    .syntax("channel [channel ...]"),
     row("unsubscribe", -1, |session, batch, arguments| {
         unsubscribe(session, batch, Subscription::Channel, arguments)
     })
     .listening()
-    .told("2.0.0", Categories::NONE, "Listens to channels no more"),
+    .told("2.0.0", Categories::NONE, "Listens to channels no more")
+    .syntax("[channel [channel ...]]"),
     row("psubscribe", -2, |session, batch, arguments| {
         subscribe(session, batch, Subscription::Pattern, arguments)
     })
@@ -33,18 +35,21 @@ pub(crate) const ROWS: &[Row] = &[
         "2.0.0",
         Categories::NONE,
         "Listens to all channels that match patterns",
-    ),
+    )
+    .syntax("pattern [pattern ...]"),
     row("punsubscribe", -1, |session, batch, arguments| {
         unsubscribe(session, batch, Subscription::Pattern, arguments)
     })
     .listening()
-    .told("2.0.0", Categories::NONE, "Listens to patterns no more"),
+    .told("2.0.0", Categories::NONE, "Listens to patterns no more")
+    .syntax("[pattern [pattern ...]]"),
     row("ssubscribe", -2, |session, batch, arguments| {
         subscribe(session, batch, Subscription::Shard, arguments)
     })
     .listening()
     .on_all(&[KeyAccess::NOT_KEY])
-    .told("7.0.0", Categories::NONE, "Listens to sharded channels"),
+    .told("7.0.0", Categories::NONE, "Listens to sharded channels")
+    .syntax("shardchannel [shardchannel ...]"),
     row("sunsubscribe", -1, |session, batch, arguments| {
         unsubscribe(session, batch, Subscription::Shard, arguments)
     })
@@ -54,7 +59,8 @@ pub(crate) const ROWS: &[Row] = &[
         "7.0.0",
         Categories::NONE,
         "Listens to sharded channels no more",
-    ),
+    )
+    .syntax("[shardchannel [shardchannel ...]]"),
     row("pubsub", -2, pubsub).brief().divided(PARTS).told(
         "2.8.0",
         Categories::NONE,
@@ -300,7 +306,8 @@ const PARTS: &[Description] = &[
         TELLS,
         "2.8.0",
         "Tells the channels that somebody listens to",
-    ),
+    )
+    .syntax("[pattern]"),
     of(
         "help",
         2,
@@ -315,21 +322,24 @@ const PARTS: &[Description] = &[
         TELLS,
         "2.8.0",
         "Counts who listens to channels",
-    ),
+    )
+    .syntax("[channel [channel ...]]"),
     of(
         "shardchannels",
         -2,
         TELLS,
         "7.0.0",
         "The same for sharded channels",
-    ),
+    )
+    .syntax("[pattern]"),
     of(
         "shardnumsub",
         -2,
         TELLS,
         "7.0.0",
         "Counts who listens to sharded channels",
-    ),
+    )
+    .syntax("[shardchannel [shardchannel ...]]"),
 ];
 
 const fn of(

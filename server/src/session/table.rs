@@ -23,6 +23,7 @@ pub(crate) struct Row {
     flags: Flags,
     keys: KeyPositions,
     summary: &'static str,
+    syntax: &'static str,
     about: About,
     pub(crate) run: Run,
 }
@@ -31,15 +32,16 @@ pub(crate) type Run = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Resu
 
 /// All rows but those that need what these are.
 pub(crate) const ROWS: &[Row] = &[
-    row("auth", -2, greeting::auth).before_auth().brief().told(
-        "1.0.0",
-        CONNECTION,
-        "Says the password",
-    ),
+    row("auth", -2, greeting::auth)
+        .before_auth()
+        .brief()
+        .told("1.0.0", CONNECTION, "Says the password")
+        .syntax("[username] password"),
     row("hello", -1, greeting::hello)
         .before_auth()
         .brief()
-        .told("6.0.0", CONNECTION, "Chooses the protocol"),
+        .told("6.0.0", CONNECTION, "Chooses the protocol")
+        .syntax("[arguments: protover [AUTH username password] [SETNAME clientname]]"),
     row("quit", -1, greeting::quit).before_auth().brief().told(
         "1.0.0",
         CONNECTION,
@@ -53,15 +55,16 @@ pub(crate) const ROWS: &[Row] = &[
     row("ping", -1, greeting::ping)
         .queueable()
         .flags(Flags::FAST)
-        .told("1.0.0", CONNECTION, "Answers"),
-    row("echo", 2, greeting::echo).queueable().told(
-        "1.0.0",
-        CONNECTION,
-        "Answers what it is given",
-    ),
+        .told("1.0.0", CONNECTION, "Answers")
+        .syntax("[message]"),
+    row("echo", 2, greeting::echo)
+        .queueable()
+        .told("1.0.0", CONNECTION, "Answers what it is given")
+        .syntax("message"),
     row("select", 2, greeting::select)
         .queueable()
-        .told("1.0.0", CONNECTION, "Chooses a database"),
+        .told("1.0.0", CONNECTION, "Chooses a database")
+        .syntax("index"),
     row("client", -2, client::client)
         .divided(client::PARTS)
         .told(
@@ -69,18 +72,18 @@ pub(crate) const ROWS: &[Row] = &[
             Categories::NONE,
             "Names, lists and ends connections",
         ),
-    row("info", -1, info::info).flags(Flags::ALWAYS).told(
-        "1.0.0",
-        Categories::DANGEROUS,
-        "Tells how the node is",
-    ),
+    row("info", -1, info::info)
+        .flags(Flags::ALWAYS)
+        .told("1.0.0", Categories::DANGEROUS, "Tells how the node is")
+        .syntax("[section [section ...]]"),
     row("config", -2, config::config)
         .divided(config::PARTS)
         .told("2.0.0", Categories::NONE, "Tells and changes directives"),
     row("cluster", -2, about::cluster)
         .queueable()
         .flags(Flags::NONE)
-        .told("3.0.0", Categories::NONE, NO_CLUSTER),
+        .told("3.0.0", Categories::NONE, NO_CLUSTER)
+        .syntax("subcommand [arg [arg ...]]"),
     row("readonly", 1, about::cluster)
         .queueable()
         .told("3.0.0", CONNECTION, NO_CLUSTER),
@@ -102,14 +105,16 @@ pub(crate) const ROWS: &[Row] = &[
     row("wait", 3, waitaof::wait)
         .queueable()
         .flags(Flags::NO_SCRIPT)
-        .told("3.0.0", CONNECTION, "Answers 0: there are no replicas"),
+        .told("3.0.0", CONNECTION, "Answers 0: there are no replicas")
+        .syntax("numreplicas timeout:integer"),
     row("waitaof", 4, waitaof::waitaof)
         .flags(Flags::NO_SCRIPT)
         .told(
             "7.2.0",
             CONNECTION,
             "Waits until what this connection has written is on disk",
-        ),
+        )
+        .syntax("numlocal numreplicas timeout:integer"),
     row("bgrewriteaof", 1, about::bgrewriteaof).admin().told(
         "1.0.0",
         Categories::NONE,
@@ -126,7 +131,8 @@ pub(crate) const ROWS: &[Row] = &[
         .told("1.0.0", Categories::NONE, NO_SNAPSHOTS),
     row("bgsave", -1, about::bgsave)
         .admin()
-        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS),
+        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS)
+        .syntax("[SCHEDULE]"),
     row("module", -2, about::module)
         .queueable()
         .divided(about::MODULE_PARTS)
@@ -138,7 +144,8 @@ pub(crate) const ROWS: &[Row] = &[
             "1.0.0",
             Categories::NONE,
             "Lets all clients wait, where enable-debug-command allows it",
-        ),
+        )
+        .syntax("<subcommand: SLEEP seconds:double|HELP>"),
     row("lastsave", 1, about::lastsave).told(
         "1.0.0",
         ADMINISTRATION,
@@ -152,7 +159,8 @@ pub(crate) const ROWS: &[Row] = &[
                 .with(Flags::NO_MULTI)
                 .with(Flags::ALLOW_BUSY),
         )
-        .told("1.0.0", Categories::NONE, "Stops the node in order"),
+        .told("1.0.0", Categories::NONE, "Stops the node in order")
+        .syntax("[NOSAVE|SAVE] [NOW] [FORCE] [ABORT]"),
 ];
 
 pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
@@ -165,6 +173,7 @@ pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
         flags: Flags::ALWAYS.with(Flags::FAST),
         keys: KeyPositions::NONE,
         summary: "",
+        syntax: "",
         about: About::new("", Categories::NONE, &[]),
         run,
     }
@@ -179,6 +188,7 @@ impl Row {
             flags: self.flags,
             keys: self.keys,
             summary: self.summary,
+            syntax: self.syntax,
             about: self.about,
         }
     }
@@ -198,6 +208,12 @@ impl Row {
         self.about.since = since;
         self.about.categories = categories;
         self.summary = summary;
+        self
+    }
+
+    /// Which arguments follow its name.
+    pub(crate) const fn syntax(mut self, syntax: &'static str) -> Self {
+        self.syntax = syntax;
         self
     }
 

@@ -38,6 +38,7 @@ pub(crate) const ROWS: &[Row] = &[
         "2.2.0",
         "Has EXEC fail if one of these keys changes",
     )
+    .syntax("key [key ...]")
     .on_all(&[KeyAccess::LOOK]),
     of(
         row("unwatch", 1, unwatch),

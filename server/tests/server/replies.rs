@@ -190,6 +190,15 @@ fn lists_of_names_cannot_multiply() {
                 .count(),
             1
         );
+        let part = ask(&[
+            b"COMMAND",
+            b"DOCS",
+            b"client|KILL",
+            b"get|x",
+            b"client|nosuch",
+        ]);
+        assert_eq!(part.matches("summary").count(), 1);
+        assert!(part.contains("client|kill") && part.contains("new-format"));
         let list = ask(&many(&[b"CLIENT", b"LIST", b"ID"], b"1"));
         assert_eq!(list.lines().count(), 1, "each client once");
         let list = ask(&[b"CLIENT", b"LIST", b"ID", b"2", b"1", b"99", b"1"]);

@@ -102,7 +102,8 @@ def talks(tools):
         terminal.type("select 1\r")
         terminal.see(r"\[1\]> ")
         terminal.type("subscribe interop:tool:channel\r")
-        terminal.see("subscribe.*interop:tool:channel")
+        # In quotes: the reply, and not what was typed.
+        terminal.see('"subscribe".*"interop:tool:channel"')
         equal(tools.cli("publish", "interop:tool:channel", "hello"), "1\n")
         terminal.see("hello")
     finally:
@@ -118,6 +119,11 @@ def hints(tools):
         terminal.see("key value")
         terminal.type("a ")
         terminal.see(r"value .*EX seconds")
+        # CTRL-U takes away what was typed.
+        terminal.type("\x15lmove a ")
+        terminal.see(r"destination LEFT\|RIGHT LEFT\|RIGHT")
+        terminal.type("\x15client tracking on ")
+        terminal.see(r"\[PREFIX prefix \[PREFIX prefix \.\.\.\]\]")
     finally:
         terminal.end()
 

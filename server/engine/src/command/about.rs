@@ -16,6 +16,8 @@ pub struct Description {
     pub keys: KeyPositions,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// As [`crate::Spec::syntax`]; of a subcommand what follows both names.
+    pub syntax: &'static str,
     /// The rest.
     pub about: About,
 }
@@ -80,8 +82,15 @@ impl Description {
             flags,
             keys: KeyPositions::NONE,
             summary,
+            syntax: "",
             about: About::new(since, categories, &[]),
         }
+    }
+
+    /// The same with arguments.
+    pub const fn syntax(mut self, syntax: &'static str) -> Description {
+        self.syntax = syntax;
+        self
     }
 
     /// The same whose next argument is a key.

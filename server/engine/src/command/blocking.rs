@@ -23,6 +23,7 @@ const BLPOP: Spec = Spec {
         .with(Flags::BLOCKING),
     keys: KeyPositions::ALL_BUT_LAST,
     summary: "Takes an element from the left end of the first list that has one, or waits for one",
+    syntax: "key [key ...] timeout:double",
     handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Left)),
 };
 
@@ -68,6 +69,7 @@ const BLMOVE: Spec = Spec {
         .with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Moves an element from an end of a list to an end of another, or waits for one",
+    syntax: "source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT> timeout:double",
     handler: Handler::Keys(blmove),
 };
 
@@ -86,6 +88,7 @@ const BRPOPLPUSH: Spec = Spec {
     ),
     arity: 4,
     summary: "Moves an element from the right end of a list to the left end of another, or waits for one",
+    syntax: "source destination timeout:double",
     handler: Handler::Keys(brpoplpush),
     ..BLMOVE
 };
@@ -118,6 +121,7 @@ const BLMPOP: Spec = Spec {
         .with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,
     summary: "Takes elements from an end of the first list that has any, or waits for one",
+    syntax: "timeout:double numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]",
     handler: Handler::Keys(blmpop),
 };
 

@@ -19,6 +19,7 @@ const PUBLISH: Spec = Spec {
         .with(Flags::ALWAYS),
     keys: KeyPositions::NONE,
     summary: "Sends a message to those who listen to a channel; returns how many they are",
+    syntax: "channel message",
     handler: Handler::Keys(|context, arguments| publish(context, Subscription::Channel, arguments)),
 };
 
@@ -27,6 +28,7 @@ const SPUBLISH: Spec = Spec {
     keys: KeyPositions::ONE,
     about: About::new("7.0.0", Categories::NONE, &[KeyAccess::NOT_KEY]),
     summary: "Sends a message to those who listen to a sharded channel; returns how many they are",
+    syntax: "shardchannel message",
     handler: Handler::Keys(|context, arguments| publish(context, Subscription::Shard, arguments)),
     ..PUBLISH
 };

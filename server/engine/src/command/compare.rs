@@ -20,6 +20,7 @@ const DELEX: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Deletes a key, if its string equals a value or does not",
+    syntax: "key [condition: IFEQ ifeq-value|IFNE ifne-value]",
     handler: Handler::Keys(delex),
 };
 
@@ -53,6 +54,7 @@ const DELIFEQ: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Deletes a key if its string equals a value",
+    syntax: "key value",
     handler: Handler::Keys(delifeq),
 };
 

@@ -18,6 +18,7 @@ const INCR: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds one to a key's number, which begins at 0; keeps the TTL",
+    syntax: "key",
     handler: Handler::Keys(|context, arguments| add(context, arguments[1], 1)),
 };
 
@@ -34,6 +35,7 @@ const INCRBY: Spec = Spec {
     about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     summary: "Adds to a key's number, which begins at 0; keeps the TTL",
+    syntax: "key increment",
     handler: Handler::Keys(|context, arguments| add(context, arguments[1], integer(arguments[2])?)),
     ..INCR
 };
@@ -43,6 +45,7 @@ const DECRBY: Spec = Spec {
     about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     summary: "Takes from a key's number, which begins at 0; keeps the TTL",
+    syntax: "key decrement",
     handler: Handler::Keys(decrby),
     ..INCR
 };

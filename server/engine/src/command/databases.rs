@@ -17,6 +17,7 @@ const DBSIZE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::NONE,
     summary: "Returns the number of keys in the database",
+    syntax: "",
     handler: Handler::Keys(dbsize),
 };
 
@@ -40,6 +41,7 @@ const FLUSHDB: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
     summary: "Deletes all keys of the database",
+    syntax: "[async: ASYNC|SYNC]",
     handler: Handler::Keys(|context, arguments| {
         let database = context.caller.database;
         flush(context, arguments, Some(database))
@@ -81,6 +83,7 @@ const TIME: Spec = Spec {
     flags: Flags::FAST.with(Flags::ALWAYS),
     keys: KeyPositions::NONE,
     summary: "Returns the wall clock as seconds and microseconds",
+    syntax: "",
     handler: Handler::Keys(time),
 };
 

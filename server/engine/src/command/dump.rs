@@ -24,6 +24,7 @@ const DUMP: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns a key's value as bytes for RESTORE, in this node's own form",
+    syntax: "key",
     handler: Handler::Keys(dump),
 };
 
@@ -55,6 +56,7 @@ const RESTORE: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Makes a key of what DUMP has returned",
+    syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
     handler: Handler::Keys(restore),
 };
 

@@ -28,6 +28,7 @@ const EXPIRE: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Gives a key a TTL in seconds, with conditions",
+    syntax: "key seconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "expire", TimeForm::SECONDS)
     }),
@@ -37,6 +38,7 @@ const PEXPIRE: Spec = Spec {
     name: "pexpire",
     about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a TTL in milliseconds, with conditions",
+    syntax: "key milliseconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "pexpire", TimeForm::MILLISECONDS)
     }),
@@ -47,6 +49,7 @@ const EXPIREAT: Spec = Spec {
     name: "expireat",
     about: About::new("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a deadline in Unix seconds, with conditions",
+    syntax: "key unix-time-seconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "expireat", TimeForm::UNIX_SECONDS)
     }),
@@ -57,6 +60,7 @@ const PEXPIREAT: Spec = Spec {
     name: "pexpireat",
     about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a deadline in Unix milliseconds, with conditions",
+    syntax: "key unix-time-milliseconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
         expire(context, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
     }),
@@ -155,6 +159,7 @@ const TTL: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns a key's time left in seconds, -1 without a TTL, -2 without a key",
+    syntax: "key",
     handler: Handler::Keys(|context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
             to_seconds(deadline.left_ms(now.node))
@@ -239,6 +244,7 @@ const PERSIST: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Takes a key's TTL away",
+    syntax: "key",
     handler: Handler::Keys(persist),
 };
 

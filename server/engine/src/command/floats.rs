@@ -20,6 +20,7 @@ const INCRBYFLOAT: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Adds to a key's number, which may have a fraction and begins at 0; keeps the TTL",
+    syntax: "key increment:double",
     handler: Handler::Keys(incrbyfloat),
 };
 
@@ -45,6 +46,7 @@ const HINCRBYFLOAT: Spec = Spec {
     about: About::new("2.6.0", Categories::HASH, &[KeyAccess::CHANGE]),
     arity: 4,
     summary: "Adds to the number in a hash's field, which may have a fraction and begins at 0",
+    syntax: "key field increment:double",
     handler: Handler::Keys(hincrbyfloat),
     ..INCRBYFLOAT
 };

@@ -20,6 +20,7 @@ const HSCAN: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns some fields of a hash and the cursor with which to go on, 0 at the end",
+    syntax: "key cursor [MATCH pattern] [COUNT count]",
     handler: Handler::Keys(|context, arguments| scan::<Fields>(context, arguments, add_pair)),
 };
 
@@ -45,6 +46,7 @@ const HRANDFIELD: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns any field of a hash, or several: different ones, or any with a negative count",
+    syntax: "key [options: count [WITHVALUES]]",
     handler: Handler::Keys(hrandfield),
 };
 

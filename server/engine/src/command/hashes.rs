@@ -25,6 +25,7 @@ const HSET: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
     keys: KeyPositions::ONE,
     summary: "Sets fields of a hash; returns how many are new",
+    syntax: "key field value [field value ...]",
     handler: Handler::Keys(hset),
 };
 
@@ -93,6 +94,7 @@ const HSETNX: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets a field of a hash if the hash does not have it",
+    syntax: "key field value",
     handler: Handler::Keys(hsetnx),
 };
 
@@ -116,6 +118,7 @@ const HGET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns a field of a hash",
+    syntax: "key field",
     handler: Handler::Keys(hget),
 };
 
@@ -136,6 +139,7 @@ const HMGET: Spec = Spec {
     about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns several fields of a hash",
+    syntax: "key field [field ...]",
     handler: Handler::Keys(hmget),
     ..HGET
 };
@@ -197,6 +201,7 @@ const HINCRBY: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds to the number in a hash's field, which begins at 0",
+    syntax: "key field increment",
     handler: Handler::Keys(hincrby),
 };
 
@@ -229,6 +234,7 @@ const HDEL: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Removes fields of a hash, and the key with its last field",
+    syntax: "key field [field ...]",
     handler: Handler::Keys(hdel),
 };
 
@@ -254,6 +260,7 @@ const HLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the number of fields of a hash",
+    syntax: "key",
     handler: Handler::Keys(hlen),
 };
 
@@ -271,6 +278,7 @@ const HKEYS: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns the names of the fields of a hash",
+    syntax: "key",
     handler: Handler::Keys(hkeys),
 };
 

@@ -16,6 +16,7 @@ const DEL: Spec = Spec {
     flags: Flags::WRITE_KEYS,
     keys: KeyPositions::ALL,
     summary: "Deletes keys",
+    syntax: "key [key ...]",
     handler: Handler::Keys(del),
 };
 
@@ -26,6 +27,7 @@ const UNLINK: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Deletes keys; the same as DEL",
+    syntax: "key [key ...]",
     handler: Handler::Keys(del),
 };
 
@@ -40,6 +42,7 @@ const EXISTS: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Counts which of the keys exist; a key named twice counts twice",
+    syntax: "key [key ...]",
     handler: Handler::Keys(exists),
 };
 
@@ -65,6 +68,7 @@ const TYPE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the name of the type of a key's value, or none",
+    syntax: "key",
     handler: Handler::Keys(type_name),
 };
 
@@ -84,6 +88,7 @@ const RANDOMKEY: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,
     summary: "Returns any key of the database",
+    syntax: "",
     handler: Handler::Keys(randomkey),
 };
 

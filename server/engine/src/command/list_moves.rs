@@ -26,6 +26,7 @@ const LMOVE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Moves an element from an end of a list to an end of another, and returns it",
+    syntax: "source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT>",
     handler: Handler::Keys(lmove),
 };
 
@@ -43,6 +44,7 @@ const RPOPLPUSH: Spec = Spec {
     ),
     arity: 3,
     summary: "Moves an element from the right end of a list to the left end of another, and returns it",
+    syntax: "source destination",
     handler: Handler::Keys(rpoplpush),
     ..LMOVE
 };
@@ -136,6 +138,7 @@ const LMPOP: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,
     summary: "Takes elements from an end of the first list that has any",
+    syntax: "numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]",
     handler: Handler::Keys(lmpop),
 };
 

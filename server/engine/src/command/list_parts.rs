@@ -21,6 +21,7 @@ const LINSERT: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Adds an element before or after another one; returns the length, -1 without that one",
+    syntax: "key <where: BEFORE|AFTER> pivot element",
     handler: Handler::Keys(linsert),
 };
 
@@ -53,6 +54,7 @@ const LREM: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Removes elements that are equal to one, all or some from an end; returns how many",
+    syntax: "key count element",
     handler: Handler::Keys(lrem),
 };
 
@@ -125,6 +127,7 @@ const LTRIM: Spec = Spec {
     flags: Flags::WRITE_KEYS,
     keys: KeyPositions::ONE,
     summary: "Keeps the elements from one index to another",
+    syntax: "key start stop",
     handler: Handler::Keys(ltrim),
 };
 
@@ -163,6 +166,7 @@ const LPOS: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns the indexes of elements that are equal to one",
+    syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
     handler: Handler::Keys(lpos),
 };
 

@@ -23,6 +23,7 @@ const LPUSH: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds elements at the left end of a list; returns its length",
+    syntax: "key element [element ...]",
     handler: Handler::Keys(|context, arguments| push(context, arguments, End::Left)),
 };
 
@@ -120,6 +121,7 @@ const LPOP: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Takes elements from the left end of a list, and the key with the last one",
+    syntax: "key [count]",
     handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Left)),
 };
 
@@ -202,6 +204,7 @@ const LLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the length of a list",
+    syntax: "key",
     handler: Handler::Keys(llen),
 };
 
@@ -218,6 +221,7 @@ const LINDEX: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns the element of an index, from the right where it is negative",
+    syntax: "key index",
     handler: Handler::Keys(lindex),
 };
 
@@ -253,6 +257,7 @@ const LRANGE: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns the elements from one index to another",
+    syntax: "key start stop",
     handler: Handler::Keys(lrange),
 };
 
@@ -291,6 +296,7 @@ const LSET: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Writes another element at an index",
+    syntax: "key index element",
     handler: Handler::Keys(lset),
 };
 

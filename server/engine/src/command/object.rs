@@ -17,6 +17,7 @@ const OBJECT: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
     summary: "Tells how a key's value is kept",
+    syntax: "",
     handler: Handler::Keys(object),
 };
 
@@ -61,6 +62,7 @@ const MEMORY: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
     summary: "Tells how many bytes a key takes",
+    syntax: "",
     handler: Handler::Keys(memory),
 };
 
@@ -137,6 +139,7 @@ const OBJECT_PARTS: &[Description] = &[
 
 const fn of_object(name: &'static str, since: &'static str, summary: &'static str) -> Description {
     Description::subcommand(name, 3, Flags::READ, since, Categories::KEYSPACE, summary)
+        .syntax("key")
         .on_key(&[KeyAccess::LOOK])
 }
 
@@ -149,6 +152,7 @@ const MEMORY_PARTS: &[Description] = &[
         Categories::NONE,
         "Tells how many bytes a key takes",
     )
+    .syntax("key [SAMPLES count]")
     .on_key(&[KeyAccess::LOOK]),
     Description::subcommand(
         "help",

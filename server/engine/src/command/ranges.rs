@@ -21,6 +21,7 @@ const STRLEN: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the length of a key's string",
+    syntax: "key",
     handler: Handler::Keys(strlen),
 };
 
@@ -36,6 +37,7 @@ const GETRANGE: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns a part of a key's string, from one offset to another, both included",
+    syntax: "key start end",
     handler: Handler::Keys(getrange),
 };
 
@@ -80,6 +82,7 @@ const SETRANGE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Overwrites a part of a key's string, which is filled up with zero bytes; keeps the TTL",
+    syntax: "key offset value",
     handler: Handler::Keys(setrange),
 };
 
@@ -113,6 +116,7 @@ const APPEND: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Adds bytes to the end of a key's string, which begins empty; keeps the TTL",
+    syntax: "key value",
     handler: Handler::Keys(append),
 };
 

@@ -22,6 +22,7 @@ const RENAME: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Gives a key another name, over a key that has it",
+    syntax: "key newkey",
     handler: Handler::Keys(|context, arguments| {
         rename(context, arguments[1], arguments[2], Taken::Replaced).map(|_| Reply::Ok)
     }),
@@ -83,6 +84,7 @@ const COPY: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Copies a key with its TTL, also into another database",
+    syntax: "source destination [DB destination-db] [REPLACE]",
     handler: Handler::Keys(copy),
 };
 
@@ -125,6 +127,7 @@ const MOVE: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Moves a key with its TTL into another database, unless that has such a key",
+    syntax: "key db",
     handler: Handler::Keys(move_key),
 };
 

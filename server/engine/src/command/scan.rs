@@ -25,6 +25,7 @@ const KEYS: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
     keys: KeyPositions::NONE,
     summary: "Returns all keys that match a pattern",
+    syntax: "pattern",
     handler: Handler::Keys(keys),
 };
 
@@ -51,6 +52,7 @@ const SCAN: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,
     summary: "Returns some keys and the cursor with which to go on, 0 at the end",
+    syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
     handler: Handler::Keys(scan),
 };
 

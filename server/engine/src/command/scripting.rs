@@ -20,6 +20,7 @@ const EVAL: Spec = Spec {
     flags: RUNS.with(Flags::MAY_REPLICATE),
     keys: KeyPositions::NONE,
     summary: "Runs a Lua script",
+    syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
     handler: Handler::Script(ScriptCommand::Eval {
         is_read_only: false,
     }),
@@ -29,6 +30,7 @@ const EVALSHA: Spec = Spec {
     name: "evalsha",
     about: About::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
     summary: "Runs a Lua script that the node knows, named by its SHA-1",
+    syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
     handler: Handler::Script(ScriptCommand::EvalSha {
         is_read_only: false,
     }),
@@ -49,6 +51,7 @@ const EVALSHA_RO: Spec = Spec {
     about: About::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
     flags: RUNS.with(Flags::READ),
     summary: "Runs a Lua script that the node knows and that may not write",
+    syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
     handler: Handler::Script(ScriptCommand::EvalSha { is_read_only: true }),
     ..EVAL
 };
@@ -60,6 +63,7 @@ const SCRIPT: Spec = Spec {
     flags: Flags::NO_SCRIPT,
     keys: KeyPositions::NONE,
     summary: "Loads, finds and forgets Lua scripts",
+    syntax: "",
     handler: Handler::Script(ScriptCommand::Manage),
 };
 
@@ -70,14 +74,16 @@ const PARTS: &[Description] = &[
         Flags::NO_SCRIPT,
         "2.6.0",
         "Tells which scripts the node knows",
-    ),
+    )
+    .syntax("sha1 [sha1 ...]"),
     part(
         "flush",
         -2,
         Flags::NO_SCRIPT,
         "2.6.0",
         "Forgets all scripts",
-    ),
+    )
+    .syntax("[async: ASYNC|SYNC]"),
     part(
         "help",
         2,
@@ -98,7 +104,8 @@ const PARTS: &[Description] = &[
         Flags::NO_SCRIPT.with(Flags::STALE),
         "2.6.0",
         "Keeps a script for EVALSHA",
-    ),
+    )
+    .syntax("script"),
 ];
 
 const fn part(

@@ -38,6 +38,7 @@ const SINTER: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ALL,
     summary: "Returns the members that all of several sets have",
+    syntax: "key [key ...]",
     handler: Handler::Keys(|context, arguments| answer(context, arguments, intersection)),
 };
 
@@ -68,6 +69,7 @@ const SINTERSTORE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ALL,
     summary: "Writes the members that all of several sets have to another key",
+    syntax: "destination key [key ...]",
     handler: Handler::Keys(|context, arguments| {
         store(context, arguments, intersection, "sinterstore")
     }),
@@ -150,6 +152,7 @@ const SINTERCARD: Spec = Spec {
     // Their number comes first.
     keys: KeyPositions::NONE,
     summary: "Returns how many members all of several sets have, up to a limit",
+    syntax: "numkeys key [key ...] [LIMIT limit]",
     handler: Handler::Keys(sintercard),
 };
 

@@ -23,6 +23,7 @@ const SSCAN: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns some members of a set and the cursor with which to go on, 0 at the end",
+    syntax: "key cursor [MATCH pattern] [COUNT count]",
     handler: Handler::Keys(|context, arguments| scan::<Members>(context, arguments, add_member)),
 };
 
@@ -46,6 +47,7 @@ const SRANDMEMBER: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns any member of a set, or several: different ones, or any with a negative count",
+    syntax: "key [count]",
     handler: Handler::Keys(srandmember),
 };
 
@@ -70,6 +72,7 @@ const SPOP: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Removes and returns any member of a set, or several",
+    syntax: "key [count]",
     handler: Handler::Keys(spop),
 };
 

@@ -27,6 +27,7 @@ const SADD: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Adds members to a set; returns how many are new",
+    syntax: "key member [member ...]",
     handler: Handler::Keys(sadd),
 };
 
@@ -59,6 +60,7 @@ const SREM: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Removes members of a set, and the key with its last member",
+    syntax: "key member [member ...]",
     handler: Handler::Keys(srem),
 };
 
@@ -83,6 +85,7 @@ const SISMEMBER: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Tells whether a set has a member",
+    syntax: "key member",
     handler: Handler::Keys(sismember),
 };
 
@@ -99,6 +102,7 @@ const SMISMEMBER: Spec = Spec {
     about: About::new("6.2.0", Categories::SET, &[KeyAccess::READ]),
     arity: -3,
     summary: "Tells for several members whether a set has them",
+    syntax: "key member [member ...]",
     handler: Handler::Keys(smismember),
     ..SISMEMBER
 };
@@ -120,6 +124,7 @@ const SCARD: Spec = Spec {
     about: About::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
     arity: 2,
     summary: "Returns the number of members of a set",
+    syntax: "key",
     handler: Handler::Keys(scard),
     ..SISMEMBER
 };
@@ -137,6 +142,7 @@ const SMEMBERS: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns all members of a set",
+    syntax: "key",
     handler: Handler::Keys(smembers),
 };
 
@@ -160,6 +166,7 @@ const SMOVE: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Moves a member from one set to another",
+    syntax: "source destination member",
     handler: Handler::Keys(smove),
 };
 

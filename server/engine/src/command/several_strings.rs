@@ -15,6 +15,7 @@ const MGET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
     summary: "Returns the strings of several keys",
+    syntax: "key [key ...]",
     handler: Handler::Keys(mget),
 };
 
@@ -38,6 +39,7 @@ const MSET: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::EVERY_SECOND,
     summary: "Sets several keys to strings",
+    syntax: "key value [key value ...]",
     handler: Handler::Keys(mset),
 };
 

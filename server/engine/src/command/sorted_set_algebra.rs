@@ -43,6 +43,8 @@ const ZUNION: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,
     summary: "Returns the members that any of several sorted sets has",
+    syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] \
+             [AGGREGATE <aggregate: SUM|MIN|MAX>] [WITHSCORES]",
     handler: Handler::Keys(|context, arguments| answer(context, arguments, Operation::Union)),
 };
 
@@ -60,6 +62,7 @@ const ZDIFF: Spec = Spec {
     name: "zdiff",
     about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
     summary: "Returns the members of the first sorted set that no other one has",
+    syntax: "numkeys key [key ...] [WITHSCORES]",
     handler: Handler::Keys(|context, arguments| answer(context, arguments, Operation::Difference)),
     ..ZUNION
 };
@@ -78,6 +81,8 @@ const ZUNIONSTORE: Spec = Spec {
         .with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Writes the members that any of several sorted sets has into another key",
+    syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] \
+             [AGGREGATE <aggregate: SUM|MIN|MAX>]",
     handler: Handler::Keys(|context, arguments| {
         keep(context, arguments, Operation::Union, "zunionstore")
     }),
@@ -107,6 +112,7 @@ const ZDIFFSTORE: Spec = Spec {
     )
     .counted_at(2),
     summary: "Writes the members of the first sorted set that no other one has into another key",
+    syntax: "destination numkeys key [key ...]",
     handler: Handler::Keys(|context, arguments| {
         keep(context, arguments, Operation::Difference, "zdiffstore")
     }),
@@ -117,6 +123,7 @@ const ZINTERCARD: Spec = Spec {
     name: "zintercard",
     about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
     summary: "Returns how many members all of several sorted sets have, up to a limit",
+    syntax: "numkeys key [key ...] [LIMIT limit]",
     handler: Handler::Keys(zintercard),
     ..ZUNION
 };

@@ -33,6 +33,8 @@ const ZRANGE: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns a range of a sorted set: of ranks, BYSCORE or BYLEX",
+    syntax: "key start:string stop:string [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count] \
+             [WITHSCORES]",
     handler: Handler::Keys(|context, arguments| {
         reply(context, arguments[1], Query::parse(&arguments[2..], ANY)?)
     }),
@@ -42,6 +44,7 @@ const ZREVRANGE: Spec = Spec {
     name: "zrevrange",
     about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set with these ranks, the highest first",
+    syntax: "key start stop [WITHSCORES]",
     handler: Handler::Keys(|context, arguments| {
         let form = Form::of(RangeKind::Ranks, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
@@ -53,6 +56,7 @@ const ZRANGEBYSCORE: Spec = Spec {
     name: "zrangebyscore",
     about: About::new("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set with scores between two",
+    syntax: "key min:double max:double [WITHSCORES] [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
         let form = Form::of(RangeKind::Scores, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
@@ -64,6 +68,7 @@ const ZREVRANGEBYSCORE: Spec = Spec {
     name: "zrevrangebyscore",
     about: About::new("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set with scores between two, the highest first",
+    syntax: "key max:double min:double [WITHSCORES] [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
         let form = Form::of(RangeKind::Scores, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
@@ -75,6 +80,7 @@ const ZRANGEBYLEX: Spec = Spec {
     name: "zrangebylex",
     about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set of equal scores that are between two",
+    syntax: "key min max [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
         let form = Form::of(RangeKind::Members, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
@@ -86,6 +92,7 @@ const ZREVRANGEBYLEX: Spec = Spec {
     name: "zrevrangebylex",
     about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set of equal scores between two, the last first",
+    syntax: "key max min [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
         let form = Form::of(RangeKind::Members, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
@@ -225,6 +232,7 @@ const ZRANGESTORE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
     summary: "Writes a range of a sorted set into another key; returns its length",
+    syntax: "dst src min max [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count]",
     handler: Handler::Keys(zrangestore),
 };
 
@@ -287,6 +295,7 @@ const ZCOUNT: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the number of members of a sorted set with scores between two",
+    syntax: "key min:double max:double",
     handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Scores)),
 };
 
@@ -294,6 +303,7 @@ const ZLEXCOUNT: Spec = Spec {
     name: "zlexcount",
     about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the number of members of a sorted set of equal scores between two",
+    syntax: "key min max",
     handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Members)),
     ..ZCOUNT
 };

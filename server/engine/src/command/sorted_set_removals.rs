@@ -33,6 +33,7 @@ const ZREMRANGEBYRANK: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Removes the members of a sorted set with these ranks; returns how many",
+    syntax: "key start stop",
     handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Ranks)),
 };
 
@@ -40,6 +41,7 @@ const ZREMRANGEBYSCORE: Spec = Spec {
     name: "zremrangebyscore",
     about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
     summary: "Removes the members of a sorted set with scores between two; returns how many",
+    syntax: "key min:double max:double",
     handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Scores)),
     ..ZREMRANGEBYRANK
 };
@@ -48,6 +50,7 @@ const ZREMRANGEBYLEX: Spec = Spec {
     name: "zremrangebylex",
     about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
     summary: "Removes the members of a sorted set of equal scores between two; returns how many",
+    syntax: "key min max",
     handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Members)),
     ..ZREMRANGEBYRANK
 };
@@ -103,6 +106,7 @@ const ZPOPMIN: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
     summary: "Removes the member of a sorted set with the lowest score, or several, and returns it",
+    syntax: "key [count]",
     handler: Handler::Keys(|context, arguments| pop_one_key(context, arguments, ScoreEnd::Lowest)),
 };
 
@@ -202,6 +206,7 @@ const ZMPOP: Spec = Spec {
         .with(Flags::WHOLE_VALUE),
     keys: KeyPositions::NONE,
     summary: "Removes members at an end of the first sorted set that there is, and returns them",
+    syntax: "numkeys key [key ...] <where: MIN|MAX> [COUNT count]",
     handler: Handler::Keys(zmpop),
 };
 

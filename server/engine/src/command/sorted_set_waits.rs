@@ -22,6 +22,7 @@ const BZPOPMIN: Spec = Spec {
         .with(Flags::FAST),
     keys: KeyPositions::ALL_BUT_LAST,
     summary: "Takes the member with the lowest score of the first sorted set that has any, or waits for one",
+    syntax: "key [key ...] timeout:double",
     handler: Handler::Keys(|context, arguments| pop_one(context, arguments, ScoreEnd::Lowest)),
 };
 
@@ -59,6 +60,7 @@ const BZMPOP: Spec = Spec {
         .with(Flags::WHOLE_VALUE),
     keys: KeyPositions::NONE,
     summary: "Takes members with the lowest or highest scores of the first sorted set that has any, or waits for one",
+    syntax: "timeout:double numkeys key [key ...] <where: MIN|MAX> [COUNT count]",
     handler: Handler::Keys(bzmpop),
 };
 

@@ -35,6 +35,7 @@ const ZSCAN: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns some members of a sorted set and the cursor with which to go on, 0 at the end",
+    syntax: "key cursor [MATCH pattern] [COUNT count]",
     handler: Handler::Keys(|context, arguments| scan::<SortedSet>(context, arguments, add_pair)),
 };
 
@@ -62,6 +63,7 @@ const ZRANDMEMBER: Spec = Spec {
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
     summary: "Returns any member of a sorted set, or several: different ones, or any with a negative count",
+    syntax: "key [options: count [WITHSCORES]]",
     handler: Handler::Keys(zrandmember),
 };
 

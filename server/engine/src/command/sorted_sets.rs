@@ -79,6 +79,8 @@ const ZADD: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
     keys: KeyPositions::ONE,
     summary: "Gives members of a sorted set scores; returns how many are new, or changed with CH",
+    syntax: "key [condition: NX|XX] [comparison: GT|LT] [change: CH] [increment: INCR] \
+             score member [score member ...]",
     handler: Handler::Keys(|context, arguments| add(context, arguments, Rule::default())),
 };
 
@@ -87,6 +89,7 @@ const ZINCRBY: Spec = Spec {
     about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::CHANGE]),
     arity: 4,
     summary: "Adds to the score of a member of a sorted set, which begins at 0",
+    syntax: "key increment member",
     handler: Handler::Keys(|context, arguments| {
         let rule = Rule {
             is_increment: true,
@@ -274,6 +277,7 @@ const ZREM: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Removes members of a sorted set, and the key with its last member",
+    syntax: "key member [member ...]",
     handler: Handler::Keys(zrem),
 };
 
@@ -299,6 +303,7 @@ const ZSCORE: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the score of a member of a sorted set",
+    syntax: "key member",
     handler: Handler::Keys(zscore),
 };
 
@@ -314,6 +319,7 @@ const ZMSCORE: Spec = Spec {
     about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns the scores of several members of a sorted set",
+    syntax: "key member [member ...]",
     handler: Handler::Keys(zmscore),
     ..ZSCORE
 };
@@ -336,6 +342,7 @@ const ZCARD: Spec = Spec {
     about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::LOOK]),
     arity: 2,
     summary: "Returns the number of members of a sorted set",
+    syntax: "key",
     handler: Handler::Keys(zcard),
     ..ZSCORE
 };
@@ -351,6 +358,7 @@ const ZRANK: Spec = Spec {
     about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns how many members of a sorted set come before one, and its score WITHSCORE",
+    syntax: "key member [WITHSCORE]",
     handler: Handler::Keys(|context, arguments| rank(context, arguments, false)),
     ..ZSCORE
 };

@@ -20,6 +20,9 @@ pub struct Spec {
     pub keys: KeyPositions,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// The arguments that follow its name, as Redis's documentation writes them; empty where there are none. How to
+    /// read it is in the server's `session/syntax.rs`.
+    pub syntax: &'static str,
     /// What its execution does not depend on.
     pub about: About,
     pub(crate) handler: Handler,
@@ -66,6 +69,7 @@ impl Spec {
             flags: self.flags,
             keys: self.keys,
             summary: self.summary,
+            syntax: self.syntax,
             about: self.about,
         }
     }

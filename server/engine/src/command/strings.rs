@@ -23,6 +23,9 @@ const SET: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string, with conditions and a TTL",
+    syntax: "key value [condition: NX|XX|IFEQ ifeq-value|IFNE ifne-value] [GET] \
+             [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
+             PXAT unix-time-milliseconds|KEEPTTL]",
     handler: Handler::Keys(set),
 };
 
@@ -94,6 +97,7 @@ const GET: Spec = Spec {
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the string of a key",
+    syntax: "key",
     handler: Handler::Keys(get),
 };
 
@@ -109,6 +113,7 @@ const SETNX: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string if the key does not exist",
+    syntax: "key value",
     handler: Handler::Keys(setnx),
 };
 
@@ -129,6 +134,7 @@ const SETEX: Spec = Spec {
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string with a TTL in seconds",
+    syntax: "key seconds value",
     handler: Handler::Keys(|context, arguments| {
         set_with_ttl(context, arguments, "setex", TimeForm::SECONDS)
     }),
@@ -138,6 +144,7 @@ const PSETEX: Spec = Spec {
     name: "psetex",
     about: About::new("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
     summary: "Sets a key to a string with a TTL in milliseconds",
+    syntax: "key milliseconds value",
     handler: Handler::Keys(|context, arguments| {
         set_with_ttl(context, arguments, "psetex", TimeForm::MILLISECONDS)
     }),
@@ -162,6 +169,7 @@ const GETSET: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string and returns the one before; SET with GET",
+    syntax: "key value",
     handler: Handler::Keys(getset),
 };
 
@@ -181,6 +189,7 @@ const GETDEL: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the string of a key and deletes the key",
+    syntax: "key",
     handler: Handler::Keys(getdel),
 };
 
@@ -201,6 +210,8 @@ const GETEX: Spec = Spec {
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
     summary: "Returns the string of a key and gives it another TTL, or none",
+    syntax: "key [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
+             PXAT unix-time-milliseconds|PERSIST]",
     handler: Handler::Keys(getex),
 };
 

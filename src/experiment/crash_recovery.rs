@@ -80,6 +80,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             let plan = plan(arguments)?;
             let tried = (arguments.engine, arguments.server);
             let engine = tried::engine(tried.0, tried.1, &scratch)?;
+            if cancel.is_cancelled() {
+                return Err(failed(super::INTERRUPTED_EARLY));
+            }
             let name = format!("{}-{:04x}", environment::run_name(clock::wall()), plan.seed);
             let results = Results::create(&arguments.run.dir, &name, &plan, engine.name());
             let results = results.map_err(failed)?;

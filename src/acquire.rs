@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     }
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let mut signals = Signals::that_interrupt()?;
+        let mut signals = Signals::before_the_lock()?;
         let lock = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)

@@ -3,14 +3,17 @@
 //! What is tried, and what decides a trial, is in `quorlock-experiment`; these files read arguments, show progress and
 //! put results where the user wants them.
 
+mod cancel;
 mod compare;
 mod compare_progress;
+mod crash_progress;
 mod crash_recovery;
 mod environment;
 mod found;
 pub(crate) mod node;
 mod programs;
 mod progress;
+mod run_options;
 mod stories;
 mod tried;
 
@@ -60,6 +63,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
 fn failed(what: impl std::fmt::Display) -> Failure {
     Failure::new(ERROR, what)
 }
+
+/// What is said where a signal came before there was a directory.
+const INTERRUPTED_EARLY: &str = "interrupted before anything was tried; nothing was made";
 
 /// Its exit code.
 const ERROR: u8 = 2;

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     };
     let redlock = arguments.nodes.client()?;
     runtime::block_on(async {
-        let mut signals = Signals::that_interrupt()?;
+        let mut signals = Signals::before_the_lock()?;
         let mut lock = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)

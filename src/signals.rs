@@ -1,4 +1,4 @@
-//! The signals that somebody sends to a command while it waits for a lock and while it holds one.
+//! The signals that somebody sends to a command while it waits for a lock, while it holds one, and during an experiment.
 //!
 //! They are listened to from before the lock is asked for until the end, by one listener, so that
 //! none is lost between the wait and the start of what the lock protects. A signal that was
@@ -24,18 +24,23 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Catches the signals that interrupt a wait, from now on.
-    pub(crate) fn that_interrupt() -> Result<Self, Failure> {
+    pub(crate) fn that_interrupt() -> io::Result<Self> {
         signal_state::unblock_all();
         let mut signals = Self {
             streams: Vec::new(),
             ignored: ignored_signals(),
         };
-        signals.add(&INTERRUPT).map_err(|error| {
+        signals.add(&INTERRUPT)?;
+        Ok(signals)
+    }
+
+    /// The same, for a command that has not asked for its lock yet.
+    pub(crate) fn before_the_lock() -> Result<Self, Failure> {
+        Self::that_interrupt().map_err(|error| {
             Failure::failed(format!(
                 "cannot listen for signals: {error}; nothing was taken"
             ))
-        })?;
-        Ok(signals)
+        })
     }
 
     /// Catches these signals too.

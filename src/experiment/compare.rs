@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use quorlock_experiment::cell::Fsync;
 use quorlock_experiment::compare::{
-    Comparing, Comparison, Event, Kind, Load, Outcome, Plan, Round, Service,
+    Comparing, Comparison, Event, Finished, Found, Kind, Load, Outcome, Plan, Round, Setup,
 };
+use quorlock_experiment::engine::Cancel;
 use quorlock_experiment::{report, results};
 
-use super::compare_progress::Shown;
-use super::crash_recovery::{cancel_on_signals, point_latest};
-use super::progress::Manner;
-use super::{environment, failed, found};
+use super::progress::{Manner, Shown};
+use super::run_options::RunOptions;
+use super::{cancel, compare_progress, environment, failed, found};
 use crate::exit_code::Failure;
 use crate::output::{self, Format};
 use crate::{clock, duration};
@@ -24,10 +24,10 @@ use crate::{clock, duration};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What is compared: quorlock, redis-server, valkey-server, etcd, postgresql; all by default
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     services: Vec<Kind>,
     /// In which fsync modes, where a service has them: always, everysec, no, none (no log at all); all by default
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     fsync: Vec<Fsync>,
     /// A PostgreSQL server that runs already, as postgresql://user@host/database; without TLS
     #[arg(
@@ -38,36 +38,43 @@ pub(crate) struct Arguments {
     )]
     postgresql: Option<String>,
     /// How often each service is measured, in turns
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, conflicts_with = "resume")]
     rounds: u32,
     /// How long each load of a round goes on
-    #[arg(long, default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, default_value = "2s", value_parser = duration::parse, conflicts_with = "resume")]
     round: Duration,
     /// Callers with a lock of their own each
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, conflicts_with = "resume")]
     callers: u32,
     /// Callers that want the same lock
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, conflicts_with = "resume")]
     contenders: u32,
     /// How often each fault is tried; 0 leaves faults out
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     fault_trials: u32,
-    /// Where the directory of the run is made
-    #[arg(long, default_value = "experiments")]
-    dir: PathBuf,
-    /// Compare with an earlier run: its directory
-    #[arg(long, value_name = "DIR")]
-    baseline: Option<PathBuf>,
-    /// Say nothing before the end
-    #[arg(long)]
-    quiet: bool,
-    /// Show progress as JSON, an object per line; the last one is the summary
-    #[arg(long)]
-    json_lines: bool,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 /// Carries it out.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let cancel = cancel::on_signals()?;
+    let baseline = arguments.run.baseline()?;
+    let (found, mut run) = match &arguments.run.resume {
+        Some(directory) => resume(arguments, directory, baseline)?,
+        None => begin(arguments, baseline, &cancel)?,
+    };
+    let (manner, format) = arguments.run.manner(format);
+    let comparing = Comparing::new(found, run.directory.join(SCRATCH)).map_err(failed)?;
+    run.carry_out(comparing, &cancel, manner, format)
+}
+
+/// Makes the directory of a new comparison.
+fn begin(
+    arguments: &Arguments,
+    baseline: Option<Comparison>,
+    cancel: &Cancel,
+) -> Result<(Found, Run), Failure> {
     let chosen = |given: &[Fsync]| match given {
         [] => Fsync::ALL.to_vec(),
         given => given.to_vec(),
@@ -86,11 +93,6 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         fault_trials: arguments.fault_trials,
     };
     plan.check().map_err(failed)?;
-    let baseline = arguments
-        .baseline
-        .as_deref()
-        .map(read_summary)
-        .transpose()?;
     let found = found::find(arguments.postgresql.as_deref())?;
     let (versions, skipped) = found::sorted(&found, kinds, &chosen(&arguments.fsync));
     plan.services = versions.iter().map(|(service, _)| *service).collect();
@@ -102,49 +104,99 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             reason.unwrap_or_else(|| "no service was named".to_owned())
         )));
     }
-    let name = format!("compare-{}", run_name());
-    let directory = results::make_directory(&arguments.dir, &name, SPACE_MIB).map_err(failed)?;
-    point_latest(&arguments.dir, "latest-compare", &name);
-    let (manner, format) = Manner::chosen(arguments.json_lines, arguments.quiet, format);
-    let comparing = Comparing::new(found, directory.join(SCRATCH)).map_err(failed)?;
-    let run = Run {
+    if cancel.is_cancelled() {
+        return Err(failed(super::INTERRUPTED_EARLY));
+    }
+    let name = format!("compare-{}", environment::run_name(clock::wall()));
+    let directory =
+        results::make_directory(&arguments.run.dir, &name, SPACE_MIB).map_err(failed)?;
+    arguments.run.point_latest("latest-compare", &name);
+    let setup = Setup {
         plan,
         versions,
+        environment: environment::facts(&directory),
+    };
+    let run = Run {
+        finished: Finished::create(&directory, &setup).map_err(failed)?,
+        setup,
+        before: Outcome::default(),
         directory,
         baseline,
     };
-    run.carry_out(comparing, manner, format)
+    Ok((found, run))
+}
+
+/// Takes up a comparison that was interrupted, where everything is as it was.
+fn resume(
+    arguments: &Arguments,
+    directory: &Path,
+    baseline: Option<Comparison>,
+) -> Result<(Found, Run), Failure> {
+    let (finished, mut setup, before) = Finished::resume(directory).map_err(failed)?;
+    let found = found::find(arguments.postgresql.as_deref())?;
+    let cannot = |what: &dyn std::fmt::Display| {
+        failed(format!("{} cannot go on: {what}", directory.display()))
+            .remedy("a comparison holds figures of the same programs on the same machine: begin another without --resume")
+    };
+    let mut versions = Vec::new();
+    for service in &setup.plan.services {
+        let version = found.version(*service);
+        let version =
+            version.map_err(|why| cannot(&format!("{service} is not there now: {why}")))?;
+        versions.push((*service, version));
+    }
+    let facts = environment::facts(directory);
+    if let Some(difference) = setup.difference(&versions, &facts) {
+        return Err(cannot(&difference));
+    }
+    // Figures from two moments are told apart by who knows that there were two.
+    let now = facts.into_iter().find(|(name, _)| name == "date");
+    setup
+        .environment
+        .extend(now.map(|(_, date)| ("resumed".to_owned(), date)));
+    setup.write(directory).map_err(failed)?;
+    let run = Run {
+        finished,
+        setup,
+        before,
+        directory: directory.to_owned(),
+        baseline,
+    };
+    Ok((found, run))
 }
 
 /// What is to be carried out, and where it is kept.
 struct Run {
-    plan: Plan,
-    versions: Vec<(Service, String)>,
+    setup: Setup,
+    finished: Finished,
+    /// What was carried out before it was interrupted.
+    before: Outcome,
     directory: PathBuf,
     baseline: Option<Comparison>,
 }
 
 impl Run {
     fn carry_out(
-        &self,
+        &mut self,
         mut comparing: Comparing,
+        cancel: &Cancel,
         manner: Manner,
         format: Format,
     ) -> Result<ExitCode, Failure> {
-        let environment = environment::facts(&self.directory);
-        let cancel = cancel_on_signals()?;
-        let shown = Shown::new(manner, &self.directory);
-        let mut so_far = Outcome::default();
+        let plan = self.setup.plan.clone();
+        let mut shown = Shown::new(manner, &self.directory);
+        let mut so_far = self.before.clone();
         let mut unwritten = None;
-        let outcome = comparing.run(&self.plan, &cancel, &mut |event| {
-            shown.tell(event);
+        let outcome = comparing.run(&plan, so_far.clone(), cancel, &mut |event| {
+            compare_progress::tell(&mut shown, event);
             match event {
                 Event::Begins { .. } => return,
                 Event::Round(round) => so_far.rounds.push(round.clone()),
                 Event::Fault(fault) => so_far.faults.push(fault.clone()),
                 Event::Failed { service, why } => so_far.failures.push((*service, why.clone())),
             }
-            if let Err(failure) = self.leave(&environment, &so_far, false) {
+            let listed = self.finished.add(event).map_err(failed);
+            if let Err(failure) = listed.and_then(|()| self.leave(&so_far, false).map(drop)) {
                 unwritten.get_or_insert(failure);
                 cancel.cancel();
             }
@@ -155,20 +207,19 @@ impl Run {
         if let Some(failure) = unwritten {
             return Err(failure);
         }
-        let summary = self.leave(&environment, &outcome, true)?;
+        let summary = self.leave(&outcome, true)?;
         self.show(&summary, format);
         self.verdict(&summary, &outcome)
     }
 
     /// Writes everything that is known so far.
-    fn leave(
-        &self,
-        environment: &[(String, String)],
-        outcome: &Outcome,
-        is_over: bool,
-    ) -> Result<Comparison, Failure> {
-        let Run { plan, versions, .. } = self;
-        let summary = Comparison::of(plan, environment.to_vec(), versions, outcome, is_over);
+    fn leave(&self, outcome: &Outcome, is_over: bool) -> Result<Comparison, Failure> {
+        let Setup {
+            plan,
+            versions,
+            environment,
+        } = &self.setup;
+        let summary = Comparison::of(plan, environment.clone(), versions, outcome, is_over);
         let text = serde_json::to_string_pretty(&summary).map_err(failed)? + "\n";
         let write =
             |name: &str, bytes: &[u8]| results::write(&self.directory, name, bytes).map_err(failed);
@@ -200,28 +251,19 @@ impl Run {
         let place = self.directory.display();
         if outcome.is_cancelled {
             let what = format!("interrupted; what was measured until then is in {place}");
-            return Err(failed(what));
+            let how = format!("go on with: quorlock experiment compare --resume {place}");
+            return Err(failed(what).remedy(how));
         }
         if let Some((service, why)) = outcome.failures.first() {
             let number = outcome.failures.len();
             return Err(failed(format!(
                 "{number} of {} services could not be tried to the end; the first, {service}: {why}",
-                self.plan.services.len()
+                self.setup.plan.services.len()
             ))
-            .remedy(format!("what was measured is in {place}")));
+            .remedy(format!("what was measured is in {place}; go on with: --resume {place}")));
         }
         Ok(ExitCode::from(u8::from(summary.defects() > 0)))
     }
-}
-
-fn read_summary(directory: &Path) -> Result<Comparison, Failure> {
-    let path = directory.join("summary.json");
-    let said = |what: &dyn std::fmt::Display| {
-        failed(format!("{}: {what}", path.display()))
-            .remedy("--baseline wants the directory of an earlier comparison")
-    };
-    let text = std::fs::read_to_string(&path).map_err(|error| said(&error))?;
-    serde_json::from_str(&text).map_err(|error| said(&error))
 }
 
 fn table(rounds: &[Round]) -> String {
@@ -248,10 +290,6 @@ fn table(rounds: &[Round]) -> String {
     text
 }
 
-fn run_name() -> String {
-    environment::run_name(clock::wall())
-}
-
 /// Where services have their data, in the directory of the run.
 const SCRATCH: &str = "services";
 /// What the services of a round take at most: a member of etcd sets 64 MiB aside.
@@ -270,4 +308,5 @@ Exit codes: 0 carried out, 1 a lock of Quorlock had two holders where none are a
 Examples:
   quorlock experiment compare                                     everything that is installed, in about ten minutes
   quorlock experiment compare --services quorlock,etcd --fsync always,everysec --fault-trials 0
+  quorlock experiment compare --resume experiments/latest-compare  what an interruption has left
   quorlock experiment compare --postgresql postgresql://postgres@127.0.0.1/postgres";

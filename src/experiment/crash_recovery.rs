@@ -1,6 +1,5 @@
 //! `quorlock experiment crash-recovery`: from arguments to a directory with results.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,45 +13,45 @@ use quorlock_experiment::results::{self, Results};
 use quorlock_experiment::run::{self, Outcome};
 use quorlock_experiment::summary::Summary;
 use quorlock_experiment::trial::Trial;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::environment;
-use super::failed;
+use super::crash_progress::CrashProgress;
 use super::progress::{Manner, Shown};
+use super::run_options::RunOptions;
 use super::tried::{self, Nodes, Product};
+use super::{cancel, environment, failed};
 use crate::exit_code::Failure;
-use crate::output::{self, Format, remark};
+use crate::output::{self, Format};
 use crate::{clock, duration};
 
 /// Arguments of `quorlock experiment crash-recovery`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// quick (under a minute), standard (about ten), thorough (hours)
-    #[arg(long, default_value_t = Preset::Quick)]
+    #[arg(long, default_value_t = Preset::Quick, conflicts_with = "resume")]
     preset: Preset,
     /// When logs reach the disk: always, everysec, no, none (no log at all)
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     fsync: Vec<Fsync>,
     /// How long nodes wait after a start: auto, trust-fsync, off, or a share of what is needed such as 50%
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     restart_delay: Vec<Delay>,
     /// What goes wrong; `--fault help` lists the faults
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     fault: Vec<Fault>,
     /// How many nodes: 1, 3, 5
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     nodes: Vec<u8>,
     /// Just this combination, such as everysec/off/power-loss-one/5; may be given several times
-    #[arg(long, conflicts_with_all = ["fsync", "restart_delay", "fault", "nodes"])]
+    #[arg(long, conflicts_with_all = ["fsync", "restart_delay", "fault", "nodes", "resume"])]
     cell: Vec<Cell>,
     /// How often each combination is tried
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     trials: Option<u32>,
     /// How long the locks of the schedules last
-    #[arg(long, value_parser = duration::parse)]
+    #[arg(long, value_parser = duration::parse, conflicts_with = "resume")]
     ttl: Option<Duration>,
     /// The nodes' restart-delay-max, which they wait after the loss of power
-    #[arg(long, value_parser = duration::parse)]
+    #[arg(long, value_parser = duration::parse, conflicts_with = "resume")]
     restart_delay_max: Option<Duration>,
     /// What the nodes are: processes on this machine, or simulated ones, thousands of trials a minute
     #[arg(long, value_enum, default_value_t = Nodes::Real, conflicts_with = "resume")]
@@ -61,34 +60,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Product::Quorlock, conflicts_with = "resume")]
     server: Product,
     /// All that is random comes from it
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
-    /// Where the directory of the run is made
-    #[arg(long, default_value = "experiments")]
-    dir: PathBuf,
-    /// Go on with a run that was interrupted: its directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["cell", "trials", "dir"])]
-    resume: Option<PathBuf>,
-    /// Compare with an earlier run: its directory
-    #[arg(long, value_name = "DIR")]
-    baseline: Option<PathBuf>,
-    /// Say nothing before the end
-    #[arg(long)]
-    quiet: bool,
-    /// Show progress as JSON, an object per line; the last one is the summary
-    #[arg(long)]
-    json_lines: bool,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 /// Carries it out.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let baseline = arguments
-        .baseline
-        .as_deref()
-        .map(read_summary)
-        .transpose()?;
+    let cancel = cancel::on_signals()?;
+    let baseline = arguments.run.baseline()?;
     let scratch = std::env::temp_dir();
-    let (results, plan, before, tried) = match &arguments.resume {
+    let (results, plan, before, tried) = match &arguments.run.resume {
         Some(directory) => {
             let (results, begun, before) = Results::resume(directory).map_err(failed)?;
             (results, begun.plan, before, tried::of_name(&begun.engine))
@@ -97,55 +80,66 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             let plan = plan(arguments)?;
             let tried = (arguments.engine, arguments.server);
             let engine = tried::engine(tried.0, tried.1, &scratch)?;
+            if cancel.is_cancelled() {
+                return Err(failed(super::INTERRUPTED_EARLY));
+            }
             let name = format!("{}-{:04x}", environment::run_name(clock::wall()), plan.seed);
-            let results = Results::create(&arguments.dir, &name, &plan, engine.name());
+            let results = Results::create(&arguments.run.dir, &name, &plan, engine.name());
             let results = results.map_err(failed)?;
-            point_latest(&arguments.dir, "latest", &name);
+            arguments.run.point_latest("latest", &name);
             (results, plan, Vec::new(), tried)
         }
     };
-    let (manner, format) = Manner::chosen(arguments.json_lines, arguments.quiet, format);
+    let (manner, format) = arguments.run.manner(format);
     let (nodes, product) = tried;
-    let mut engine = tried::engine(nodes, product, &results.directory().join(SCRATCH))?;
+    let run = Run {
+        results,
+        plan,
+        before,
+    };
+    let mut engine = tried::engine(nodes, product, &run.results.directory().join(SCRATCH))?;
     carry_out(
         &mut *engine,
-        results,
-        &plan,
-        before,
+        run,
+        &cancel,
         manner,
         baseline.as_ref(),
         format,
     )
 }
 
+/// What is to be carried out, and where it is kept.
+struct Run {
+    results: Results,
+    plan: Plan,
+    /// What was carried out before it was interrupted.
+    before: Vec<Trial>,
+}
+
 /// Carries a plan out and leaves everything in its directory.
 fn carry_out(
     engine: &mut dyn Engine,
-    mut results: Results,
-    plan: &Plan,
-    before: Vec<Trial>,
+    run: Run,
+    cancel: &Cancel,
     manner: Manner,
     baseline: Option<&Summary>,
     format: Format,
 ) -> Result<ExitCode, Failure> {
+    let Run {
+        mut results,
+        plan,
+        before,
+    } = run;
     let mut environment = environment::facts(results.directory());
     environment.push(("seed".to_owned(), plan.seed.to_string()));
     if engine.name() != tried::SIMULATED {
         environment.push(("database".to_owned(), database_name()));
     }
-    let cancel = cancel_on_signals()?;
-    let mut shown = Shown::new(manner, results.directory());
-    let outcome = run::run(
-        plan,
-        engine,
-        &mut results,
-        before,
-        &cancel,
-        &mut |progress| {
-            shown.tell(&progress);
-        },
-    );
-    shown.end();
+    let mut progress = CrashProgress::new(Shown::new(manner, results.directory()));
+    let outcome = run::run(&plan, engine, &mut results, before, cancel, &mut |event| {
+        progress.tell(&event)
+    });
+    progress.shown.end();
     let outcome = outcome.map_err(failed)?;
     // Left there only by trials that failed, whose logs say why.
     let _is_not_empty = std::fs::remove_dir(results.directory().join(SCRATCH));
@@ -155,7 +149,7 @@ fn carry_out(
         failures,
         ..
     } = &outcome;
-    let summary = Summary::of(plan, engine.name(), environment, trials, skipped);
+    let summary = Summary::of(&plan, engine.name(), environment, trials, skipped);
     leave(&results, &summary, trials, baseline)?;
     let directory = results.directory().display();
     output_summary(&summary, &results, baseline, format);
@@ -190,12 +184,12 @@ fn carry_out(
 
 /// Shows a single trial of a cell, for a story; nothing is kept.
 pub(super) fn replay(product: Product, cell: Cell, format: Format) -> Result<ExitCode, Failure> {
+    let cancel = cancel::on_signals()?;
     let home = std::env::temp_dir().join(format!("quorlock-experiment-{}", std::process::id()));
     let mut plan = Preset::Quick.plan(1);
     plan.cells = vec![cell];
     let mut engine = tried::engine(Nodes::Real, product, &home.join("run").join(SCRATCH))?;
     let mut results = Results::create(&home, "run", &plan, engine.name()).map_err(failed)?;
-    let cancel = cancel_on_signals()?;
     let outcome = run::run(
         &plan,
         &mut *engine,
@@ -259,44 +253,6 @@ fn first_refused(cells: &[Cell]) -> Option<(&Cell, &'static str)> {
     cells.iter().find_map(|cell| Some((cell, cell.refusal()?)))
 }
 
-/// The first Ctrl-C, or a request to end, ends the run and keeps what was tried; the second ends the process.
-pub(super) fn cancel_on_signals() -> Result<Cancel, Failure> {
-    let cancel = Cancel::default();
-    let told = cancel.clone();
-    let listening = std::thread::Builder::new().spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let Ok(runtime) = runtime else { return };
-        runtime.block_on(async {
-            let signals = (
-                signal(SignalKind::interrupt()),
-                signal(SignalKind::terminate()),
-                signal(SignalKind::hangup()),
-            );
-            let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = signals else {
-                return;
-            };
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                    _ = hangup.recv() => {}
-                }
-                if told.is_cancelled() {
-                    std::process::exit(i32::from(super::ERROR));
-                }
-                remark("ending; what was tried is kept. Once more ends at once");
-                told.cancel();
-            }
-        });
-    });
-    match listening {
-        Ok(_) => Ok(cancel),
-        Err(error) => Err(failed(format!("cannot listen for signals: {error}"))),
-    }
-}
-
 /// Writes everything that is made from the trials.
 fn leave(
     results: &Results,
@@ -335,23 +291,6 @@ fn output_summary(
             ));
         }
     }
-}
-
-fn read_summary(directory: &Path) -> Result<Summary, Failure> {
-    let path = directory.join("summary.json");
-    let said = |what: &dyn std::fmt::Display| {
-        failed(format!("{}: {what}", path.display()))
-            .remedy("--baseline wants the directory of a run that has ended")
-    };
-    let text = std::fs::read_to_string(&path).map_err(|error| said(&error))?;
-    serde_json::from_str(&text).map_err(|error| said(&error))
-}
-
-/// Lets `latest` lead to the run; without it only a name is longer to type.
-pub(super) fn point_latest(parent: &Path, latest: &str, name: &str) {
-    let latest = parent.join(latest);
-    let _was_none = std::fs::remove_file(&latest);
-    let _without = std::os::unix::fs::symlink(name, &latest);
 }
 
 /// Where the nodes of a trial have their data, in the directory of the run.

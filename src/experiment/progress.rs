@@ -1,12 +1,11 @@
 //! How far a run has come, for whoever watches.
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use quorlock_experiment::run::Progress;
-use serde_json::json;
 
 use crate::clock;
 use crate::output::{Format, line, remark};
@@ -43,7 +42,8 @@ pub(super) struct Shown {
     manner: Manner,
     bar: ProgressBar,
     began: Duration,
-    violations: u64,
+    /// What was done before this run, which may be the rest of another.
+    done_before: Option<u64>,
 }
 
 impl Shown {
@@ -58,17 +58,50 @@ impl Shown {
                 _ => ProgressBar::hidden(),
             },
             began: clock::now(),
-            violations: 0,
+            done_before: None,
         }
     }
 
-    /// Tells what has happened.
-    pub(super) fn tell(&mut self, progress: &Progress<'_>) {
+    /// A step begins: so many of all are done.
+    pub(super) fn begins(&mut self, done: u64, total: u64, what: String) {
+        let before = *self.done_before.get_or_insert(done);
         match self.manner {
-            Manner::Quiet => {}
-            Manner::Bar => self.move_bar(progress),
-            Manner::Lines => self.write_line(progress),
-            Manner::JsonLines => line(as_json(progress)),
+            Manner::Bar => {
+                self.bar.set_length(total);
+                self.bar.set_position(done);
+                self.bar.set_message(what);
+            }
+            Manner::Lines if done > before => {
+                let passed = clock::now().saturating_sub(self.began);
+                let left_s = passed.as_secs().saturating_mul(total - done) / (done - before);
+                remark(format_args!(
+                    "{done} of {total} done, about {left_s} s left"
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    /// What a step came to; a bar has no room for it.
+    pub(super) fn result(&self, words: impl Display) {
+        if self.manner == Manner::Lines {
+            remark(words);
+        }
+    }
+
+    /// What the user should know although the run goes on.
+    pub(super) fn warning(&self, words: impl Display) {
+        match self.manner {
+            Manner::Bar => self.bar.println(words.to_string()),
+            Manner::Lines => remark(words),
+            Manner::JsonLines | Manner::Quiet => {}
+        }
+    }
+
+    /// The same for programs: each event is an object.
+    pub(super) fn object(&self, event: &serde_json::Value) {
+        if self.manner == Manner::JsonLines {
+            line(event);
         }
     }
 
@@ -76,99 +109,9 @@ impl Shown {
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
-
-    fn move_bar(&mut self, progress: &Progress<'_>) {
-        match progress {
-            Progress::Begins {
-                cell,
-                number,
-                done,
-                total,
-            } => {
-                self.bar.set_length(*total);
-                self.bar.set_position(*done);
-                let violations = self.violations;
-                self.bar.set_message(format!(
-                    "{cell}, trial {number}; {violations} with two holders"
-                ));
-            }
-            Progress::Done(trial) => {
-                self.violations += u64::from(!trial.verdict.violations.is_empty());
-            }
-            Progress::Skipped(skipped) => {
-                self.bar
-                    .println(format!("skipped {}: {}", skipped.cell, skipped.reason));
-            }
-            Progress::Failed { cell, number, why } => {
-                self.bar
-                    .println(format!("{cell}, trial {number} failed: {why}"));
-            }
-        }
-    }
-
-    fn write_line(&mut self, progress: &Progress<'_>) {
-        match progress {
-            Progress::Begins { done, total, .. } if *done > 0 => {
-                let passed = clock::now().saturating_sub(self.began);
-                let left_s = passed.as_secs().saturating_mul(total - done) / *done;
-                remark(format_args!(
-                    "{done} of {total} done, about {left_s} s left"
-                ));
-            }
-            Progress::Begins { .. } => {}
-            Progress::Done(trial) => {
-                let (cell, number) = (trial.cell, trial.number);
-                let longest = trial
-                    .verdict
-                    .violations
-                    .iter()
-                    .map(|found| found.length_ns)
-                    .max();
-                match longest {
-                    None => remark(format_args!("{cell}, trial {number}: one holder at a time")),
-                    Some(ns) => remark(format_args!(
-                        "{cell}, trial {number}: TWO HOLDERS for {} ms",
-                        ns / 1_000_000
-                    )),
-                }
-            }
-            Progress::Skipped(skipped) => {
-                remark(format_args!("skipped {}: {}", skipped.cell, skipped.reason));
-            }
-            Progress::Failed { cell, number, why } => {
-                remark(format_args!("{cell}, trial {number} failed: {why}"));
-            }
-        }
-    }
 }
 
-fn as_json(progress: &Progress<'_>) -> serde_json::Value {
-    match progress {
-        Progress::Begins {
-            cell,
-            number,
-            done,
-            total,
-        } => {
-            json!({"event": "begins", "cell": cell.id(), "trial": number, "done": done, "total": total})
-        }
-        Progress::Done(trial) => json!({
-            "event": "done",
-            "cell": trial.cell.id(),
-            "trial": trial.number,
-            "violations": trial.verdict.violations.len(),
-            "stuck": trial.verdict.stuck.len(),
-        }),
-        Progress::Skipped(skipped) => {
-            json!({"event": "skipped", "cell": skipped.cell.id(), "reason": skipped.reason})
-        }
-        Progress::Failed { cell, number, why } => {
-            json!({"event": "failed", "cell": cell.id(), "trial": number, "reason": why})
-        }
-    }
-}
-
-pub(super) fn style() -> ProgressStyle {
+fn style() -> ProgressStyle {
     ProgressStyle::with_template("{bar:24} {pos}/{len}, {eta} left  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -43,11 +43,13 @@ impl World {
     }
 
     fn receive(&mut self, sent: Sent) -> Result<(), Violation> {
+        let expired = self.oracle.expired_until(self.moment());
         let mut sessions = self.sessions.iter_mut();
         // One that has left learns nothing more.
         let Some(session) = sessions.find(|session| session.number == sent.session) else {
             return Ok(());
         };
+        session.note_expired(&expired);
         let received = session.receive(&sent.bytes)?;
         if received.has_waited_in_vain {
             self.oracle.end_wait(sent.session);

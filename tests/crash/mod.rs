@@ -10,6 +10,7 @@
 //! that planted defects are noticed.
 
 pub(crate) mod batch;
+mod broadcast;
 pub(crate) mod check;
 pub(crate) mod events;
 pub(crate) mod exchange;

@@ -70,6 +70,8 @@ pub(crate) struct Oracle {
     pub(crate) newest: u64,
     /// What the harness has configured.
     pub(crate) rules: Rules,
+    /// Keys that have expired in this run: the node may free them, and tell of it, at any time.
+    expired: BTreeSet<Vec<u8>>,
     /// The client that waits for an element, and what it has asked for.
     pub(super) waiting: Option<WaitingClient>,
 }
@@ -84,6 +86,7 @@ impl Oracle {
             told: 0,
             newest: 0,
             rules,
+            expired: BTreeSet::new(),
             waiting: None,
         }
     }
@@ -150,6 +153,12 @@ impl Oracle {
         let keys = self.versions[self.last()].keys.iter();
         let expired = keys.filter(|(_, item)| !item.is_live(now.node_ns));
         expired.map(|(name, _)| name.1.clone()).collect()
+    }
+
+    /// The same, and those of before in this run.
+    pub(crate) fn expired_until(&self, now: Moment) -> Vec<Vec<u8>> {
+        let before = self.expired.iter().cloned();
+        before.chain(self.expired(now)).collect()
     }
 
     /// The keys that are there now.
@@ -219,6 +228,7 @@ impl Oracle {
     /// Notes the state after a request; returns the version if it is a new one.
     fn note(&mut self, now: Moment, text: String, after: Keys) -> Option<usize> {
         let before = self.live(now);
+        self.expired.extend(self.expired(now));
         let cap_ns = self.rules.cap_ns;
         let is_same = |name: &Name| match (before.get(name), after.get(name)) {
             (Some(old), Some(new)) => old.value == new.value && old.deadline == new.deadline,
@@ -363,6 +373,7 @@ impl Oracle {
         is_logged: bool,
     ) {
         let mut base = Version::empty(now.node_ns);
+        self.expired.clear();
         let none = BTreeMap::new();
         let old = kept.map_or(&none, |kept| &self.versions[kept].keys);
         for stored in stored {
@@ -370,6 +381,7 @@ impl Oracle {
             let deadline = stored.deadline.map(|deadline| deadline.as_nanos());
             let ttl_ns = deadline.map(|deadline| deadline.saturating_sub(now.node_ns));
             if ttl_ns == Some(0) {
+                self.expired.insert(stored.key.clone());
                 continue;
             }
             let is_same = |item: &&Item| item.value == stored.value && item.deadline == deadline;

@@ -1,5 +1,6 @@
 //! Requests of clients: every kind of mutation, and reads that reveal them.
 
+use super::broadcast::PREFIXES;
 use super::model::{CHANNEL, EVENTS};
 use super::workload::Mode;
 use quorlock_simulation::Random;
@@ -233,6 +234,7 @@ impl Request {
 
     /// What a connection of this number says first: those behind the others listen, track and wait.
     pub(crate) fn introductions(connection: usize) -> Vec<Request> {
+        let [one, two, three] = PREFIXES;
         let words: &[&[&str]] = match connection {
             LISTENER => &[
                 &["HELLO", "3"],
@@ -241,6 +243,13 @@ impl Request {
                 &["SUBSCRIBE", CHANNEL],
             ],
             TRACKER => &[&["HELLO", "3"], &["CLIENT", "TRACKING", "ON"]],
+            PREFIX_TRACKER => &[
+                &["HELLO", "3"],
+                &[
+                    "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", one, "PREFIX", two, "PREFIX",
+                    three,
+                ],
+            ],
             _ => &[],
         };
         let requests = words.iter().map(|words| Request {
@@ -273,7 +282,7 @@ impl Request {
             _ => &["ZRANGE", key, "0", "-1"],
         };
         Request {
-            connection: TRACKER,
+            connection: random.pick(&[TRACKER, TRACKER, PREFIX_TRACKER]),
             ..Request::new(words, Reads::Key(key.as_bytes().to_vec()))
         }
     }
@@ -352,6 +361,10 @@ impl Request {
         self.words[0] == b"CLIENT"
     }
 
+    pub(crate) fn starts_broadcasts(&self) -> bool {
+        self.starts_tracking() && self.words.iter().any(|word| word == b"BCAST")
+    }
+
     /// Whether it asks that everything this connection knows of is synced.
     pub(crate) fn is_for_sync(&self) -> bool {
         self.words[0] == b"WAITAOF"
@@ -426,12 +439,13 @@ fn text_of(word: &[u8]) -> String {
 /// So many clients at once.
 pub(crate) const CONNECTIONS: usize = 3;
 
-/// So many more, where clients listen: one to events and messages, one to changes of what it reads, and one waits for
-/// elements.
-pub(crate) const LISTENERS: usize = 3;
+/// So many more, where clients listen: one to events and messages, one to changes of what it reads, one waits for
+/// elements, and one listens to changes of all keys with its prefixes.
+pub(crate) const LISTENERS: usize = 4;
 const LISTENER: usize = CONNECTIONS;
 const TRACKER: usize = CONNECTIONS + 1;
 const WAITER: usize = CONNECTIONS + 2;
+const PREFIX_TRACKER: usize = CONNECTIONS + 3;
 
 const LISTS: [&str; 2] = ["l0", "l1"];
 

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use quorlock_server::simulation::Client;
 
 use super::batch::{Effects, Played, Served};
+use super::broadcast::Broadcasts;
 use super::check::Violation;
 use super::model::Message;
 use super::oracle::Told;
 use super::request::{Reads, Request};
-use super::tracker::{Beginning, Tracker};
+use super::tracker::{Beginning, Invalidation, Tracker};
 use super::workload::Mode;
 
 /// A client's connection.
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     hears_messages: bool,
     /// It is told of changes of what it has read.
     tracker: Option<Tracker>,
+    /// It is told of changes of all keys with its prefixes.
+    broadcasts: Option<Broadcasts>,
 }
 
 /// The requests of a transaction.
@@ -71,6 +74,8 @@ struct Waiting {
     tells_of: Vec<Told>,
     /// The mode it was executed in.
     mode: Mode,
+    /// Everything that prefixes tell of what came before it has to be told before it.
+    is_behind_broadcasts: bool,
 }
 
 /// What is waited for.
@@ -129,6 +134,7 @@ impl Session {
             hears_events: false,
             hears_messages: false,
             tracker: None,
+            broadcasts: None,
         }
     }
 
@@ -190,7 +196,11 @@ impl Session {
             } else {
                 mode
             },
+            is_behind_broadcasts: self.broadcasts.is_some(),
         });
+        if let Some(broadcasts) = &mut self.broadcasts {
+            broadcasts.note_asked();
+        }
         if !played.is_refused() {
             self.note_accepted(request);
         }
@@ -200,7 +210,9 @@ impl Session {
         self.has_events |= request.asks_for_events();
         self.hears_events |= request.subscribes_to_events();
         self.hears_messages |= request.subscribes();
-        if request.starts_tracking() {
+        if request.starts_broadcasts() {
+            self.broadcasts = Some(Broadcasts::new());
+        } else if request.starts_tracking() {
             self.tracker = Some(Tracker::default());
         }
         if let (Some(tracker), Reads::Key(key)) = (&mut self.tracker, &request.reads) {
@@ -212,6 +224,9 @@ impl Session {
     pub(crate) fn note_told(&mut self, played: &Played, effects: &Effects, mode: Mode) {
         if let Some(tracker) = &mut self.tracker {
             tracker.note_executed(played, effects, mode);
+        }
+        if let Some(broadcasts) = &mut self.broadcasts {
+            broadcasts.note_executed(played, effects, mode);
         }
         let kind = match played.is_refused() {
             true => Kind::Maybe,
@@ -237,6 +252,7 @@ impl Session {
             kind,
             tells_of: told.cloned().into_iter().collect(),
             mode,
+            is_behind_broadcasts: false,
         });
         self.waiting.extend(messages);
     }
@@ -264,11 +280,11 @@ impl Session {
 
     /// Takes the next reply or message; false where it is not whole yet.
     fn take_next(&mut self, received: &mut Received) -> Result<bool, Violation> {
-        if let Some(tracker) = &mut self.tracker {
+        if self.tracker.is_some() || self.broadcasts.is_some() {
             match Beginning::of(&self.received) {
                 Beginning::Part => return Ok(false),
                 Beginning::Whole(invalidation, length) => {
-                    let learnt = tracker.receive(&invalidation);
+                    let learnt = self.invalidate(&invalidation)?.into_iter();
                     let learnt = learnt.map(|learnt| (Kind::Message, learnt));
                     received.learnt.extend(learnt);
                     self.received.drain(..length);
@@ -300,6 +316,11 @@ impl Session {
             if let Some(waiting) = self.waiting.pop_front()
                 && (is_synced || waiting.kind != Kind::Sync)
             {
+                if let (Some(broadcasts), true) =
+                    (&mut self.broadcasts, waiting.is_behind_broadcasts)
+                {
+                    broadcasts.note_answered()?;
+                }
                 let Waiting { tells_of, mode, .. } = waiting;
                 received
                     .learnt
@@ -318,6 +339,25 @@ impl Session {
             return Ok(false);
         }
         Err(self.no_reply())
+    }
+
+    /// What a message about keys tells.
+    fn invalidate(&mut self, invalidation: &Invalidation) -> Result<Vec<Learnt>, Violation> {
+        if let Some(tracker) = &mut self.tracker {
+            return Ok(tracker.receive(invalidation));
+        }
+        match (&mut self.broadcasts, invalidation) {
+            (Some(broadcasts), Invalidation::Of(keys)) => broadcasts.receive(keys),
+            (Some(broadcasts), Invalidation::Everything) => Ok(broadcasts.receive_flush()),
+            (None, _) => Ok(Vec::new()),
+        }
+    }
+
+    /// Notes that the deadlines of these keys have come: their client may be told of it before anybody asks.
+    pub(crate) fn note_expired(&mut self, keys: &[Vec<u8>]) {
+        if let Some(broadcasts) = &mut self.broadcasts {
+            broadcasts.note_expired(keys);
+        }
     }
 
     /// Who waits for an element gets one, or hears why not: its node stops, or has no room for what it would write.

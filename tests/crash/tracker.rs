@@ -84,14 +84,16 @@ impl Tracker {
     }
 
     /// What a message tells.
-    pub(crate) fn receive(&mut self, invalidation: &Invalidation) -> Option<Learnt> {
+    pub(crate) fn receive(&mut self, invalidation: &Invalidation) -> Vec<Learnt> {
         match invalidation {
-            Invalidation::Everything => self.flushed.pop_front(),
-            Invalidation::Of(key) => {
-                let kept = self.kept.get_mut(key)?.pop_front()?;
-                kept.told.filter(|_| !kept.is_vague)
-            }
+            Invalidation::Everything => self.flushed.pop_front().into_iter().collect(),
+            Invalidation::Of(keys) => keys.iter().filter_map(|key| self.take(key)).collect(),
         }
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Learnt> {
+        let kept = self.kept.get_mut(key)?.pop_front()?;
+        kept.told.filter(|_| !kept.is_vague)
     }
 }
 
@@ -105,7 +107,8 @@ impl Kept {
 /// What such a client is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Invalidation {
-    Of(Vec<u8>),
+    /// These keys, one or more.
+    Of(Vec<Vec<u8>>),
     Everything,
 }
 
@@ -131,16 +134,30 @@ impl Beginning {
         if rest.starts_with(ALL) {
             return Beginning::Whole(Invalidation::Everything, HEAD.len() + ALL.len());
         }
-        // One key, with its length before it.
-        let lines: Vec<&[u8]> = rest.split_inclusive(|byte| *byte == b'\n').collect();
-        match lines.as_slice() {
-            [b"*1\r\n", length, key, ..] if key.ends_with(b"\r\n") => {
-                let bytes = HEAD.len() + 4 + length.len() + key.len();
-                let key = key[..key.len() - 2].to_vec();
-                Beginning::Whole(Invalidation::Of(key), bytes)
-            }
-            _ => Beginning::Part,
+        // So many keys, each with its length before it.
+        let mut lines = rest.split_inclusive(|byte| *byte == b'\n');
+        let number = |line: Option<&[u8]>, mark: u8| -> Option<usize> {
+            let digits = line?.strip_prefix(&[mark])?.strip_suffix(b"\r\n")?;
+            std::str::from_utf8(digits).ok()?.parse().ok()
+        };
+        let head = lines.next();
+        let Some(count) = number(head, b'*') else {
+            return Beginning::Part;
+        };
+        let mut bytes = HEAD.len() + head.map_or(0, <[u8]>::len);
+        let mut keys = Vec::new();
+        for _ in 0..count {
+            let (length, key) = (lines.next(), lines.next());
+            let (Some(line), Some(_), Some(key)) = (length, number(length, b'$'), key) else {
+                return Beginning::Part;
+            };
+            let Some(name) = key.strip_suffix(b"\r\n") else {
+                return Beginning::Part;
+            };
+            bytes += line.len() + key.len();
+            keys.push(name.to_vec());
         }
+        Beginning::Whole(Invalidation::Of(keys), bytes)
     }
 }
 

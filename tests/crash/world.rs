@@ -432,7 +432,7 @@ impl World {
         entries.iter().any(goes_on)
     }
 
-    fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> Moment {
         Moment {
             node_ns: self.clock.raw_ns().wrapping_sub(self.ahead_ns.unwrap_or(0)),
             true_ns: self.clock.true_ns(),

@@ -1,7 +1,9 @@
 //! `quorlock experiment`: what it tries, what it refuses, and what is left when it is interrupted.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use quorlock_tests::waiting::eventually;
 use rustix::process::{Pid, Signal, kill_process};
@@ -180,6 +182,48 @@ fn an_interrupted_run_keeps_what_was_tried_and_goes_on() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(trials(), 4);
     assert_eq!(summary(Path::new(directory))["is_complete"], true);
+}
+
+/// The runs wait for the baseline, a pipe that nobody has written to yet: nothing is made by then.
+#[test]
+fn a_run_that_is_interrupted_before_it_begins_says_so_and_makes_nothing() {
+    let shell = Shell::new();
+    let baseline = shell.file("summary.json");
+    let made = Command::new("mkfifo").arg(&baseline).status().unwrap();
+    assert!(made.success());
+    for (experiment, signal) in [
+        ("crash-recovery", Signal::INT),
+        ("crash-recovery", Signal::TERM),
+        ("compare", Signal::INT),
+        ("compare", Signal::HUP),
+    ] {
+        let words = ["experiment", experiment, "--baseline", ".", "--json"];
+        let mut run = shell.command(&words).spawn().unwrap();
+        // Opened as soon as the other side is: the run has come as far as that.
+        let mut pipe = OpenOptions::new().write(true).open(&baseline).unwrap();
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(run.stderr.take().unwrap());
+        stderr.read_line(&mut said).unwrap();
+        assert!(said.contains("ending; what was tried is kept"), "{said}");
+        pipe.write_all(baseline_of(experiment).as_bytes()).unwrap();
+        drop(pipe);
+        let ended = Ended::of(run.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(2), "{experiment}: {}", ended.stdout);
+        let said = "interrupted before anything was tried; nothing was made";
+        assert!(ended.stdout.contains(said), "{}", ended.stdout);
+        assert!(!shell.file("experiments").exists(), "{experiment}");
+    }
+}
+
+/// The summary of a run that the book shows.
+fn baseline_of(experiment: &str) -> String {
+    let name = match experiment {
+        "compare" => "compare.json",
+        _ => "summary.json",
+    };
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/experiments");
+    fs::read_to_string(book.join(name)).unwrap()
 }
 
 #[test]

@@ -238,32 +238,10 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
 }
 
 #[test]
-fn an_interrupted_comparison_keeps_what_was_measured_and_ends_what_it_started() {
+fn an_interrupted_comparison_keeps_what_was_measured_ends_what_it_started_and_goes_on() {
     let shell = Shell::new();
-    let words = [
-        "experiment",
-        "compare",
-        "--services",
-        "quorlock",
-        "--fsync",
-        "no,none",
-        "--rounds",
-        "50",
-        "--round",
-        "100ms",
-        "--dir",
-        "runs",
-    ];
-    let mut run = shell.command(&words).spawn().unwrap();
-    let rounds = || {
-        let table = shell.file("runs/latest-compare/rounds.csv");
-        let lines = fs::read_to_string(table)
-            .unwrap_or_default()
-            .lines()
-            .count();
-        lines.saturating_sub(1) / 2
-    };
-    eventually("a round is on disk", || rounds() > 0);
+    let mut run = shell.command(&OF_SIX_ROUNDS).spawn().unwrap();
+    eventually("a round is on disk", || !rounds(&shell).is_empty());
     // A request to end is as good as Ctrl-C.
     kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
     let ended = Ended::of({
@@ -271,10 +249,141 @@ fn an_interrupted_comparison_keeps_what_was_measured_and_ends_what_it_started() 
         run.wait_with_output().unwrap()
     });
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("interrupted"), "{}", ended.stderr);
+    for said in [
+        "interrupted",
+        "go on with: quorlock experiment compare --resume",
+    ] {
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
     assert!(ended.stdout.contains("NOT COMPLETE"), "{}", ended.stdout);
     assert_eq!(summary(&shell)["is_complete"], false);
-    assert!((1..100).contains(&rounds()));
+    let before = rounds(&shell);
+    assert!((1..6).contains(&before.len()), "{before:?}");
     assert!(!latest(&shell).join("services").exists());
     assert_eq!(processes_of(&shell), 0);
+
+    // A disk may have less than was written, never something else.
+    let steps = latest(&shell).join("steps.jsonl");
+    let written = fs::read_to_string(&steps).unwrap();
+    fs::write(&steps, format!("{}x\n{written}", &written[..30])).unwrap();
+    let ended = shell.quorlock(&RESUME);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    for said in [
+        "steps.jsonl, line 1: ",
+        "The run cannot go on from a damaged file",
+    ] {
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+
+    // What was cut off is measured once more; the rest stays as it was.
+    fs::write(&steps, format!("{written}{}", &written[..30])).unwrap();
+    let ended = shell.quorlock(&RESUME);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let after = rounds(&shell);
+    assert_eq!(after[..before.len()], before);
+    let mut names: Vec<String> = after.iter().map(|row| name_of(row)).collect();
+    names.sort();
+    let all = ["quorlock/no", "quorlock/none"];
+    let all = all.map(|service| [1, 2, 3].map(|number| format!("{service},{number}")));
+    assert_eq!(names, all.concat());
+    let summary = summary(&shell);
+    assert_eq!(summary["is_complete"], true);
+    for row in summary["services"].as_array().unwrap() {
+        assert_eq!(row["rounds"], 3, "{row:#}");
+    }
+    // The report tells that its figures are of two moments.
+    let page = fs::read_to_string(latest(&shell).join("report.html")).unwrap();
+    assert!(page.contains("<dt>resumed</dt>"), "{page}");
 }
+
+#[test]
+fn a_comparison_goes_on_with_its_own_settings_programs_and_machine() {
+    let shell = Shell::new();
+    let words = words(&[
+        "--services",
+        "quorlock",
+        "--fsync",
+        "none",
+        "--fault-trials",
+        "0",
+    ]);
+    let ended = shell.quorlock(&words);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    for more in [
+        &["--rounds", "1"][..],
+        &["--round", "2s"],
+        &["--services", "etcd"],
+        &["--fsync", "no"],
+        &["--callers", "3"],
+        &["--contenders", "3"],
+        &["--fault-trials", "1"],
+        &["--dir", "elsewhere"],
+    ] {
+        let ended = shell.quorlock(&[&RESUME, more].concat());
+        assert_eq!(ended.code, Some(64), "{more:?}: {}", ended.stderr);
+        for said in ["cannot be used with", "'--resume <DIR>'", more[0]] {
+            assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        }
+    }
+    let plan = latest(&shell).join("compare-plan.json");
+    let written = fs::read_to_string(&plan).unwrap();
+    let version = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
+    for (part, instead, said) in [
+        (
+            version.as_str(),
+            "\"0.0.1\"",
+            "quorlock/none was version \"0.0.1\"",
+        ),
+        (
+            "\"processor\",",
+            "\"another\",",
+            "processor was \"\", and is",
+        ),
+    ] {
+        let other = written.replacen(part, instead, 1);
+        assert_ne!(other, written, "{part}");
+        fs::write(&plan, other).unwrap();
+        let ended = shell.quorlock(&RESUME);
+        assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+        for said in [said, "begin another without --resume"] {
+            assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        }
+    }
+    fs::write(&plan, written).unwrap();
+    let ended = shell.quorlock(&RESUME);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(rounds(&shell).len(), 1);
+    let ended = shell.quorlock(&["experiment", "compare", "--resume", "nowhere"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("nowhere/compare-plan.json"));
+}
+
+/// A round's rows, which stand one below the other.
+fn rounds(shell: &Shell) -> Vec<String> {
+    let table = shell.file("runs/latest-compare/rounds.csv");
+    let text = fs::read_to_string(table).unwrap_or_default();
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    rows.chunks(2).map(|loads| loads.join("\n")).collect()
+}
+
+/// The service and the number of a round.
+fn name_of(row: &str) -> String {
+    row.split(',').take(2).collect::<Vec<_>>().join(",")
+}
+
+const RESUME: [&str; 4] = ["experiment", "compare", "--resume", "runs/latest-compare"];
+const OF_SIX_ROUNDS: [&str; 14] = [
+    "experiment",
+    "compare",
+    "--services",
+    "quorlock",
+    "--fsync",
+    "no,none",
+    "--rounds",
+    "3",
+    "--round",
+    "100ms",
+    "--fault-trials",
+    "0",
+    "--dir",
+    "runs",
+];

@@ -7,6 +7,7 @@
 mod caller;
 mod etcd;
 mod faults;
+mod finished;
 mod http;
 mod load;
 mod plan;
@@ -23,6 +24,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use self::etcd::Etcd;
 pub use self::faults::{Blow, BlowOutcome, Survival};
+pub use self::finished::{Finished, Setup};
 pub use self::load::Load;
 pub use self::plan::{Plan, PlanError};
 pub use self::postgresql::{Postgresql, PostgresqlError};
@@ -106,7 +108,7 @@ pub enum Event {
 }
 
 /// What a comparison came to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// All rounds.
     pub rounds: Vec<Round>,
@@ -142,12 +144,20 @@ impl Comparing {
         })
     }
 
-    /// Carries the plan out, and tells of every step as it is over.
-    pub fn run(&mut self, plan: &Plan, cancel: &Cancel, tell: &mut dyn FnMut(&Event)) -> Outcome {
+    /// Carries out what is left of a plan, given what is there, and tells of every step as it is over.
+    pub fn run(
+        &mut self,
+        plan: &Plan,
+        before: Outcome,
+        cancel: &Cancel,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Outcome {
         let steps = plan.steps();
         let total = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        let mut outcome = Outcome::default();
-        for (done, step) in (0..).zip(steps) {
+        let mut outcome = before;
+        let left: Vec<plan::Step> = steps.into_iter().filter(|it| !outcome.has(*it)).collect();
+        let there = total.saturating_sub(u32::try_from(left.len()).unwrap_or(u32::MAX));
+        for (done, step) in (there..).zip(left) {
             if cancel.is_cancelled() {
                 outcome.is_cancelled = true;
                 break;

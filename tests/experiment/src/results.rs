@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -124,13 +125,7 @@ impl Results {
     /// # Errors
     /// If files cannot be read or are damaged.
     pub fn resume(directory: &Path) -> Result<(Results, Begun, Vec<Trial>), ResultsError> {
-        let path = directory.join(PLAN);
-        let text = fs::read_to_string(&path).map_err(at(&path))?;
-        let begun = serde_json::from_str(&text).map_err(|error| ResultsError::Damaged {
-            path: path.clone(),
-            line: error.line(),
-            reason: error.to_string(),
-        })?;
+        let begun: Begun = read_json(&directory.join(PLAN))?;
         let trials = read_trials(directory)?;
         let path = directory.join(TRIALS);
         let whole: Vec<String> = trials.iter().map(|trial| compact(trial) + "\n").collect();
@@ -229,24 +224,38 @@ pub fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), ResultsEr
 /// # Errors
 /// If they cannot be read, or a line in the middle is damaged.
 pub fn read_trials(directory: &Path) -> Result<Vec<Trial>, ResultsError> {
-    let path = directory.join(TRIALS);
-    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    read_lines(&directory.join(TRIALS))
+}
+
+/// What a file holds as JSON.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultsError> {
+    let text = fs::read_to_string(path).map_err(at(path))?;
+    serde_json::from_str(&text).map_err(|error| ResultsError::Damaged {
+        path: path.to_owned(),
+        line: error.line(),
+        reason: error.to_string(),
+    })
+}
+
+/// What a file holds line by line. A last line that was cut off while it was written is left out.
+pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, ResultsError> {
+    let text = fs::read_to_string(path).map_err(at(path))?;
     let lines: Vec<&str> = text.lines().collect();
-    let mut trials = Vec::new();
+    let mut values = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         match serde_json::from_str(line) {
-            Ok(trial) => trials.push(trial),
+            Ok(value) => values.push(value),
             Err(_) if index + 1 == lines.len() && !text.ends_with('\n') => {}
             Err(error) => {
                 return Err(ResultsError::Damaged {
-                    path,
+                    path: path.to_owned(),
                     line: index + 1,
                     reason: error.to_string(),
                 });
             }
         }
     }
-    Ok(trials)
+    Ok(values)
 }
 
 /// The records of these trials, of each by its number, in the order of time.
@@ -318,7 +327,7 @@ fn compact(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> ResultsError {
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> ResultsError {
     let path = path.to_owned();
     move |source| ResultsError::File { path, source }
 }

@@ -1,7 +1,7 @@
 //! `report.html`: one page that needs nothing else, on paper, on a telephone, offline, by day and by night.
 
 use super::chart::Chart;
-use super::page::{escaped, framed};
+use super::page::{self, escaped, framed};
 use super::{comparison, table, verdict};
 use crate::cell::{Cell, Fault};
 use crate::engine::real::Server;
@@ -25,30 +25,21 @@ pub(super) fn page(
                 " <strong>Not complete: some trials of the plan were not carried out.</strong>",
         }
     );
-    verdicts(&mut body, summary);
+    let is_bad = summary.cells.iter().any(CellSummary::is_defect);
+    body.push_str(&page::verdict(is_bad, &verdict::lines(summary)));
     if !timelines.is_empty() {
         body.push_str(KEY);
     }
     for (_, cell, svg) in timelines {
-        body.push_str(&format!(
-            "<figure><figcaption>{}</figcaption><div class=\"drawing\">{svg}</div></figure>",
-            escaped(&in_words(cell))
-        ));
+        body.push_str(&page::figure(&in_words(cell), svg));
     }
     rows(&mut body, summary);
     for chart in charts {
-        body.push_str(&format!(
-            "<figure><figcaption>{}</figcaption><div class=\"drawing\">{}</div></figure>",
-            escaped(chart.title),
-            chart.svg
-        ));
+        body.push_str(&page::figure(chart.title, &chart.svg));
     }
     if let Some(baseline) = baseline {
-        body.push_str("<h2>Compared with the baseline</h2><ul>");
-        for line in comparison::lines(summary, baseline) {
-            body.push_str(&format!("<li>{}</li>", escaped(&line)));
-        }
-        body.push_str("</ul>");
+        let lines = comparison::lines(summary, baseline);
+        body.push_str(&page::listed(page::BASELINE, &lines));
     }
     body.push_str(METHOD);
     if summary
@@ -71,16 +62,6 @@ pub(super) fn page(
     framed("Quorlock: crash recovery", &body)
 }
 
-fn verdicts(body: &mut String, summary: &Summary) {
-    let is_bad = summary.cells.iter().any(CellSummary::is_defect);
-    let class = if is_bad { "verdict bad" } else { "verdict" };
-    body.push_str(&format!("<div class=\"{class}\">"));
-    for line in verdict::lines(summary) {
-        body.push_str(&format!("<p>{}</p>", escaped(&line)));
-    }
-    body.push_str("</div>");
-}
-
 fn rows(body: &mut String, summary: &Summary) {
     body.push_str("<h2>Every combination that was tried</h2><div class=\"wide\"><table><tr>");
     for (name, class) in COLUMNS {
@@ -91,14 +72,7 @@ fn rows(body: &mut String, summary: &Summary) {
         row(body, cell);
     }
     body.push_str("</table></div>");
-    if summary.skipped.is_empty() {
-        return;
-    }
-    body.push_str("<details><summary>Not tried</summary><ul>");
-    for line in table::skipped(summary) {
-        body.push_str(&format!("<li>{}</li>", escaped(&line)));
-    }
-    body.push_str("</ul></details>");
+    body.push_str(&page::folded("Not tried", &table::skipped(summary)));
 }
 
 fn row(body: &mut String, cell: &CellSummary) {
@@ -167,7 +141,6 @@ fn row(body: &mut String, cell: &CellSummary) {
 }
 
 fn facts(body: &mut String, summary: &Summary) {
-    body.push_str("<h2>Where and how</h2><dl>");
     let plan = &summary.plan;
     let own = [
         ("trials of each combination", plan.trials.to_string()),
@@ -177,18 +150,7 @@ fn facts(body: &mut String, summary: &Summary) {
             format!("{} ms", plan.restart_delay_max.as_millis()),
         ),
     ];
-    let known = summary
-        .environment
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.clone()));
-    for (name, value) in own.into_iter().chain(known) {
-        body.push_str(&format!(
-            "<dt>{}</dt><dd>{}</dd>",
-            escaped(name),
-            escaped(&value)
-        ));
-    }
-    body.push_str("</dl>");
+    body.push_str(&page::facts(&own, &summary.environment));
 }
 
 fn in_words(cell: &Cell) -> String {

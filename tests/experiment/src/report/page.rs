@@ -11,6 +11,61 @@ pub(super) fn framed(title: &str, body: &str) -> String {
     )
 }
 
+/// What the page says first, in a box that shows whether something is wrong.
+pub(super) fn verdict(is_bad: bool, lines: &[String]) -> String {
+    let class = if is_bad { "verdict bad" } else { "verdict" };
+    let lines = lines.iter().map(|line| format!("<p>{}</p>", escaped(line)));
+    format!("<div class=\"{class}\">{}</div>", lines.collect::<String>())
+}
+
+/// A drawing with its title above it.
+pub(super) fn figure(title: &str, svg: &str) -> String {
+    format!(
+        "<figure><figcaption>{}</figcaption><div class=\"drawing\">{svg}</div></figure>",
+        escaped(title)
+    )
+}
+
+/// A part of the page that is a list; a list of nothing is left out.
+pub(super) fn listed(title: &str, lines: &[String]) -> String {
+    match lines {
+        [] => String::new(),
+        lines => format!("<h2>{title}</h2>{}", list(lines)),
+    }
+}
+
+/// A list that is folded until somebody wants to see it; a list of nothing is left out.
+pub(super) fn folded(title: &str, lines: &[String]) -> String {
+    match lines {
+        [] => String::new(),
+        lines => format!(
+            "<details><summary>{title}</summary>{}</details>",
+            list(lines)
+        ),
+    }
+}
+
+fn list(lines: &[String]) -> String {
+    let lines = lines
+        .iter()
+        .map(|line| format!("<li>{}</li>", escaped(line)));
+    format!("<ul>{}</ul>", lines.collect::<String>())
+}
+
+/// What was asked for, and where it ran.
+pub(super) fn facts(asked: &[(&str, String)], environment: &[(String, String)]) -> String {
+    let asked = asked.iter().map(|(name, value)| (*name, value));
+    let known = environment.iter();
+    let known = known.map(|(name, value)| (name.as_str(), value));
+    let facts = asked
+        .chain(known)
+        .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value)));
+    format!(
+        "<h2>Where and how</h2><dl>{}</dl>",
+        facts.collect::<String>()
+    )
+}
+
 /// Text as it may stand in a page and in a drawing.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -28,6 +83,9 @@ pub(super) fn escaped(text: &str) -> String {
     }
     escaped
 }
+
+/// The title of the part about an earlier run.
+pub(super) const BASELINE: &str = "Compared with the baseline";
 
 /// The tags that are open where a text ends, and the first that is closed without having been opened.
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The page of a comparison: verdict, table, what survived, charts, what each service is.
 
 use super::chart::Chart;
-use super::page::{escaped, framed};
+use super::page::{self, escaped, framed};
 use super::services::{dash, grouped, lines, survival};
 use super::services_baseline;
 use crate::compare::{Blow, BlowOutcome, Comparison, Figures, Service, ServiceSummary, Survival};
@@ -19,30 +19,15 @@ pub(super) fn page(
             false => " <strong>Not complete: some steps of the plan were not carried out.</strong>",
         }
     );
-    let class = match comparison.defects() {
-        0 => "verdict",
-        _ => "verdict bad",
-    };
-    body.push_str(&format!("<div class=\"{class}\">"));
-    for line in lines(comparison) {
-        body.push_str(&format!("<p>{}</p>", escaped(&line)));
-    }
-    body.push_str("</div>");
+    body.push_str(&page::verdict(comparison.defects() > 0, &lines(comparison)));
     speeds(&mut body, comparison);
     faults(&mut body, comparison);
     for chart in charts {
-        body.push_str(&format!(
-            "<figure><figcaption>{}</figcaption><div class=\"drawing\">{}</div></figure>",
-            escaped(chart.title),
-            chart.svg
-        ));
+        body.push_str(&page::figure(chart.title, &chart.svg));
     }
     if let Some(baseline) = baseline {
-        body.push_str("<h2>Compared with the baseline</h2><ul>");
-        for line in services_baseline::lines(comparison, baseline) {
-            body.push_str(&format!("<li>{}</li>", escaped(&line)));
-        }
-        body.push_str("</ul>");
+        let lines = services_baseline::lines(comparison, baseline);
+        body.push_str(&page::listed(page::BASELINE, &lines));
     }
     services(&mut body, comparison);
     body.push_str(METHOD);
@@ -135,13 +120,7 @@ fn faults(body: &mut String, comparison: &Comparison) {
         let line = format!("{}, {}: {reason}", fault.service, fault.blow);
         reasons.push(line);
     }
-    if !reasons.is_empty() {
-        body.push_str("<details><summary>Not tried</summary><ul>");
-        for line in reasons {
-            body.push_str(&format!("<li>{}</li>", escaped(&line)));
-        }
-        body.push_str("</ul></details>");
-    }
+    body.push_str(&page::folded("Not tried", &reasons));
 }
 
 fn class_of(fault: &Survival) -> &'static str {
@@ -173,13 +152,7 @@ fn services(body: &mut String, comparison: &Comparison) {
         ("Skipped", grouped(&comparison.skipped)),
         ("Failed", grouped(&comparison.failed)),
     ] {
-        if !lines.is_empty() {
-            body.push_str(&format!("<h2>{title}</h2><ul>"));
-            for line in lines {
-                body.push_str(&format!("<li>{}</li>", escaped(&line)));
-            }
-            body.push_str("</ul>");
-        }
+        body.push_str(&page::listed(title, &lines));
     }
 }
 
@@ -192,17 +165,7 @@ fn facts(body: &mut String, comparison: &Comparison) {
         ("callers of one lock", plan.contenders.to_string()),
         ("trials of each fault", plan.fault_trials.to_string()),
     ];
-    body.push_str("<h2>Where and how</h2><dl>");
-    let known = comparison.environment.iter();
-    let known = known.map(|(name, value)| (name.as_str(), value.clone()));
-    for (name, value) in own.into_iter().chain(known) {
-        body.push_str(&format!(
-            "<dt>{}</dt><dd>{}</dd>",
-            escaped(name),
-            escaped(&value)
-        ));
-    }
-    body.push_str("</dl>");
+    body.push_str(&page::facts(&own, &comparison.environment));
 }
 
 /// The line that carries out the same once more; the URL of a database is left out, it may hold a password.

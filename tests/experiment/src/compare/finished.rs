@@ -1,0 +1,333 @@
+//! The steps of a comparison that are over, on disk, so that one that was interrupted goes on with the rest.
+//!
+//! Invariant: a step is listed once, and only if the plan has it. What failed is not listed: it is tried once more.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::faults::Survival;
+use super::plan::{Plan, Step};
+use super::service::Service;
+use super::{Event, Outcome, Round};
+use crate::results::{self, ResultsError};
+
+/// What a comparison was begun with: `compare-plan.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// What is to be carried out.
+    pub plan: Plan,
+    /// Of what is compared, the versions.
+    pub versions: Vec<(Service, String)>,
+    /// Where it runs.
+    pub environment: Vec<(String, String)>,
+}
+
+/// The list of finished steps, which grows.
+#[derive(Debug)]
+pub struct Finished {
+    file: File,
+    path: PathBuf,
+}
+
+/// One of them, as a line.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FinishedStep {
+    Round(Round),
+    Fault(Survival),
+}
+
+impl Setup {
+    /// What is not as it was when this comparison was begun, so that figures of now stand in no row with those of before.
+    pub fn difference(
+        &self,
+        versions: &[(Service, String)],
+        environment: &[(String, String)],
+    ) -> Option<String> {
+        let value = |of: &[(String, String)], name: &str| {
+            let found = of.iter().find(|(known, _)| known == name);
+            found.map_or_else(String::new, |(_, value)| value.clone())
+        };
+        for (service, was) in &self.versions {
+            let now = versions.iter().find(|(known, _)| known == service);
+            let now = now.map_or("", |(_, now)| now.as_str());
+            if now != was {
+                return Some(format!("{service} was version {was:?}, and is {now:?} now"));
+            }
+        }
+        MACHINE.into_iter().find_map(|name| {
+            let was = value(&self.environment, name);
+            let now = value(environment, name);
+            (was != now).then(|| format!("{name} was {was:?}, and is {now:?} now"))
+        })
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn write(&self, directory: &Path) -> Result<(), ResultsError> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
+        results::write(directory, SETUP, text.as_bytes())
+    }
+}
+
+impl Finished {
+    /// An empty list for a comparison that begins, in its directory.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn create(directory: &Path, setup: &Setup) -> Result<Finished, ResultsError> {
+        setup.write(directory)?;
+        Finished::open(directory)
+    }
+
+    /// Takes up a comparison that was interrupted: what it was begun with, and what is there of it. A last line that was
+    /// cut off while it was written is left out, and its step is carried out once more.
+    ///
+    /// # Errors
+    /// If files cannot be read or are damaged.
+    pub fn resume(directory: &Path) -> Result<(Finished, Setup, Outcome), ResultsError> {
+        let path = directory.join(SETUP);
+        let setup: Setup = results::read_json(&path)?;
+        let damaged = |path: &Path, line: usize, reason: String| ResultsError::Damaged {
+            path: path.to_owned(),
+            line,
+            reason,
+        };
+        let checked = setup.plan.check();
+        checked.map_err(|error| damaged(&path, 1, error.to_string()))?;
+        let path = directory.join(STEPS);
+        let lines: Vec<FinishedStep> = results::read_lines(&path)?;
+        let (mut outcome, mut text) = (Outcome::default(), String::new());
+        let steps = setup.plan.steps();
+        for (index, line) in lines.into_iter().enumerate() {
+            let step = line.step();
+            let reason = match () {
+                () if !steps.contains(&step) => "is not in the plan",
+                () if outcome.has(step) => "is there twice",
+                () => "",
+            };
+            if !reason.is_empty() {
+                let reason = format!("{}, {step} {reason}", step.service());
+                return Err(damaged(&path, index + 1, reason));
+            }
+            text.push_str(&line.text());
+            match line {
+                FinishedStep::Round(round) => outcome.rounds.push(round),
+                FinishedStep::Fault(fault) => outcome.faults.push(fault),
+            }
+        }
+        results::write(directory, STEPS, text.as_bytes())?;
+        Ok((Finished::open(directory)?, setup, outcome))
+    }
+
+    fn open(directory: &Path) -> Result<Finished, ResultsError> {
+        let path = directory.join(STEPS);
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(results::at(&path))?;
+        Ok(Finished { file, path })
+    }
+
+    /// Lists what has come of a step, unless it is not over.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn add(&mut self, event: &Event) -> Result<(), ResultsError> {
+        let line = match event {
+            Event::Round(round) => FinishedStep::Round(round.clone()),
+            Event::Fault(fault) => FinishedStep::Fault(fault.clone()),
+            Event::Begins { .. } | Event::Failed { .. } => return Ok(()),
+        };
+        let written = self.file.write_all(line.text().as_bytes());
+        written.map_err(results::at(&self.path))
+    }
+}
+
+impl FinishedStep {
+    fn step(&self) -> Step {
+        match self {
+            FinishedStep::Round(round) => round.step(),
+            FinishedStep::Fault(fault) => fault.step(),
+        }
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}
+
+impl Outcome {
+    /// Whether a step was carried out.
+    pub(super) fn has(&self, step: Step) -> bool {
+        self.rounds.iter().any(|round| round.step() == step)
+            || self.faults.iter().any(|fault| fault.step() == step)
+    }
+}
+
+impl Round {
+    fn step(&self) -> Step {
+        let Round {
+            service, number, ..
+        } = *self;
+        Step::Round { service, number }
+    }
+}
+
+impl Survival {
+    fn step(&self) -> Step {
+        let Survival { service, blow, .. } = *self;
+        Step::Fault { service, blow }
+    }
+}
+
+const SETUP: &str = "compare-plan.json";
+const STEPS: &str = "steps.jsonl";
+/// Facts of the environment that figures depend on, and that change only with the build or the machine.
+const MACHINE: [&str; 4] = ["quorlock", "processor", "kernel", "file system"];
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::summary::tests::{outcome, plan};
+    use super::*;
+
+    fn setup() -> Setup {
+        let services = plan().services.into_iter();
+        Setup {
+            plan: plan(),
+            versions: services.map(|it| (it, "1.2.3".to_owned())).collect(),
+            environment: vec![
+                ("processor".to_owned(), "fast".to_owned()),
+                ("date".to_owned(), "today".to_owned()),
+            ],
+        }
+    }
+
+    /// A directory in which the rounds and the fault of the outcome are over.
+    fn begun(directory: &Path) -> String {
+        let mut finished = Finished::create(directory, &setup()).expect("it is new");
+        let outcome = outcome();
+        let rounds = outcome.rounds.into_iter().map(Event::Round);
+        let faults = outcome.faults.into_iter().map(Event::Fault);
+        for event in rounds.chain(faults) {
+            finished.add(&event).expect("there is room");
+        }
+        let service = plan().services[2];
+        let why = "no ports".to_owned();
+        let failed = Event::Failed { service, why };
+        finished.add(&failed).expect("nothing is written");
+        fs::read_to_string(directory.join(STEPS)).expect("it is there")
+    }
+
+    fn refused(directory: &Path) -> String {
+        let error = Finished::resume(directory).expect_err("it is damaged");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_was_finished_is_read_back_and_what_failed_is_left_to_try() {
+        let home = tempfile::tempdir().expect("a directory");
+        let text = begun(home.path());
+        let (_finished, setup, read) = Finished::resume(home.path()).expect("it is whole");
+        assert_eq!(setup, self::setup());
+        assert_eq!(
+            (read.rounds, read.faults),
+            (outcome().rounds, outcome().faults)
+        );
+        assert!(read.failures.is_empty() && !read.is_cancelled);
+        assert_eq!(text.lines().count(), 3 * 3 + 1);
+    }
+
+    #[test]
+    fn a_step_that_was_cut_off_while_it_was_written_is_left_out_wherever_it_was_cut() {
+        let home = tempfile::tempdir().expect("a directory");
+        let text = begun(home.path());
+        let path = home.path().join(STEPS);
+        let last = text[..text.len() - 1].rfind('\n').expect("many lines") + 1;
+        for end in last..text.len() {
+            fs::write(&path, &text[..end]).expect("it can be cut");
+            let (mut finished, _setup, read) = Finished::resume(home.path()).expect("it goes on");
+            // Without its line break the last step is whole, and stays.
+            let is_whole = end == text.len() - 1;
+            assert_eq!(read.faults.len(), usize::from(is_whole), "cut at {end}");
+            if !is_whole {
+                let fault = outcome().faults.remove(0);
+                finished.add(&Event::Fault(fault)).expect("there is room");
+            }
+            let again = fs::read_to_string(&path).expect("it is there");
+            assert_eq!(again, text, "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_with_its_line() {
+        let home = tempfile::tempdir().expect("a directory");
+        let text = begun(home.path());
+        let path = home.path().join(STEPS);
+        let first = text.lines().next().expect("a line");
+        for (damaged, said) in [
+            (format!("nonsense\n{text}"), "steps.jsonl, line 1: expected"),
+            (
+                format!("{first}\n{text}"),
+                "line 2: quorlock/always, round 1 is there twice",
+            ),
+            (
+                text.replace("\"number\":2", "\"number\":4"),
+                "round 4 is not in the plan",
+            ),
+            (
+                text.replace("\"round\"", "\"moon\""),
+                "unknown variant `moon`",
+            ),
+        ] {
+            fs::write(&path, damaged).expect("it can be damaged");
+            let error = refused(home.path());
+            assert!(error.contains(said), "{error}");
+        }
+        fs::write(&path, &text).expect("it can be restored");
+        let path = home.path().join(SETUP);
+        let whole = fs::read_to_string(&path).expect("it is there");
+        for (damaged, said) in [
+            (whole[..40].to_owned(), "compare-plan.json, line "),
+            (
+                whole.replace("\"rounds\": 3", "\"rounds\": 0"),
+                "the number of rounds",
+            ),
+        ] {
+            fs::write(&path, damaged).expect("it can be damaged");
+            let error = refused(home.path());
+            assert!(error.contains(said), "{error}");
+        }
+        fs::remove_file(&path).expect("it is there");
+        let error = refused(home.path());
+        assert!(error.contains("compare-plan.json: No such file"), "{error}");
+    }
+
+    #[test]
+    fn another_version_or_machine_is_named_and_another_day_is_not() {
+        let setup = setup();
+        let (mut versions, mut environment) = (setup.versions.clone(), setup.environment.clone());
+        environment[1].1 = "tomorrow".to_owned();
+        assert_eq!(setup.difference(&versions, &environment), None);
+        environment[0].1 = "slow".to_owned();
+        let machine = setup.difference(&versions, &environment);
+        assert_eq!(
+            machine.as_deref(),
+            Some("processor was \"fast\", and is \"slow\" now")
+        );
+        versions[2].1 = "1.2.4".to_owned();
+        let version = setup
+            .difference(&versions, &environment)
+            .expect("it differs");
+        assert_eq!(
+            version,
+            "etcd/1 was version \"1.2.3\", and is \"1.2.4\" now"
+        );
+        assert!(setup.difference(&[], &environment).is_some());
+    }
+}

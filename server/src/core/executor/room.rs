@@ -11,7 +11,7 @@ impl Executor {
         let bytes = log_bytes_max(command);
         let grows = command.spec.flags.contains(Flags::DENY_OOM);
         self.mode.is_logged()
-            && (self.lacks_room(bytes) || grows && self.lacks_room(bytes + self.kept_back()))
+            && (self.lacks_room(bytes) || grows && self.lacks_room(bytes + self.kept_back() as u64))
     }
 
     /// Bounds what the script or transaction that begins may write. Most write little or nothing: a release has to work
@@ -20,10 +20,10 @@ impl Executor {
         let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
         // Room for more than memory can address is no limit.
         self.effects.room_bytes = usize::try_from(room).ok();
-        self.effects.kept_back_bytes = usize::try_from(self.kept_back()).unwrap_or(usize::MAX);
+        self.effects.kept_back_bytes = self.kept_back();
     }
 
-    fn kept_back(&self) -> u64 {
+    fn kept_back(&self) -> usize {
         if self.appender.is_full() {
             REMOVALS_BYTES
         } else {
@@ -63,7 +63,7 @@ pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
 }
 
 /// What is left on a full disk for releases, deletions and renewals: some thousand of them.
-const REMOVALS_BYTES: u64 = 64 << 10;
+const REMOVALS_BYTES: usize = 64 << 10;
 
 /// What the group of a command may hold beside the command's own bytes.
 pub(super) const GROUP_BYTES_MAX: u64 = 1024;

@@ -149,12 +149,13 @@ fn resume(
     if let Some(difference) = setup.difference(&versions, &facts) {
         return Err(cannot(&difference));
     }
-    // Figures from two moments are told apart by who knows that there were two.
-    let now = facts.into_iter().find(|(name, _)| name == "date");
-    setup
-        .environment
-        .extend(now.map(|(_, date)| ("resumed".to_owned(), date)));
-    setup.write(directory).map_err(failed)?;
+    // Who reads the report has to know that its figures are of two moments.
+    if setup.has_more_than(&before) {
+        let now = facts.into_iter().find(|(name, _)| name == "date");
+        let resumed = now.map(|(_, date)| ("resumed".to_owned(), date));
+        setup.environment.extend(resumed);
+        setup.write(directory).map_err(failed)?;
+    }
     let run = Run {
         finished,
         setup,

@@ -353,6 +353,8 @@ fn a_comparison_goes_on_with_its_own_settings_programs_and_machine() {
     let ended = shell.quorlock(&RESUME);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     assert_eq!(rounds(&shell).len(), 1);
+    let facts = summary(&shell)["environment"].to_string();
+    assert!(!facts.contains("resumed"), "nothing was left: {facts}");
     let ended = shell.quorlock(&["experiment", "compare", "--resume", "nowhere"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("nowhere/compare-plan.json"));
 }

@@ -65,6 +65,12 @@ impl Setup {
         })
     }
 
+    /// Whether something of the plan is still to be carried out.
+    pub fn has_more_than(&self, outcome: &Outcome) -> bool {
+        let mut steps = self.plan.steps().into_iter();
+        steps.any(|step| !outcome.has(step))
+    }
+
     /// Writes it down.
     ///
     /// # Errors
@@ -235,11 +241,20 @@ mod tests {
         let text = begun(home.path());
         let (_finished, setup, read) = Finished::resume(home.path()).expect("it is whole");
         assert_eq!(setup, self::setup());
-        assert_eq!(
-            (read.rounds, read.faults),
-            (outcome().rounds, outcome().faults)
-        );
+        assert_eq!(read.rounds, outcome().rounds);
+        assert_eq!(read.faults, outcome().faults);
         assert!(read.failures.is_empty() && !read.is_cancelled);
+        assert!(setup.has_more_than(&read));
+        let without_faults = Plan {
+            services: setup.plan.services[..3].to_vec(),
+            fault_trials: 0,
+            ..setup.plan.clone()
+        };
+        let measured = Setup {
+            plan: without_faults,
+            ..setup
+        };
+        assert!(!measured.has_more_than(&read));
         assert_eq!(text.lines().count(), 3 * 3 + 1);
     }
 

@@ -256,6 +256,20 @@ fn on_a_full_disk_a_segment_is_asked_for_once_a_second_and_nothing_goes_on_recor
 #[test]
 fn a_checkpoint_that_finds_no_room_once_it_has_begun_is_announced() {
     let (mut node, fill) = Node::serving_on_small_disk(Durability::Everysec);
+    // What is alive does not fit what is left.
+    let value = [b'v'; 500];
+    let mut keys = 0;
+    while node.executor.appender.room() > 3_000 {
+        node.execute(&[
+            b"SET",
+            format!("k{keys}").as_bytes(),
+            &value,
+            b"PX",
+            b"60000",
+        ]);
+        keys += 1;
+    }
+    assert!(keys > 7, "{keys} keys");
     node.rewrites.is_asked.store(true, Ordering::Relaxed);
     let begun = (0..10).find(|_| node.next().work == Work::MakeSegment);
     assert!(begun.is_some());

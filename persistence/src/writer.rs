@@ -214,10 +214,13 @@ impl Writer {
 
     /// The bytes of all segments in use, the one made ahead not counted.
     pub fn total_bytes(&self) -> u64 {
-        let older = self.older.iter();
-        older.fold(self.active.length, |sum, segment| {
-            sum.saturating_add(segment.length)
-        })
+        self.older_bytes().saturating_add(self.active.length)
+    }
+
+    /// The bytes of the segments before the one that is written: what a checkpoint makes obsolete, unless it spans them.
+    pub fn older_bytes(&self) -> u64 {
+        let lengths = self.older.iter().map(|segment| segment.length);
+        lengths.fold(0, u64::saturating_add)
     }
 
     fn write_frames(&mut self, batch: &mut Batch) -> Result<(), WriteError> {

@@ -37,6 +37,7 @@ pub(crate) struct Commit {
     needs_segment: AtomicBool,
     bytes_since_checkpoint: AtomicU64,
     total_bytes: AtomicU64,
+    older_bytes: AtomicU64,
     failure: OnceLock<Failure>,
     /// Notified after each sync and at the failure.
     progress: Notify,
@@ -80,6 +81,7 @@ impl Commit {
             needs_segment: AtomicBool::new(true),
             bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
             total_bytes: AtomicU64::new(size.total_bytes),
+            older_bytes: AtomicU64::new(size.older_bytes),
             failure: OnceLock::new(),
             progress: Notify::new(),
         }
@@ -153,6 +155,7 @@ impl Commit {
         self.bytes_since_checkpoint
             .store(size.since_checkpoint_bytes, Ordering::Relaxed);
         self.total_bytes.store(size.total_bytes, Ordering::Relaxed);
+        self.older_bytes.store(size.older_bytes, Ordering::Relaxed);
     }
 
     /// The log has no segment ahead.
@@ -233,6 +236,7 @@ impl Commit {
         LogSize {
             since_checkpoint_bytes: self.bytes_since_checkpoint.load(Ordering::Relaxed),
             total_bytes: self.total_bytes.load(Ordering::Relaxed),
+            older_bytes: self.older_bytes.load(Ordering::Relaxed),
         }
     }
 

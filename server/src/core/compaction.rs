@@ -14,6 +14,7 @@ use quorlock_engine::{SnapshotCursor, incarnation};
 use quorlock_persistence::{FrameKind, Position};
 
 use crate::clock::Clock;
+use crate::core::executor::room::CHECKPOINT_BYTES;
 use crate::core::executor::{Executor, Phase};
 
 /// A checkpoint that is being written.
@@ -23,6 +24,8 @@ pub(crate) struct Compaction {
     /// Bytes of one part: bounds how long a step holds the engine's lock.
     part_bytes: usize,
     part_bytes_max: usize,
+    /// On a full disk a longer one is not begun.
+    bytes_max: u64,
     /// Bytes of the parts written so far.
     bytes: u64,
     /// Those of them that no sync was asked for yet.
@@ -63,8 +66,10 @@ pub(crate) enum Step {
 }
 
 impl Compaction {
-    pub(crate) fn new(part_bytes: usize) -> Self {
+    /// On a full disk one of more than `bytes_max` is not begun.
+    pub(crate) fn new(part_bytes: usize, bytes_max: u64) -> Self {
         Self {
+            bytes_max,
             stage: Stage::Measure(SnapshotCursor::default(), 0),
             part_bytes,
             part_bytes_max: part_bytes,
@@ -107,9 +112,14 @@ impl Compaction {
             .engine
             .snapshot(from, self.part_bytes, &mut self.part);
         let bytes = bytes.saturating_add(self.part.len() as u64 + FRAME_BYTES);
-        // Requests go on while it is written: of a longer one they may take up two parts.
-        let beside = bytes.min(2 * self.part_bytes_max as u64) + ENDS_BYTES;
-        if bytes + beside > executor.appender.room() {
+        // Requests go on while it is written. What is kept for checkpoints they leave alone; of more than that
+        // they may take up two parts.
+        let beside = match bytes.saturating_add(ENDS_BYTES) > CHECKPOINT_BYTES {
+            true => 2 * self.part_bytes_max as u64,
+            false => 0,
+        };
+        let needed = bytes.saturating_add(beside).saturating_add(ENDS_BYTES);
+        if bytes > self.bytes_max || needed > executor.appender.room() {
             return Step::GivenUp { has_begun: false };
         }
         self.stage = next.map_or(Stage::Open, |next| Stage::Measure(next, bytes));

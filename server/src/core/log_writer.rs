@@ -219,5 +219,6 @@ fn size(writer: &Writer) -> LogSize {
     LogSize {
         since_checkpoint_bytes: writer.bytes_since_checkpoint(),
         total_bytes: writer.total_bytes(),
+        older_bytes: writer.older_bytes(),
     }
 }

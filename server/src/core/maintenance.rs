@@ -216,7 +216,7 @@ impl Maintenance {
         executor.phase = Phase::Serving;
         if !executor.mode.is_logged() {
             // Drops the keys that an earlier run has logged.
-            self.begin_compaction(view);
+            self.begin_compaction(view, u64::MAX);
         }
         Step {
             announcement: Some(Announcement::Serves { now, unlogged }),
@@ -233,10 +233,13 @@ impl Maintenance {
         }
         self.kept_up_raw = raw;
         let mut step = self.keep_up(executor, view, now);
-        let is_full = executor.appender.is_full();
-        let is_due = view.is_compaction_due() || is_full && view.may_make_room();
-        if self.compaction.is_none() && is_due {
-            self.begin_compaction(view);
+        if self.compaction.is_none() {
+            if view.is_compaction_due() {
+                self.begin_compaction(view, u64::MAX);
+            } else if executor.appender.is_full() && view.may_make_room() {
+                // It must not take more than it gives back.
+                self.begin_compaction(view, view.log.older_bytes);
+            }
         }
         if self.compaction.is_some() {
             step.wake = Wake::Soon;
@@ -286,10 +289,10 @@ impl Maintenance {
         }
     }
 
-    fn begin_compaction(&mut self, view: View<'_>) {
+    fn begin_compaction(&mut self, view: View<'_>, bytes_max: u64) {
         view.rewrites.begin();
         self.compaction = Some(Running {
-            compaction: Compaction::new(self.part_bytes),
+            compaction: Compaction::new(self.part_bytes, bytes_max),
             began_raw: view.clock.raw(),
             sync_asked_raw: None,
         });

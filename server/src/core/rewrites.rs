@@ -59,8 +59,9 @@ impl Rewrites {
         self.longest_part_ns.fetch_max(took_ns, Ordering::Relaxed);
     }
 
-    /// Whether one may make room on a disk that has none for another segment: most of what was logged since the last
-    /// one may be gone by now. What is alive is only known when it is measured.
+    /// Whether one may make room on a disk that has none for another segment: there are segments that it would make
+    /// obsolete, and much of what was logged since the last one may be gone by now. What is alive is only known when it
+    /// is measured.
     pub(crate) fn may_make_room(
         &self,
         settings: &Settings,
@@ -70,6 +71,7 @@ impl Rewrites {
         let base = self.base_bytes.load(Ordering::Relaxed);
         let is_allowed = settings.rewrite_from(base).is_some();
         is_allowed
+            && log.older_bytes > 0
             && log.since_checkpoint_bytes >= base.saturating_add(GAIN_BYTES_MIN)
             && self.may_be_tried(clock)
     }
@@ -101,6 +103,8 @@ pub(crate) struct LogSize {
     pub(crate) since_checkpoint_bytes: u64,
     /// Bytes of all segments.
     pub(crate) total_bytes: u64,
+    /// Of the segments before the one that is written.
+    pub(crate) older_bytes: u64,
 }
 
 /// What the segments of a log may hold beside its frames: the active one, the one ahead, and one

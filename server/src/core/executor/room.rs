@@ -8,27 +8,32 @@ impl Executor {
     /// Whether what this command may write does not certainly fit the prepared part of the log. On a full disk the last
     /// of it is for commands that add nothing: what they remove is what a checkpoint can make room of.
     pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
+        if !self.mode.is_logged() {
+            return false;
+        }
         let bytes = log_bytes_max(command);
-        let grows = command.spec.flags.contains(Flags::DENY_OOM);
-        self.mode.is_logged()
-            && (self.lacks_room(bytes) || grows && self.lacks_room(bytes + self.kept_back() as u64))
+        let kept_back = match self.appender.is_full() {
+            true if bytes == 0 => 0,
+            true if command.spec.flags.contains(Flags::DENY_OOM) => {
+                CHECKPOINT_BYTES + REMOVALS_BYTES as u64
+            }
+            true => CHECKPOINT_BYTES,
+            false => 0,
+        };
+        self.appender.room() < needed_for(bytes).saturating_add(kept_back)
     }
 
     /// Bounds what the script or transaction that begins may write. Most write little or nothing: a release has to work
     /// for as long as there is room for it.
     pub(super) fn bound_by_room(&mut self) {
-        let room = self.appender.room().saturating_sub(GROUP_BYTES_MAX);
+        let (for_checkpoint, for_removals) = match self.appender.is_full() {
+            true => (CHECKPOINT_BYTES, REMOVALS_BYTES),
+            false => (0, 0),
+        };
+        let taken = GROUP_BYTES_MAX.saturating_add(for_checkpoint);
         // Room for more than memory can address is no limit.
-        self.effects.room_bytes = usize::try_from(room).ok();
-        self.effects.kept_back_bytes = self.kept_back();
-    }
-
-    fn kept_back(&self) -> usize {
-        if self.appender.is_full() {
-            REMOVALS_BYTES
-        } else {
-            0
-        }
+        self.effects.room_bytes = usize::try_from(self.appender.room().saturating_sub(taken)).ok();
+        self.effects.kept_back_bytes = for_removals;
     }
 
     /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
@@ -43,7 +48,7 @@ impl Executor {
     }
 
     pub(super) fn lacks_room(&self, bytes: u64) -> bool {
-        self.appender.room() < bytes.min(JOURNAL_BYTES_MAX as u64)
+        self.appender.room() < needed_for(bytes)
     }
 
     pub(super) fn is_segment_late(&self) -> bool {
@@ -62,7 +67,15 @@ pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
     (command.mutation_bytes_max() as u64).saturating_add(beside)
 }
 
-/// What is left on a full disk for releases, deletions and renewals: some thousand of them.
+/// No group is longer than the journal may be.
+fn needed_for(bytes: u64) -> u64 {
+    bytes.min(JOURNAL_BYTES_MAX as u64)
+}
+
+/// What is left on a full disk for a checkpoint alone: some thousand locks fit. Without it nothing would make room.
+pub(crate) const CHECKPOINT_BYTES: u64 = 384 << 10;
+
+/// What is left beside it for releases, deletions and renewals: some thousand of them.
 const REMOVALS_BYTES: usize = 64 << 10;
 
 /// What the group of a command may hold beside the command's own bytes.

@@ -33,7 +33,14 @@ pub(super) fn sorted(
     fsync: &[Fsync],
 ) -> (Vec<(Service, String)>, Vec<Skipped>) {
     let (mut there, mut skipped) = (Vec::new(), Vec::new());
+    let mut services = Vec::new();
     for service in kinds.iter().flat_map(|kind| kind.services(fsync)) {
+        // What is named twice is compared once.
+        if !services.contains(&service) {
+            services.push(service);
+        }
+    }
+    for service in services {
         match found.version(service) {
             Ok(version) => there.push((service, version)),
             Err(reason) => skipped.push(Skipped { service, reason }),

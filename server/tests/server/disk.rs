@@ -235,7 +235,7 @@ fn on_a_full_disk_renewals_and_long_writes_leave_room_for_a_checkpoint() {
         let machine = Machine::with_space(40 << 20);
         let node = machine.start_in("no").await;
         let mut client = wire(&node);
-        for lock in 0..1_000 {
+        for lock in 0..6_000 {
             let set = format!("SET lock:{lock} 0123456789abcdef0123456789abcdef PX 600000");
             assert_eq!(client.ask(&set), "+OK");
         }
@@ -263,10 +263,10 @@ fn on_a_full_disk_renewals_and_long_writes_leave_room_for_a_checkpoint() {
             machine.advance_ms(1_000);
             client.ask(&large) == "+OK"
         });
-        assert_eq!(client.ask("DBSIZE"), ":1001");
+        assert_eq!(client.ask("DBSIZE"), ":6001");
         node.crash().await;
         let node = machine.look().await;
-        assert_eq!(wire(&node).ask("DBSIZE"), ":1001");
+        assert_eq!(wire(&node).ask("DBSIZE"), ":6001");
     });
 }
 

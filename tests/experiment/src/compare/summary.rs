@@ -179,7 +179,7 @@ impl ServiceSummary {
     /// Locks of the loads that were granted while another caller had not given them back.
     pub fn overlaps(&self) -> u64 {
         let loads = self.apart.iter().chain(&self.together);
-        loads.map(|figures| figures.overlaps).sum()
+        total(loads.map(|figures| figures.overlaps))
     }
 
     /// What a fault came to.
@@ -219,12 +219,17 @@ impl Figures {
             rate: spread(rates.collect())?,
             p50_us: spread(of(0))?,
             p99_us: spread(of(1))?,
-            cycles: loads.iter().map(|load| load.cycles).sum(),
-            failed: loads.iter().map(|load| load.failed).sum(),
+            cycles: total(loads.iter().map(|load| load.cycles)),
+            failed: total(loads.iter().map(|load| load.failed)),
             first_failure: failures.next(),
-            overlaps: loads.iter().map(|load| load.overlaps).sum(),
+            overlaps: total(loads.iter().map(|load| load.overlaps)),
         })
     }
+}
+
+/// Of figures that may come from a file.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ fn collections() -> Vec<Workload> {
         row("P18", ReentrantCycle, (50, 1)).operations(200_000),
         row("P18 deep", ReentrantCycle, (50, 16)).operations(400_000),
         row("P19 1", Publish { listeners: 1 }, (50, 1)).operations(300_000),
-        row("P19 100", Publish { listeners: 100 }, (50, 1)).operations(20_000),
+        row("P19 100", Publish { listeners: 100 }, (50, 1)).operations(100_000),
         row("P20", HandOver, (50, 1)).operations(200_000),
         row("P21", Transaction, (50, 1)).operations(200_000),
         row("P22 add", ScoredAdd, (50, 16)).operations(1_000_000),

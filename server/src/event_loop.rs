@@ -12,6 +12,7 @@ mod closing;
 pub(crate) mod coalescing;
 pub(crate) mod connection;
 mod draining;
+mod gathering;
 mod guard;
 mod idle_reaper;
 mod iteration;
@@ -55,6 +56,7 @@ use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
 use crate::event_loop::connection::{Connection, Stage};
 use crate::event_loop::draining::Draining;
+use crate::event_loop::gathering::Gathering;
 use crate::event_loop::guard::Guard;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::limits::Reason;
@@ -85,6 +87,7 @@ pub(crate) struct EventLoop<S> {
     sending: VecDeque<usize>,
     /// What was published for connections and has not reached them.
     posts: Posts,
+    pub(crate) gathering: Gathering,
     /// A connection was closed while its replies waited for the log, or wants no replies: what it has
     /// executed is to be written all the same, since others may read it.
     has_abandoned: bool,
@@ -124,6 +127,7 @@ impl<S: Stream> EventLoop<S> {
             unsent: 0,
             sending: VecDeque::new(),
             posts: Posts::default(),
+            gathering: Gathering::default(),
             has_abandoned: false,
             sent_bytes: 0,
             counted_sent_bytes: 0,

@@ -51,12 +51,7 @@ impl Posts {
             return None;
         }
         if self.group == 0 {
-            let mut bytes = 0;
-            let belongs = |post: &&Post| {
-                bytes += post.message.bytes();
-                Arc::ptr_eq(&post.receivers, &first.receivers) && bytes <= GROUP_BYTES_MAX
-            };
-            self.group = self.queue.iter().take_while(belongs).count().max(1);
+            self.group = self.group_of(first);
         }
         let group = self.queue.range(..self.group);
         let bytes = group.map(|post| post.message.bytes()).sum::<usize>();
@@ -68,6 +63,21 @@ impl Posts {
             receivers: Arc::clone(&first.receivers),
             range: start..start + count,
         })
+    }
+
+    /// How many are handed out together next, and to how many; not while that has begun.
+    pub(crate) fn next_group(&self) -> Option<(usize, usize)> {
+        let first = self.queue.front().filter(|_| self.group == 0)?;
+        Some((self.group_of(first), first.here.len()))
+    }
+
+    fn group_of(&self, first: &Post) -> usize {
+        let mut bytes = 0;
+        let belongs = |post: &&Post| {
+            bytes += post.message.bytes();
+            Arc::ptr_eq(&post.receivers, &first.receivers) && bytes <= GROUP_BYTES_MAX
+        };
+        self.queue.iter().take_while(belongs).count().max(1)
     }
 
     /// Those of the part for a connection that has looked at others before.

@@ -11,20 +11,34 @@ use crate::event_loop::stream::Stream;
 use crate::session::PUBLISHED_COST_MAX;
 
 impl<S: Stream> EventLoop<S> {
-    /// Hands out what was published for clients of this worker, as much as an iteration may.
+    /// Hands out what was published for clients of this worker, and the answers to those who waited.
     pub(super) fn deliver(&mut self) {
         let mut posts = std::mem::take(&mut self.posts);
         posts.extend(self.node.deliveries.take(self.number));
-        let mut budget = BYTES_PER_ITERATION;
-        while let Some(part) = posts.next_part(&mut budget) {
-            for listener in &part.receivers[part.range.clone()] {
-                self.deliver_part(*listener, &posts);
-            }
-            posts.note_handed_out(&part, &self.node.deliveries);
+        if !self.gathers(&posts) {
+            self.hand_out(&mut posts);
         }
         self.posts = posts;
         for answer in self.node.deliveries.take_answers(self.number) {
             self.deliver_answer(answer);
+        }
+    }
+
+    /// Whether the next messages wait for others. Nobody waits for those who are told to stop.
+    fn gathers(&mut self, posts: &Posts) -> bool {
+        let next = posts.next_group().filter(|_| self.draining.is_none());
+        let (messages, receivers) = next.unwrap_or_default();
+        self.gathering.waits(messages, receivers)
+    }
+
+    /// As much as an iteration may.
+    fn hand_out(&mut self, posts: &mut Posts) {
+        let mut budget = BYTES_PER_ITERATION;
+        while let Some(part) = posts.next_part(&mut budget) {
+            for listener in &part.receivers[part.range.clone()] {
+                self.deliver_part(*listener, posts);
+            }
+            posts.note_handed_out(&part, &self.node.deliveries);
         }
     }
 

@@ -112,6 +112,10 @@ impl Worker {
     /// Waits for events, where it coalesces wake-ups after a sleep. While clients are expected to share the next sync,
     /// it does so as well: each of them would have to wake it. Elsewhere not while replies wait for the log.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        if self.event_loop.gathering.is_waiting() {
+            sleep(SLEEP);
+            return self.poll(events, Some(Duration::ZERO));
+        }
         let pause = self.event_loop.pause();
         let coalesces =
             self.event_loop.is_committed() && self.event_loop.coalescing.is_worthwhile();

@@ -19,6 +19,7 @@ use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::session::Session;
 use crate::session::blocked::Blocked;
+use crate::session::made_once::MadeOnce;
 use crate::sync::MutexGuard;
 
 /// What the connection does after a request.
@@ -100,6 +101,8 @@ enum Line {
 pub(crate) enum Answer {
     /// This reply, and go on.
     Reply(Reply),
+    /// The same to everybody who asks.
+    Made(&'static MadeOnce),
     /// These replies to one request.
     Many(Vec<Reply>),
     /// This reply, once the log is synced up to this position.

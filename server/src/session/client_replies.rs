@@ -5,6 +5,7 @@ use quorlock_engine::{ErrorReply, Reply};
 use crate::protocol::{Output, reply};
 use crate::session::Session;
 use crate::session::batch::Answer;
+use crate::session::made_once::MadeOnce;
 
 /// The replies that a connection wants.
 #[derive(Debug, Default)]
@@ -37,6 +38,15 @@ impl Session {
         // What comes of listening is no reply, SUBSCRIBE's confirmation included.
         if is_wanted || matches!(answer, Reply::Push(_)) {
             reply::write(replies, answer, self.caller.protocol);
+        } else {
+            self.replies.has_suppressed = true;
+        }
+    }
+
+    /// The same for a reply that is not made for this client.
+    pub(crate) fn write_made(&mut self, replies: &mut Output, answer: &MadeOnce) {
+        if self.wants_replies() {
+            replies.push_shared(answer.rendered(self.caller.protocol));
         } else {
             self.replies.has_suppressed = true;
         }

@@ -43,6 +43,11 @@ impl Batch<'_> {
                 wait.raise(Wait::until_synced_at_once(position));
                 (reply, Next::Read)
             }
+            Ok(Answer::Made(made)) => {
+                session.write_made(replies, made);
+                session.note_answered();
+                return Next::Read;
+            }
             Ok(Answer::Many(several)) => {
                 for one in &several {
                     session.write(replies, one);

@@ -1,5 +1,7 @@
 //! COMMAND: what the node says of its commands, those of the engine and its own, this one included.
 
+use std::collections::BTreeMap;
+
 use quorlock_engine::{
     Categories, Description, ErrorReply, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG,
     Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs, glob_matches, is_arity, spec_named,
@@ -8,6 +10,7 @@ use quorlock_engine::{
 use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
+use crate::session::made_once::MadeOnce;
 use crate::session::request_keys::keys_of;
 use crate::session::table::{ROWS, Row, row};
 use crate::session::{subscriptions, syntax, transaction};
@@ -63,7 +66,7 @@ pub(crate) fn command(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let Some(subcommand) = arguments.get(1).map(|word| word.to_ascii_lowercase()) else {
-        return Ok(Answer::Reply(Reply::Array(everything())));
+        return Ok(Answer::Made(&EVERYTHING));
     };
     let Some(part) = COMMAND.description().part(&subcommand) else {
         let unknown = ErrorReply::unknown_subcommand("command", arguments[1]);
@@ -76,12 +79,13 @@ pub(crate) fn command(
     let reply = match (part.name, &arguments[2..]) {
         ("count", _) => Reply::count(descriptions().count()),
         ("list", filter) => list(filter).unwrap_or_else(Reply::Error),
-        ("info", []) => Reply::Array(everything()),
+        ("info", []) => return Ok(Answer::Made(&EVERYTHING)),
         ("info", names) => match describe_all(names, batch.node.settings.reply_budget()) {
             Ok(descriptions) => Reply::Array(descriptions),
             Err(error) => Reply::Error(error.of_command()),
         },
-        ("docs", names) => docs(names),
+        ("docs", []) => return Ok(Answer::Made(&ALL_DOCUMENTS)),
+        ("docs", names) => documents_of(names),
         ("getkeys", request) => keys_of(described(request[0]), request, false),
         ("getkeysandflags", request) => keys_of(described(request[0]), request, true),
         _ => Reply::help("COMMAND", HELP),
@@ -130,9 +134,16 @@ fn list(filter: &[&[u8]]) -> Result<Reply, ErrorReply> {
     Ok(Reply::Array(names))
 }
 
-fn everything() -> Vec<Reply> {
-    descriptions().map(|one| describe(one.name, &one)).collect()
-}
+/// Many clients ask for these two as they connect.
+static EVERYTHING: MadeOnce = MadeOnce::new(|| {
+    let all = descriptions().map(|one| describe(one.name, &one));
+    Reply::Array(all.collect())
+});
+
+static ALL_DOCUMENTS: MadeOnce = MadeOnce::new(|| {
+    let all = descriptions().map(|one| document(one.name.to_owned(), &one, one.group()));
+    Reply::Map(all.collect())
+});
 
 /// One description per name, also where a name is given a thousand times.
 fn describe_all(names: &[&[u8]], mut budget: ReplyBudget) -> Result<Vec<Reply>, ReplyTooLarge> {
@@ -145,17 +156,23 @@ fn describe_all(names: &[&[u8]], mut budget: ReplyBudget) -> Result<Vec<Reply>, 
     Ok(descriptions)
 }
 
-/// `get`, or `client|kill`.
 fn describe_named(name: &[u8]) -> Option<Reply> {
+    let (command, part) = find(name)?;
+    Some(match part {
+        None => describe(command.name, &command),
+        Some(part) => describe(&full_name(&command, &part), &part),
+    })
+}
+
+/// The command and subcommand of a name such as `get` or `client|kill`.
+fn find(name: &[u8]) -> Option<(Description, Option<Description>)> {
     let mut words = name.splitn(2, |byte| *byte == b'|');
     let command = described(words.next()?)?;
-    match words.next() {
-        None => Some(describe(command.name, &command)),
-        Some(part) => {
-            let part = command.part(part)?;
-            Some(describe(&full_name(&command, &part), &part))
-        }
-    }
+    let part = match words.next() {
+        None => None,
+        Some(part) => Some(command.part(part)?),
+    };
+    Some((command, part))
 }
 
 /// As Redis describes it; without hints and key specifications, which no client needs.
@@ -184,27 +201,20 @@ fn describe(name: &str, command: &Description) -> Reply {
     ])
 }
 
-/// What redis-cli shows as a hint while one types, of commands and of subcommands such as `client|kill`.
-fn docs(names: &[&[u8]]) -> Reply {
-    // Each command once, however often it is named.
-    let is_named = |name: &str| {
-        let mut names = names.iter();
-        names.any(|named| name.as_bytes().eq_ignore_ascii_case(named))
-    };
-    let mut documents = Vec::new();
-    for command in descriptions() {
-        if names.is_empty() || is_named(command.name) {
-            let name = command.name.to_owned();
-            documents.push(document(name, &command, command.group()));
-        }
-        for part in command.about.subcommands {
-            let name = full_name(&command, part);
-            if is_named(&name) {
-                documents.push(document(name, part, command.group()));
-            }
-        }
+/// What redis-cli shows as a hint while one types; each command once, however often it is named.
+fn documents_of(names: &[&[u8]]) -> Reply {
+    let mut documents = BTreeMap::new();
+    for (command, part) in names.iter().filter_map(|name| find(name)) {
+        let part_name = part.as_ref().map(|part| part.name);
+        let make = || match &part {
+            None => document(command.name.to_owned(), &command, command.group()),
+            Some(part) => document(full_name(&command, part), part, command.group()),
+        };
+        documents
+            .entry((command.name, part_name))
+            .or_insert_with(make);
     }
-    Reply::Map(documents)
+    Reply::Map(documents.into_values().collect())
 }
 
 fn document(name: String, command: &Description, group: &'static str) -> (Reply, Reply) {
@@ -320,5 +330,16 @@ mod tests {
         for name in all_specs().map(|spec| spec.name).chain(own) {
             assert!(listed.contains(&name.to_uppercase().as_str()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_command_that_is_named_a_thousand_times_is_told_of_once() {
+        let names: Vec<&[u8]> =
+            [&b"get"[..], b"GET", b"client|kill", b"none", b"client|none"].repeat(200);
+        let Reply::Map(documents) = documents_of(&names) else {
+            panic!("it tells of them in a map");
+        };
+        let names: Vec<&Reply> = documents.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [&Reply::bulk("client|kill"), &Reply::bulk("get")]);
     }
 }

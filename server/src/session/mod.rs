@@ -21,6 +21,7 @@ mod dispatch;
 mod greeting;
 pub(crate) mod info;
 mod introspection;
+mod made_once;
 mod numbers;
 mod request_keys;
 mod subscriptions;

@@ -47,6 +47,8 @@ pub struct EngineOptions {
     pub reply_bytes_max: usize,
     /// What a script may use.
     pub script_limits: ScriptLimits,
+    /// Whether scripts of conditions and calls alone run without the interpreter: faster, with the same replies and effects.
+    pub runs_scripts_natively: bool,
     /// Makes the table's hash function unpredictable for clients. Give each node its own.
     pub hash_seed: u64,
 }
@@ -62,6 +64,7 @@ impl Default for EngineOptions {
             journal_bytes_max: JOURNAL_BYTES_MAX,
             reply_bytes_max: REPLY_BYTES_MAX,
             script_limits: ScriptLimits::default(),
+            runs_scripts_natively: true,
             hash_seed: 0,
         }
     }
@@ -90,7 +93,12 @@ impl Engine {
         let clock = Box::new(|| RawTime::ZERO);
         Engine {
             keyspace: Box::new(Keyspace::new(options.hash_seed, rules)),
-            scripts: Scripts::new(Runner::new(options.script_limits, clock, options.hash_seed)),
+            scripts: Scripts::new(Runner::new(
+                options.script_limits,
+                clock,
+                options.hash_seed,
+                options.runs_scripts_natively,
+            )),
         }
     }
 

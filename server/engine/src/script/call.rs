@@ -84,19 +84,9 @@ pub(crate) fn call(
         let ran = run(&mut running, arguments);
         let is_long = matches!(ran, Ok((_, true)));
         let reply = ran.map_or_else(Reply::Error, |(reply, _)| reply);
-        if running.effects.ran_out_of_room {
-            // Half of a script must not stay: a lock without its TTL, say.
-            return Err(mlua::Error::external(shared.budget.end(End::Room)));
-        }
-        let journal_bytes = running.effects.journal.len();
-        let journal_bytes = journal_bytes.saturating_sub(running.journal_bytes_before);
-        if journal_bytes > shared.budget.limits().journal_bytes {
-            return Err(mlua::Error::external(shared.budget.end(End::Journal)));
-        }
-        if is_long {
-            // Such a command is one step, but can take as long as thousands.
-            shared.budget.check().map_err(mlua::Error::external)?;
-        }
+        let before = running.journal_bytes_before;
+        check_limits(&running.effects, before, is_long, &shared.budget)
+            .map_err(mlua::Error::external)?;
         (reply, running.caller.protocol == Protocol::Resp3)
     };
     match reply {
@@ -111,6 +101,28 @@ pub(crate) fn call(
         Reply::Shared(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
         reply => names.value_of(lua, reply, is_resp3, &shared.budget),
     }
+}
+
+/// Whether what a script has written, or the time after a command that may have taken long, has reached a limit.
+pub(super) fn check_limits(
+    effects: &Effects,
+    journal_bytes_before: usize,
+    is_long: bool,
+    budget: &Budget,
+) -> Result<(), End> {
+    if effects.ran_out_of_room {
+        // Half of a script must not stay: a lock without its TTL, say.
+        return Err(budget.end(End::Room));
+    }
+    let journal_bytes = effects.journal.len().saturating_sub(journal_bytes_before);
+    if journal_bytes > budget.limits().journal_bytes {
+        return Err(budget.end(End::Journal));
+    }
+    if is_long {
+        // Such a command is one step, but can take as long as thousands.
+        budget.check()?;
+    }
+    Ok(())
 }
 
 /// The usual replies are small. Without a limit the interpreter need not guard each of its
@@ -135,16 +147,8 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
         texts.push(Text::of(value).ok_or(WRONG_ARGUMENT)?);
     }
     let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
-    let Some((number, spec)) = numbered_spec(arguments[0]) else {
+    let Some(numbered) = numbered_spec(arguments[0]) else {
         return run_other(running, &arguments).map(|reply| (reply, false));
-    };
-    let function = match allowed(running.is_read_only, spec, arguments.len()) {
-        Ok(function) => function,
-        Err(refusal) => {
-            let rejected = &mut running.effects.script_counts.of(number).rejected;
-            *rejected = rejected.saturating_add(1);
-            return Err(refusal);
-        }
     };
     let mut context = CommandContext {
         keyspace: &mut running.keyspace,
@@ -152,8 +156,26 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
         caller: running.caller,
         effects: &mut running.effects,
     };
-    let reply = command::call::call(&mut context, spec, function, &arguments);
-    let count = running.effects.script_counts.of(number);
+    execute(&mut context, running.is_read_only, numbered, &arguments)
+}
+
+/// Runs and counts a command of the engine: the reply, and whether it may have taken long.
+pub(super) fn execute(
+    context: &mut CommandContext<'_>,
+    is_read_only: bool,
+    (number, spec): (usize, &Spec),
+    arguments: &[&[u8]],
+) -> Result<(Reply, bool), ErrorReply> {
+    let function = match allowed(is_read_only, spec, arguments.len()) {
+        Ok(function) => function,
+        Err(refusal) => {
+            let rejected = &mut context.effects.script_counts.of(number).rejected;
+            *rejected = rejected.saturating_add(1);
+            return Err(refusal);
+        }
+    };
+    let reply = command::call::call(context, spec, function, arguments);
+    let count = context.effects.script_counts.of(number);
     count.note(reply.is_err());
     Ok((reply?, is_long(spec, arguments.len())))
 }

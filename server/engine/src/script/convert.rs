@@ -293,7 +293,7 @@ fn look_at_clock(budget: &Budget, index: usize) -> mlua::Result<()> {
     clippy::cast_precision_loss,
     reason = "that is Redis's rule for scripts"
 )]
-fn rounded(number: i64) -> f64 {
+pub(super) fn rounded(number: i64) -> f64 {
     number as f64
 }
 
@@ -438,8 +438,7 @@ impl Room<'_> {
 
     /// Finding out what a table stands for takes as long as some values.
     fn take_table(&mut self) -> Result<(), ReplyTooLarge> {
-        self.budget
-            .charge_memory(TABLE_VALUES.saturating_mul(ELEMENT_BYTES))
+        self.budget.charge_memory(TABLE_BYTES)
     }
 
     fn bytes(&mut self, text: &LuaString) -> Result<Vec<u8>, ReplyTooLarge> {
@@ -465,7 +464,8 @@ impl Room<'_> {
     }
 }
 
-const TABLE_VALUES: usize = 8;
+/// As some values take.
+pub(super) const TABLE_BYTES: usize = 8 * ELEMENT_BYTES;
 const VALUES_PER_CLOCK_READING: usize = 256;
 /// Deeper tables are replaced by an error, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;

@@ -140,7 +140,7 @@ pub(crate) fn fault_text(text: &str) -> String {
 /// The reply to a script that has raised an error nobody caught.
 pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
     let line = line_of(error);
-    let mut text = match cause_of(error) {
+    let text = match cause_of(error) {
         Cause::Raised(raised) => raised.text.clone(),
         Cause::Fault(fault) => {
             let fault = fault_text(&fault);
@@ -153,6 +153,11 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
         }
         Cause::Ended(_) | Cause::OutOfMemory => b"ERR Script ended".to_vec(),
     };
+    reply_with_place(text, sha, line)
+}
+
+/// The reply to an error that a script has raised in this line, if that is known.
+pub(crate) fn reply_with_place(mut text: Vec<u8>, sha: &str, line: Option<u32>) -> ErrorReply {
     text.truncate(ERROR_BYTES_MAX);
     let location = match line {
         Some(line) => format!(" script: {sha}, on @{CHUNK_NAME}:{line}."),

@@ -17,9 +17,12 @@ use crate::keyspace::{Keyspace, Rules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, ScriptState};
-use crate::script::failure::{Cause, cause_of, ended_reply, fault_text, raised_reply};
+use crate::script::failure::{
+    Cause, cause_of, ended_reply, fault_text, raised_reply, reply_with_place,
+};
 use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
+use crate::script::native::{self, Failed, Program};
 use crate::script::random::Random;
 use crate::script::recency::Slot;
 use crate::script::shebang::{self, Head};
@@ -29,9 +32,19 @@ use crate::time::Moment;
 /// The cache, the interpreter and what its functions share.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    cache: Cache<Function>,
+    cache: Cache<Rc<Executable>>,
     shared: Rc<ScriptState>,
     vm: Option<Vm>,
+    /// Whether scripts that need no interpreter run without it.
+    runs_natively: bool,
+}
+
+/// What is kept of a script that was compiled.
+#[derive(Debug)]
+struct Executable {
+    function: Function,
+    /// For a script that needs no interpreter.
+    program: Option<Program>,
 }
 
 /// What a script is called with.
@@ -43,7 +56,12 @@ pub(crate) struct Invocation<'a> {
 }
 
 impl Runner {
-    pub(crate) fn new(limits: ScriptLimits, clock: ScriptClock, seed: u64) -> Runner {
+    pub(crate) fn new(
+        limits: ScriptLimits,
+        clock: ScriptClock,
+        seed: u64,
+        runs_natively: bool,
+    ) -> Runner {
         let running = Running {
             keyspace: Keyspace::placeholder(seed, NO_RULES),
             effects: Effects::default(),
@@ -63,6 +81,7 @@ impl Runner {
             cache: Cache::new(seed),
             shared: Rc::new(shared),
             vm: None,
+            runs_natively,
         }
     }
 
@@ -170,9 +189,22 @@ impl Runner {
         let vm = self.interpreter()?;
         let compiled = compile(vm, &shared.budget, &body[head.bytes..])?;
         let slot = self.cache.insert(body, head.is_read_only);
-        self.cache
-            .set_function(slot, compiled.function, compiled.bytes);
+        self.keep(slot, body, compiled);
         Ok(slot)
+    }
+
+    /// Keeps what a script was compiled into.
+    fn keep(&mut self, slot: Slot, body: &[u8], compiled: Compiled) -> Rc<Executable> {
+        let program = self.runs_natively.then(|| native::parse(body)).flatten();
+        let program_bytes = program.as_ref().map_or(0, |program| program.bytes);
+        let bytes = compiled.bytes.saturating_add(program_bytes);
+        let executable = Rc::new(Executable {
+            function: compiled.function,
+            program,
+        });
+        let kept = Rc::clone(&executable);
+        self.cache.set_function(slot, kept, bytes);
+        executable
     }
 
     /// Whether a text may become a script.
@@ -202,27 +234,25 @@ impl Runner {
         }
     }
 
-    fn function_of(&mut self, slot: Slot) -> Result<Runnable, ErrorReply> {
+    fn executable_of(&mut self, slot: Slot) -> Result<Runnable, ErrorReply> {
         self.interpreter()?;
-        let function = self.cache.function(slot);
+        let executable = self.cache.function(slot);
         let (Some(vm), Some(script)) = (&self.vm, self.cache.get(slot)) else {
             return Err(NO_SCRIPT);
         };
         let (sha, is_read_only) = (script.sha, script.is_read_only);
         let declares_writes = !is_read_only && script.body.starts_with(b"#!");
-        let function = match function {
-            Some(function) => function,
+        let executable = match executable {
+            Some(executable) => executable,
             None => {
-                let head = shebang::read(&script.body)?;
-                let body = &script.body[head.bytes..];
-                let compiled = compile(vm, &self.shared.budget, body)?;
-                let function = compiled.function.clone();
-                self.cache.set_function(slot, function, compiled.bytes);
-                compiled.function
+                let body = script.body.clone();
+                let head = shebang::read(&body)?;
+                let compiled = compile(vm, &self.shared.budget, &body[head.bytes..])?;
+                self.keep(slot, &body, compiled)
             }
         };
         Ok(Runnable {
-            function,
+            executable,
             sha,
             is_read_only,
             declares_writes,
@@ -230,42 +260,25 @@ impl Runner {
     }
 
     fn run(&mut self, context: &mut CommandContext<'_>, slot: Slot, call: Invocation<'_>) -> Reply {
-        let script = match self.function_of(slot) {
+        let script = match self.executable_of(slot) {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
         if call.is_read_only && script.declares_writes {
             return Reply::Error(WRITING_SCRIPT);
         }
-        let Some(vm) = &mut self.vm else {
-            return Reply::Error(NO_SCRIPT);
+        let call = Invocation {
+            is_read_only: call.is_read_only || script.is_read_only,
+            ..call
+        };
+        self.shared.budget.begin();
+        let mark = context.begin_undo();
+        let reply = match &script.executable.program {
+            Some(program) => self.run_natively(context, program, call, &script.sha),
+            None => self.interpret(context, &script.executable.function, call, &script.sha),
         };
         let budget = &self.shared.budget;
-        budget.begin();
-        self.shared.random.set(Random::default());
-        self.shared.json.set(JsonSettings::default());
-        let mark = context.begin_undo();
-        self.shared
-            .running
-            .borrow_mut()
-            .enter(context, call.is_read_only || script.is_read_only);
-        let result = vm.run(&script.function, call.keys, call.rest, budget);
-        let is_resp3 = self.shared.is_resp3();
-        self.shared.running.borrow_mut().leave(context);
-        context.effects.reply = context.keyspace.reply_budget();
-        let reply = reply_of(
-            vm,
-            budget,
-            is_resp3,
-            result,
-            &script.sha,
-            &mut context.effects.reply,
-        );
         let ended = budget.ended();
-        if !vm.clean(ended == Some(End::Memory)) {
-            self.vm = None;
-            self.cache.forget_functions();
-        }
         if let Some(end) = ended {
             context.rollback(mark);
             return Reply::Error(ended_reply(end, &budget.limits()));
@@ -277,6 +290,66 @@ impl Runner {
         let has_written = context.has_written_since(mark);
         reply.unwrap_or_else(|error| Reply::Error(error.of_script(has_written)))
     }
+
+    /// Runs a script that needs no interpreter. Limits are noted in the budget.
+    fn run_natively(
+        &self,
+        context: &mut CommandContext<'_>,
+        program: &Program,
+        call: Invocation<'_>,
+        sha: &Sha,
+    ) -> Result<Reply, ReplyTooLarge> {
+        let result = {
+            let mut of_script = CommandContext {
+                keyspace: context.keyspace,
+                now: context.now,
+                caller: of_script(context.caller),
+                effects: context.effects,
+            };
+            native::run(program, &mut of_script, call, &self.shared.budget)
+        };
+        context.effects.reply = context.keyspace.reply_budget();
+        match result {
+            Ok(value) => value.into_reply(&mut context.effects.reply),
+            Err(Failed::Raised(error, line)) => {
+                let text = error.as_bytes().to_vec();
+                let reply = reply_with_place(text, &text_of_sha(sha), Some(line));
+                Ok(Reply::Error(reply))
+            }
+            Err(Failed::Ended) => Ok(Reply::Nil),
+        }
+    }
+
+    /// Runs a script in the interpreter. Limits are noted in the budget.
+    fn interpret(
+        &mut self,
+        context: &mut CommandContext<'_>,
+        function: &Function,
+        call: Invocation<'_>,
+        sha: &Sha,
+    ) -> Result<Reply, ReplyTooLarge> {
+        let Some(vm) = &mut self.vm else {
+            return Ok(Reply::Error(NO_SCRIPT));
+        };
+        let budget = &self.shared.budget;
+        self.shared.random.set(Random::default());
+        self.shared.json.set(JsonSettings::default());
+        self.shared
+            .running
+            .borrow_mut()
+            .enter(context, call.is_read_only);
+        let result = vm.run(function, call.keys, call.rest, budget);
+        let is_resp3 = self.shared.is_resp3();
+        self.shared.running.borrow_mut().leave(context);
+        context.effects.reply = context.keyspace.reply_budget();
+        let room = &mut context.effects.reply;
+        let reply = reply_of(vm, budget, is_resp3, result, sha, room);
+        if !vm.clean(budget.ended() == Some(End::Memory)) {
+            self.vm = None;
+            self.cache.forget_functions();
+        }
+        reply
+    }
 }
 
 impl Running {
@@ -285,10 +358,7 @@ impl Running {
         std::mem::swap(&mut self.keyspace, context.keyspace);
         std::mem::swap(&mut self.effects, context.effects);
         self.now = context.now;
-        self.caller = Caller {
-            protocol: Protocol::Resp2,
-            ..context.caller
-        };
+        self.caller = of_script(context.caller);
         self.is_read_only = is_read_only;
         self.journal_bytes_before = self.effects.journal.len();
     }
@@ -297,6 +367,14 @@ impl Running {
     fn leave(&mut self, context: &mut CommandContext<'_>) {
         std::mem::swap(&mut self.keyspace, context.keyspace);
         std::mem::swap(&mut self.effects, context.effects);
+    }
+}
+
+/// A script asks for what it wants in RESP3.
+fn of_script(caller: Caller) -> Caller {
+    Caller {
+        protocol: Protocol::Resp2,
+        ..caller
     }
 }
 
@@ -332,7 +410,7 @@ fn reply_of(
 
 /// A script that is ready to run.
 struct Runnable {
-    function: Function,
+    executable: Rc<Executable>,
     sha: Sha,
     is_read_only: bool,
     /// Its first line has flags, and not the one for reading only.
@@ -379,62 +457,5 @@ const NO_RULES: Rules = Rules {
 };
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-    use super::*;
-    use crate::time::RawTime;
-
-    const CALL: Invocation<'static> = Invocation {
-        keys: &[],
-        rest: &[],
-        is_read_only: false,
-    };
-
-    /// How many compilations each request takes.
-    #[test]
-    fn a_script_is_compiled_when_it_is_called_and_once() {
-        let mut runner = Runner::new(ScriptLimits::default(), Box::new(|| RawTime::ZERO), 1);
-        let rules = Rules {
-            reply_bytes_max: 1000,
-            ..NO_RULES
-        };
-        let (mut keyspace, mut effects) = (Keyspace::new(1, rules), Effects::default());
-        effects.reply = keyspace.reply_budget();
-        let mut context = CommandContext {
-            keyspace: &mut keyspace,
-            now: Moment::default(),
-            caller: Caller::default(),
-            effects: &mut effects,
-        };
-        let mut done = 0;
-        let mut compiled = |runner: &Runner| {
-            let before = done;
-            done = runner.vm.as_ref().unwrap().compilations();
-            done - before
-        };
-        let sha = runner.load(b"return 1").unwrap();
-        assert_eq!(compiled(&runner), 0, "SCRIPT LOAD keeps the text");
-        let sha = crate::script::cache::sha_of_text(sha.as_bytes()).unwrap();
-        for expected in [1, 0, 0] {
-            let reply = runner.evalsha(&mut context, &sha, CALL);
-            assert_eq!(reply, Some(Reply::Integer(1)));
-            assert_eq!(compiled(&runner), expected);
-        }
-        runner.eval(&mut context, b"return 1", CALL);
-        assert_eq!(compiled(&runner), 0, "known by its text as well");
-        for number in 0..600 {
-            let body = format!("return {number} + 1");
-            runner.eval(&mut context, body.as_bytes(), CALL);
-            assert_eq!(compiled(&runner), 1, "{number}");
-        }
-        assert!(runner.contains(&sha), "loaded scripts stay");
-        for expected in [1, 0] {
-            let reply = runner.evalsha(&mut context, &sha, CALL);
-            assert_eq!(reply, Some(Reply::Integer(1)));
-            assert_eq!(compiled(&runner), expected, "compiled again after long");
-        }
-        assert!(runner.load(b"return (").is_err());
-        assert_eq!(compiled(&runner), 0);
-    }
-}
+#[path = "runner_tests.rs"]
+mod tests;

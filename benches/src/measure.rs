@@ -37,6 +37,7 @@ pub(crate) fn row(
     let setup = |program: &Path, log| Setup {
         program: program.to_owned(),
         log,
+        is_interpreted: workload.is_interpreted,
         sync_delay: workload.sync_delay,
         cores,
         scratch: scratch.to_owned(),

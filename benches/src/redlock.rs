@@ -46,6 +46,7 @@ pub(crate) fn row(
     let setup = Setup {
         program: options.peer.clone(),
         log: workload.log,
+        is_interpreted: false,
         sync_delay: None,
         cores,
         scratch: scratch.to_owned(),

@@ -226,6 +226,9 @@ fn describe(workload: &Workload) -> String {
     let traffic = match workload.traffic {
         Traffic::Acquire => "SET NX PX".to_owned(),
         Traffic::Refused => "SET NX PX on 10 keys, refused".to_owned(),
+        Traffic::ReleaseMiss if workload.is_interpreted => {
+            "EVALSHA compare-and-delete, miss, ours in the interpreter".to_owned()
+        }
         Traffic::ReleaseMiss => "EVALSHA compare-and-delete, miss".to_owned(),
         Traffic::Cycle => "SET NX PX, then EVALSHA that deletes".to_owned(),
         Traffic::Reentrant => "EVALSHA of Redisson's reentrant lock".to_owned(),

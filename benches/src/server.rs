@@ -28,6 +28,8 @@ const RESTART_MAX: Duration = Duration::from_secs(300);
 pub(crate) struct Setup {
     pub(crate) program: PathBuf,
     pub(crate) log: Log,
+    /// Ours runs all scripts in the interpreter.
+    pub(crate) is_interpreted: bool,
     pub(crate) sync_delay: Option<Duration>,
     pub(crate) cores: Cores,
     pub(crate) scratch: PathBuf,
@@ -238,6 +240,9 @@ fn launch(setup: &Setup, folder: &Path, port: u16) -> Result<(Child, Option<Sync
     let is_quorlock = !name.contains("redis") && !name.contains("valkey");
     if is_quorlock {
         command.arg("server");
+    }
+    if is_quorlock && setup.is_interpreted {
+        command.args(["--script-native", "no"]);
     }
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])

@@ -117,6 +117,8 @@ pub(crate) struct Workload {
     pub(crate) traffic: Traffic,
     pub(crate) log: Log,
     pub(crate) opponent: Opponent,
+    /// Ours runs scripts in its interpreter that need none.
+    pub(crate) is_interpreted: bool,
     /// How much longer every sync of either server takes than the disk needs.
     pub(crate) sync_delay: Option<Duration>,
     pub(crate) connections: u32,
@@ -140,6 +142,7 @@ impl Workload {
             traffic,
             log,
             opponent: Opponent::Peer,
+            is_interpreted: false,
             sync_delay: None,
             connections,
             depth,
@@ -170,6 +173,11 @@ impl Workload {
     const fn target_of(mut self, figure: Figure, most: f64) -> Self {
         self.figure = figure;
         self.target = Some(most);
+        self
+    }
+
+    const fn interpreted(mut self) -> Self {
+        self.is_interpreted = true;
         self
     }
 
@@ -245,6 +253,12 @@ fn memory_only() -> Vec<Workload> {
             .operations(1_000_000)
             .target(1.5)
             .cpu_target(0.65),
+        row("P4 interpreted", ReleaseMiss, None, (50, 1))
+            .operations(400_000)
+            .interpreted(),
+        row("P4 interpreted deep", ReleaseMiss, None, (50, 16))
+            .operations(1_000_000)
+            .interpreted(),
         row("P4 cycle", Cycle, None, (50, 1)).operations(200_000),
         row("P4 cycle deep", Cycle, None, (50, 16)).operations(500_000),
         row("P5", Reentrant, None, (50, 1))

@@ -253,6 +253,11 @@ impl Engine {
         self.keyspace.rules.reply_bytes_max = bytes;
     }
 
+    /// Whether scripts that need no interpreter run without it.
+    pub fn runs_scripts_natively(&self) -> bool {
+        self.scripts.get().runs_natively()
+    }
+
     /// Sets the raw clock that measures how long scripts run. It has no effect on keys.
     pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> RawTime + Send>) {
         self.scripts.get_mut().set_clock(clock);

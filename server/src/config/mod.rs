@@ -135,6 +135,8 @@ pub struct Config {
     pub script_size_limit: usize,
     /// Memory that the scripts kept by SCRIPT LOAD may take.
     pub script_load_limit: usize,
+    /// Whether scripts that need no interpreter run without it.
+    pub script_native: bool,
     /// Threads that serve clients; 0 goes by the number of cores.
     pub workers: usize,
     /// The cluster this node belongs to.
@@ -265,6 +267,7 @@ impl Default for Config {
             script_time_limit: Duration::from_millis(500),
             script_size_limit: 64 * 1024,
             script_load_limit: 16 * 1024 * 1024,
+            script_native: true,
             workers: 0,
             cluster_id: None,
             cluster_size: 0,

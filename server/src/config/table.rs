@@ -451,6 +451,14 @@ pub(super) const USED: &[Directive] = &[
         |c| c.script_load_limit.to_string(),
     ),
     Directive::used(
+        "script-native",
+        "yes",
+        "`yes`, `no`",
+        "Run scripts of conditions and calls alone without the interpreter, with the same replies and effects.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.script_native = yes),
+        |c| show_yes_or_no(c.script_native),
+    ),
+    Directive::used(
         "cluster-id",
         "\"\"",
         "up to 64 letters, digits, `.`, `-`, `_`",

@@ -244,6 +244,7 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
             loaded_bytes: config.script_load_limit,
             ..ScriptLimits::default()
         },
+        runs_scripts_natively: config.script_native,
         ..EngineOptions::default()
     });
     let clock = Arc::clone(&plan.clock);

@@ -100,6 +100,18 @@ fn the_engine_obeys_the_limits_of_the_configuration() {
 }
 
 #[test]
+fn scripts_run_natively_unless_the_configuration_says_otherwise() {
+    let runs_natively = |directives: &[(&str, &[&str])]| {
+        let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
+        let (node, _, _) = for_tests::started(config(directives), Arc::new(disk), Arc::new(clock));
+        let executor = node.lock().unwrap();
+        executor.engine.runs_scripts_natively()
+    };
+    assert!(runs_natively(&[]));
+    assert!(!runs_natively(&[("script-native", &["no"])]));
+}
+
+#[test]
 fn what_is_executed_follows_the_configuration() {
     let rules = |name: &str, value: &str| {
         let (disk, clock) = (MemoryDisk::new(), SettableClock::new());

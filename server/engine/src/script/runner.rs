@@ -89,6 +89,10 @@ impl Runner {
         self.shared.budget.set_clock(clock);
     }
 
+    pub(crate) fn runs_natively(&self) -> bool {
+        self.runs_natively
+    }
+
     pub(crate) fn scripts(&self) -> usize {
         self.cache.len()
     }

@@ -12,6 +12,7 @@ mod call;
 pub(crate) mod commands;
 mod convert;
 mod failure;
+mod invocation;
 mod libraries;
 mod library;
 mod limits;

@@ -6,7 +6,8 @@ use crate::error::ErrorReply;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::script::cache::sha_of_text;
-use crate::script::runner::{Invocation, NO_SCRIPT, Runner};
+use crate::script::invocation::Invocation;
+use crate::script::runner::{NO_SCRIPT, Runner};
 
 type Arguments<'a> = &'a [&'a [u8]];
 

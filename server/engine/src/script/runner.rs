@@ -20,6 +20,7 @@ use crate::script::call::{LogLine, Running, ScriptState};
 use crate::script::failure::{
     Cause, cause_of, ended_reply, fault_text, raised_reply, reply_with_place,
 };
+use crate::script::invocation::Invocation;
 use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::native::{self, Failed, Program};
@@ -45,14 +46,6 @@ struct Executable {
     function: Function,
     /// For a script that needs no interpreter.
     program: Option<Program>,
-}
-
-/// What a script is called with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Invocation<'a> {
-    pub(crate) keys: &'a [&'a [u8]],
-    pub(crate) rest: &'a [&'a [u8]],
-    pub(crate) is_read_only: bool,
 }
 
 impl Runner {

@@ -11,9 +11,9 @@ use crate::number::{argument_text, truncated};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
 use crate::script::call::{WRONG_ARGUMENT, check_limits, execute};
 use crate::script::convert::{TABLE_BYTES, rounded};
+use crate::script::invocation::Invocation;
 use crate::script::limits::Budget;
 use crate::script::native::{Block, Call, Expression, Program, Statement};
-use crate::script::runner::Invocation;
 
 /// What an expression comes to.
 #[derive(Clone, Debug)]

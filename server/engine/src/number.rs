@@ -91,7 +91,7 @@ pub(crate) fn argument_text(number: f64) -> String {
     if number.is_infinite() {
         return infinity(number);
     }
-    if number.trunc() == number && number.abs() < WHOLE_MAX {
+    if number.trunc() == number && (-WHOLE_MAX..WHOLE_MAX).contains(&number) {
         if number == 0.0 && number.is_sign_negative() {
             return "-0".to_owned();
         }

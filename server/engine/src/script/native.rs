@@ -8,6 +8,8 @@
 
 mod lexer;
 mod parser;
+#[cfg(test)]
+mod random_tests;
 mod run;
 #[cfg(test)]
 mod tests;

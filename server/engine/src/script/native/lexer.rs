@@ -28,7 +28,8 @@ pub(super) fn words(mut text: &[u8]) -> Option<Vec<Placed<'_>>> {
             if comment.starts_with(b"[") {
                 return None;
             }
-            let end = comment.iter().position(|byte| *byte == b'\n');
+            let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
+            let end = comment.iter().position(is_end);
             text = &comment[end.unwrap_or(comment.len())..];
             continue;
         }

@@ -241,10 +241,6 @@ impl<'a> Parser<'a> {
         self.expect(".")?;
         self.takes_name("call").then_some(())?;
         self.expect("(")?;
-        let Some(Word::Text(name)) = self.peek() else {
-            return None;
-        };
-        let (number, spec) = numbered_spec(name).filter(|(_, spec)| SIMPLE.contains(&spec.name))?;
         let mut arguments = Vec::new();
         loop {
             arguments.push(self.expression()?);
@@ -252,6 +248,10 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
+        let Some(Expression::Text(name)) = arguments.first() else {
+            return None;
+        };
+        let (number, spec) = numbered_spec(name).filter(|(_, spec)| SIMPLE.contains(&spec.name))?;
         let end = self.take()?;
         let is_whole = end.word == Word::Symbol(")") && end.line == line;
         is_whole.then_some(Call {

@@ -170,6 +170,7 @@ impl<'a> Run<'a, '_, '_> {
     fn value_of(reply: Reply) -> Value<'a> {
         match reply {
             Reply::Integer(number) => Value::Number(rounded(number)),
+            Reply::Bulk(bytes) if bytes.len() >= SHARED_BYTES_MIN => Value::Shared(bytes.into()),
             Reply::Bulk(bytes) => Value::Made(bytes),
             Reply::Shared(bytes) => Value::Shared(bytes),
             Reply::Ok => Value::Ok,

@@ -57,3 +57,15 @@ fn a_script_is_compiled_when_it_is_called_and_once() {
     assert!(runner.load(b"return (").is_err());
     assert_eq!(compiled(&runner), 0);
 }
+
+/// The tree of a native script counts as a part of what is compiled.
+#[test]
+fn a_tree_takes_memory() {
+    let bytes = [true, false].map(|runs_natively| {
+        let clock = Box::new(|| RawTime::ZERO);
+        let mut runner = Runner::new(ScriptLimits::default(), clock, 1, runs_natively);
+        runner.add(b"return redis.call('get', KEYS[1])").unwrap();
+        runner.cache.compiled().1
+    });
+    assert!(bytes[0] > bytes[1] + 100, "{bytes:?}");
+}

@@ -163,6 +163,9 @@ fn what_needs_the_interpreter_is_left_to_it() {
         "return tonumber(ARGV[1])",
         "local redis = 1 return redis",
         "local KEYS = ARGV return KEYS[1]",
+        "local KEYS = ARGV[1] return KEYS[1]",
+        "local redis = ARGV[1] return redis.call('get', KEYS[1])",
+        "if true then local x = 1 end return x",
         "return unknown",
         "return KEYS[0]",
         "return KEYS[1][1]",
@@ -193,6 +196,10 @@ fn what_looks_alike_and_is_not() {
         both.eval(body, &["k"], &["t"]);
         both.run("GET k");
     }
+    // Two of them are one table here.
+    let twice = "return redis.call('set', KEYS[1], 1) == redis.call('set', KEYS[1], 2)";
+    assert!(parse(twice.as_bytes()).is_some());
+    assert_eq!(both.eval(twice, &["k"], &[]), Reply::Integer(1));
     both.run("SET n -9223372036854775808");
     let lowest = "return redis.call('set', KEYS[1], redis.call('incrby', KEYS[2], 0))";
     assert!(parse(lowest.as_bytes()).is_some());
@@ -253,6 +260,32 @@ fn a_native_script_takes_steps_and_time() {
     let long = format!("redis.call('del'{}) ", ", KEYS[1]".repeat(9)).repeat(2);
     assert!(ended(time, &long).contains("time limit of 1 ms"));
     assert_eq!(ended(ScriptLimits::default(), &long), "");
+}
+
+/// What the commands before it have written is not the script's.
+#[test]
+fn a_native_script_of_a_transaction_may_write_as_much_as_any_other() {
+    let limits = ScriptLimits {
+        journal_bytes: 100,
+        ..ScriptLimits::default()
+    };
+    let mut both = Both::new(limits);
+    let value = "v".repeat(60);
+    let set: [&[u8]; 3] = [b"SET", b"k", value.as_bytes()];
+    let body = b"return redis.call('set', KEYS[1], ARGV[1])";
+    assert!(parse(body).is_some());
+    let script: [&[u8]; 5] = [b"EVAL", body, b"1", b"l", value.as_bytes()];
+    both.position += 1;
+    for (engine, effects) in both.engines.iter_mut().zip(&mut both.effects) {
+        effects.begin(LogPosition::from_raw(both.position));
+        let running = engine.begin_transaction(both.now, effects);
+        for words in [&set[..], &script] {
+            let command = Command::parse(words).unwrap();
+            let reply = engine.execute_next(both.now, &both.caller, &command, effects);
+            assert_eq!(reply.map(on_the_wire), Some(Reply::status("OK")));
+        }
+        assert_eq!(engine.end_transaction(both.now, running, effects), Ok(()));
+    }
 }
 
 /// What a script reads is no part of its reply.

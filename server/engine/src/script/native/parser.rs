@@ -31,7 +31,7 @@ pub(in crate::script) fn parse(body: &[u8]) -> Option<Program> {
 struct Parser<'a> {
     words: Vec<Placed<'a>>,
     next: usize,
-    /// The names of the locals that can be seen, the last one first.
+    /// The names of the locals that can be seen, the newest at the end.
     scope: Vec<&'a [u8]>,
     locals: usize,
     depth: usize,

@@ -226,6 +226,26 @@ fn messages_to_many_leave_together_and_replies_and_answers_at_once() {
     assert!(!node.event_loop.gathering.is_waiting());
 }
 
+/// Planted: whatever else is published counts as a message for the same.
+#[test]
+fn messages_to_many_do_not_wait_for_those_to_others() {
+    let mut node = unlogged();
+    let listeners = listeners(&mut node, 100);
+    let (other, publisher) = (node.client(), node.client());
+    let subscribe = request(&["SUBSCRIBE", "other"]);
+    node.ask(
+        &other,
+        subscribe.as_bytes(),
+        b"*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n",
+    );
+    node.ask(&publisher, &publish("one"), b":100\r\n");
+    assert!(node.event_loop.gathering.is_waiting());
+    let elsewhere = request(&["PUBLISH", "other", "two"]);
+    node.ask(&publisher, elsewhere.as_bytes(), b":1\r\n");
+    let one = message("one");
+    assert!(listeners.iter().all(|pipe| pipe.take_received() == one));
+}
+
 /// Planted: a node that is told to stop sleeps until more is published.
 #[test]
 fn a_node_that_stops_waits_for_no_messages() {

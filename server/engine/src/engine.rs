@@ -177,6 +177,12 @@ impl Engine {
         self.keyspace.reclaim(now, budget)
     }
 
+    /// The same, as far as the deadlines owe it that were set since the last call: who calls it after every few commands
+    /// is never left with more keys that have expired than with keys that live, for long.
+    pub fn reclaim_owed(&mut self, now: NodeTime) -> Reclaimed {
+        self.keyspace.reclaim_owed(now)
+    }
+
     /// Takes what was published without a command since the last call. It depends on all that is logged.
     pub fn take_unprompted(&mut self) -> Vec<Published> {
         self.keyspace.take_expired()

@@ -14,6 +14,7 @@ pub(crate) mod list;
 pub(crate) mod members;
 mod order;
 pub(crate) mod partial;
+mod reclaiming;
 mod rollback;
 mod rules;
 mod slab;
@@ -35,6 +36,8 @@ pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::partial::Partial;
+use crate::keyspace::reclaiming::Owed;
+pub use crate::keyspace::reclaiming::Reclaimed;
 pub use crate::keyspace::rules::JOURNAL_BYTES_MAX;
 pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, Rules, VALUE_BYTES_MAX};
 use crate::keyspace::slab::Slab;
@@ -80,15 +83,6 @@ pub struct Statistics {
     pub misses: u64,
 }
 
-/// What a call of [`Engine::reclaim`](crate::Engine::reclaim) has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reclaimed {
-    /// How many expired keys have left memory.
-    pub freed: usize,
-    /// Whether the budget was spent before everything was done.
-    pub more: bool,
-}
-
 /// All keys.
 #[derive(Debug)]
 pub(crate) struct Keyspace {
@@ -104,6 +98,8 @@ pub(crate) struct Keyspace {
     /// Which events of keys are published.
     pub(crate) events: Events,
     expired: Expired,
+    /// What writes have to free.
+    owed: Owed,
     discarded: Discarded,
     /// The collection that a snapshot is taking in parts, or that replay has a part of.
     pub(crate) partial: Option<Partial>,
@@ -142,6 +138,7 @@ impl Keyspace {
             tracking: Tracking::default(),
             events: Events::default(),
             expired: Expired::default(),
+            owed: Owed::default(),
             discarded: Discarded::default(),
             partial: None,
             counts: [DatabaseCount::default(); DATABASES as usize],
@@ -394,41 +391,6 @@ impl Keyspace {
             shard.deleted = shard.deleted.max(position);
         }
         self.last_position = self.last_position.max(position);
-    }
-
-    /// Frees expired keys, at most `budget` steps of work.
-    ///
-    /// A later reply that says that such a key is absent depends on the write that set its deadline.
-    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
-        debug_assert!(
-            !self.undo.is_recording(),
-            "no slots are freed while a script runs"
-        );
-        let mut left = budget;
-        let mut freed: usize = 0;
-        while let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left) {
-            self.tell_expired(slot);
-            let entry = self.slab.get(slot);
-            let (hash, position) = (self.hash_of(entry), entry.position());
-            let shard = self.index.shard_mut(hash);
-            shard.deleted = shard.deleted.max(position);
-            let entry = self.take_out(hash, slot);
-            self.discarded.add(entry.body);
-            freed = freed.saturating_add(1);
-        }
-        self.statistics.expired = self.statistics.expired.saturating_add(freed as u64);
-        if freed > 0 && self.is_empty() {
-            let slab = std::mem::take(&mut self.slab);
-            self.discarded.add_tables(slab, self.index.take_tables());
-        }
-        Reclaimed {
-            freed,
-            more: left == 0 || self.tracking.forget_departed(budget),
-        }
-    }
-
-    pub(crate) fn next_due(&self) -> Option<NodeTime> {
-        self.wheel.next_due()
     }
 
     fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {

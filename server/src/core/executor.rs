@@ -325,10 +325,22 @@ impl Executor {
     /// Frees expired keys, at most so many steps of work; says whether there is more.
     pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> bool {
         let reclaimed = self.engine.reclaim(now, budget);
+        self.tell_unprompted();
+        reclaimed.more
+    }
+
+    /// Frees expired keys as far as the commands since the last call owe it: clients that write more quickly than the
+    /// maintenance frees would fill the memory.
+    pub(crate) fn reclaim_owed(&mut self, now: NodeTime) {
+        if self.engine.reclaim_owed(now).freed > 0 {
+            self.tell_unprompted();
+        }
+    }
+
+    fn tell_unprompted(&mut self) {
         let wait = self.wait_for_all();
         let told = self.engine.take_unprompted().into_iter();
         self.outbox.extend(&mut self.engine, told, wait);
-        reclaimed.more
     }
 
     /// Whether keys that no delay covers are synced before the reply.

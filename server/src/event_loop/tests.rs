@@ -17,6 +17,7 @@ use crate::node::for_tests;
 pub(super) struct Stepped {
     pub(super) event_loop: EventLoop<PipeStream>,
     pipes: Vec<(usize, Pipe)>,
+    clock: Arc<SettableClock>,
     _kept: (Preparer, Jobs),
 }
 
@@ -25,8 +26,9 @@ impl Stepped {
         let mut config = Config::default();
         change(&mut config);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
-        let (node, preparer, jobs) = for_tests::started(config, disk, clock);
+        let (node, preparer, jobs) = for_tests::started(config, disk, clock.clone());
         Self {
+            clock,
             event_loop: EventLoop::new(node, 0),
             pipes: Vec::new(),
             _kept: (preparer, jobs),
@@ -238,5 +240,23 @@ fn a_client_may_vanish_in_the_moment_in_which_its_wait_ends() {
         assert_eq!(node.event_loop.connections.len(), 0, "{word}");
         let blocked = &node.event_loop.node.statistics.blocked;
         assert_eq!(blocked.load(Ordering::Relaxed), 0, "{word}");
+    }
+}
+
+#[test]
+fn who_writes_more_quickly_than_the_maintenance_frees_does_not_fill_the_memory() {
+    let mut node = Stepped::new(|config| config.appendonly = false);
+    let client = node.client();
+    for turn in 0..50 {
+        let sets = (0..300)
+            .map(|number| request(&["SET", &format!("{turn}:{number}"), "token", "PX", "40"]));
+        let sets: String = sets.collect();
+        node.ask(&client, sets.as_bytes(), &b"+OK\r\n".repeat(300));
+        node.clock.advance(Duration::from_millis(10));
+        let keys = node.event_loop.node.lock().unwrap().engine.count(0).keys;
+        assert!(
+            keys <= 10 * 300,
+            "{keys} in turn {turn}, of which at most 1200 live"
+        );
     }
 }

@@ -227,7 +227,8 @@ impl<'a> Batch<'a> {
 
     /// Lets others have the engine, and then says what there is to say.
     pub(crate) fn release(&mut self) {
-        if let Some((mut executor, _)) = self.executor.take() {
+        if let Some((mut executor, now)) = self.executor.take() {
+            executor.reclaim_owed(now.node);
             self.served = executor.served_count();
             let wakes_maintenance = executor.take_wake_request()
                 || executor.has_postponed()

@@ -21,6 +21,8 @@ pub(crate) struct Wheel {
     /// Everything due before or at this tick has been handed out, except what still lies in the
     /// lists that begin at this very tick.
     elapsed: u64,
+    /// How many entries were inserted since somebody asked.
+    inserted: usize,
 }
 
 impl Default for Wheel {
@@ -30,6 +32,7 @@ impl Default for Wheel {
             heads,
             occupied: [0; LEVELS],
             elapsed: 0,
+            inserted: 0,
         }
     }
 }
@@ -37,6 +40,16 @@ impl Default for Wheel {
 impl Wheel {
     /// Adds an entry, which has a deadline and is in no list.
     pub(crate) fn insert(&mut self, slab: &mut Slab, slot: Slot) {
+        self.inserted = self.inserted.saturating_add(1);
+        self.place(slab, slot);
+    }
+
+    /// How many entries were inserted since the last call.
+    pub(crate) fn take_inserted(&mut self) -> usize {
+        std::mem::take(&mut self.inserted)
+    }
+
+    fn place(&mut self, slab: &mut Slab, slot: Slot) {
         let deadline = slab.get(slot).deadline;
         debug_assert!(
             deadline != Deadline::NEVER,
@@ -101,7 +114,7 @@ impl Wheel {
                 if !slab.get(slot).is_live(now) {
                     return Some(slot);
                 }
-                self.insert(slab, slot);
+                self.place(slab, slot);
             }
         }
     }

@@ -248,3 +248,66 @@ fn expired_keys_leave_memory_in_bounded_steps() {
     }
     assert_eq!(node.run("KEYS *"), "[\"stays\"]");
 }
+
+/// Keys that live for so long, a hundred new ones each 10 ms, and nobody frees any but those who write. Returns how many
+/// there are at most beside those that live.
+fn expired_at_most(ttl_ms: u64, runs_ms: u64) -> usize {
+    let mut node = Node::default();
+    let mut most = 0;
+    for turn in 0..runs_ms / 10 {
+        for number in 0..100 {
+            node.run(&format!("SET {turn}:{number} v PX {ttl_ms}"));
+        }
+        node.engine.reclaim_owed(node.now.node);
+        node.advance(Duration::from_millis(10));
+        let living = (turn + 1).min(ttl_ms / 10) * 100;
+        most = most.max(node.engine.count(0).keys.saturating_sub(living));
+    }
+    usize::try_from(most).unwrap()
+}
+
+#[test]
+fn who_writes_frees_as_much_as_he_writes() {
+    for (ttl_ms, runs_ms) in [(20, 2_000), (1_000, 5_000), (5_000, 12_000)] {
+        let most = expired_at_most(ttl_ms, runs_ms);
+        // When the wheel turns further, all that live move, and none is freed meanwhile.
+        let bound = 1_000.max(ttl_ms * 10 / 2);
+        assert!(most as u64 <= bound, "{ttl_ms} ms: {most}");
+    }
+}
+
+#[test]
+fn what_is_owed_is_freed_a_bounded_part_at_a_time() {
+    let mut node = Node::default();
+    // So that the wheel knows what time it is.
+    node.engine.reclaim(node.now.node, 1);
+    for number in 0..3_000 {
+        node.run(&format!("SET {number} v PX 50"));
+    }
+    assert_eq!(
+        node.engine.reclaim_owed(node.now.node).freed,
+        0,
+        "none is due"
+    );
+    node.advance(Duration::from_millis(200));
+    assert_eq!(
+        node.engine.reclaim_owed(node.now.node).freed,
+        0,
+        "nothing is owed"
+    );
+    for number in 0..100 {
+        node.run(&format!("SET new:{number} v PX 60000"));
+    }
+    let freed = node.engine.reclaim_owed(node.now.node).freed;
+    assert!((100..=400).contains(&freed), "{freed}");
+    for number in 0..2_000 {
+        node.run(&format!("SET more:{number} v PX 60000"));
+    }
+    let mut calls = 0;
+    while node.engine.count(0).keys > 2_100 {
+        let freed = node.engine.reclaim_owed(node.now.node).freed;
+        assert!((1..=1_024).contains(&freed), "{freed}");
+        calls += 1;
+    }
+    assert!(calls >= 2, "{calls}");
+}

@@ -1,0 +1,81 @@
+//! Reclaiming: expired keys leave memory.
+//!
+//! The maintenance does it beside the clients, a little at a time. Clients that write more quickly than that do it
+//! themselves: a write of a deadline pays for what one such key costs until it is gone, and for some more, so that
+//! keys that have expired never come to be more than those that live.
+
+use crate::keyspace::Keyspace;
+use crate::time::NodeTime;
+
+/// What a call of [`Engine::reclaim`](crate::Engine::reclaim) has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// How many expired keys have left memory.
+    pub freed: usize,
+    /// Whether the budget was spent before everything was done.
+    pub more: bool,
+}
+
+/// Steps that writes have to spend on what has expired.
+#[derive(Debug, Default)]
+pub(crate) struct Owed(usize);
+
+impl Keyspace {
+    /// Frees expired keys, at most `budget` steps of work.
+    ///
+    /// A later reply that says that such a key is absent depends on the write that set its deadline.
+    pub(crate) fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
+        debug_assert!(
+            !self.undo.is_recording(),
+            "no slots are freed while a script runs"
+        );
+        let mut left = budget;
+        let mut freed: usize = 0;
+        while let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left) {
+            self.tell_expired(slot);
+            let entry = self.slab.get(slot);
+            let (hash, position) = (self.hash_of(entry), entry.position());
+            let shard = self.index.shard_mut(hash);
+            shard.deleted = shard.deleted.max(position);
+            let entry = self.take_out(hash, slot);
+            self.discarded.add(entry.body);
+            freed = freed.saturating_add(1);
+        }
+        self.statistics.expired = self.statistics.expired.saturating_add(freed as u64);
+        if freed > 0 && self.is_empty() {
+            let slab = std::mem::take(&mut self.slab);
+            self.discarded.add_tables(slab, self.index.take_tables());
+        }
+        Reclaimed {
+            freed,
+            more: left == 0 || self.tracking.forget_departed(budget),
+        }
+    }
+
+    /// Frees expired keys as far as the writes since the last call owe it, and at most [`STEPS_MAX`] steps.
+    pub(crate) fn reclaim_owed(&mut self, now: NodeTime) -> Reclaimed {
+        let new = self.wheel.take_inserted().saturating_mul(STEPS_PER_WRITE);
+        let owed = self.owed.0.saturating_add(new).min(OWED_MAX);
+        if owed == 0 || self.next_due().is_none_or(|due| due > now) {
+            self.owed.0 = 0;
+            return Reclaimed::default();
+        }
+        let budget = owed.min(STEPS_MAX);
+        self.owed.0 = owed.saturating_sub(budget);
+        self.reclaim(now, budget)
+    }
+
+    pub(crate) fn next_due(&self) -> Option<NodeTime> {
+        self.wheel.next_due()
+    }
+}
+
+/// A key that lives for less than four minutes takes three steps at most until it has left memory, one for each level
+/// of the wheel. With one more what has piled up gets less. Who lives longer is soon outnumbered by those that live.
+const STEPS_PER_WRITE: usize = 4;
+
+/// Some hundred microseconds, about as long as the commands take that are executed under one lock.
+const STEPS_MAX: usize = 1024;
+
+/// A script may owe more than it is asked for at once. What a replay has inserted is nobody's debt, beyond this.
+const OWED_MAX: usize = 64 * STEPS_MAX;

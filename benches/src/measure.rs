@@ -82,7 +82,7 @@ fn measure_once(
             figures.start_ms.push(start.as_secs_f64() * 1e3);
             (Duration::ZERO, true)
         }
-        Traffic::ExpiryStorm | Traffic::Idle | Traffic::IdleConnections => {
+        Traffic::Probe { .. } | Traffic::Idle | Traffic::IdleConnections => {
             measure_quiet(options, workload, &server, operations, figures)?
         }
         _ => measure_load(options, workload, &server, operations, figures)?,
@@ -113,10 +113,11 @@ fn measure_quiet(
 ) -> Result<(Duration, bool), Failure> {
     let before = server.cpu()?;
     match workload.traffic {
-        Traffic::ExpiryStorm => {
-            let stall = quiet::expiry_stall(server, operations)?;
+        Traffic::Probe { expires } => {
+            let stall = quiet::longest_wait(server, operations, expires)?;
             figures.stall_ms.push(stall.as_secs_f64() * 1e3);
-            return Ok((before, count(server)? == 0));
+            let left = if expires { 0 } else { operations };
+            return Ok((before, count(server)? == left));
         }
         Traffic::Idle => {
             let seconds = match options.quick {

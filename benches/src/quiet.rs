@@ -11,13 +11,15 @@ use crate::clock;
 use crate::failure::{Doing, Failure};
 use crate::server::{Server, encode};
 
-/// So many keys expire at one moment. Returns the longest time that a PING had to wait from then until they are gone, of
-/// those that were sent every millisecond whether or not the ones before had been answered.
-pub(crate) fn expiry_stall(server: &Server, keys: u64) -> Result<Duration, Failure> {
-    let doing = "writing the keys that expire";
+/// So many keys expire at one moment, or none do. Returns the longest time that a PING had to wait from then until they are
+/// gone, or as long as that usually takes, of those that were sent every millisecond whether or not the ones before had
+/// been answered.
+pub(crate) fn longest_wait(server: &Server, keys: u64, expires: bool) -> Result<Duration, Failure> {
+    let doing = "writing the keys that may expire";
     let mut connection = server.connect()?;
     // Long enough for a server that takes 50,000 a second.
-    let expiry = clock::now() + Duration::from_secs(2) + Duration::from_micros(keys * 20);
+    let storm = clock::now() + Duration::from_secs(2) + Duration::from_micros(keys * 20);
+    let expiry = if expires { storm } else { storm + LIVES };
     let expected = b"+OK\r\n".repeat(usize::try_from(KEYS_PER_BATCH).doing(doing)?);
     let mut replies = vec![0; expected.len()];
     for batch in 0..keys / KEYS_PER_BATCH {
@@ -35,10 +37,13 @@ pub(crate) fn expiry_stall(server: &Server, keys: u64) -> Result<Duration, Failu
             return Err(Failure::new(format!("{doing}: a command was refused")));
         }
     }
-    if clock::now() + PROBED_BEFORE > expiry {
-        return Err(Failure::new(format!("{doing}: they have expired before")));
+    if clock::now() + PROBED_BEFORE > storm {
+        return Err(Failure::new(format!("{doing}: it has taken too long")));
     }
-    wait_until(expiry.saturating_sub(PROBED_BEFORE));
+    wait_until(storm.saturating_sub(PROBED_BEFORE));
+    if !expires {
+        return worst_ping(server, PROBED_BEFORE + PROBED_WITHOUT);
+    }
     let mut worst = worst_ping(server, PROBED_BEFORE + PROBED_AFTER)?;
     while server.ask(&["DBSIZE"])? != "0" {
         if clock::now() > expiry + GONE_MAX {
@@ -140,6 +145,10 @@ fn wait_until(moment: Duration) {
 const KEYS_PER_BATCH: u64 = 1000;
 const PROBED_BEFORE: Duration = Duration::from_millis(500);
 const PROBED_AFTER: Duration = Duration::from_secs(1);
+/// As long as a node takes to free a million keys.
+const PROBED_WITHOUT: Duration = Duration::from_secs(6);
+/// Keys that do not expire while they are looked at.
+const LIVES: Duration = Duration::from_secs(3600);
 /// Until then all have to be gone.
 const GONE_MAX: Duration = Duration::from_secs(60);
 const SPARE_DESCRIPTORS: u64 = 100;

@@ -244,9 +244,10 @@ fn describe(workload: &Workload) -> String {
             format!("GET beside SET NX PX by {writers} connections on other keys")
         }
         Traffic::Fill => "resident memory a lock".to_owned(),
-        Traffic::ExpiryStorm => {
+        Traffic::Probe { expires } => {
             let keys = workload.operations;
-            format!("PING every millisecond while {keys} keys expire")
+            let do_what = if expires { "expire" } else { "live" };
+            format!("PING every millisecond while {keys} keys {do_what}")
         }
         Traffic::Start => "from exec to PONG, an empty folder".to_owned(),
         Traffic::Idle => "nothing, without clients".to_owned(),
@@ -285,7 +286,7 @@ fn is_told_whole(traffic: Traffic) -> bool {
     matches!(
         traffic,
         Traffic::Replay
-            | Traffic::ExpiryStorm
+            | Traffic::Probe { .. }
             | Traffic::Start
             | Traffic::Idle
             | Traffic::IdleConnections

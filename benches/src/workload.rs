@@ -36,8 +36,8 @@ pub(crate) enum Traffic {
     Fill,
     /// Locks of which four fifths are deleted; measured is the next start.
     Replay,
-    /// A million keys that expire at one moment, beside a PING every millisecond.
-    ExpiryStorm,
+    /// A PING every millisecond beside a million keys, which expire at one moment or do not.
+    Probe { expires: bool },
     /// Nothing; measured is the start.
     Start,
     /// Nothing, for a while.
@@ -170,6 +170,11 @@ impl Workload {
     }
 
     /// The target is about another figure than throughput.
+    const fn showing(mut self, figure: Figure) -> Self {
+        self.figure = figure;
+        self
+    }
+
     const fn target_of(mut self, figure: Figure, most: f64) -> Self {
         self.figure = figure;
         self.target = Some(most);
@@ -323,7 +328,7 @@ fn latency_and_reads() -> Vec<Workload> {
 fn resources() -> Vec<Workload> {
     use Figure::{BytesPerConnection, BytesPerLock, EmptyStart, IdleCpu, Stall, StartTime};
     use Log::{EverySecond, None};
-    use Traffic::{ExpiryStorm, Fill, Idle, IdleConnections, Replay, Start};
+    use Traffic::{Fill, Idle, IdleConnections, Probe, Replay, Start};
     let row = Workload::new;
     vec![
         row("P10", Fill, None, (50, 64))
@@ -336,9 +341,18 @@ fn resources() -> Vec<Workload> {
             .operations(10_000_000)
             .target_of(StartTime, 0.2)
             .long(),
-        row("P12", ExpiryStorm, None, (1, 1000))
+        row("P12", Probe { expires: true }, None, (1, 1000))
             .operations(1_000_000)
             .target_of(Stall, 2.0),
+        // What the machine itself lets it wait.
+        row(
+            "P12 nothing expires",
+            Probe { expires: false },
+            None,
+            (1, 1000),
+        )
+        .operations(1_000_000)
+        .showing(Stall),
         row("P13 start", Start, None, (1, 1)).target_of(EmptyStart, 10.0),
         row("P13 idle", Idle, None, (1, 1))
             .operations(60)

@@ -189,13 +189,15 @@ impl Executor {
             return Reply::Error(refusal);
         }
         let runs_script = command.spec.flags.contains(Flags::SCRIPT);
-        if !runs_script && self.lacks_room_for(command) {
+        let is_bounded = room::is_bounded(command.spec);
+        if !is_bounded && self.lacks_room_for(command) {
             self.was_refused = true;
             return Reply::Error(NO_ROOM);
         }
-        self.begin(runs_script);
+        self.begin(is_bounded);
         self.effects.may_wait = !runs_script;
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
+        self.was_refused |= self.effects.ran_out_of_room && !runs_script;
         self.log(now.node, wait);
         // A command that a script calls waits for nothing.
         self.wait_limit = self.effects.wait_limit.filter(|_| !runs_script);

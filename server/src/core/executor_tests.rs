@@ -341,6 +341,37 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     assert!(!executor.transaction_waits_for_segment(of_all));
 }
 
+/// A queue or a set of locks on a full disk: what removes little works, though it might have found much.
+#[test]
+fn a_command_that_logs_what_it_finds_is_refused_only_where_that_does_not_fit() {
+    let (mut executor, clock, _preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let value = "x".repeat(5_000);
+    for (line, reply) in [
+        ("SADD set a b c", Reply::Integer(3)),
+        ("ZADD sorted 1 a 2 b", Reply::Integer(2)),
+        ("SET short v", Reply::Ok),
+        (&format!("SET long {value}"), Reply::Ok),
+        ("ZREMRANGEBYSCORE sorted 1 1", Reply::Integer(1)),
+        ("SMOVE set other a", Reply::Integer(1)),
+        ("RENAME short renamed", Reply::Ok),
+    ] {
+        assert_eq!(ask(&mut executor, &clock, line).0, reply, "{line}");
+        assert!(!executor.take_was_refused());
+    }
+    let left = executor.appender.room();
+    assert!((1_024..5_000).contains(&left), "{left}");
+    let before = executor.engine.count(0);
+    let (reply, _) = ask(&mut executor, &clock, "RENAME long renamed");
+    assert_eq!(reply, Reply::Error(quorlock_engine::NO_ROOM));
+    assert!(executor.take_was_refused());
+    assert_eq!(executor.appender.room(), left, "nothing is logged");
+    assert_eq!(executor.engine.count(0), before);
+    assert_eq!(
+        ask(&mut executor, &clock, "EXISTS long renamed").0,
+        Reply::Integer(2)
+    );
+}
+
 #[test]
 fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     let (mut executor, clock, _) = core_with_log(Durability::Volatile, &SMALL);

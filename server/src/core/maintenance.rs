@@ -30,6 +30,8 @@ pub(crate) struct Maintenance {
     ticks: Ticks,
     /// When what is due every second was last looked at.
     kept_up_raw: RawTime,
+    /// So many steps more that free keys come one right after the other.
+    steps_until_rest: u32,
     compaction: Option<Running>,
     /// Bytes of one part of a checkpoint at most.
     part_bytes: usize,
@@ -143,6 +145,7 @@ impl Maintenance {
             stage: Stage::Delay,
             ticks: Ticks::default(),
             kept_up_raw: RawTime::ZERO,
+            steps_until_rest: 0,
             compaction: None,
             part_bytes,
         }
@@ -251,6 +254,7 @@ impl Maintenance {
     fn keep_up(&mut self, executor: &mut Executor, view: View<'_>, now: NodeTime) -> Step {
         let raw = executor.time.raw;
         let mut pause = reclaim(executor, now);
+        let frees_more = pause.is_zero();
         let mut has_appended = false;
         let (mut wall_step_us, mut prepares) = (None, false);
         if executor.appender.is_full() {
@@ -278,14 +282,26 @@ impl Maintenance {
             },
             prepares,
             announcement: wall_step_us.map(|off_by_us| Announcement::WallClockSet { off_by_us }),
-            wake: if pause == BUSY_PAUSE {
-                Wake::After(pause)
+            wake: if frees_more {
+                self.rest()
             } else {
                 Wake::At {
                     raw: after(raw, pause),
                     after_sync: executor.mode.is_incomplete(),
                 }
             },
+        }
+    }
+
+    /// After a step that has left something to free.
+    fn rest(&mut self) -> Wake {
+        self.steps_until_rest = self
+            .steps_until_rest
+            .checked_sub(1)
+            .unwrap_or(STEPS_PER_REST - 1);
+        match self.steps_until_rest {
+            0 => Wake::After(REST),
+            _ => Wake::Soon,
         }
     }
 
@@ -357,10 +373,10 @@ impl View<'_> {
     }
 }
 
-/// Frees expired keys, a bounded number at a time; returns for how long there is nothing to free.
+/// Frees expired keys, a bounded number at a time; returns for how long there is nothing to free, zero if there is more.
 fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
     if executor.reclaim(now, KEYS_PER_STEP) {
-        return BUSY_PAUSE;
+        return Duration::ZERO;
     }
     match executor.engine.next_deadline() {
         Some(deadline) => {
@@ -442,9 +458,10 @@ fn after(raw: RawTime, pause: Duration) -> RawTime {
 const TICK: Duration = Duration::from_secs(1);
 const TICK_NS: u64 = 1_000_000_000;
 
-/// Expired keys freed per step: a few tens of microseconds.
-const KEYS_PER_STEP: usize = 256;
-const BUSY_PAUSE: Duration = Duration::from_micros(200);
+/// Expired keys freed per step: some tens of microseconds, for which a worker on the same core may have to wait.
+const KEYS_PER_STEP: usize = 64;
+const STEPS_PER_REST: u32 = 4;
+const REST: Duration = Duration::from_micros(200);
 /// A key may stay in memory this much longer than it lives.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(5);
 const IDLE_PAUSE: Duration = Duration::from_secs(30);

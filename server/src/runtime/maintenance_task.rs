@@ -39,7 +39,11 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
         }
         node.conclude(&step);
         match step.wake {
-            Wake::Soon => tokio::task::yield_now().await,
+            Wake::Soon => {
+                // A worker may wait for this core, and tokio knows of its own tasks alone.
+                std::thread::yield_now();
+                tokio::task::yield_now().await;
+            }
             Wake::After(pause) => tokio::time::sleep(pause).await,
             Wake::At { raw, after_sync } => tokio::select! {
                 () = node.clock.pause_until(raw) => {}

@@ -3,7 +3,7 @@
 //! Every limit is tried just below, at and just above what the command needs.
 
 use crate::harness::{Node, render, state_of, words};
-use quorlock_engine::{Command, EngineOptions, LogPosition, Reply};
+use quorlock_engine::{Command, EngineOptions, Flags, LogPosition, Reply};
 
 fn free() -> EngineOptions {
     EngineOptions {
@@ -143,7 +143,25 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (TWO_SETS, "SUNIONSTORE s s t"),
     (TWO_SETS, "SDIFFSTORE t s t"),
     (TWO_SETS, "SDIFFSTORE s t t"),
+    (LIST, "LREM l 0 a"),
+    (LIST, "LREM l 1 b"),
+    (LIST, "LPOP l 3"),
+    (LIST, "LTRIM l 1 2"),
+    (LIST, "LMOVE l l LEFT RIGHT"),
+    (LIST, "LMOVE l m RIGHT LEFT"),
+    (LIST, "RPOPLPUSH l m"),
+    (&["RPUSH l a", "PEXPIRE l 30000"], "RPOPLPUSH l m"),
+    (LIST, "BLMOVE l other-key LEFT LEFT 1"),
+    (LIST, "BRPOPLPUSH l m 1"),
+    (LIST, "LMPOP 2 none l LEFT COUNT 3"),
+    (LIST, "BLMPOP 1 2 none l RIGHT COUNT 9"),
+    (LIST, "BLPOP none l 1"),
+    (FOUR, "BZPOPMAX none z 1"),
+    (FOUR, "BZMPOP 1 2 none z MIN COUNT 3"),
+    (LIST, "MOVE l 1"),
+    (&["SET k 1111111111", "PEXPIRE k 30000"], "MOVE k 1"),
 ];
+const LIST: &[&str] = &["RPUSH l a bbbbbbbbbb a b a", "PEXPIRE l 30000"];
 const SET: &[&str] = &["SADD s a", "PEXPIRE s 30000"];
 const TWO_SETS: &[&str] = &[
     "SADD s a bbbbbbbbbb c",
@@ -307,6 +325,20 @@ fn long_commands() -> Vec<(Vec<String>, String)> {
     ];
     let owned = |(setup, line): &(&[String], String)| (setup.to_vec(), line.clone());
     long.iter().map(owned).collect()
+}
+
+/// What cannot be foreseen is bounded by the log's room while it runs.
+#[test]
+fn every_command_that_may_log_what_it_finds_is_tried_at_every_limit() {
+    let tried = |name: &str| {
+        let mut lines = COMMANDS.iter().map(|(_, line)| line.split(' ').next());
+        lines.any(|word| word.is_some_and(|word| word.eq_ignore_ascii_case(name)))
+    };
+    let missing: Vec<&str> = quorlock_engine::all_specs()
+        .filter(|spec| spec.flags.contains(Flags::WHOLE_VALUE) && !tried(spec.name))
+        .map(|spec| spec.name)
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// The node refuses a command for which its log may have no room; what it reckons with must be enough.

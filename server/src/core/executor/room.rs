@@ -1,6 +1,6 @@
 //! What the log has room for: what it has prepared bounds what commands, scripts and transactions may write.
 
-use quorlock_engine::{Command, Flags, JOURNAL_BYTES_MAX};
+use quorlock_engine::{Command, Flags, JOURNAL_BYTES_MAX, Spec};
 
 use crate::core::executor::Executor;
 
@@ -23,7 +23,7 @@ impl Executor {
         self.appender.room() < needed_for(bytes).saturating_add(kept_back)
     }
 
-    /// Bounds what the script or transaction that begins may write. Most write little or nothing: a release has to work
+    /// Bounds what the command, script or transaction that begins may write. Most write little or nothing: a release has to work
     /// for as long as there is room for it.
     pub(super) fn bound_by_room(&mut self) {
         let (for_checkpoint, for_removals) = match self.appender.is_full() {
@@ -54,6 +54,12 @@ impl Executor {
     pub(super) fn is_segment_late(&self) -> bool {
         !self.appender.is_full() && self.appender.needs_preparing()
     }
+}
+
+/// Whether the room bounds what a command writes while it runs, since it cannot be foreseen: a script, or what logs a
+/// value that it finds. Most write little.
+pub(super) fn is_bounded(spec: &Spec) -> bool {
+    spec.flags.contains(Flags::SCRIPT) || spec.flags.contains(Flags::WHOLE_VALUE)
 }
 
 /// At most how many bytes a command adds to the log.

@@ -389,3 +389,42 @@ fn a_mode_that_became_stronger_is_complete_once_what_the_weaker_revealed_is_sync
     assert_eq!(step.work, Work::Write, "the record that says so");
     assert!(!after_sync(&step), "{step:?}");
 }
+
+fn expire(node: &mut Node, keys: usize) {
+    for number in 0..keys {
+        node.execute(&[b"SET", number.to_string().as_bytes(), b"v", b"PX", b"50"]);
+    }
+    node.clock.advance(Duration::from_millis(100));
+}
+
+#[test]
+fn many_keys_that_expire_leave_the_core_to_requests_again_and_again() {
+    let mut node = Node::serving(Durability::Everysec);
+    node.next();
+    expire(&mut node, 1_000);
+    let keys = |node: &Node| node.executor.engine.count(0).keys;
+    let mut wakes = Vec::new();
+    for _ in 0..8 {
+        let before = keys(&node);
+        wakes.push(node.next().wake);
+        assert!(before - keys(&node) <= 64, "a step is short");
+    }
+    assert!(keys(&node) <= 1_000 - 7 * 64, "{} are left", keys(&node));
+    let rest = Wake::After(Duration::from_micros(200));
+    let soon = Wake::Soon;
+    assert_eq!(wakes, [soon, soon, soon, rest, soon, soon, soon, rest]);
+}
+
+#[test]
+fn keys_that_expire_are_freed_while_a_checkpoint_is_written() {
+    let mut node = Node::serving(Durability::Everysec);
+    node.next();
+    node.rewrites.is_asked.store(true, Ordering::Relaxed);
+    node.clock.advance(SECOND);
+    node.next();
+    expire(&mut node, 100);
+    node.next();
+    node.next();
+    assert!(node.rewrites.is_running.load(Ordering::Relaxed));
+    assert_eq!(node.executor.engine.count(0).keys, 0);
+}

@@ -7,6 +7,7 @@ use quorlock_engine::StoredValue;
 
 use super::caller::{Hold, OpenCall, State};
 use super::calls::lock_name;
+use super::listeners::COUNTER;
 use super::network::What;
 use super::plan::Faults;
 use super::world::{SECOND_NS, WAIT_NS, World};
@@ -34,6 +35,7 @@ impl World {
             }
             Phase::IsEverywhere => {
                 self.check_everywhere();
+                self.is_counted = true;
                 for caller in 0..self.callers.len() {
                     self.caller(caller);
                 }
@@ -42,6 +44,7 @@ impl World {
             }
             Phase::IsNothingLeft => {
                 self.check_nothing_left();
+                self.check_numbers();
                 self.check_rates();
                 self.is_finished = true;
             }
@@ -75,8 +78,8 @@ impl World {
     }
 
     fn check_nothing_left(&mut self) {
-        for (node, server) in self.servers.iter().enumerate() {
-            let keys = server.keys();
+        for node in 0..self.servers.len() {
+            let keys = self.locks_on(node);
             if !keys.is_empty() {
                 self.violation = Some(format!("on node {node} is left: {keys:?}"));
             }
@@ -90,6 +93,13 @@ impl World {
         if let Some(((client, operation), _)) = self.open.first_key_value() {
             self.violation = Some(format!("client {client} has no outcome of {operation:?}"));
         }
+    }
+
+    /// What a node stores for callers.
+    pub(super) fn locks_on(&self, node: usize) -> Vec<(Vec<u8>, StoredValue)> {
+        let mut keys = self.servers[node].keys();
+        keys.retain(|(key, _)| key != COUNTER.as_bytes());
+        keys
     }
 
     /// What clients keep for what their callers want.
@@ -126,7 +136,7 @@ impl World {
         if server.is_empty_until_ns <= self.now_ns {
             return;
         }
-        let keys = server.keys();
+        let keys = self.locks_on(node);
         if !keys.is_empty() {
             self.violation = Some(format!(
                 "node {node} is new here and was asked for {keys:?}"

@@ -117,6 +117,9 @@ impl World {
         let connection = self.network.connections.get(&wire);
         if connection.is_some_and(|connection| !connection.is_swallowed) {
             self.network.connections.remove(&wire);
+            if self.is_listener(wire) {
+                return self.listener_closed(wire);
+            }
             let cause = Cause::Unreachable(text.into());
             self.client(wire.client, Event::Closed(wire.id(), cause));
         }

@@ -252,6 +252,7 @@ impl World {
         let is_stranger = kind == Fault::Stranger;
         let is_for_good = !is_stranger && self.random.chance(1, 2);
         self.down(node, false);
+        self.forget_numbers(node);
         let server = &mut self.servers[node];
         server.tell_time(self.now_ns);
         let other = match self.plan.faults {
@@ -325,6 +326,7 @@ impl World {
             }
             Healing::Return => {
                 self.down(node, false);
+                self.forget_numbers(node);
                 let server = &mut self.servers[node];
                 server.bring_back(CLUSTER);
                 server.is_empty_until_ns = 0;

@@ -45,7 +45,7 @@ impl World {
                 self.leftovers.well_since_ns[node] = now_ns;
             }
             let well_ns = self.leftovers.well_since_ns[node];
-            for (key, value) in self.servers[node].keys() {
+            for (key, value) in self.locks_on(node) {
                 let StoredValue::String(token) = value else {
                     continue;
                 };

@@ -48,7 +48,8 @@ pub(super) fn count(mut bytes: &[u8]) -> Option<usize> {
     Some(values)
 }
 
-fn skip(bytes: &[u8]) -> Option<&[u8]> {
+/// What is left behind the first value, if that is whole.
+pub(super) fn skip(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (line, rest) = (&bytes[..end], &bytes[end + 2..]);
     let number = || std::str::from_utf8(&line[1..]).ok()?.parse::<i64>().ok();

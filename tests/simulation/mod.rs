@@ -10,6 +10,7 @@ mod checks;
 mod exchange;
 mod faults;
 mod leftovers;
+mod listeners;
 mod machine;
 mod middle_box;
 mod network;

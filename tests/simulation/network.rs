@@ -21,6 +21,8 @@ pub(super) enum What {
     /// The client's kernel gives up a connection whose bytes were not acknowledged.
     Unacknowledged(Wire),
     Tick(usize),
+    /// Those who listen look what there is to do.
+    Listen,
     /// A client's timer; only the last one that was set counts.
     Timer(usize, u64),
     Caller(usize),

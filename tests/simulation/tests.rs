@@ -4,19 +4,21 @@ use quorlock_tests::simulation::{Plan, run};
 
 #[test]
 fn no_lock_has_two_holders_or_is_lost_while_a_majority_is_well() {
-    let (mut acquired, mut renewed, mut faults) = (0, 0, 0);
+    let (mut acquired, mut renewed, mut faults, mut heard) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
         let report = run(&Plan::of(seed), false).unwrap_or_else(|violation| {
             panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --seed {seed}")
         });
         acquired += report.acquired;
         renewed += report.renewed;
+        heard += report.heard;
         faults += report.faults.values().sum::<u64>();
     }
     // What was not exercised is not shown.
     assert!(acquired > SEEDS * 8, "{acquired} acquisitions");
     assert!(renewed > SEEDS * 20, "{renewed} renewals");
     assert!(faults > SEEDS, "{faults} faults");
+    assert!(heard > SEEDS * 50, "{heard} numbers heard");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::calls::lock_name;
 use super::checks::Phase;
 use super::faults::{Fault, Path};
 use super::leftovers::Leftovers;
+use super::listeners::Listeners;
 use super::network::{What, network};
 use super::plan::{Faults, Plan};
 
@@ -40,6 +41,8 @@ pub struct Report {
     pub connects: u64,
     /// How often clients wrote to nodes.
     pub requests: u64,
+    /// Numbers that publishers were told and listeners have heard.
+    pub heard: u64,
     /// What happened, all in all.
     pub events: u64,
     /// How long locks were free while callers waited, where nothing went wrong.
@@ -80,6 +83,9 @@ pub(super) struct World {
     pub(super) is_finished: bool,
     /// Of each name: since when nobody holds it.
     pub(super) freed_ns: Vec<Option<u64>>,
+    pub(super) listeners: Option<Listeners>,
+    /// Nobody counts any more.
+    pub(super) is_counted: bool,
 }
 
 /// Runs a plan. With `traces` the error says all that happened.
@@ -172,10 +178,13 @@ impl World {
             is_over: false,
             is_finished: false,
             freed_ns: vec![Some(0); usize::try_from(plan.names).unwrap_or(0)],
+            listeners: None,
+            is_counted: false,
         }
     }
 
     fn prepare(&mut self) {
+        self.add_listeners();
         for node in 0..self.plan.nodes {
             self.network.at(node as u64 * 1_000_000, What::Tick(node));
         }
@@ -217,6 +226,7 @@ impl World {
         }
         match what {
             What::Connect(wire) => self.connect(wire),
+            What::Connected(wire) if self.is_listener(wire) => self.listener_connected(wire),
             What::Connected(wire) => {
                 if self.network.connections.contains_key(&wire) {
                     let peer = format!("node {}", wire.id.0);
@@ -226,8 +236,12 @@ impl World {
             What::ToNode(wire, bytes) => self.arrive_at_node(wire, &bytes),
             What::ToClient(wire, bytes) => {
                 let connection = self.network.connections.get(&wire);
-                if connection.is_some_and(|connection| !connection.is_swallowed) {
-                    self.client(wire.client, Event::Received(wire.id(), &bytes));
+                if connection.is_none_or(|connection| connection.is_swallowed) {
+                    return;
+                }
+                match self.is_listener(wire) {
+                    true => self.listener_received(wire, &bytes),
+                    false => self.client(wire.client, Event::Received(wire.id(), &bytes)),
                 }
             }
             What::EndAtNode(wire) => self.end_at_node(wire),
@@ -251,6 +265,7 @@ impl World {
                     self.client(client, Event::Timer);
                 }
             }
+            What::Listen => self.look(),
             What::Caller(caller) => self.caller(caller),
             What::Due(client, operation) => self.due(client, operation),
             What::HoldEnds(client, held) => self.hold_ends(client, held),

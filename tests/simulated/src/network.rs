@@ -66,6 +66,8 @@ pub struct Network<What> {
     /// Nothing takes longer than usual.
     is_in_step: bool,
     random: Random,
+    /// Clients that came later draw their jitter themselves.
+    randoms: BTreeMap<usize, Random>,
 }
 
 impl<What> Network<What> {
@@ -83,7 +85,15 @@ impl<What> Network<What> {
             late_ns: vec![(0, 0); clients],
             is_in_step,
             random,
+            randoms: BTreeMap::new(),
         }
+    }
+
+    /// One more client, behind those that are there, with its usual way to each node. What happens to the others stays as it is.
+    pub fn add_client(&mut self, ways_ns: Vec<u64>, random: Random) {
+        self.randoms.insert(self.ways_ns.len(), random);
+        self.ways_ns.push(ways_ns);
+        self.late_ns.push((0, 0));
     }
 
     /// Something happens at a moment.
@@ -143,6 +153,8 @@ impl<What> Network<What> {
         if self.is_in_step {
             return usual_ns;
         }
-        usual_ns + self.random.below(usual_ns / 2 + 1) + self.extra_ns[wire.id.0]
+        let random = self.randoms.get_mut(&wire.client);
+        let random = random.unwrap_or(&mut self.random);
+        usual_ns + random.below(usual_ns / 2 + 1) + self.extra_ns[wire.id.0]
     }
 }

@@ -7,7 +7,7 @@ use quorlock_simulation::{Machine, Random, Wire};
 
 use super::middle_box;
 use super::network::What;
-use super::plan::Plan;
+use super::plan::{Faults, Plan};
 use super::world::{SECOND_NS, World};
 
 /// All of them.
@@ -41,10 +41,11 @@ impl Listeners {
     /// Those of this plan, if it has any.
     pub(super) fn of(plan: &Plan) -> Option<Listeners> {
         let mut random = Random::of(&[plan.seed, 9]);
-        if plan.is_crowded || plan.is_in_step || !random.chance(1, 4) {
+        let one_of = if plan.faults == Faults::Crashes { 2 } else { 4 };
+        if plan.is_crowded || plan.is_in_step || !random.chance(1, one_of) {
             return None;
         }
-        let pace = random.pick(&[2, 10, 50]);
+        let pace = random.pick(&[1, 5, 50]);
         // To many at once messages leave together.
         let crowd = random.pick(&[1, 1, 20]);
         let mut ends = Vec::new();
@@ -83,9 +84,10 @@ impl End {
         let buffer = std::mem::take(&mut self.buffer);
         let mut rest = buffer.as_slice();
         let mut is_good = true;
-        while let Some(after) = middle_box::skip(rest) {
+        // What comes behind bytes that mean nothing may mean anything.
+        while is_good && let Some(after) = middle_box::skip(rest) {
             let value = String::from_utf8_lossy(&rest[..rest.len() - after.len()]);
-            is_good &= self.take(&value)?;
+            is_good = self.take(&value)?;
             // Bytes that never become a value are silence.
             self.heard_ns = now_ns;
             rest = after;

@@ -183,6 +183,11 @@ impl Engine {
         self.keyspace.reclaim_owed(now)
     }
 
+    /// How many steps [`Engine::reclaim_owed`] would spend, if so much is due.
+    pub fn owed_steps(&self) -> usize {
+        self.keyspace.owed_steps()
+    }
+
     /// Takes what was published without a command since the last call. It depends on all that is logged.
     pub fn take_unprompted(&mut self) -> Vec<Published> {
         self.keyspace.take_expired()
@@ -210,7 +215,9 @@ impl Engine {
     /// there changes nothing: parts of a snapshot lie between groups, and later parts then hold
     /// the whole key. After an error the engine holds a part of the payload and must not serve.
     pub fn apply(&mut self, position: LogPosition, payload: &[u8]) -> Result<(), PayloadError> {
-        replay::apply(&mut self.keyspace, position, payload)
+        let applied = replay::apply(&mut self.keyspace, position, payload);
+        self.keyspace.forget_owed();
+        applied
     }
 
     /// Writes the next part of the state into `out`: about `bytes` bytes, more only by the last

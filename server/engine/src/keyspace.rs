@@ -36,7 +36,6 @@ pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
 use crate::keyspace::index::Index;
 use crate::keyspace::partial::Partial;
-use crate::keyspace::reclaiming::Owed;
 pub use crate::keyspace::reclaiming::Reclaimed;
 pub use crate::keyspace::rules::JOURNAL_BYTES_MAX;
 pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, Rules, VALUE_BYTES_MAX};
@@ -98,8 +97,6 @@ pub(crate) struct Keyspace {
     /// Which events of keys are published.
     pub(crate) events: Events,
     expired: Expired,
-    /// What writes have to free.
-    owed: Owed,
     discarded: Discarded,
     /// The collection that a snapshot is taking in parts, or that replay has a part of.
     pub(crate) partial: Option<Partial>,
@@ -138,7 +135,6 @@ impl Keyspace {
             tracking: Tracking::default(),
             events: Events::default(),
             expired: Expired::default(),
-            owed: Owed::default(),
             discarded: Discarded::default(),
             partial: None,
             counts: [DatabaseCount::default(); DATABASES as usize],

@@ -203,6 +203,7 @@ impl Executor {
         self.wait_limit = self.effects.wait_limit.filter(|_| !runs_script);
         self.reply_bytes = self.effects.reply.taken();
         self.serve(now);
+        self.reclaim_much_owed(now.node);
         reply
     }
 
@@ -339,6 +340,13 @@ impl Executor {
         }
     }
 
+    /// The same after a command that may have set many deadlines, as scripts do: before the next one like it.
+    pub(super) fn reclaim_much_owed(&mut self, now: NodeTime) {
+        if self.engine.owed_steps() >= OWED_STEPS_MAX {
+            self.reclaim_owed(now);
+        }
+    }
+
     fn tell_unprompted(&mut self) {
         let wait = self.wait_for_all();
         let told = self.engine.take_unprompted().into_iter();
@@ -460,5 +468,8 @@ impl Executor {
 pub(crate) fn needs_service(spec: &Spec) -> bool {
     spec.flags.contains(Flags::SCRIPT) || spec.flags.contains(Flags::TOUCHES_KEYS)
 }
+
+/// Of a few hundred deadlines; what fewer owe is spent before the engine is released.
+const OWED_STEPS_MAX: usize = 1024;
 
 const LONG_REPLY_BYTES: usize = 64 * 1024;

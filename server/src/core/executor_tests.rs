@@ -341,6 +341,24 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     assert!(!executor.transaction_waits_for_segment(of_all));
 }
 
+/// Found from outside: a pipeline of scripts that set a hundred deadlines each was executed under one lock, and paid for a few.
+#[test]
+fn scripts_that_set_many_deadlines_free_as_many_as_they_set() {
+    let (mut executor, clock) = executor(Durability::Volatile);
+    let body = "for i=1,400 do redis.call('set',ARGV[1]..i,'v','px',50) end";
+    for turn in 0..50 {
+        let turn = turn.to_string();
+        let words = [b"EVAL", body.as_bytes(), b"0", turn.as_bytes()];
+        let command = Command::parse(&words).unwrap();
+        let now = executor.now(&clock);
+        let reply = executor.execute(now, &Caller::default(), &command, &mut Wait::default());
+        assert_eq!(reply, Reply::Nil);
+        clock.advance(Duration::from_millis(10));
+        let keys = executor.engine.count(0).keys;
+        assert!(keys <= 4_000, "{keys}, of which at most 2000 live");
+    }
+}
+
 /// A queue or a set of locks on a full disk: what removes little works, though it might have found much.
 #[test]
 fn a_command_that_logs_what_it_finds_is_refused_only_where_that_does_not_fit() {

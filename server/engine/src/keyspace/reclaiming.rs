@@ -16,10 +16,6 @@ pub struct Reclaimed {
     pub more: bool,
 }
 
-/// Steps that writes have to spend on what has expired.
-#[derive(Debug, Default)]
-pub(crate) struct Owed(usize);
-
 impl Keyspace {
     /// Frees expired keys, at most `budget` steps of work.
     ///
@@ -52,17 +48,24 @@ impl Keyspace {
         }
     }
 
-    /// Frees expired keys as far as the writes since the last call owe it, and at most [`STEPS_MAX`] steps.
+    /// Frees expired keys as far as the writes since the last call owe it: that takes about as long as they did.
     pub(crate) fn reclaim_owed(&mut self, now: NodeTime) -> Reclaimed {
-        let new = self.wheel.take_inserted().saturating_mul(STEPS_PER_WRITE);
-        let owed = self.owed.0.saturating_add(new).min(OWED_MAX);
-        if owed == 0 || self.next_due().is_none_or(|due| due > now) {
-            self.owed.0 = 0;
+        let budget = self.owed_steps();
+        self.wheel.forget_inserted();
+        if budget == 0 || self.next_due().is_none_or(|due| due > now) {
             return Reclaimed::default();
         }
-        let budget = owed.min(STEPS_MAX);
-        self.owed.0 = owed.saturating_sub(budget);
         self.reclaim(now, budget)
+    }
+
+    /// How many steps of work writes owe.
+    pub(crate) fn owed_steps(&self) -> usize {
+        self.wheel.inserted().saturating_mul(STEPS_PER_WRITE)
+    }
+
+    /// What a replay has inserted is nobody's debt.
+    pub(crate) fn forget_owed(&mut self) {
+        self.wheel.forget_inserted();
     }
 
     pub(crate) fn next_due(&self) -> Option<NodeTime> {
@@ -73,9 +76,3 @@ impl Keyspace {
 /// A key that lives for less than four minutes takes three steps at most until it has left memory, one for each level
 /// of the wheel. With one more what has piled up gets less. Who lives longer is soon outnumbered by those that live.
 const STEPS_PER_WRITE: usize = 4;
-
-/// Some hundred microseconds, about as long as the commands take that are executed under one lock.
-const STEPS_MAX: usize = 1024;
-
-/// A script may owe more than it is asked for at once. What a replay has inserted is nobody's debt, beyond this.
-const OWED_MAX: usize = 64 * STEPS_MAX;

@@ -21,7 +21,7 @@ pub(crate) struct Wheel {
     /// Everything due before or at this tick has been handed out, except what still lies in the
     /// lists that begin at this very tick.
     elapsed: u64,
-    /// How many entries were inserted since somebody asked.
+    /// How many entries were inserted since they were last forgotten.
     inserted: usize,
 }
 
@@ -44,9 +44,13 @@ impl Wheel {
         self.place(slab, slot);
     }
 
-    /// How many entries were inserted since the last call.
-    pub(crate) fn take_inserted(&mut self) -> usize {
-        std::mem::take(&mut self.inserted)
+    /// How many entries were inserted since they were last forgotten.
+    pub(crate) fn inserted(&self) -> usize {
+        self.inserted
+    }
+
+    pub(crate) fn forget_inserted(&mut self) {
+        self.inserted = 0;
     }
 
     fn place(&mut self, slab: &mut Slab, slot: Slot) {

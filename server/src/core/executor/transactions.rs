@@ -43,6 +43,7 @@ impl Executor {
         self.log(now.node, wait);
         self.reply_bytes = self.effects.reply.taken();
         self.serve(now);
+        self.reclaim_much_owed(now.node);
         ended
     }
 }

@@ -117,7 +117,8 @@ type Names = BTreeMap<Arc<[u8]>, Listeners>;
 /// Who listens to one channel or pattern.
 #[derive(Debug, Default)]
 struct Listeners {
-    all: BTreeMap<ClientId, Listener>,
+    /// By client. Most channels have one, for which a tree would take ten times the memory.
+    all: Vec<Listener>,
     /// The same as messages have it, made by the first message after a change.
     shared: OnceLock<Arc<[Listener]>>,
 }
@@ -140,8 +141,7 @@ impl Channels {
         let listeners = names.entry(Arc::clone(&name)).or_default();
         let of_client = self.clients.entry(listener.client).or_default();
         of_client[to as usize].insert(name);
-        listeners.shared = OnceLock::new();
-        listeners.all.insert(listener.client, listener).is_none()
+        listeners.insert(listener)
     }
 
     /// Ends a client's subscription. False if it had none.
@@ -157,8 +157,7 @@ impl Channels {
         }
         let names = &mut self.names[to as usize];
         if let Some(listeners) = names.get_mut(name) {
-            listeners.all.remove(&client);
-            listeners.shared = OnceLock::new();
+            listeners.remove(client);
             if listeners.all.is_empty() {
                 names.remove(name);
             }
@@ -256,9 +255,38 @@ impl Published {
 }
 
 impl Listeners {
+    /// False if the client was there; it is served where it says.
+    fn insert(&mut self, listener: Listener) -> bool {
+        self.shared = OnceLock::new();
+        match self.find(listener.client) {
+            Ok(index) => {
+                self.all[index] = listener;
+                false
+            }
+            Err(index) => {
+                if self.all.is_empty() {
+                    self.all.reserve_exact(1);
+                }
+                self.all.insert(index, listener);
+                true
+            }
+        }
+    }
+
+    fn remove(&mut self, client: ClientId) {
+        self.shared = OnceLock::new();
+        if let Ok(index) = self.find(client) {
+            self.all.remove(index);
+        }
+    }
+
+    fn find(&self, client: ClientId) -> Result<usize, usize> {
+        self.all.binary_search_by_key(&client, |one| one.client)
+    }
+
     fn shared(&self) -> Arc<[Listener]> {
         let make = || {
-            let mut sorted: Vec<Listener> = self.all.values().copied().collect();
+            let mut sorted = self.all.clone();
             sorted.sort_unstable();
             sorted.into()
         };

@@ -289,7 +289,7 @@ const HELP: &[&str] = &[
 const LISTENING_BYTES_MAX: usize = 16 << 20;
 
 /// Memory of a name beside its bytes, in the tables of names and of connections.
-const NAME_BYTES: usize = 160;
+const NAME_BYTES: usize = 224;
 const NAME_BYTES_SHOWN: usize = 128;
 
 const TOO_MANY: ErrorReply = ErrorReply::fixed(

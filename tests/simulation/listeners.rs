@@ -7,7 +7,7 @@ use quorlock_simulation::{Machine, Random, Wire};
 
 use super::middle_box;
 use super::network::What;
-use super::plan::{Faults, Plan};
+use super::plan::Plan;
 use super::world::{SECOND_NS, World};
 
 /// All of them.
@@ -41,8 +41,7 @@ impl Listeners {
     /// Those of this plan, if it has any.
     pub(super) fn of(plan: &Plan) -> Option<Listeners> {
         let mut random = Random::of(&[plan.seed, 9]);
-        let one_of = if plan.faults == Faults::Crashes { 2 } else { 4 };
-        if plan.is_crowded || plan.is_in_step || !random.chance(1, one_of) {
+        if plan.is_crowded || plan.is_in_step || !random.chance(1, 4) {
             return None;
         }
         let pace = random.pick(&[1, 5, 50]);

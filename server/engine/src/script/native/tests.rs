@@ -311,3 +311,20 @@ fn a_reply_of_a_native_script_has_the_room_of_any_other() {
         both.eval(body, &["k"], &["a longer text"]);
     }
 }
+
+/// A long value is shared with the keyspace, also while a script compares it or hands it on.
+#[test]
+fn a_long_value_is_as_good_as_a_short_one() {
+    let long = "v".repeat(100_000);
+    for body in [
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return 1 else return 0 end",
+        "local value = redis.call('get', KEYS[1]) redis.call('set', KEYS[2], value) return value",
+        "return redis.call('get', KEYS[1]) ~= ARGV[1]",
+    ] {
+        let mut both = Both::new(ScriptLimits::default());
+        both.run(&format!("SET k {long}"));
+        both.eval(body, &["k", "other"], &[&long]);
+        both.eval(body, &["k", "other"], &[&long[1..]]);
+        both.run("GET other");
+    }
+}

@@ -5,6 +5,8 @@
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
 pub(crate) mod room;
+#[cfg(test)]
+mod room_tests;
 mod serving;
 mod told;
 mod transactions;

@@ -177,10 +177,28 @@ fn what_needs_the_interpreter_is_left_to_it() {
     ] {
         assert!(parse(body.as_bytes()).is_none(), "{body}");
     }
-    let deep = format!("return {}1{}", "(".repeat(100), ")".repeat(100));
-    assert!(parse(deep.as_bytes()).is_none());
-    let long = format!("return '{}'", "a".repeat(2048));
-    assert!(parse(long.as_bytes()).is_none());
+}
+
+#[test]
+fn short_and_shallow_scripts_run_natively_and_others_do_not() {
+    let of_length = |bytes: usize| format!("return '{}'", "a".repeat(bytes - "return ''".len()));
+    assert!(parse(of_length(2048).as_bytes()).is_some());
+    assert!(parse(of_length(2049).as_bytes()).is_none());
+    let of_depth = |depth: usize| {
+        let (opening, closing) = ("if true then ".repeat(depth), " end".repeat(depth));
+        format!("{opening}return 1{closing}")
+    };
+    // The outermost block and the number count as well.
+    assert!(parse(of_depth(22).as_bytes()).is_some());
+    assert!(parse(of_depth(23).as_bytes()).is_none());
+    for body in [
+        "return",
+        "return;",
+        "if true then return end",
+        "return true",
+    ] {
+        assert!(parse(body.as_bytes()).is_some(), "{body}");
+    }
 }
 
 /// Each was a difference once: where a comment ends, a name that is a part of an expression, the lowest whole number.

@@ -260,3 +260,22 @@ fn who_writes_more_quickly_than_the_maintenance_frees_does_not_fill_the_memory()
         );
     }
 }
+
+#[test]
+fn who_listens_is_told_at_once_of_keys_that_others_have_freed() {
+    let mut node = Stepped::new(|config| {
+        config.appendonly = false;
+        config.set("notify-keyspace-events", &["Ex"]).unwrap();
+    });
+    let (listener, writer) = (node.client(), node.client());
+    let listen = request(&["SUBSCRIBE", "__keyevent@0__:expired"]);
+    let confirmed = b"*3\r\n$9\r\nsubscribe\r\n$22\r\n__keyevent@0__:expired\r\n:1\r\n";
+    node.ask(&listener, listen.as_bytes(), confirmed);
+    let set = |name: &str| request(&["SET", name, "token", "PX", "40"]);
+    node.ask(&writer, set("gone").as_bytes(), b"+OK\r\n");
+    node.clock.advance(Duration::from_millis(100));
+    let sets: String = ["a", "b", "c", "d"].map(set).concat();
+    node.ask(&writer, sets.as_bytes(), &b"+OK\r\n".repeat(4));
+    let told = b"*3\r\n$7\r\nmessage\r\n$22\r\n__keyevent@0__:expired\r\n$4\r\ngone\r\n";
+    node.ask(&listener, b"", told);
+}

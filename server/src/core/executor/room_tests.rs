@@ -37,7 +37,7 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     assert!(!executor.lacks_room_for(&long) && !executor.waits_for_segment(&long));
     assert!(!executor.transaction_waits_for_segment(of_all));
 
-    let (executor, _, _) = core_with_log(Durability::Volatile, &SMALL);
+    let (executor, ..) = core_with_log(Durability::Volatile, &SMALL);
     assert!(!executor.lacks_room_for(&long), "it is not logged");
     assert!(!executor.transaction_waits_for_segment(of_all));
 }
@@ -71,4 +71,15 @@ fn a_command_that_logs_what_it_finds_is_refused_only_where_that_does_not_fit() {
         ask(&mut executor, &clock, "EXISTS long renamed").0,
         Reply::Integer(2)
     );
+}
+
+/// Also where it would fit by a little: how much a command writes that finds nothing is known before.
+#[test]
+fn a_command_whose_bytes_are_known_is_refused_before_it_is_executed() {
+    let (mut executor, clock, _preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let room = usize::try_from(executor.appender.room()).unwrap();
+    let value = "x".repeat(room - 1024 - 3 * (32 + 4) - "SETkeyx".len() + 1);
+    let (reply, _) = ask(&mut executor, &clock, &format!("SET keyx {value}"));
+    assert_eq!(reply, Reply::Error(NO_ROOM));
+    assert_eq!(executor.engine.count(0).keys, 0);
 }

@@ -191,10 +191,10 @@ impl World {
         }
         let uplink = &mut self.uplinks[client];
         if kind != Fault::Deaf {
-            uplink.to_node_until_ns = until_ns;
+            uplink.cut_to_node(until_ns);
         }
         if kind != Fault::Unheard {
-            uplink.to_client_until_ns = until_ns;
+            uplink.cut_to_client(until_ns);
         }
     }
 
@@ -225,8 +225,8 @@ impl World {
     fn spoil(&mut self, kind: Fault, node: usize, until_ns: u64) {
         let path = &mut self.paths[node];
         match kind {
-            Fault::ToNode => path.to_node_until_ns = until_ns,
-            Fault::ToClient => path.to_client_until_ns = until_ns,
+            Fault::ToNode => path.cut_to_node(until_ns),
+            Fault::ToClient => path.cut_to_client(until_ns),
             Fault::Refused => {
                 path.refuses = true;
                 self.disconnect(node, true);
@@ -357,6 +357,16 @@ pub(super) struct Path {
 }
 
 impl Path {
+    /// Nothing reaches a node before this time. A way that is cut already is well no sooner than it would have been: else what
+    /// is sent then would overtake what waits.
+    fn cut_to_node(&mut self, until_ns: u64) {
+        self.to_node_until_ns = self.to_node_until_ns.max(until_ns);
+    }
+
+    fn cut_to_client(&mut self, until_ns: u64) {
+        self.to_client_until_ns = self.to_client_until_ns.max(until_ns);
+    }
+
     pub(super) fn is_well(&self, now_ns: u64) -> bool {
         let is_cut = self.to_node_until_ns > now_ns || self.to_client_until_ns > now_ns;
         let is_late = self.late_until_ns > now_ns;

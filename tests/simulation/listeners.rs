@@ -7,7 +7,7 @@ use quorlock_simulation::{Machine, Random, Wire};
 
 use super::middle_box;
 use super::network::What;
-use super::plan::{Faults, Plan};
+use super::plan::Plan;
 use super::world::{SECOND_NS, World};
 
 /// All of them.
@@ -40,10 +40,6 @@ struct End {
 impl Listeners {
     /// Those of this plan, if it has any.
     pub(super) fn of(plan: &Plan) -> Option<Listeners> {
-        // Where a way is cut again before it is well, what was delayed may overtake, which no connection does.
-        if plan.faults == Faults::All || plan.away > 1 {
-            return None;
-        }
         let mut random = Random::of(&[plan.seed, 9]);
         if plan.is_crowded || plan.is_in_step || !random.chance(1, 4) {
             return None;

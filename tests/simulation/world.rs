@@ -222,7 +222,7 @@ impl World {
 
     fn happen(&mut self, what: What) {
         if let Some(until_ns) = self.is_delayed(&what).or_else(|| self.is_asleep(&what)) {
-            return self.network.at(until_ns, what);
+            return self.network.put_off(until_ns, what);
         }
         match what {
             What::Connect(wire) => self.connect(wire),

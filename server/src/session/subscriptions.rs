@@ -286,14 +286,14 @@ const HELP: &[&str] = &[
 ];
 
 /// What one connection may listen to, in bytes.
-const LISTENING_BYTES_MAX: usize = 16 << 20;
+const LISTENING_BYTES_MAX: usize = 24 << 20;
 
 /// Memory of a name beside its bytes, in the tables of names and of connections.
 const NAME_BYTES: usize = 224;
 const NAME_BYTES_SHOWN: usize = 128;
 
 const TOO_MANY: ErrorReply = ErrorReply::fixed(
-    "ERR a connection may listen to channels and patterns whose names take 16 MiB, 160 bytes for each \
+    "ERR a connection may listen to channels and patterns whose names take 24 MiB, 224 bytes for each \
      included. None of these is subscribed",
 );
 

@@ -55,6 +55,8 @@ pub struct Network<What> {
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     whats: BTreeMap<u64, What>,
     count: u64,
+    /// The number of what happened last.
+    taken: u64,
     /// All that are there.
     pub connections: BTreeMap<Wire, Connection>,
     /// The usual way from each client to each node, in nanoseconds.
@@ -79,6 +81,7 @@ impl<What> Network<What> {
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
             count: 0,
+            taken: 0,
             connections: BTreeMap::new(),
             ways_ns,
             extra_ns: vec![0; nodes],
@@ -103,10 +106,18 @@ impl<What> Network<What> {
         self.whats.insert(self.count, what);
     }
 
+    /// What happens now is put off until then, and comes before all that was planned for that moment after it: what is delayed on
+    /// a connection stays in order.
+    pub fn put_off(&mut self, at_ns: u64, what: What) {
+        self.queue.push(Reverse((at_ns, self.taken)));
+        self.whats.insert(self.taken, what);
+    }
+
     /// What happens next, and when.
     pub fn take_next(&mut self) -> Option<(u64, What)> {
         let Reverse((at_ns, number)) = self.queue.pop()?;
         let what = self.whats.remove(&number)?;
+        self.taken = number;
         Some((at_ns, what))
     }
 

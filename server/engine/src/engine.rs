@@ -177,8 +177,8 @@ impl Engine {
         self.keyspace.reclaim(now, budget)
     }
 
-    /// The same, as far as the deadlines owe it that were set since the last call: who calls it after every few commands
-    /// is never left with more keys that have expired than with keys that live, for long.
+    /// The same at the pace of writes: a few steps for each deadline that was set since the last call. Called after every few
+    /// commands, it keeps the keys that have expired fewer than those that live, however quickly clients write.
     pub fn reclaim_owed(&mut self, now: NodeTime) -> Reclaimed {
         self.keyspace.reclaim_owed(now)
     }

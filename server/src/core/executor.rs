@@ -334,8 +334,8 @@ impl Executor {
         reclaimed.more
     }
 
-    /// Frees expired keys as far as the commands since the last call owe it: clients that write more quickly than the
-    /// maintenance frees would fill the memory.
+    /// Frees expired keys at the pace of the deadlines that commands have set since the last call: clients that write more
+    /// quickly than the maintenance frees would fill the memory.
     pub(crate) fn reclaim_owed(&mut self, now: NodeTime) {
         if self.engine.reclaim_owed(now).freed > 0 {
             self.tell_unprompted();
@@ -471,7 +471,7 @@ pub(crate) fn needs_service(spec: &Spec) -> bool {
     spec.flags.contains(Flags::SCRIPT) || spec.flags.contains(Flags::TOUCHES_KEYS)
 }
 
-/// Of a few hundred deadlines; what fewer owe is spent before the engine is released.
+/// Those of a few hundred deadlines; the steps of fewer are taken before the engine is released.
 const OWED_STEPS_MAX: usize = 1024;
 
 const LONG_REPLY_BYTES: usize = 64 * 1024;

@@ -1,8 +1,8 @@
 //! Reclaiming: expired keys leave memory.
 //!
 //! The maintenance does it beside the clients, a little at a time. Clients that write more quickly than that do it
-//! themselves: a write of a deadline pays for what one such key costs until it is gone, and for some more, so that
-//! keys that have expired never come to be more than those that live.
+//! themselves, as amortized work: each deadline that is set comes with the steps that one such key takes until it is
+//! gone, and one more, so that keys that have expired stay fewer than those that live.
 
 use crate::keyspace::Keyspace;
 use crate::time::NodeTime;
@@ -48,7 +48,8 @@ impl Keyspace {
         }
     }
 
-    /// Frees expired keys as far as the writes since the last call owe it: that takes about as long as they did.
+    /// Frees expired keys, so many steps as come with the deadlines that were set since the last call: that takes about as
+    /// long as setting them did.
     pub(crate) fn reclaim_owed(&mut self, now: NodeTime) -> Reclaimed {
         let budget = self.owed_steps();
         self.wheel.forget_inserted();
@@ -58,12 +59,12 @@ impl Keyspace {
         self.reclaim(now, budget)
     }
 
-    /// How many steps of work writes owe.
+    /// How many steps that may be.
     pub(crate) fn owed_steps(&self) -> usize {
         self.wheel.inserted().saturating_mul(STEPS_PER_WRITE)
     }
 
-    /// What a replay has inserted is nobody's debt.
+    /// The first writer does not do the work for all that a replay has inserted.
     pub(crate) fn forget_owed(&mut self) {
         self.wheel.forget_inserted();
     }

@@ -5,11 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use crate::glob::glob_matches;
 use crate::reply::Reply;
 
 /// The number of a connection.
 pub type ClientId = u64;
+/// Some connections: mostly one, which takes no memory of its own.
+pub type ClientIds = SmallVec<[ClientId; 1]>;
 
 /// What a client subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +102,7 @@ pub enum Receivers {
     /// comes or goes.
     Listeners(Arc<[Listener]>),
     /// Clients that are told of changes of keys.
-    Clients(Vec<ClientId>),
+    Clients(ClientIds),
 }
 
 /// A subscriber, and where the node serves it. Listeners are in the order of workers and their connections.

@@ -132,7 +132,7 @@ impl Keyspace {
             watches: Watches::default(),
             waiters: Waiters::default(),
             channels: Channels::default(),
-            tracking: Tracking::default(),
+            tracking: Tracking::new(seed),
             events: Events::default(),
             expired: Expired::default(),
             discarded: Discarded::default(),

@@ -21,6 +21,7 @@ mod glob;
 mod glob_tests;
 pub mod incarnation;
 mod keyspace;
+mod links;
 pub mod live_mode;
 mod mutation;
 pub mod notifications;

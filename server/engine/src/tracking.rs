@@ -10,7 +10,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::channels::{ClientId, Message, Published, Receivers};
+use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
 use crate::reply::Reply;
 use crate::tracking::prefixes::{Changed, Prefixes};
 use crate::tracking::table::{Position, Table};
@@ -34,7 +34,17 @@ pub struct Tracking {
     prefixes: Prefixes,
     /// Clients that have gone and whose entries are still being taken out, a bounded number at a time.
     departed: BTreeMap<ClientId, BTreeSet<Position>>,
+    discarded: Vec<DiscardedKeys>,
     keys_max: usize,
+}
+
+/// What is remembered no more and takes long to free.
+#[derive(Debug)]
+pub(crate) struct DiscardedKeys {
+    #[expect(dead_code, reason = "it is only dropped")]
+    table: Table,
+    #[expect(dead_code, reason = "it is only dropped")]
+    of_clients: Vec<BTreeSet<Position>>,
 }
 
 #[derive(Debug)]
@@ -45,19 +55,19 @@ struct Tracker {
     prefixes: BTreeSet<Arc<[u8]>>,
 }
 
-impl Default for Tracking {
-    fn default() -> Tracking {
+impl Tracking {
+    /// Nobody keeps anything. The seed is one that nobody who chooses keys knows.
+    pub(crate) fn new(seed: u64) -> Tracking {
         Tracking {
             clients: BTreeMap::new(),
-            table: Table::default(),
+            table: Table::new(seed),
             prefixes: Prefixes::default(),
             departed: BTreeMap::new(),
+            discarded: Vec::new(),
             keys_max: TRACKED_KEYS_MAX,
         }
     }
-}
 
-impl Tracking {
     /// Tells a client of changes from now on, or in another way than before.
     pub fn start(&mut self, client: ClientId, options: TrackingOptions) {
         // Where entries of it are still here, it is told of them again.
@@ -159,7 +169,29 @@ impl Tracking {
             }
             departed.remove();
         }
+        self.discard_if_empty();
         false
+    }
+
+    /// What many keys have taken is given back once none is left, by somebody who does not hold the engine.
+    fn discard_if_empty(&mut self) {
+        if self.table.len() == 0 && self.table.end() > POSITIONS_KEPT {
+            self.discard(Vec::new());
+        }
+    }
+
+    fn discard(&mut self, of_clients: Vec<BTreeSet<Position>>) {
+        let table = self.table.take();
+        self.discarded.push(DiscardedKeys { table, of_clients });
+    }
+
+    /// Takes what is to be freed.
+    pub(crate) fn take_discarded(&mut self) -> Vec<DiscardedKeys> {
+        std::mem::take(&mut self.discarded)
+    }
+
+    pub(crate) fn has_discarded(&self) -> bool {
+        !self.discarded.is_empty()
     }
 
     /// Tells those who keep a key that it has changed, and that it is not remembered for them any more.
@@ -187,19 +219,16 @@ impl Tracking {
         let Some((key, clients)) = self.table.remove(position) else {
             return;
         };
-        let mut receivers = Vec::new();
-        for client in clients {
-            let Some(tracker) = self.clients.get_mut(&client) else {
-                continue;
+        let mut receivers = clients;
+        receivers.retain(|client| {
+            let Some(tracker) = self.clients.get_mut(client) else {
+                return false;
             };
             tracker.keys.remove(&position);
-            if tracker.options.broadcasts {
-                continue;
-            }
-            if !tracker.options.ignores_own || by != Some(client) {
-                receivers.push(client);
-            }
-        }
+            let ignores = tracker.options.ignores_own && by == Some(*client);
+            !tracker.options.broadcasts && !ignores
+        });
+        self.discard_if_empty();
         let keys = Reply::Array(vec![Reply::Shared(key)]);
         self.tell(keys, receivers, published);
     }
@@ -225,11 +254,13 @@ impl Tracking {
                 writers.contains(client) && tracker.is_some_and(|it| it.options.ignores_own)
             };
             let (own, others): (Vec<_>, Vec<_>) = listeners.into_iter().partition(is_own);
-            self.tell(Reply::Array(keys(&changed, None)), others, published);
+            let all = Reply::Array(keys(&changed, None));
+            self.tell(all, others.into(), published);
             for client in own {
                 let keys = keys(&changed, Some(client));
                 if !keys.is_empty() {
-                    self.tell(Reply::Array(keys), vec![client], published);
+                    let client = ClientIds::from_elem(client, 1);
+                    self.tell(Reply::Array(keys), client, published);
                 }
             }
         }
@@ -237,32 +268,35 @@ impl Tracking {
 
     /// Tells everybody that no key is what it was, and remembers none.
     pub(crate) fn flush(&mut self, published: &mut Vec<Published>) {
-        self.table = Table::default();
-        self.departed.clear();
-        for tracker in self.clients.values_mut() {
-            tracker.keys.clear();
+        let departed = std::mem::take(&mut self.departed).into_values();
+        let trackers = self.clients.values_mut();
+        let of_trackers = trackers.map(|tracker| std::mem::take(&mut tracker.keys));
+        let of_clients = departed.chain(of_trackers).collect();
+        if self.table.len() > 0 {
+            self.discard(of_clients);
         }
         let receivers = self.clients.keys().copied().collect();
         self.tell(Reply::Nil, receivers, published);
     }
 
-    fn tell(&self, keys: Reply, receivers: Vec<ClientId>, published: &mut Vec<Published>) {
+    fn tell(&self, keys: Reply, receivers: ClientIds, published: &mut Vec<Published>) {
         let push = Arc::new(Reply::Push(vec![Reply::bulk("invalidate"), keys]));
-        let mut direct = Vec::with_capacity(receivers.len());
-        for owner in receivers {
+        let mut direct = receivers;
+        direct.retain(|client| {
+            let owner = *client;
             let redirect = self.clients.get(&owner).and_then(|it| it.options.redirect);
             let Some(target) = redirect else {
-                direct.push(owner);
-                continue;
+                return true;
             };
             published.push(Published {
                 message: Message::Redirected {
                     push: Arc::clone(&push),
                     owner,
                 },
-                receivers: Receivers::Clients(vec![target]),
+                receivers: Receivers::Clients(ClientIds::from_elem(target, 1)),
             });
-        }
+            false
+        });
         if !direct.is_empty() {
             published.push(Published {
                 message: Message::Invalidated(push),
@@ -289,5 +323,7 @@ impl Tracking {
 const TRACKED_KEYS_MAX: usize = 1_000_000;
 /// The memory of the table: with short keys, more than those need.
 pub(crate) const TABLE_BYTES_MAX: usize = 512 << 20;
+/// The room for keys that stays when there are none.
+const POSITIONS_KEPT: Position = 1024;
 /// The engine is locked meanwhile: a few hundred microseconds.
 pub(crate) const ENTRIES_PER_STOP: usize = 4096;

@@ -3,13 +3,13 @@
 use crate::channels::{ClientId, Published, Receivers};
 use crate::effects::Effects;
 use crate::engine::{Engine, EngineOptions};
-use crate::tracking::{ENTRIES_PER_STOP, TABLE_BYTES_MAX, TrackingOptions};
+use crate::tracking::{ENTRIES_PER_STOP, TABLE_BYTES_MAX, Tracking, TrackingOptions};
 
 fn told(published: &[Published]) -> Vec<ClientId> {
     let mut all: Vec<ClientId> = published
         .iter()
         .flat_map(|one| match &one.receivers {
-            Receivers::Clients(clients) => clients.clone(),
+            Receivers::Clients(clients) => clients.to_vec(),
             Receivers::Listeners(_) => panic!("nobody listens"),
         })
         .collect();
@@ -128,6 +128,32 @@ fn what_does_not_fit_is_forgotten_and_told() {
     }
     assert!(engine.tracking().bytes() <= TABLE_BYTES_MAX);
     assert!(published.len() > 900);
+}
+
+/// However many keys go at once, they are not freed while others wait for the engine; those of few are, at once.
+#[test]
+fn many_keys_are_never_freed_on_the_way() {
+    let ways: [fn(&mut Tracking, &mut Vec<Published>); 3] = [
+        Tracking::flush,
+        |tracking, _| tracking.stop(0),
+        |tracking, published| {
+            (0..tracking.end()).for_each(|it| tracking.invalidate_at(it, None, published));
+        },
+    ];
+    for (way, go) in ways.into_iter().enumerate() {
+        for (keys, are_kept) in [(ENTRIES_PER_STOP as u64 / 2, true), (3, way == 0)] {
+            let mut engine = engine_with(1);
+            let tracking = engine.tracking();
+            (0..keys).for_each(|key| tracking.remember(0, &key.to_be_bytes()));
+            assert!(!tracking.has_discarded());
+            go(tracking, &mut Vec::new());
+            assert_eq!((tracking.keys(), tracking.items()), (0, 0));
+            assert_eq!(tracking.has_discarded(), are_kept, "way {way}, {keys} keys");
+            assert_eq!(engine.has_discarded(), are_kept);
+            assert_eq!(engine.take_discarded().is_empty(), !are_kept);
+            assert!(!engine.has_discarded());
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::channels::{Listener, Message, Published, Receivers};
+use quorlock_engine::channels::{ClientIds, Listener, Message, Published, Receivers};
 use quorlock_engine::{Reply, Served};
 
 use crate::core::clients::{Client, Clients};
@@ -134,29 +134,37 @@ impl Deliveries {
 
     fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
         let shared = |message| SharedMessage::new(message, &clients.shared_bytes);
+        // Messages in a row to the same clients share the list of them, so that they are handed out together.
+        let mut last: (ClientIds, Arc<[Listener]>) = Default::default();
         for (Published { message, receivers }, wait) in published {
-            match receivers {
-                Receivers::Listeners(listeners) => {
-                    self.post(shared(message), wait, &listeners);
+            let receivers = match receivers {
+                Receivers::Listeners(listeners) => listeners,
+                Receivers::Clients(ids) => {
+                    if last.0 != ids {
+                        let connected = listeners(&clients.with_ids_in(&ids));
+                        last = (ids, connected);
+                    }
+                    Arc::clone(&last.1)
                 }
-                Receivers::Clients(ids) => self.post_to_clients(message, wait, &ids, clients),
+            };
+            match message {
+                Message::Redirected { owner, .. } if receivers.is_empty() => {
+                    self.post_that_it_is_broken(owner, last.0[0], wait, clients);
+                }
+                message => self.post(shared(message), wait, &receivers),
             }
         }
     }
 
-    fn post_to_clients(&self, message: Message, wait: Wait, ids: &[u64], clients: &Clients) {
-        let shared = |message| SharedMessage::new(message, &clients.shared_bytes);
-        let connected = clients.with_ids_in(ids);
-        if let (Message::Redirected { owner, .. }, []) = (&message, &*connected) {
-            let owners = clients.with_ids_in(&[*owner]);
-            for owner in &owners {
-                owner.introduction().tracking.is_broken = true;
-            }
-            let target = ids[0];
-            let broken = shared(Message::RedirectionBroken { target });
-            return self.post(broken, wait, &listeners(&owners));
+    /// Tells a client that the one who was to be told in its place, the target, has gone.
+    fn post_that_it_is_broken(&self, owner: u64, target: u64, wait: Wait, clients: &Clients) {
+        let owners = clients.with_ids_in(&[owner]);
+        for owner in &owners {
+            owner.introduction().tracking.is_broken = true;
         }
-        self.post(shared(message), wait, &listeners(&connected));
+        let broken = Message::RedirectionBroken { target };
+        let broken = SharedMessage::new(broken, &clients.shared_bytes);
+        self.post(broken, wait, &listeners(&owners));
     }
 
     /// Queues a message for the workers of those whom it is for, who are in the order of these.

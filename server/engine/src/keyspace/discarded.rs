@@ -10,18 +10,20 @@ use crate::keyspace::entry::Body;
 use crate::keyspace::index::Tables;
 use crate::keyspace::slab::Slab;
 use crate::keyspace::undo::UndoRecord;
+use crate::tracking::DiscardedKeys;
 
 /// What is to be freed: dropping it takes long, so nobody drops it while others wait for the engine.
 #[derive(Debug, Default)]
 pub struct Discarded {
     collections: Vec<Collection>,
     tables: Vec<(Slab, Tables)>,
+    tracked: Vec<DiscardedKeys>,
 }
 
 impl Discarded {
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
-        self.collections.is_empty() && self.tables.is_empty()
+        self.collections.is_empty() && self.tables.is_empty() && self.tracked.is_empty()
     }
 
     /// What the key held that is gone, or holds something else.
@@ -44,11 +46,12 @@ impl Discarded {
 impl Keyspace {
     /// What is to be freed since the last call.
     pub(crate) fn take_discarded(&mut self) -> Discarded {
+        self.discarded.tracked = self.tracking.take_discarded();
         std::mem::take(&mut self.discarded)
     }
 
     pub(crate) fn has_discarded(&self) -> bool {
-        !self.discarded.is_empty()
+        !self.discarded.is_empty() || self.tracking.has_discarded()
     }
 
     /// What a script or a transaction has overwritten is not needed any more.

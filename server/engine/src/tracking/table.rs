@@ -1,17 +1,22 @@
 //! The keys that clients keep, and which clients keep each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use crate::channels::ClientId;
+use foldhash::quality::FixedState;
+
+use crate::channels::{ClientId, ClientIds};
+use crate::links::Links;
 
 /// Where a key is. Another key may have it later.
 pub(crate) type Position = u32;
 
 /// Keys by name and by position; a key is here for as long as a client keeps it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Table {
-    positions: BTreeMap<Arc<[u8]>, Position>,
+    /// From hashes to positions: many tables, so that growing one is short. There are none before the first key.
+    shards: Box<[Links]>,
+    hasher: FixedState,
     kept: Vec<Option<Kept>>,
     free: Vec<Position>,
     items: usize,
@@ -21,12 +26,25 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Kept {
     key: Arc<[u8]>,
-    clients: BTreeSet<ClientId>,
+    /// In their order. Most keys have one, for which a tree would take five times the memory.
+    clients: ClientIds,
 }
 
 impl Table {
+    /// With a seed that nobody who chooses keys knows.
+    pub(crate) fn new(seed: u64) -> Table {
+        Table {
+            shards: Box::default(),
+            hasher: FixedState::with_seed(seed),
+            kept: Vec::new(),
+            free: Vec::new(),
+            items: 0,
+            bytes: 0,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.positions.len()
+        self.kept.len().saturating_sub(self.free.len())
     }
 
     /// Keys, once for each client that keeps them.
@@ -47,28 +65,42 @@ impl Table {
     }
 
     pub(crate) fn position_of(&self, key: &[u8]) -> Option<Position> {
-        self.positions.get(key).copied()
+        if self.shards.is_empty() {
+            return None;
+        }
+        self.find(self.hasher.hash_one(key), key)
+    }
+
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Position> {
+        let shard = self.shards.get(shard_of(hash))?;
+        let is_it = |position: Position| {
+            let kept = self.kept.get(position as usize);
+            kept.and_then(Option::as_ref)
+                .is_some_and(|kept| *kept.key == *key)
+        };
+        shard.find(hash, is_it)
     }
 
     /// Notes that a client keeps a key.
     pub(crate) fn insert(&mut self, key: &[u8], client: ClientId) -> Position {
-        let position = match self.position_of(key) {
+        let hash = self.hasher.hash_one(key);
+        let position = match self.find(hash, key) {
             Some(position) => position,
-            None => self.add(key),
+            None => self.add(hash, key),
         };
         if let Some(Some(kept)) = self.kept.get_mut(position as usize)
-            && kept.clients.insert(client)
+            && let Err(index) = kept.clients.binary_search(&client)
         {
+            kept.clients.insert(index, client);
             self.items = self.items.saturating_add(1);
         }
         position
     }
 
-    fn add(&mut self, key: &[u8]) -> Position {
-        let key: Arc<[u8]> = key.into();
+    fn add(&mut self, hash: u64, key: &[u8]) -> Position {
         let kept = Some(Kept {
-            key: Arc::clone(&key),
-            clients: BTreeSet::new(),
+            key: key.into(),
+            clients: ClientIds::new(),
         });
         let position = match self.free.pop() {
             Some(position) => {
@@ -81,22 +113,23 @@ impl Table {
                 position
             }
         };
-        self.bytes = self.bytes.saturating_add(bytes_of(&key));
-        self.positions.insert(key, position);
+        self.bytes = self.bytes.saturating_add(bytes_of(key));
+        if self.shards.is_empty() {
+            self.shards = (0..SHARDS).map(|_| Links::default()).collect();
+        }
+        self.shards[shard_of(hash)].insert(hash, position);
         position
     }
 
     /// Takes a key out, with those who keep it.
-    pub(crate) fn remove(&mut self, position: Position) -> Option<(Arc<[u8]>, BTreeSet<ClientId>)> {
+    pub(crate) fn remove(&mut self, position: Position) -> Option<(Arc<[u8]>, ClientIds)> {
         let Kept { key, clients } = self.kept.get_mut(position as usize)?.take()?;
-        self.positions.remove(&key);
+        let hash = self.hasher.hash_one(&*key);
+        let was_there = self.shards[shard_of(hash)].remove(hash, position);
+        debug_assert!(was_there, "a key that is kept has a link");
         self.items = self.items.saturating_sub(clients.len());
         self.bytes = self.bytes.saturating_sub(bytes_of(&key));
         self.free.push(position);
-        if self.positions.is_empty() {
-            // What many keys have taken is given back.
-            *self = Table::default();
-        }
         Some((key, clients))
     }
 
@@ -105,12 +138,22 @@ impl Table {
         let Some(Some(kept)) = self.kept.get_mut(position as usize) else {
             return;
         };
-        if kept.clients.remove(&client) {
+        if let Ok(index) = kept.clients.binary_search(&client) {
+            kept.clients.remove(index);
             self.items = self.items.saturating_sub(1);
             if kept.clients.is_empty() {
                 self.remove(position);
             }
         }
+    }
+
+    /// Takes all of it, to be dropped, and leaves an empty one.
+    pub(crate) fn take(&mut self) -> Table {
+        let empty = Table {
+            hasher: self.hasher.clone(),
+            ..Table::new(0)
+        };
+        std::mem::replace(self, empty)
     }
 }
 
@@ -118,7 +161,13 @@ fn bytes_of(key: &[u8]) -> usize {
     key.len().saturating_add(KEY_BYTES)
 }
 
-/// Memory of a key beside its bytes: its entries by name and by position, and the set of its clients.
-const KEY_BYTES: usize = 256;
-/// Memory of a client in a key's set, and of the key in the client's.
-const ITEM_BYTES: usize = 64;
+/// [`Links`] use the lowest bits; the shard is chosen by others.
+fn shard_of(hash: u64) -> usize {
+    ((hash >> 40) & (SHARDS - 1)) as usize
+}
+
+const SHARDS: u64 = 256;
+/// Memory of a key beside its bytes: its place, its link, and what shares it with messages.
+const KEY_BYTES: usize = 128;
+/// Memory of a client at a key, and of the key in the client's set.
+const ITEM_BYTES: usize = 32;

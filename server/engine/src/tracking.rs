@@ -4,6 +4,7 @@
 //! here is logged, and what a client is told may be more than it has to forget, never less. As in Redis a key is
 //! its name: two keys of that name in two databases are one.
 
+pub(crate) mod eviction;
 mod prefixes;
 mod table;
 
@@ -216,10 +217,20 @@ impl Tracking {
         by: Option<ClientId>,
         published: &mut Vec<Published>,
     ) {
-        let Some((key, clients)) = self.table.remove(position) else {
-            return;
-        };
-        let mut receivers = clients;
+        if let Some((key, receivers)) = self.take_out(position, by) {
+            let keys = Reply::Array(vec![Reply::Shared(key)]);
+            self.tell(keys, receivers, published);
+            self.discard_if_empty();
+        }
+    }
+
+    /// Takes out the key at a position, with those who are to be told.
+    fn take_out(
+        &mut self,
+        position: Position,
+        by: Option<ClientId>,
+    ) -> Option<(Arc<[u8]>, ClientIds)> {
+        let (key, mut receivers) = self.table.remove(position)?;
         receivers.retain(|client| {
             let Some(tracker) = self.clients.get_mut(client) else {
                 return false;
@@ -228,9 +239,7 @@ impl Tracking {
             let ignores = tracker.options.ignores_own && by == Some(*client);
             !tracker.options.broadcasts && !ignores
         });
-        self.discard_if_empty();
-        let keys = Reply::Array(vec![Reply::Shared(key)]);
-        self.tell(keys, receivers, published);
+        Some((key, receivers))
     }
 
     /// Whether clients that broadcast are to be told of something.
@@ -312,17 +321,10 @@ impl Tracking {
         }
     }
 
-    /// Whether a key is to be forgotten.
-    pub(crate) fn is_over_limit(&self) -> bool {
-        let is_over = self.keys_max > 0 && self.table.len() > self.keys_max;
-        is_over || self.table.bytes() > TABLE_BYTES_MAX
-    }
 }
 
 /// So many keys are remembered unless told otherwise, as in Redis.
 const TRACKED_KEYS_MAX: usize = 1_000_000;
-/// The memory of the table: with short keys, more than those need.
-pub(crate) const TABLE_BYTES_MAX: usize = 512 << 20;
 /// The room for keys that stays when there are none.
 const POSITIONS_KEPT: Position = 1024;
 /// The engine is locked meanwhile: a few hundred microseconds.

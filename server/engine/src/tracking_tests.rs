@@ -1,9 +1,13 @@
 //! Who is told of which key, how much is remembered, and what is left of clients that have gone.
 
+use std::collections::BTreeSet;
+
 use crate::channels::{ClientId, Published, Receivers};
 use crate::effects::Effects;
 use crate::engine::{Engine, EngineOptions};
-use crate::tracking::{ENTRIES_PER_STOP, TABLE_BYTES_MAX, Tracking, TrackingOptions};
+use crate::reply::Reply;
+use crate::tracking::eviction::TABLE_BYTES_MAX;
+use crate::tracking::{ENTRIES_PER_STOP, Tracking, TrackingOptions};
 
 fn told(published: &[Published]) -> Vec<ClientId> {
     let mut all: Vec<ClientId> = published
@@ -128,6 +132,49 @@ fn what_does_not_fit_is_forgotten_and_told() {
     }
     assert!(engine.tracking().bytes() <= TABLE_BYTES_MAX);
     assert!(published.len() > 900);
+}
+
+/// Several keys that are forgotten together are told in one message, each once and to those alone who keep it; and a
+/// lower limit is kept though most positions are empty then.
+#[test]
+fn neighbours_are_forgotten_together_and_each_is_told_once() {
+    let mut engine = engine_with(2);
+    engine.tracking().set_keys_max(1000);
+    let mut published = Vec::new();
+    for key in 0..5000_u64 {
+        let client = key / 100 % 2;
+        let keyspace = &mut engine.keyspace;
+        keyspace.remember_read(client, &key.to_be_bytes(), &mut published);
+        assert!(keyspace.tracking.keys() <= 1000);
+        assert!(key < 1000 || keyspace.tracking.keys() > 1000 - 16);
+    }
+    engine.tracking().set_keys_max(10);
+    for key in 5000..5200_u64 {
+        let keyspace = &mut engine.keyspace;
+        keyspace.remember_read(0, &key.to_be_bytes(), &mut published);
+    }
+    let left = engine.tracking().keys();
+    assert!(left <= 10, "{left} are left");
+    let mut told = BTreeSet::new();
+    for one in &published {
+        let Some(Reply::Push(parts)) = one.message.push() else {
+            panic!("{one:?}");
+        };
+        let Some(Reply::Array(keys)) = parts.last() else {
+            panic!("{parts:?}");
+        };
+        for key in keys {
+            let Reply::Shared(key) = key else {
+                panic!("{key:?}");
+            };
+            let number = u64::from_be_bytes((**key).try_into().unwrap());
+            let keeper = if number < 5000 { number / 100 % 2 } else { 0 };
+            assert!(matches!(&one.receivers, Receivers::Clients(it) if **it == [keeper]));
+            assert!(told.insert(number), "{number} is told twice");
+        }
+    }
+    assert_eq!(told.len(), 5200 - left);
+    assert!(published.len() < told.len() / 5, "{}", published.len());
 }
 
 /// However many keys go at once, they are not freed while others wait for the engine; those of few are, at once.

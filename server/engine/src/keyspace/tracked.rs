@@ -79,15 +79,11 @@ impl Keyspace {
     ) {
         self.tracking.remember(client, key);
         self.tracking.forget_departed(ENTRIES_PER_READ);
-        let mut tries = EVICTION_TRIES;
-        while tries > 0 && self.tracking.is_over_limit() {
-            tries = tries.saturating_sub(1);
+        if self.tracking.is_over_limit() {
             let position = self.random_below(self.tracking.end());
-            self.tracking.invalidate_at(position, None, published);
+            self.tracking.evict(position, published);
         }
     }
 }
 
-/// How many positions are tried to find a key to forget. All are taken where the limit has not been lowered.
-const EVICTION_TRIES: usize = 64;
 const ENTRIES_PER_READ: usize = 16;

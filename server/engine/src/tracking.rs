@@ -320,12 +320,11 @@ impl Tracking {
             tracker.keys.insert(self.table.insert(key, client));
         }
     }
-
 }
 
 /// So many keys are remembered unless told otherwise, as in Redis.
 const TRACKED_KEYS_MAX: usize = 1_000_000;
 /// The room for keys that stays when there are none.
 const POSITIONS_KEPT: Position = 1024;
-/// The engine is locked meanwhile: a few hundred microseconds.
-pub(crate) const ENTRIES_PER_STOP: usize = 4096;
+/// What few have is taken out at once. Thousands of clients may go at one moment, and others wait meanwhile.
+pub(crate) const ENTRIES_PER_STOP: usize = 16;

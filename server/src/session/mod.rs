@@ -193,12 +193,7 @@ impl Session {
             self.unwatch(&mut executor);
             self.stop_listening(&mut executor);
             executor.engine.stop_waiting(self.client.id);
-            self.stop_tracking(&mut executor);
-            let is_more = executor.engine.tracking().has_departed();
-            drop(executor);
-            if is_more {
-                node.signals.activity.notify_one();
-            }
+            self.stop_tracking(&mut executor, node);
         }
     }
 

@@ -49,12 +49,16 @@ impl Session {
         self.client.introduction().tracking.redirection()
     }
 
-    /// Is told of nothing from now on.
-    pub(super) fn stop_tracking(&mut self, executor: &mut Executor) {
+    /// Is told of nothing from now on. Much of what it kept is taken out by maintenance.
+    pub(super) fn stop_tracking(&mut self, executor: &mut Executor, node: &NodeState) {
         if self.tracking.take().is_some() {
             self.caller.keeps_reads = false;
             self.client.introduction().tracking = TrackingShown::default();
-            executor.engine.tracking().stop(self.client.id);
+            let tracking = executor.engine.tracking();
+            tracking.stop(self.client.id);
+            if tracking.has_departed() {
+                node.signals.activity.notify_one();
+            }
         }
     }
 
@@ -100,8 +104,9 @@ pub(super) fn tracking(
         Err(error) => return Ok(Reply::Error(error)),
     };
     if switch.eq_ignore_ascii_case(b"off") {
+        let node = batch.node;
         let (executor, _) = batch.executor()?;
-        session.stop_tracking(executor);
+        session.stop_tracking(executor, node);
         return Ok(Reply::Ok);
     }
     if !switch.eq_ignore_ascii_case(b"on") {

@@ -152,19 +152,26 @@ fn thousands_of_clients_that_vanish_leave_nothing() {
     });
 }
 
-/// More keys than one hold of the engine takes out.
+/// More keys than one hold of the engine takes out, of a client that goes or wants to hear nothing more.
 #[test]
 fn one_client_with_very_many_keys_leaves_nothing() {
     with_node(&[("workers", &["2"])], |node, _| {
-        let (mut client, mut other) = (tracking(node, ""), wire(node));
-        for round in 0..40 {
-            let keys: Vec<String> = (0..500).map(|key| format!("{round}-{key}")).collect();
-            assert_eq!(client.ask(&format!("EXISTS {}", keys.join(" "))), ":0");
+        let mut other = wire(node);
+        for way in ["CLIENT TRACKING OFF", "RESET", "a connection reset"] {
+            let mut client = tracking(node, "");
+            for round in 0..40 {
+                let keys: Vec<String> = (0..500).map(|key| format!("{round}-{key}")).collect();
+                assert_eq!(client.ask(&format!("EXISTS {}", keys.join(" "))), ":0");
+            }
+            assert_eq!(other.info("tracking_total_items"), "20000", "{way}");
+            match way {
+                "CLIENT TRACKING OFF" => assert_eq!(client.ask(way), "+OK"),
+                "RESET" => assert_eq!(client.ask(way), "+RESET"),
+                _ => client.reset(),
+            }
+            await_info(&mut other, "tracking_total_keys", "0");
+            await_info(&mut other, "tracking_total_items", "0");
         }
-        assert_eq!(other.info("tracking_total_items"), "20000");
-        client.reset();
-        await_info(&mut other, "tracking_total_keys", "0");
-        await_info(&mut other, "tracking_total_items", "0");
     });
 }
 

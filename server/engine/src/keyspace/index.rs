@@ -93,9 +93,7 @@ impl Index {
 
 /// The tables of all shards, which hold nothing.
 #[derive(Debug)]
-pub(crate) struct Tables(
-    #[expect(dead_code, reason = "they are only dropped")] Vec<Links>,
-);
+pub(crate) struct Tables(#[expect(dead_code, reason = "they are only dropped")] Vec<Links>);
 
 /// [`Links`] use the lowest bits; the shard is chosen by others.
 fn shard_of(hash: u64) -> usize {

@@ -3,7 +3,6 @@
 //! Keys are forgotten some at a time, neighbours from a position that is drawn: neighbours were mostly read one after the
 //! other by the same client, so that one message tells it of all of them, and their memory lies together.
 
-
 use crate::channels::{ClientIds, Published};
 use crate::reply::Reply;
 use crate::tracking::Tracking;
@@ -39,12 +38,7 @@ impl Tracking {
         self.discard_if_empty();
     }
 
-    fn tell_evicted(
-        &self,
-        keys: Vec<Reply>,
-        receivers: ClientIds,
-        published: &mut Vec<Published>,
-    ) {
+    fn tell_evicted(&self, keys: Vec<Reply>, receivers: ClientIds, published: &mut Vec<Published>) {
         if !keys.is_empty() {
             self.tell(Reply::Array(keys), receivers, published);
         }

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
@@ -158,9 +159,15 @@ async fn until_end(node: Node, mut signals: Signals) -> Result<ExitCode, Failure
         }
     };
     tracing::warn!("Received {name} scheduling shutdown...");
-    tokio::select! {
-        stopped = node.stop() => Ok(exit_code(stopped)),
-        _ = signals.interrupt.recv() => {
+    let mut interrupts = u32::from(name == "SIGINT");
+    let mut stopping = pin!(node.stop());
+    loop {
+        tokio::select! {
+            stopped = &mut stopping => return Ok(exit_code(stopped)),
+            _ = signals.interrupt.recv() => interrupts += 1,
+        }
+        // The first may be sent together with a supervisor's SIGTERM, and nobody insists.
+        if interrupts > 1 {
             tracing::warn!("You insist... exiting now.");
             // At once, as asked: not even the destructors may wait for the disk.
             std::process::exit(i32::from(FAILED));

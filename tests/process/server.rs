@@ -80,6 +80,21 @@ fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
     }
 }
 
+/// As when a terminal's Ctrl-C reaches a supervisor and its nodes at once. Nobody has insisted.
+#[test]
+fn a_node_that_is_told_twice_at_once_stops_cleanly() {
+    for signals in [[Signal::TERM, Signal::INT], [Signal::INT, Signal::TERM]] {
+        for _ in 0..5 {
+            let shell = Shell::new();
+            let mut node = start(&shell, &["--port", &free_port().to_string()]);
+            await_ready(&shell);
+            signals.iter().for_each(|signal| send(&node, *signal));
+            assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
+            assert!(!output(&shell).contains("You insist"));
+        }
+    }
+}
+
 #[test]
 fn shutdown_ends_the_process() {
     let shell = Shell::new();

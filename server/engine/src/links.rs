@@ -59,3 +59,35 @@ impl Links {
         found.map(|occupied| occupied.remove()).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two things may have the same hash, or the same 32 bits of it.
+    #[test]
+    fn who_keeps_the_things_says_which_one_it_is() {
+        let (one, other) = (0x11_2345_6789, 0x22_2345_6789);
+        let mut links = Links::default();
+        assert!(links.is_empty());
+        links.insert(one, 1);
+        links.insert(other, 2);
+        assert!(!links.is_empty());
+        for wanted in [1, 2] {
+            assert_eq!(links.find(one, |number| number == wanted), Some(wanted));
+        }
+        assert_eq!(links.find(one, |_| false), None);
+        assert_eq!(links.find(0x1234, |_| true), None, "another hash");
+        assert!(links.remove(other, 2));
+        assert!(!links.remove(other, 2));
+        assert_eq!(links.find(one, |_| true), Some(1));
+    }
+
+    #[test]
+    fn the_lowest_and_the_highest_bits_differ_where_hashes_do() {
+        assert_eq!(
+            Link::new(0xffff_ffff_1234_5678, 0).spread(),
+            0x1234_5678_1234_5678
+        );
+    }
+}

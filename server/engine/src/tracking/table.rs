@@ -171,3 +171,26 @@ const SHARDS: u64 = 256;
 const KEY_BYTES: usize = 128;
 /// Memory of a client at a key, and of the key in the client's set.
 const ITEM_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_in_all_shards() {
+        let mut table = Table::new(7);
+        for key in 0..20 * SHARDS {
+            table.insert(&key.to_le_bytes(), 0);
+        }
+        assert!(table.shards.iter().all(|shard| !shard.is_empty()));
+    }
+
+    #[test]
+    fn the_seed_is_kept_when_all_is_forgotten() {
+        let mut table = Table::new(7);
+        let hash = |table: &Table| table.hasher.hash_one(b"key");
+        assert_ne!(hash(&table), hash(&Table::new(8)));
+        let taken = table.take();
+        assert_eq!(hash(&table), hash(&taken));
+    }
+}

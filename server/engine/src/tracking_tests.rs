@@ -235,7 +235,10 @@ fn who_broadcasts_is_told_of_prefixes_and_leaves_nothing() {
         tracking.add_prefix(client, prefix);
         tracking.add_prefix(client, &[b"b", client.to_be_bytes().as_slice()].concat());
     }
-    assert_eq!(tracking.prefixes(), 1001);
+    assert_eq!((tracking.prefixes(), tracking.clients()), (1001, 1000));
+    let own = [b"b", 2_u64.to_be_bytes().as_slice()].concat();
+    assert!(tracking.prefixes_of(2).eq([b"".as_slice(), &own]));
+    assert!(!tracking.is_off());
     let mut published = Vec::new();
     tracking.invalidate(b"abc", Some(3), &mut published);
     tracking.invalidate(b"b", None, &mut published);
@@ -256,4 +259,5 @@ fn who_broadcasts_is_told_of_prefixes_and_leaves_nothing() {
     }
     assert_eq!((tracking.prefixes(), tracking.clients()), (0, 0));
     assert!(!tracking.has_broadcasts());
+    assert!(tracking.is_off());
 }

@@ -233,6 +233,11 @@ fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
         };
         let _ = work.finish(&mut begun);
     }
+    // It may have asked itself, for a segment, after it was told to stop.
+    while let Some(job) = jobs.try_recv() {
+        let mut begun = work.begin(job);
+        let _ = work.finish(&mut begun);
+    }
     if work.sync_due_raw().is_some() {
         let mut begun = work.begin_sync_of_second();
         let _ = work.finish(&mut begun);

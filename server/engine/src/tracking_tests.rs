@@ -125,6 +125,12 @@ fn what_does_not_fit_is_forgotten_and_told() {
     assert_eq!(told(&published).len(), 900);
     // Very long keys are bounded by their bytes.
     engine.tracking().set_keys_max(0);
+    let told_before = published.len();
+    for key in 0..1000_u64 {
+        let key = [b"short", key.to_be_bytes().as_slice()].concat();
+        engine.keyspace.remember_read(0, &key, &mut published);
+    }
+    assert_eq!(published.len(), told_before, "0 is no limit");
     let mut long = vec![0; 1 << 20];
     for key in 0..600_u64 {
         long[..8].copy_from_slice(&key.to_be_bytes());
@@ -176,6 +182,28 @@ fn neighbours_are_forgotten_together_and_each_is_told_once() {
     }
     assert_eq!(told.len(), 5200 - left);
     assert!(published.len() < told.len() / 5, "{}", published.len());
+}
+
+/// After the limit was lowered, one read would have forgotten a thousand keys that a thousand clients keep.
+#[test]
+fn a_read_forgets_few_keys_of_many_clients() {
+    let mut engine = engine_with(128);
+    let mut published = Vec::new();
+    for client in 0..128 {
+        for key in 0..100_u64 {
+            let keyspace = &mut engine.keyspace;
+            keyspace.remember_read(client, &key.to_be_bytes(), &mut published);
+        }
+    }
+    assert_eq!(engine.tracking().items(), 12_800);
+    engine.tracking().set_keys_max(1);
+    // With eight of them 1,024 items are gone, and not more than that.
+    for left in [91, 82, 73] {
+        let keyspace = &mut engine.keyspace;
+        keyspace.remember_read(0, b"another", &mut published);
+        let shared = keyspace.tracking.keys() - 1;
+        assert!((left - 1..=left).contains(&shared), "{shared} are left");
+    }
 }
 
 /// However many keys go at once, they are not freed while others wait for the engine; those of few are, at once.

@@ -20,8 +20,10 @@ impl Tracking {
         let end = self.end();
         let mut left = (self.keys_max / KEYS_PER_EVICTED).min(EVICTED_MAX);
         let mut group: (ClientIds, Vec<Reply>) = Default::default();
+        let items_min = self.items().saturating_sub(ITEMS_PER_EVICTION);
         for position in (start..end).chain(0..start).take(POSITIONS_TRIED) {
-            if left == 0 && !self.is_over_limit() {
+            let is_enough = left == 0 && !self.is_over_limit();
+            if is_enough || self.items() < items_min {
                 break;
             }
             let Some((key, receivers)) = self.take_out(position, None) else {
@@ -49,6 +51,8 @@ impl Tracking {
 const EVICTED_MAX: usize = 15;
 /// Of fewer keys, one more for each so many.
 const KEYS_PER_EVICTED: usize = 64;
+/// Once more than so many clients' keys are forgotten, the others are left to the next read: others wait meanwhile.
+const ITEMS_PER_EVICTION: usize = 1024;
 /// How many positions are looked at to find keys: most are taken where the limit has not been lowered.
 const POSITIONS_TRIED: usize = 1024;
 /// The memory of the table: with short keys, more than those need.

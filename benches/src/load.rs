@@ -90,7 +90,7 @@ pub(crate) fn run(
             benchmark(1_000_000_000, &command)
         }
         Traffic::Replay
-        | Traffic::Probe { .. }
+        | Traffic::Probe(_)
         | Traffic::Start
         | Traffic::Idle
         | Traffic::IdleConnections

@@ -14,7 +14,7 @@ use crate::report::{Figures, Row};
 use crate::server::{Server, Setup};
 use crate::statistics::Summary;
 use crate::sync_delay::SyncDelay;
-use crate::workload::{Opponent, Traffic, Workload};
+use crate::workload::{Opponent, Probed, Traffic, Workload};
 
 pub(crate) const QUICK_DIVISOR: u64 = 20;
 /// A server that wakes up once in two seconds does so ten times.
@@ -82,7 +82,7 @@ fn measure_once(
             figures.start_ms.push(start.as_secs_f64() * 1e3);
             (Duration::ZERO, true)
         }
-        Traffic::Probe { .. } | Traffic::Idle | Traffic::IdleConnections => {
+        Traffic::Probe(_) | Traffic::Idle | Traffic::IdleConnections => {
             measure_quiet(options, workload, &server, operations, figures)?
         }
         _ => measure_load(options, workload, &server, operations, figures)?,
@@ -113,10 +113,13 @@ fn measure_quiet(
 ) -> Result<(Duration, bool), Failure> {
     let before = server.cpu()?;
     match workload.traffic {
-        Traffic::Probe { expires } => {
-            let stall = quiet::longest_wait(server, operations, expires)?;
+        Traffic::Probe(probed) => {
+            let stall = quiet::longest_wait(server, operations, probed)?;
             figures.stall_ms.push(stall.as_secs_f64() * 1e3);
-            let left = if expires { 0 } else { operations };
+            let left = match probed {
+                Probed::ExpiringKeys | Probed::Nobody => 0,
+                Probed::LivingKeys => operations,
+            };
             return Ok((before, count(server)? == left));
         }
         Traffic::Idle => {

@@ -10,11 +10,21 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::clock;
 use crate::failure::{Doing, Failure};
 use crate::server::{Server, encode};
+use crate::workload::Probed;
 
 /// So many keys expire at one moment, or none do. Returns the longest time that a PING had to wait from then until they are
 /// gone, or as long as that usually takes, of those that were sent every millisecond whether or not the ones before had
-/// been answered.
-pub(crate) fn longest_wait(server: &Server, keys: u64, expires: bool) -> Result<Duration, Failure> {
+/// been answered. With nobody to ask: the longest that a thread which sleeps to every millisecond was late.
+pub(crate) fn longest_wait(
+    server: &Server,
+    keys: u64,
+    probed: Probed,
+) -> Result<Duration, Failure> {
+    let expires = match probed {
+        Probed::ExpiringKeys => true,
+        Probed::LivingKeys => false,
+        Probed::Nobody => return Ok(latest_wake_up(PROBED_BEFORE + PROBED_WITHOUT)),
+    };
     let doing = "writing the keys that may expire";
     let mut connection = server.connect()?;
     // Long enough for a server that takes 50,000 a second.
@@ -78,6 +88,18 @@ fn worst_ping(server: &Server, time: Duration) -> Result<Duration, Failure> {
         Err(_) => return Err(Failure::new("the thread that probes a server panicked")),
     }
     Ok(worst)
+}
+
+/// What every PING has to wait that is sent when a thread wakes up.
+fn latest_wake_up(time: Duration) -> Duration {
+    let start = clock::now();
+    let moments = (1..).map(|index| start + Duration::from_millis(1) * index);
+    let moments = moments.take_while(|due| *due <= start + time);
+    let late = moments.map(|due| {
+        wait_until(due);
+        clock::now().saturating_sub(due)
+    });
+    late.max().unwrap_or_default()
 }
 
 /// What a server with nothing to do has spent.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::failure::{Doing, Failure};
 use crate::statistics::Summary;
-use crate::workload::{Broken, Figure, Log, Opponent, Traffic, Workload};
+use crate::workload::{Broken, Figure, Log, Opponent, Probed, Traffic, Workload};
 
 /// One server's figures in one workload, round by round.
 #[derive(Clone, Default, Serialize)]
@@ -244,10 +244,13 @@ fn describe(workload: &Workload) -> String {
             format!("GET beside SET NX PX by {writers} connections on other keys")
         }
         Traffic::Fill => "resident memory a lock".to_owned(),
-        Traffic::Probe { expires } => {
+        Traffic::Probe(probed) => {
             let keys = workload.operations;
-            let do_what = if expires { "expire" } else { "live" };
-            format!("PING every millisecond while {keys} keys {do_what}")
+            match probed {
+                Probed::ExpiringKeys => format!("PING every millisecond while {keys} keys expire"),
+                Probed::LivingKeys => format!("PING every millisecond while {keys} keys live"),
+                Probed::Nobody => "a thread that sleeps to every millisecond, no PING".to_owned(),
+            }
         }
         Traffic::Start => "from exec to PONG, an empty folder".to_owned(),
         Traffic::Idle => "nothing, without clients".to_owned(),
@@ -286,7 +289,7 @@ fn is_told_whole(traffic: Traffic) -> bool {
     matches!(
         traffic,
         Traffic::Replay
-            | Traffic::Probe { .. }
+            | Traffic::Probe(_)
             | Traffic::Start
             | Traffic::Idle
             | Traffic::IdleConnections

@@ -36,8 +36,8 @@ pub(crate) enum Traffic {
     Fill,
     /// Locks of which four fifths are deleted; measured is the next start.
     Replay,
-    /// A PING every millisecond beside a million keys, which expire at one moment or do not.
-    Probe { expires: bool },
+    /// A PING every millisecond, or the least that one could have to wait.
+    Probe(Probed),
     /// Nothing; measured is the start.
     Start,
     /// Nothing, for a while.
@@ -46,6 +46,17 @@ pub(crate) enum Traffic {
     IdleConnections,
     /// A Redlock client acquires and releases on five of the peer's servers.
     Redlock { broken: Broken },
+}
+
+/// Beside what something is timed every millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probed {
+    /// A PING, while keys expire at one moment.
+    ExpiringKeys,
+    /// A PING, while as many keys live on.
+    LivingKeys,
+    /// A thread that sleeps and asks no server: what the machine itself lets it wait.
+    Nobody,
 }
 
 impl Traffic {
@@ -328,6 +339,7 @@ fn latency_and_reads() -> Vec<Workload> {
 fn resources() -> Vec<Workload> {
     use Figure::{BytesPerConnection, BytesPerLock, EmptyStart, IdleCpu, Stall, StartTime};
     use Log::{EverySecond, None};
+    use Probed::{ExpiringKeys, LivingKeys, Nobody};
     use Traffic::{Fill, Idle, IdleConnections, Probe, Replay, Start};
     let row = Workload::new;
     vec![
@@ -341,18 +353,16 @@ fn resources() -> Vec<Workload> {
             .operations(10_000_000)
             .target_of(StartTime, 0.2)
             .long(),
-        row("P12", Probe { expires: true }, None, (1, 1000))
+        row("P12", Probe(ExpiringKeys), None, (1, 1000))
             .operations(1_000_000)
             .target_of(Stall, 2.0),
-        // What the machine itself lets it wait.
-        row(
-            "P12 nothing expires",
-            Probe { expires: false },
-            None,
-            (1, 1000),
-        )
-        .operations(1_000_000)
-        .showing(Stall),
+        row("P12 nothing expires", Probe(LivingKeys), None, (1, 1000))
+            .operations(1_000_000)
+            .showing(Stall),
+        row("P12 machine alone", Probe(Nobody), None, (1, 1000))
+            // As many milliseconds as the row above is probed.
+            .operations(6_500)
+            .showing(Stall),
         row("P13 start", Start, None, (1, 1)).target_of(EmptyStart, 10.0),
         row("P13 idle", Idle, None, (1, 1))
             .operations(60)

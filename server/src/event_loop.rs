@@ -11,6 +11,7 @@
 mod closing;
 pub(crate) mod coalescing;
 pub(crate) mod connection;
+mod discarded;
 mod draining;
 mod gathering;
 mod guard;
@@ -55,6 +56,7 @@ use crate::core::commit_queue::{CommitQueue, Plan, Released};
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
 use crate::event_loop::connection::{Connection, Stage};
+use crate::event_loop::discarded::DiscardedMessages;
 use crate::event_loop::draining::Draining;
 use crate::event_loop::gathering::Gathering;
 use crate::event_loop::guard::Guard;
@@ -79,6 +81,7 @@ pub(crate) struct EventLoop<S> {
     is_release_due: bool,
     /// Connections that end with this iteration. Their slots are not used again before.
     closed: Vec<usize>,
+    discarded: DiscardedMessages,
     /// The streams have been looked at once more since replies were made.
     has_looked_again: bool,
     /// Connections whose replies have not left.
@@ -123,6 +126,7 @@ impl<S: Stream> EventLoop<S> {
             released: Vec::new(),
             is_release_due: false,
             closed: Vec::new(),
+            discarded: DiscardedMessages::default(),
             has_looked_again: false,
             unsent: 0,
             sending: VecDeque::new(),
@@ -222,8 +226,10 @@ impl<S: Stream> EventLoop<S> {
         // What has arrived is executed now: nobody goes who has just done what was missing.
         self.enforce_limits();
         for slot in self.closed.drain(..) {
-            self.connections.remove(slot);
+            let connection = self.connections.remove(slot);
+            self.discarded.add(connection.messages, &self.node.clients);
         }
+        self.discarded.free_some(&self.node.clients);
     }
 
     /// What others are asked for since the last call.
@@ -237,6 +243,7 @@ impl<S: Stream> EventLoop<S> {
             || !self.iteration.is_empty()
             || !self.sending.is_empty()
             || !self.posts.is_empty()
+            || !self.discarded.is_empty()
             || self.is_release_due
             || self.has_abandoned
             || !self.asked_to_leave.is_empty();

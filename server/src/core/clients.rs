@@ -294,6 +294,8 @@ pub(crate) struct Clients {
     pub(crate) buffer_bytes: AtomicUsize,
     /// Messages that are on their way to any number of them.
     pub(crate) shared_bytes: Arc<AtomicUsize>,
+    /// What of that is only being freed, and may have been counted for several.
+    pub(crate) discarded_bytes: AtomicUsize,
     /// Notified when a worker was asked to make room for another connection, and has or could not.
     pub(crate) room: Notify,
 }
@@ -357,7 +359,9 @@ impl Clients {
 
     /// What they cost in their buffers.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.buffer_bytes.load(Ordering::Relaxed) + self.shared_bytes.load(Ordering::Relaxed)
+        let discarded = self.discarded_bytes.load(Ordering::Relaxed);
+        let shared = self.shared_bytes.load(Ordering::Relaxed);
+        self.buffer_bytes.load(Ordering::Relaxed) + shared.saturating_sub(discarded)
     }
 
     pub(crate) fn count(&self) -> usize {

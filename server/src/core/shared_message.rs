@@ -57,6 +57,6 @@ impl SharedMessage {
 /// What a message takes at a client beside its bytes.
 pub(crate) const MESSAGE_BYTES: usize = 64;
 /// What it takes beside them once, however many it is for: its parts, and a short one's form on the wire.
-const SHARED_ONCE_BYTES: usize = 512;
+pub(crate) const SHARED_ONCE_BYTES: usize = 512;
 /// What one receiver costs until the message is handed out, beside the message.
 pub(crate) const RECEIVER_COST: usize = 64;

@@ -58,7 +58,7 @@ pub(crate) struct Connection<S> {
     has_ended: bool,
     replies: Output,
     /// Messages that were published for it and come behind its replies, with what they wait for.
-    messages: Messages,
+    pub(super) messages: Messages,
     /// How far it has looked for others.
     looked: Looked,
     /// What it waits for has come before its replies had left.

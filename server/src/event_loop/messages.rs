@@ -7,7 +7,7 @@ use quorlock_engine::channels::Message;
 use quorlock_engine::{Protocol, Reply};
 
 use crate::core::deliveries::Post;
-use crate::core::shared_message::{MESSAGE_BYTES, SharedMessage};
+use crate::core::shared_message::{MESSAGE_BYTES, SHARED_ONCE_BYTES, SharedMessage};
 use crate::core::wait::Wait;
 use crate::protocol::{Output, reply};
 use crate::session::Session;
@@ -48,6 +48,17 @@ impl Messages {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Drops the oldest, at most so many.
+    pub(crate) fn drop_oldest(&mut self, count: usize) {
+        for (message, _) in self.kept.drain(..count.min(self.kept.len())) {
+            self.bytes -= message.bytes();
+        }
+    }
+
     /// What they count.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -56,6 +67,11 @@ impl Messages {
     /// What of that they share with others.
     pub(crate) fn shared_bytes(&self) -> usize {
         self.bytes - self.kept.len() * MESSAGE_BYTES
+    }
+
+    /// What they take, once for all who have the same ones.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.bytes + self.kept.len() * SHARED_ONCE_BYTES
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::pipe::Pipe;
 use super::tests::{Stepped, request};
@@ -62,7 +63,7 @@ fn one_iteration_reaches_a_bounded_number_of_listeners_and_others_are_served() {
             break;
         }
         // What is left is no reason to wait.
-        assert_eq!(node.event_loop.pause(), Some(std::time::Duration::ZERO));
+        assert_eq!(node.event_loop.pause(), Some(Duration::ZERO));
     }
     assert_eq!(publisher.take_received(), b":3000\r\n:3000\r\n");
     node.iterate();
@@ -204,6 +205,73 @@ fn a_payload_that_many_hold_counts_once_until_the_last_of_them_has_gone() {
     assert!(counted(&node) < 100_000, "{}", counted(&node));
     let shared = &node.event_loop.node.clients.shared_bytes;
     assert_eq!(shared.load(Ordering::Relaxed), 0);
+}
+
+/// Publishes so many short ones, a hundred at a time, and calls `each` after every iteration.
+fn publish_short(node: &mut Stepped, count: usize, mut each: impl FnMut(&Stepped)) {
+    let publisher = node.client();
+    let requests = publish("p").repeat(100);
+    for _ in 0..count / 100 {
+        publisher.send(&requests);
+        let mut answered = 0;
+        while answered < 100 {
+            node.iterate();
+            each(node);
+            let received = publisher.take_received();
+            answered += received.iter().filter(|byte| **byte == b':').count();
+        }
+    }
+    while !node.event_loop.posts.is_empty() {
+        node.iterate();
+        each(node);
+    }
+}
+
+/// Found from outside: a short message takes ten times its bytes, and those who kept a million of them stayed until
+/// the bytes alone were more than all clients may hold.
+#[test]
+fn who_does_not_read_short_messages_goes_when_they_take_too_much() {
+    let limit = 2 << 20;
+    let mut node = Stepped::new(|config| {
+        config.appendonly = false;
+        config.maxmemory_clients = ClientMemory::Bytes(limit);
+    });
+    let (other, listeners) = (node.client(), listeners(&mut node, 2));
+    listeners.iter().for_each(|one| one.set_room(0));
+    let mut highest = 0;
+    publish_short(&mut node, 20_000, |node| {
+        let shared = &node.event_loop.node.clients.shared_bytes;
+        highest = shared.load(Ordering::Relaxed).max(highest);
+    });
+    assert!(listeners.iter().all(Pipe::is_closed));
+    let limit = usize::try_from(limit).unwrap();
+    assert!((limit / 2..limit * 5 / 4).contains(&highest), "{highest}");
+    node.ask(&other, b"PING\r\n", b"+PONG\r\n");
+}
+
+/// Found from outside: a million of them at once kept all others waiting for a second.
+#[test]
+fn messages_of_who_has_gone_are_freed_in_parts_and_no_longer_count() {
+    let mut node = unlogged();
+    let listeners = listeners(&mut node, 2);
+    listeners.iter().for_each(|one| one.set_room(0));
+    publish_short(&mut node, 10_000, |_| {});
+    listeners.iter().for_each(Pipe::reset);
+    let mut left: Vec<usize> = vec![10_000 * 512];
+    while *left.last().unwrap() > 0 {
+        node.iterate();
+        let clients = &node.event_loop.node.clients;
+        assert!(clients.held_bytes() < 100_000, "{}", clients.held_bytes());
+        let shared = clients.shared_bytes.load(Ordering::Relaxed);
+        let freed = left.last().unwrap().saturating_sub(shared);
+        assert!(freed < 1_000 * 1_000, "{freed}");
+        left.push(shared);
+        let is_more = node.event_loop.pause() == Some(Duration::ZERO);
+        assert_eq!(is_more, shared > 0);
+    }
+    assert!(left.len() > 10, "{left:?}");
+    let discarded = &node.event_loop.node.clients.discarded_bytes;
+    assert_eq!(discarded.load(Ordering::Relaxed), 0);
 }
 
 /// Planted: what was published while a worker slept is handed out on its own.

@@ -39,6 +39,7 @@ impl<S: Stream> Connection<S> {
         let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
         let (mut input_bytes, mut output_bytes) = (0, 0);
         let mut shared_bytes = self.messages.shared_bytes();
+        let mut charged_bytes = self.messages.charged_bytes();
         if !is_idle {
             let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
                 + self.backlog.capacity() * size_of::<Request>();
@@ -46,6 +47,7 @@ impl<S: Stream> Connection<S> {
             if self.has_replies() {
                 output_bytes = self.replies.memory();
                 shared_bytes += self.replies.charged();
+                charged_bytes += self.replies.charged();
             }
         }
         // What is between MULTI and EXEC, and what it listens to, stays, however idle the connection is.
@@ -60,6 +62,7 @@ impl<S: Stream> Connection<S> {
             input_bytes,
             output_bytes,
             shared_bytes,
+            charged_bytes,
             unauthenticated_bytes,
         }
     }

@@ -118,20 +118,27 @@ impl ConnectionLimits {
         }
         match facts.activity {
             Activity::Busy => None,
-            Activity::Sending { since } => self
-                .send
-                .is_some_and(|limit| is_over(since, limit))
-                .then_some(Reason::Send),
+            Activity::Sending { since } => {
+                if self.send.is_some_and(|limit| is_over(since, limit)) {
+                    return Some(Reason::Send);
+                }
+                self.idle_verdict(now, facts, since.max(facts.active_at))
+            }
             Activity::Reading => {
                 let is_slow = |began| self.request.is_some_and(|limit| is_over(began, limit));
                 if facts.request_began.is_some_and(is_slow) {
                     return Some(Reason::Request);
                 }
-                let idle = self.idle.filter(|_| !facts.is_listening);
-                let is_idle = idle.is_some_and(|limit| passed(now, facts.active_at) > limit);
-                is_idle.then_some(Reason::Idle)
+                self.idle_verdict(now, facts, facts.active_at)
             }
         }
+    }
+
+    /// The part of it about a client that has neither sent nor taken a byte since then.
+    fn idle_verdict(&self, now: RawTime, facts: &Facts, since: RawTime) -> Option<Reason> {
+        let idle = self.idle.filter(|_| !facts.is_listening);
+        let is_idle = idle.is_some_and(|limit| passed(now, since) > limit);
+        is_idle.then_some(Reason::Idle)
     }
 
     /// The part of it about output, for a connection whose output has just grown.
@@ -357,6 +364,32 @@ mod tests {
         assert_eq!(verdict(&limits, second(15), facts), Some(Reason::Send));
         let patient = self::limits(&[("send-timeout", "0")]);
         assert_eq!(verdict(&patient, LAST, facts), None);
+    }
+
+    /// Found from outside: a client that had gone without a word stayed for a minute with `timeout 5`, if there was
+    /// something to tell it.
+    #[test]
+    fn who_takes_nothing_is_idle_as_well() {
+        let limits = limits(&[("send-timeout", "60s"), ("timeout", "10")]);
+        let facts = Facts {
+            activity: Activity::Sending { since: second(5) },
+            active_at: second(3),
+            output_bytes: 1,
+            ..QUIET
+        };
+        assert_eq!(verdict(&limits, second(15), facts), None);
+        let later = second(15).plus_nanos(1);
+        assert_eq!(verdict(&limits, later, facts), Some(Reason::Idle));
+        let talking = Facts {
+            active_at: second(6),
+            ..facts
+        };
+        assert_eq!(verdict(&limits, later, talking), None);
+        let listening = Facts {
+            is_listening: true,
+            ..facts
+        };
+        assert_eq!(verdict(&limits, later, listening), None);
     }
 
     #[test]

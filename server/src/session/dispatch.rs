@@ -109,11 +109,14 @@ impl Batch<'_> {
         wait: &mut Wait,
     ) -> Result<Answer, Failure> {
         let name = arguments.first().copied().unwrap_or_default();
-        let is_known = || spec_named(name).is_some() || introspection::named(name).is_some();
-        if let Some(error) = session.refuses_while_listening(name)
-            && is_known()
+        if session.refuses_while_listening(name)
+            && let Some(called) = called(arguments)
         {
             self.refuse_call(numbers::of_request(arguments));
+            let error = ErrorReply::new(format!(
+                "ERR Can't execute '{called}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+                 allowed in this context"
+            ));
             return Ok(Answer::Reply(Reply::Error(error)));
         }
         if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
@@ -318,6 +321,21 @@ impl Answer {
             Self::Durable(reply, _) | Self::Last(reply) => reply.is_error(),
             _ => false,
         }
+    }
+}
+
+/// The full name of the command that a request calls; none of one that there is not.
+fn called(arguments: &[&[u8]]) -> Option<String> {
+    let name = arguments.first().copied().unwrap_or_default();
+    let (name, parts) = match (spec_named(name), introspection::named(name)) {
+        (Some(spec), _) => (spec.name, spec.about.subcommands),
+        (None, Some(row)) => (row.name, row.parts()),
+        (None, None) => return None,
+    };
+    match part_of(parts, arguments) {
+        Some((_, part)) => Some(format!("{name}|{}", part.name)),
+        None if parts.is_empty() => Some(name.to_owned()),
+        None => None,
     }
 }
 

@@ -74,20 +74,12 @@ impl Session {
         self.listening.is_any()
     }
 
-    /// Why a request is refused of a connection that listens.
-    pub(super) fn refuses_while_listening(&self, name: &[u8]) -> Option<ErrorReply> {
+    /// Whether a command is refused of a connection that listens.
+    pub(super) fn refuses_while_listening(&self, name: &[u8]) -> bool {
         let is_one = |one: &&[u8]| one.eq_ignore_ascii_case(name);
-        let is_refused = self.is_listening()
+        self.is_listening()
             && self.caller.protocol == Protocol::Resp2
-            && !WHILE_LISTENING.iter().any(is_one);
-        is_refused.then(|| {
-            let name = &name[..name.len().min(NAME_BYTES_SHOWN)];
-            let name = String::from_utf8_lossy(name).to_lowercase();
-            ErrorReply::new(format!(
-                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
-                 allowed in this context"
-            ))
-        })
+            && !WHILE_LISTENING.iter().any(is_one)
     }
 
     /// Ends all subscriptions.
@@ -290,7 +282,6 @@ const LISTENING_BYTES_MAX: usize = 24 << 20;
 
 /// Memory of a name beside its bytes, in the tables of names and of connections.
 const NAME_BYTES: usize = 224;
-const NAME_BYTES_SHOWN: usize = 128;
 
 const TOO_MANY: ErrorReply = ErrorReply::fixed(
     "ERR a connection may listen to channels and patterns whose names take 24 MiB, 224 bytes for each \

@@ -6,6 +6,7 @@ use crate::channels::{ClientId, Published, Receivers};
 use crate::effects::Effects;
 use crate::engine::{Engine, EngineOptions};
 use crate::reply::Reply;
+use crate::time::NodeTime;
 use crate::tracking::eviction::TABLE_BYTES_MAX;
 use crate::tracking::{ENTRIES_PER_STOP, Tracking, TrackingOptions};
 
@@ -204,6 +205,40 @@ fn a_read_forgets_few_keys_of_many_clients() {
         let shared = keyspace.tracking.keys() - 1;
         assert!((left - 1..=left).contains(&shared), "{shared} are left");
     }
+}
+
+/// Found from outside: a lower limit was reached by further reads alone, and not to the end where most positions were empty.
+#[test]
+fn a_lower_limit_is_reached_without_a_read() {
+    let mut engine = engine_with(1);
+    let mut published = Vec::new();
+    for key in 0..20_000_u64 {
+        let keyspace = &mut engine.keyspace;
+        keyspace.remember_read(0, &key.to_be_bytes(), &mut published);
+    }
+    engine.tracking().set_keys_max(10);
+    let mut told = 0;
+    for _ in 0..10_000 {
+        let before = engine.tracking().keys();
+        let reclaimed = engine.reclaim(NodeTime::from_nanos(1), 64);
+        let now = engine.tracking().keys();
+        assert!(before - now <= 1024, "{before} and then {now}");
+        for one in engine.take_unprompted() {
+            let Some(Reply::Push(parts)) = one.message.push() else {
+                panic!("{one:?}");
+            };
+            told += match parts.last() {
+                Some(Reply::Array(keys)) => keys.len(),
+                _ => panic!("{parts:?}"),
+            };
+        }
+        assert_eq!(told, 20_000 - now);
+        assert_eq!(reclaimed.more, now > 10, "{now} are left");
+        if !reclaimed.more {
+            return;
+        }
+    }
+    panic!("{} are left", engine.tracking().keys());
 }
 
 /// However many keys go at once, they are not freed while others wait for the engine; those of few are, at once.

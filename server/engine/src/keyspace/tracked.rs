@@ -79,6 +79,22 @@ impl Keyspace {
     ) {
         self.tracking.remember(client, key);
         self.tracking.forget_departed(ENTRIES_PER_READ);
+        self.evict_tracked(published);
+    }
+
+    /// Forgets keys of clients that have gone, and then some of those that are too many since the limit was lowered. Says
+    /// whether there are more.
+    pub(super) fn forget_tracked(&mut self, entries: usize) -> bool {
+        if self.tracking.forget_departed(entries) {
+            return true;
+        }
+        let mut published = std::mem::take(&mut self.expired.published);
+        self.evict_tracked(&mut published);
+        self.expired.published = published;
+        self.tracking.is_over_limit()
+    }
+
+    fn evict_tracked(&mut self, published: &mut Vec<Published>) {
         if self.tracking.is_over_limit() {
             let position = self.random_below(self.tracking.end());
             self.tracking.evict(position, published);

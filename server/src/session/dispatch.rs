@@ -334,7 +334,7 @@ fn called(arguments: &[&[u8]]) -> Option<String> {
     };
     match part_of(parts, arguments) {
         Some((_, part)) => Some(format!("{name}|{}", part.name)),
-        None if parts.is_empty() => Some(name.to_owned()),
+        None if parts.is_empty() || arguments.len() == 1 => Some(name.to_owned()),
         None => None,
     }
 }

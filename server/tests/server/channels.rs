@@ -171,3 +171,26 @@ fn a_pipeline_that_listens_and_resets_is_answered() {
         assert_eq!(wire(node).ask("PUBSUB CHANNELS"), "[]");
     });
 }
+
+/// As Redis names what it refuses; what there is not is told as ever.
+#[test]
+fn who_listens_is_told_the_full_name_of_what_is_refused() {
+    with_node(&[], |node, _| {
+        let mut listener = wire(node);
+        listener.ask("SUBSCRIBE lock");
+        for (request, name) in [
+            ("get a", "get"),
+            ("CLIENT GetName", "client|getname"),
+            ("COMMAND", "command"),
+            ("object encoding a", "object|encoding"),
+        ] {
+            let expected = format!("-ERR Can't execute '{name}': only (P|S)SUBSCRIBE");
+            let told = listener.ask(request);
+            assert!(told.starts_with(&expected), "{told}");
+        }
+        for request in ["NOSUCH", "CLIENT nosuch"] {
+            let told = listener.ask(request);
+            assert!(told.starts_with("-ERR unknown"), "{told}");
+        }
+    });
+}

@@ -172,9 +172,11 @@ impl Engine {
     }
 
     /// Frees keys whose deadline has come, spending at most `budget` steps. Nothing is journalled:
-    /// the deadlines are in the log already.
+    /// the deadlines are in the log already. Forgets some of what is remembered for clients beyond the limit as well.
     pub fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
-        self.keyspace.reclaim(now, budget)
+        let mut reclaimed = self.keyspace.reclaim(now, budget);
+        reclaimed.more |= self.keyspace.keep_tracked_limit();
+        reclaimed
     }
 
     /// The same at the pace of writes: a few steps for each deadline that was set since the last call. Called after every few

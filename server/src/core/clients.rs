@@ -354,10 +354,11 @@ impl Clients {
 
     /// What all of them cost, in their buffers and beside them.
     pub(crate) fn memory(&self) -> usize {
-        self.held_bytes() + self.count() * CLIENT_BYTES
+        let shared = self.shared_bytes.load(Ordering::Relaxed);
+        self.buffer_bytes.load(Ordering::Relaxed) + shared + self.count() * CLIENT_BYTES
     }
 
-    /// What they cost in their buffers.
+    /// What they cost in their buffers, without what is being freed.
     pub(crate) fn held_bytes(&self) -> usize {
         let discarded = self.discarded_bytes.load(Ordering::Relaxed);
         let shared = self.shared_bytes.load(Ordering::Relaxed);

@@ -32,8 +32,8 @@ pub(crate) struct Guard {
     /// What all hold is to be compared with its limits, whether or not this worker's part has changed:
     /// a part of the connections has just been looked at, or some were closed and may not be enough.
     looks_again: bool,
-    /// What was shared by connections of any worker when this was last looked at.
-    shared_bytes: usize,
+    /// What connections of all workers held when this was last looked at.
+    held_bytes: usize,
 }
 
 impl Guard {
@@ -50,7 +50,7 @@ impl Guard {
             account: Account::default(),
             lines: ClosingLines::default(),
             looks_again: false,
-            shared_bytes: 0,
+            held_bytes: 0,
         }
     }
 
@@ -149,9 +149,9 @@ impl Guard {
         connections: &Slab<Connection<S>>,
     ) -> Vec<Closing> {
         let has_changed = self.account.publish(&node.clients.buffer_bytes);
-        let shared_bytes = node.clients.shared_bytes.load(Ordering::Relaxed);
-        let before = std::mem::replace(&mut self.shared_bytes, shared_bytes);
-        if !has_changed && !self.looks_again && shared_bytes == before {
+        let held_bytes = node.clients.held_bytes();
+        let before = std::mem::replace(&mut self.held_bytes, held_bytes);
+        if !has_changed && !self.looks_again && held_bytes == before {
             return Vec::new();
         }
         let chosen = self.choose(node, connections);
@@ -188,9 +188,11 @@ impl Guard {
             return Vec::new();
         }
         let limit_bytes = self.memory_limit_bytes;
+        let shared_bytes = node.clients.shared_bytes.load(Ordering::Relaxed);
+        let workers = node.facts.workers;
         let excess = self
             .account
-            .excess(sum_bytes, limit_bytes, node.facts.workers);
+            .excess(sum_bytes, shared_bytes, limit_bytes, workers);
         let candidates = open().map(|(slot, connection)| Candidate {
             connection: slot,
             bytes: connection.counted.bytes(),

@@ -45,6 +45,8 @@ pub(crate) struct Facts {
     pub(crate) active_at: RawTime,
     /// When the first byte of a request came that is not complete.
     pub(crate) request_began: Option<RawTime>,
+    /// It has sent what is to be executed later.
+    pub(crate) has_work: bool,
     /// Bytes of replies that have not left, those that wait for the log included.
     pub(crate) output_bytes: usize,
     /// It listens to channels: it need not send anything.
@@ -121,6 +123,10 @@ impl ConnectionLimits {
             Activity::Sending { since } => {
                 if self.send.is_some_and(|limit| is_over(since, limit)) {
                     return Some(Reason::Send);
+                }
+                // What it sends meanwhile is not read.
+                if facts.has_work {
+                    return None;
                 }
                 self.idle_verdict(now, facts, since.max(facts.active_at))
             }
@@ -253,6 +259,7 @@ mod tests {
         unauthenticated_since: None,
         active_at: RawTime::ZERO,
         request_began: None,
+        has_work: false,
         output_bytes: 0,
         is_listening: false,
         is_tracking: false,
@@ -385,6 +392,11 @@ mod tests {
             ..facts
         };
         assert_eq!(verdict(&limits, later, talking), None);
+        let pipelining = Facts {
+            has_work: true,
+            ..facts
+        };
+        assert_eq!(verdict(&limits, later, pipelining), None);
         let listening = Facts {
             is_listening: true,
             ..facts

@@ -78,10 +78,18 @@ impl Account {
         self.bytes != told
     }
 
-    /// How many bytes this worker has to give up, given the sum and the limit of all workers.
-    pub(crate) fn excess(&self, sum_bytes: usize, limit_bytes: usize, workers: usize) -> usize {
+    /// How many bytes this worker has to give up, given the sum of all workers, what of it is shared, and the limit.
+    pub(crate) fn excess(
+        &self,
+        sum_bytes: usize,
+        shared_bytes: usize,
+        limit_bytes: usize,
+        workers: usize,
+    ) -> usize {
         let over = sum_bytes.saturating_sub(limit_bytes);
-        let bytes = self.bytes.saturating_add(self.charged_bytes);
+        // Many who wait for the same message keep it once.
+        let charged_bytes = self.charged_bytes.min(shared_bytes);
+        let bytes = self.bytes.saturating_add(charged_bytes);
         over.min(bytes.saturating_sub(limit_bytes / workers.max(1)))
     }
 
@@ -185,14 +193,14 @@ mod tests {
             let sum: usize = bytes.iter().sum();
             let excess: Vec<usize> = bytes
                 .iter()
-                .map(|bytes| account(*bytes).excess(sum, limit, 2))
+                .map(|bytes| account(*bytes).excess(sum, 0, limit, 2))
                 .collect();
             assert!(excess.iter().sum::<usize>() >= sum - limit, "{bytes:?}");
             for (bytes, excess) in bytes.iter().zip(&excess) {
                 assert_eq!(*excess > 0, *bytes > 50, "{bytes}");
             }
         }
-        assert_eq!(account(100).excess(100, limit, 2), 0);
+        assert_eq!(account(100).excess(100, 0, limit, 2), 0);
     }
 
     #[test]
@@ -210,9 +218,18 @@ mod tests {
         let sum = AtomicUsize::new(1000);
         assert!(account.publish(&sum));
         assert_eq!(sum.load(Ordering::Relaxed), 6000);
-        assert_eq!(account.excess(6000, 6000, 1), 0);
-        assert_eq!(account.excess(6000, 5990, 1), 10);
-        assert_eq!(account.excess(6000, 500, 1), 5500, "what it shares as well");
+        assert_eq!(account.excess(6000, 1000, 6000, 1), 0);
+        assert_eq!(account.excess(6000, 1000, 5990, 1), 10);
+        assert_eq!(
+            account.excess(6000, 1000, 500, 1),
+            5500,
+            "what it shares as well"
+        );
+        assert_eq!(
+            account.excess(60_000, 1000, 6000, 2),
+            3000,
+            "its 50 share 1000"
+        );
         account.count(listener, Held::default());
         assert!(account.publish(&sum));
         assert_eq!(
@@ -240,7 +257,7 @@ mod tests {
         let sum = AtomicUsize::new(10 * 587);
         account.publish(&sum);
         assert_eq!(sum.load(Ordering::Relaxed), 10 * (64 + 587));
-        assert_eq!(account.excess(6510, 6000, 1), 510);
+        assert_eq!(account.excess(6510, 5870, 6000, 1), 510);
     }
 
     #[test]

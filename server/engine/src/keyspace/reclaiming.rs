@@ -42,10 +42,9 @@ impl Keyspace {
             let slab = std::mem::take(&mut self.slab);
             self.discarded.add_tables(slab, self.index.take_tables());
         }
-        let is_more_tracked = self.forget_tracked(budget);
         Reclaimed {
             freed,
-            more: left == 0 || is_more_tracked,
+            more: left == 0 || self.tracking.forget_departed(budget),
         }
     }
 

@@ -82,12 +82,8 @@ impl Keyspace {
         self.evict_tracked(published);
     }
 
-    /// Forgets keys of clients that have gone, and then some of those that are too many since the limit was lowered. Says
-    /// whether there are more.
-    pub(super) fn forget_tracked(&mut self, entries: usize) -> bool {
-        if self.tracking.forget_departed(entries) {
-            return true;
-        }
+    /// Forgets some of the keys that are too many since the limit was lowered. Says whether there are more.
+    pub(crate) fn keep_tracked_limit(&mut self) -> bool {
         let mut published = std::mem::take(&mut self.expired.published);
         self.evict_tracked(&mut published);
         self.expired.published = published;

@@ -28,6 +28,7 @@ impl<S: Stream> Connection<S> {
             unauthenticated_since: self.session.unauthenticated_since(),
             active_at: self.session.client.active_raw(),
             request_began: self.request_began,
+            has_work: self.has_work(),
             output_bytes: self.output_bytes(),
             is_listening: self.session.is_listening(),
             is_tracking: self.session.is_tracking(),

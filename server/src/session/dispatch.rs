@@ -324,17 +324,20 @@ impl Answer {
     }
 }
 
-/// The full name of the command that a request calls; none of one that there is not.
+/// The full name of the command that a request calls; none where there is no such command, or none with so many arguments.
 fn called(arguments: &[&[u8]]) -> Option<String> {
     let name = arguments.first().copied().unwrap_or_default();
-    let (name, parts) = match (spec_named(name), introspection::named(name)) {
-        (Some(spec), _) => (spec.name, spec.about.subcommands),
-        (None, Some(row)) => (row.name, row.parts()),
+    let (name, arity, parts) = match (spec_named(name), introspection::named(name)) {
+        (Some(spec), _) => (spec.name, spec.arity, spec.about.subcommands),
+        (None, Some(row)) => (row.name, row.arity, row.parts()),
         (None, None) => return None,
     };
+    let is_whole = |arity| is_arity(arity, arguments.len());
     match part_of(parts, arguments) {
-        Some((_, part)) => Some(format!("{name}|{}", part.name)),
-        None if parts.is_empty() || arguments.len() == 1 => Some(name.to_owned()),
+        Some((_, part)) => is_whole(part.arity).then(|| format!("{name}|{}", part.name)),
+        None if parts.is_empty() || arguments.len() == 1 => {
+            is_whole(arity).then(|| name.to_owned())
+        }
         None => None,
     }
 }

@@ -103,11 +103,14 @@ pub fn spec_named(name: &[u8]) -> Option<&'static Spec> {
 
 /// The same with its number, which is its place in [`all_specs`].
 pub fn numbered_spec(name: &[u8]) -> Option<(usize, &'static Spec)> {
-    let bucket = &BUCKETS[bucket_of(name)];
-    bucket
-        .iter()
-        .find(|(_, spec)| spec.name.as_bytes().eq_ignore_ascii_case(name))
-        .copied()
+    let mut slot = slot_of(name);
+    while let Some((number, spec)) = TABLE[slot] {
+        if spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some((number, spec));
+        }
+        slot = (slot + 1) % SLOT_COUNT;
+    }
+    None
 }
 
 /// All commands of the engine.
@@ -148,25 +151,33 @@ const FAMILIES: &[Family] = &[
     channels::FAMILY,
 ];
 
-static BUCKETS: LazyLock<Vec<Vec<(usize, &'static Spec)>>> = LazyLock::new(|| {
-    let mut buckets = vec![Vec::new(); BUCKET_COUNT];
+/// Open addressing: a name that finds its slot taken is in one of the next ones.
+static TABLE: LazyLock<Box<[Slot; SLOT_COUNT]>> = LazyLock::new(|| {
+    let mut table = Box::new([None; SLOT_COUNT]);
     for (number, spec) in all_specs().enumerate() {
-        buckets[bucket_of(spec.name.as_bytes())].push((number, spec));
+        let mut slot = slot_of(spec.name.as_bytes());
+        while table[slot].is_some() {
+            slot = (slot + 1) % SLOT_COUNT;
+        }
+        table[slot] = Some((number, spec));
     }
-    buckets
+    table
 });
 
+type Slot = Option<(usize, &'static Spec)>;
+
 /// Length, first and last letter tell the names of commands apart well enough.
-fn bucket_of(name: &[u8]) -> usize {
+fn slot_of(name: &[u8]) -> usize {
     let first = usize::from(name.first().copied().unwrap_or_default() | LOWER_CASE);
     let last = usize::from(name.last().copied().unwrap_or_default() | LOWER_CASE);
-    (name.len().wrapping_mul(7) ^ first.wrapping_mul(31) ^ last) % BUCKET_COUNT
+    (name.len().wrapping_mul(7) ^ first.wrapping_mul(31) ^ last) % SLOT_COUNT
 }
 
 /// What one mutation may hold beside key and argument: DEL of many short keys writes more than it reads.
 const BYTES_BESIDE_ARGUMENT: usize = 32;
 const LOWER_CASE: u8 = 0x20;
-const BUCKET_COUNT: usize = 512;
+/// Several times as many as there are commands.
+const SLOT_COUNT: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -179,5 +190,20 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn every_command_is_found_in_any_case_and_nothing_else() {
+        for (number, spec) in all_specs().enumerate() {
+            for name in [spec.name.to_uppercase(), spec.name.to_lowercase()] {
+                let (found, same) = numbered_spec(name.as_bytes()).expect("it is in the table");
+                assert_eq!((found, same.name), (number, spec.name));
+            }
+            let longer = format!("{}x", spec.name);
+            assert!(
+                all_specs().any(|it| it.name == longer) || spec_named(longer.as_bytes()).is_none()
+            );
+        }
+        assert!(spec_named(b"").is_none());
     }
 }

@@ -271,8 +271,8 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Leaves requests that were collected, and that its worker cannot execute now, for the next iteration.
-    pub(crate) fn postpone(&mut self, requests: impl Iterator<Item = Request>) {
-        self.backlog.extend(requests);
+    pub(crate) fn postpone(&mut self, requests: &mut [Request]) {
+        self.backlog.extend(requests.iter_mut().map(std::mem::take));
         // The end of what the client sends is found again.
         self.then = Next::Read;
     }
@@ -287,11 +287,11 @@ impl<S: Stream> Connection<S> {
         });
     }
 
-    /// Executes requests in order, until one says that nothing may follow it. What is left waits for
-    /// the next iteration.
+    /// Executes requests in order, until one says that nothing may follow it. What is left is taken, and waits for the next
+    /// iteration.
     pub(crate) fn execute(
         &mut self,
-        requests: impl Iterator<Item = Request>,
+        requests: &mut [Request],
         batch: &mut Batch<'_>,
         posts: &mut Posts,
     ) {
@@ -300,7 +300,7 @@ impl<S: Stream> Connection<S> {
                 self.catch_up(batch, posts);
             }
             if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_ITERATION {
-                self.backlog.push_back(request);
+                self.backlog.push_back(std::mem::take(request));
                 continue;
             }
             let arguments = request.arguments(&self.received);
@@ -311,8 +311,7 @@ impl<S: Stream> Connection<S> {
                 self.then,
                 Next::LacksSegment | Next::Paused | Next::HeldBack
             ) {
-                drop(arguments);
-                self.backlog.push_back(request);
+                self.backlog.push_back(std::mem::take(request));
                 continue;
             }
             let served = batch.served();

@@ -147,16 +147,17 @@ impl Iteration {
             self.collect(slots, connections);
             let (group, rest) = slots.split_at(self.counts.len());
             self.prefetch(group, connections, &mut batch);
-            let mut requests = self.requests.drain(..);
+            let mut requests = &mut self.requests[..];
             for (&slot, of_this) in group.iter().zip(self.counts.drain(..)) {
                 let connection = &mut connections[slot];
-                let requests = requests.by_ref().take(of_this);
+                let own;
+                (own, requests) = requests.split_at_mut(of_this);
                 if reply_bytes >= REPLY_BYTES_PER_ITERATION {
-                    connection.postpone(requests);
+                    connection.postpone(own);
                     continue;
                 }
                 count += 1;
-                connection.execute(requests, &mut batch, posts);
+                connection.execute(own, &mut batch, posts);
                 reply_bytes += connection.output_bytes();
                 if connection.take_heard() {
                     connection.session.client.touch(batch.raw());
@@ -166,6 +167,7 @@ impl Iteration {
                 }
                 batch.yield_engine();
             }
+            self.requests.clear();
             slots = rest;
         }
         count
@@ -183,14 +185,14 @@ impl Iteration {
         }
     }
 
-    /// Prefetches the keys of several connections at once.
+    /// Prefetches the keys of several requests at once.
     fn prefetch<S: Stream>(
         &self,
         group: &[usize],
         connections: &Slab<Connection<S>>,
         batch: &mut Batch<'_>,
     ) {
-        if group.len() < 2 {
+        if self.requests.len() < 2 {
             return;
         }
         let mut requests = self.requests.iter();

@@ -60,6 +60,8 @@ pub(super) struct SetOptions<'a> {
 }
 
 impl<'a> SetOptions<'a> {
+    // Inlined: what it returns is not moved right after it was stored.
+    #[inline]
     pub(super) fn parse(arguments: &[&'a [u8]]) -> Result<SetOptions<'a>, ErrorReply> {
         let mut options = SetOptions::default();
         let mut rest = arguments.iter();

@@ -19,8 +19,10 @@ pub const DATABASES: u8 = 16;
 /// No slot.
 pub(crate) const NONE: Slot = u32::MAX;
 
-/// One slot of the slab: a key, or a link of the list of free slots.
+/// One slot of the slab: a key, or a link of the list of free slots. It is one cache line, so that finding a key waits for
+/// memory once, and prefetching one field prefetches all.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Entry {
     /// When the key ends, or [`Deadline::NEVER`].
     pub(crate) deadline: Deadline,

@@ -108,7 +108,7 @@ pub fn numbered_spec(name: &[u8]) -> Option<(usize, &'static Spec)> {
         if spec.name.as_bytes().eq_ignore_ascii_case(name) {
             return Some((number, spec));
         }
-        slot = (slot + 1) % SLOT_COUNT;
+        slot = next_slot(slot);
     }
     None
 }
@@ -157,7 +157,7 @@ static TABLE: LazyLock<Box<[Slot; SLOT_COUNT]>> = LazyLock::new(|| {
     for (number, spec) in all_specs().enumerate() {
         let mut slot = slot_of(spec.name.as_bytes());
         while table[slot].is_some() {
-            slot = (slot + 1) % SLOT_COUNT;
+            slot = next_slot(slot);
         }
         table[slot] = Some((number, spec));
     }
@@ -171,6 +171,10 @@ fn slot_of(name: &[u8]) -> usize {
     let first = usize::from(name.first().copied().unwrap_or_default() | LOWER_CASE);
     let last = usize::from(name.last().copied().unwrap_or_default() | LOWER_CASE);
     (name.len().wrapping_mul(7) ^ first.wrapping_mul(31) ^ last) % SLOT_COUNT
+}
+
+fn next_slot(slot: usize) -> usize {
+    slot.wrapping_add(1) % SLOT_COUNT
 }
 
 /// What one mutation may hold beside key and argument: DEL of many short keys writes more than it reads.

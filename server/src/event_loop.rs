@@ -81,6 +81,8 @@ pub(crate) struct EventLoop<S> {
     is_release_due: bool,
     /// Connections that end with this iteration. Their slots are not used again before.
     closed: Vec<usize>,
+    /// Streams of those whose clients may still send: to be closed in the node's direction first.
+    half_closed: Vec<S>,
     discarded: DiscardedMessages,
     /// The streams have been looked at once more since replies were made.
     has_looked_again: bool,
@@ -126,6 +128,7 @@ impl<S: Stream> EventLoop<S> {
             released: Vec::new(),
             is_release_due: false,
             closed: Vec::new(),
+            half_closed: Vec::new(),
             discarded: DiscardedMessages::default(),
             has_looked_again: false,
             unsent: 0,
@@ -226,8 +229,12 @@ impl<S: Stream> EventLoop<S> {
         // What has arrived is executed now: nobody goes who has just done what was missing.
         self.enforce_limits();
         for slot in self.closed.drain(..) {
-            let connection = self.connections.remove(slot);
-            self.discarded.add(connection.messages, &self.node.clients);
+            let mut connection = self.connections.remove(slot);
+            let messages = std::mem::take(&mut connection.messages);
+            self.discarded.add(messages, &self.node.clients);
+            if connection.is_half_closed {
+                self.half_closed.push(connection.into_stream());
+            }
         }
         self.discarded.free_some(&self.node.clients);
     }
@@ -235,6 +242,12 @@ impl<S: Stream> EventLoop<S> {
     /// What others are asked for since the last call.
     pub(crate) fn take_tasks(&mut self) -> impl Iterator<Item = Task> + '_ {
         self.tasks.drain(..)
+    }
+
+    /// The streams of clients that have been sent everything and may still send, since the last call: they lose the last
+    /// replies where a stream is closed with bytes unread.
+    pub(crate) fn take_half_closed(&mut self) -> impl Iterator<Item = S> + '_ {
+        self.half_closed.drain(..)
     }
 
     /// How long nothing is to be done unless something comes; without end where nothing is due.
@@ -354,7 +367,10 @@ impl<S: Stream> EventLoop<S> {
             Next::LacksSegment => self.wait_for_segment(slot),
             Next::Paused => self.wait_for_pause(slot),
             Next::HeldBack => self.hold_back(slot),
-            Next::Close => self.close(slot),
+            Next::Close => {
+                self.iteration.close_half(connection);
+                self.close(slot);
+            }
             Next::Read => {
                 connection.stage = Stage::Reading;
                 self.guard.count(connection);

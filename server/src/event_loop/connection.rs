@@ -56,6 +56,8 @@ pub(crate) struct Connection<S> {
     is_ending: bool,
     /// The stream was read to its end.
     has_ended: bool,
+    /// It is closed, and the client may still send.
+    pub(crate) is_half_closed: bool,
     replies: Output,
     /// Messages that were published for it and come behind its replies, with what they wait for.
     pub(super) messages: Messages,
@@ -139,6 +141,7 @@ impl<S: Stream> Connection<S> {
             is_readable: false,
             is_ending: false,
             has_ended: false,
+            is_half_closed: false,
             replies: Output::default(),
             messages: Messages::default(),
             looked: Looked::default(),
@@ -223,6 +226,17 @@ impl<S: Stream> Connection<S> {
                 Received::Bytes(0)
             }
         }
+    }
+
+    /// Finds out whether a client that is closed may still send: it has sent bytes that are no request, or more than
+    /// was executed.
+    pub(crate) fn close_half(&mut self, buffer: &mut [u8]) {
+        self.is_half_closed = !self.has_ended
+            && (self.told_error.is_some() || self.stream.receive(buffer).is_ok_and(|it| it > 0));
+    }
+
+    pub(crate) fn into_stream(self) -> S {
+        self.stream
     }
 
     /// Whether the client has sent anything since the last call.

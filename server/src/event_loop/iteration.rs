@@ -64,6 +64,11 @@ impl Iteration {
         received
     }
 
+    /// Finds out whether a client that is closed may still send.
+    pub(crate) fn close_half<S: Stream>(&mut self, connection: &mut Connection<S>) {
+        connection.close_half(&mut self.buffer);
+    }
+
     /// Runs the iteration; returns whose it was. Replies stay with the connections.
     pub(crate) fn run<S: Stream>(
         &mut self,

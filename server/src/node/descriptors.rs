@@ -1,5 +1,6 @@
 //! File descriptors: enough for the clients that are allowed, and some kept for the log.
 
+use crate::runtime::half_closed::AT_ONCE;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the process's limit as far as it may, and returns how many clients fit under it.
@@ -35,5 +36,5 @@ pub(crate) fn clients_max(wanted: usize) -> usize {
     clients
 }
 
-/// For the log, the listeners, and what the program around the node has open.
-const KEPT: u64 = 64;
+/// For the log, the listeners, what the program around the node has open, and connections that are closed by half.
+const KEPT: u64 = 64 + AT_ONCE as u64;

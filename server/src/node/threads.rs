@@ -18,6 +18,7 @@ use crate::event_loop::message::Message;
 use crate::node::Outcome;
 use crate::node::error::StartError;
 use crate::node::start::{Begun, Plan, Started, StopMark, start};
+use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::inbox::{Inbox, Incoming};
 use crate::runtime::listener;
 use crate::runtime::log_thread;
@@ -143,8 +144,11 @@ impl Threads {
     /// Starts the workers; each says when it ends.
     fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
+        let runtime = runtime.handle();
+        let half_closed = HalfClosed::new(runtime.clone());
         for number in 0..self.node.facts.workers {
-            let worker = Worker::new(Arc::clone(&self.node), number, runtime.handle().clone())?;
+            let node = Arc::clone(&self.node);
+            let worker = Worker::new(node, number, runtime.clone(), half_closed.clone())?;
             let inbox = worker.inbox();
             let (end, ended) = oneshot::channel::<()>();
             self.handles.push(

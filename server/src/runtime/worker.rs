@@ -21,6 +21,7 @@ use crate::event_loop::EventLoop;
 use crate::event_loop::coalescing::SLEEP;
 use crate::event_loop::message::{Message, Task};
 use crate::runtime::alarm::Alarm;
+use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
 use crate::session::Blocked;
 use crate::sync::mpsc::Receiver;
@@ -37,6 +38,7 @@ pub(crate) struct Worker {
     runtime: Handle,
     /// Those tasks, by the client's id.
     waiting: HashMap<u64, AbortHandle>,
+    half_closed: HalfClosed,
 }
 
 impl Worker {
@@ -44,7 +46,12 @@ impl Worker {
     ///
     /// # Errors
     /// When the system has no descriptors to give.
-    pub(crate) fn new(node: Arc<NodeState>, number: usize, runtime: Handle) -> io::Result<Self> {
+    pub(crate) fn new(
+        node: Arc<NodeState>,
+        number: usize,
+        runtime: Handle,
+        half_closed: HalfClosed,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let (inbox, incoming) = Inbox::new(poll.registry(), INBOX)?;
         let told = inbox.clone();
@@ -60,6 +67,7 @@ impl Worker {
             poll,
             inbox,
             incoming,
+            half_closed,
             runtime,
             waiting: HashMap::new(),
         })
@@ -106,6 +114,7 @@ impl Worker {
         }
         self.event_loop.iterate();
         self.carry_out_tasks();
+        self.close_half();
         Ok(())
     }
 
@@ -171,6 +180,18 @@ impl Worker {
             Err(error) => {
                 tracing::warn!("cannot serve a client: {error}");
                 self.node.clients.remove(client.id);
+            }
+        }
+    }
+
+    fn close_half(&mut self) {
+        for stream in self.event_loop.take_half_closed() {
+            // Another poll tells of it from here on.
+            if (self.poll.registry())
+                .deregister(&mut SourceFd(&stream.as_raw_fd()))
+                .is_ok()
+            {
+                self.half_closed.add(stream);
             }
         }
     }

@@ -105,6 +105,8 @@ impl Worker {
     }
 
     fn hand_over_tasks(&mut self) {
+        // Nothing that was sent is lost here when a stream is closed.
+        self.event_loop.take_half_closed().for_each(drop);
         for task in self.event_loop.take_tasks() {
             let told = |message| {
                 let told = ToldOnDrop(Arc::clone(&self.inbox), Some(message));

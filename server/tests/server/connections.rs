@@ -155,6 +155,38 @@ fn requests_before_a_broken_one_are_executed_and_answered() {
 }
 
 #[test]
+fn replies_reach_a_client_that_has_sent_more_than_the_node_reads() {
+    with_node(&[], |node, _| {
+        let value = "v".repeat(1_000_000);
+        assert_eq!(
+            Wire::connect(node.address()).ask(&format!("SET large {value}")),
+            "+OK"
+        );
+        for (last, answer) in [
+            (&b"QUIT\r\n"[..], "+OK\r\n"),
+            (b"*1\r\n+PING\r\n", "-ERR Protocol error: "),
+        ] {
+            let mut stream = TcpStream::connect(node.address()).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(20)))
+                .unwrap();
+            // Closed with bytes unread, a connection is reset, and what the client has not read yet is lost.
+            let rest = b"PING\r\n".repeat(3_000_000);
+            let sent = [&b"GET large\r\n".repeat(5), last, &rest].concat();
+            let mut writing = stream.try_clone().unwrap();
+            let mut received = Vec::new();
+            std::thread::scope(|scope| {
+                scope.spawn(move || writing.write_all(&sent).unwrap());
+                stream.read_to_end(&mut received).unwrap();
+            });
+            let replies = 5 * format!("$1000000\r\n{value}\r\n").len();
+            let tail = String::from_utf8_lossy(&received[replies..]);
+            assert!(tail.starts_with(answer), "{tail}");
+        }
+    });
+}
+
+#[test]
 fn a_broken_request_behind_a_wait_is_answered_without_another_byte() {
     with_node(&[], |node, _| {
         let mut client = Wire::connect(node.address());

@@ -194,6 +194,10 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+        assert!(
+            count < SLOT_COUNT / 2,
+            "else a search may be long, or endless"
+        );
     }
 
     #[test]
@@ -203,10 +207,13 @@ mod tests {
                 let (found, same) = numbered_spec(name.as_bytes()).expect("it is in the table");
                 assert_eq!((found, same.name), (number, spec.name));
             }
+            // The second begins its search in the same slot.
             let longer = format!("{}x", spec.name);
-            assert!(
-                all_specs().any(|it| it.name == longer) || spec_named(longer.as_bytes()).is_none()
-            );
+            let similar = format!("{}_{}", &spec.name[..1], &spec.name[2..]);
+            for wrong in [longer, similar] {
+                let is_name = all_specs().any(|it| it.name == wrong);
+                assert!(is_name || spec_named(wrong.as_bytes()).is_none(), "{wrong}");
+            }
         }
         assert!(spec_named(b"").is_none());
     }

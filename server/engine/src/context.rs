@@ -192,6 +192,11 @@ impl CommandContext<'_> {
         Ok(deleted)
     }
 
+    /// Tells those who watch a key of a change that leaves no trace: it was written, and had expired by then.
+    pub(crate) fn note_change(&mut self, found: &KeySlot) {
+        self.keyspace.watches.touch(found.hash);
+    }
+
     /// Deletes a key. False if it does not exist.
     pub(crate) fn delete(&mut self, found: &KeySlot, key: &[u8]) -> Result<bool, ErrorReply> {
         let Some(slot) = found.live else {

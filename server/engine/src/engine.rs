@@ -102,19 +102,9 @@ impl Engine {
         }
     }
 
-    /// The hash of a request's first key, for [`Engine::prefetch`]. `None` where the request has no
-    /// key, or a long one.
-    ///
-    /// Execution looks the command up and hashes the key again; what that costs and what prefetching
-    /// saves is in docs/adr/0007-prefetching-looks-up-twice.md.
-    pub fn first_key_hash<'a>(
-        &self,
-        database: u8,
-        argument: impl Fn(usize) -> Option<&'a [u8]>,
-    ) -> Option<KeyHash> {
-        let spec = spec_named(argument(0)?)?;
-        let key = argument(spec.first_key()?).filter(|key| key.len() <= PREFETCH_KEY_BYTES_MAX)?;
-        Some(KeyHash(self.keyspace.hash(database, key)))
+    /// What [`Engine::prefetch`] finds a key by.
+    pub fn key_hash(&self, database: u8, key: &[u8]) -> KeyHash {
+        KeyHash(self.keyspace.hash(database, key))
     }
 
     /// Reads what the execution of commands on these keys will read, and changes nothing. Their memory
@@ -307,6 +297,15 @@ impl Engine {
     pub fn take_script_log(&mut self) -> Vec<LogLine> {
         self.scripts.get_mut().take_log()
     }
+}
+
+/// A request's first key, for [`Engine::prefetch`]. `None` where the request has no key, or a long one.
+///
+/// Execution looks the command up and hashes the key again; what that costs and what prefetching
+/// saves is in docs/adr/0007-prefetching-looks-up-twice.md.
+pub fn key_to_prefetch<'a>(argument: impl Fn(usize) -> Option<&'a [u8]>) -> Option<&'a [u8]> {
+    let spec = spec_named(argument(0)?)?;
+    argument(spec.first_key()?).filter(|key| key.len() <= PREFETCH_KEY_BYTES_MAX)
 }
 
 /// Hashing a longer key costs more than prefetching it saves.

@@ -50,7 +50,7 @@ pub use command::{
     database_index, is_arity, numbered_spec, spec_named,
 };
 pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
-pub use engine::{Engine, EngineOptions, KeyHash};
+pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};
 pub use error::ErrorReply;
 pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
 pub use keyspace::change::Change;

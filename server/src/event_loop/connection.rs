@@ -244,14 +244,15 @@ impl<S: Stream> Connection<S> {
         std::mem::take(&mut self.was_heard)
     }
 
-    /// Finds complete requests, up to the bound of one iteration. None is looked for while others are left.
-    pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) {
+    /// Finds complete requests, up to the bound of one iteration. None is looked for while others are left: false says
+    /// that an earlier iteration has had these.
+    pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) -> bool {
         if !self.backlog.is_empty() {
             requests.extend(std::mem::take(&mut self.backlog));
-            return;
+            return false;
         }
         if self.broken.is_some() {
-            return;
+            return false;
         }
         // AUTH changes the limits of what follows it.
         let limit = if self.session.is_trusted() {
@@ -276,6 +277,7 @@ impl<S: Stream> Connection<S> {
             found += 1;
         }
         self.may_hold_requests = found == limit;
+        true
     }
 
     /// Whether it has sent as much before the password as it may, and no request is complete.

@@ -21,8 +21,8 @@ pub(crate) struct Iteration {
     spare: Vec<usize>,
     buffer: Vec<u8>,
     requests: Vec<Request>,
-    /// How many of the requests are each connection's.
-    counts: Vec<usize>,
+    /// Which of the requests are each connection's.
+    shares: Vec<Share>,
 }
 
 impl Iteration {
@@ -35,7 +35,7 @@ impl Iteration {
             spare: Vec::new(),
             buffer: vec![0; READ_BYTES],
             requests: Vec::new(),
-            counts: Vec::new(),
+            shares: Vec::new(),
         }
     }
 
@@ -150,13 +150,13 @@ impl Iteration {
         let (mut reply_bytes, mut count) = (0, 0);
         while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
             self.collect(slots, connections);
-            let (group, rest) = slots.split_at(self.counts.len());
+            let (group, rest) = slots.split_at(self.shares.len());
             self.prefetch(group, connections, &mut batch);
             let mut requests = &mut self.requests[..];
-            for (&slot, of_this) in group.iter().zip(self.counts.drain(..)) {
+            for (&slot, share) in group.iter().zip(self.shares.drain(..)) {
                 let connection = &mut connections[slot];
                 let own;
-                (own, requests) = requests.split_at_mut(of_this);
+                (own, requests) = requests.split_at_mut(share.count);
                 if reply_bytes >= REPLY_BYTES_PER_ITERATION {
                     connection.postpone(own);
                     continue;
@@ -185,12 +185,14 @@ impl Iteration {
                 return;
             }
             let before = self.requests.len();
-            connections[slot].collect(&mut self.requests);
-            self.counts.push(self.requests.len() - before);
+            let are_new = connections[slot].collect(&mut self.requests);
+            let count = self.requests.len() - before;
+            self.shares.push(Share { count, are_new });
         }
     }
 
-    /// Prefetches the keys of several requests at once.
+    /// Prefetches the keys of several requests at once. Those that an earlier iteration has left have been: else a deep
+    /// pipeline that stops at each request would be prefetched whole each time.
     fn prefetch<S: Stream>(
         &self,
         group: &[usize],
@@ -201,13 +203,20 @@ impl Iteration {
             return;
         }
         let mut requests = self.requests.iter();
-        for (&slot, &count) in group.iter().zip(&self.counts) {
-            for request in requests.by_ref().take(count) {
-                connections[slot].note_key(request, batch);
-            }
+        for (&slot, share) in group.iter().zip(&self.shares) {
+            let own = requests.by_ref().take(share.count);
+            own.filter(|_| share.are_new)
+                .for_each(|request| connections[slot].note_key(request, batch));
         }
         batch.prefetch();
     }
+}
+
+/// The part of one connection in the requests of an iteration.
+struct Share {
+    count: usize,
+    /// None was left by an earlier iteration.
+    are_new: bool,
 }
 
 /// A connection adds at most one iteration's requests to this.

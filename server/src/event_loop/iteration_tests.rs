@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use quorlock_engine::control::Boot;
 use quorlock_persistence::MemoryDisk;
@@ -68,4 +69,34 @@ fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
     );
     clock.raw();
     assert!(run(&mut connections));
+}
+
+/// Planted: the lock is taken before it is known whether a request has a key. Whoever pings in a pipeline then waits
+/// for the script of another worker's client.
+#[test]
+fn requests_without_a_key_wait_for_nobody() {
+    let (disk, clock) = (
+        Arc::new(MemoryDisk::new()),
+        Arc::new(SettableClock::default()),
+    );
+    let (node, _, _jobs) = for_tests::started(Config::default(), disk, clock);
+    let client = Pipe::new(usize::MAX, None);
+    let mut connections = Slab::new();
+    let session = for_tests::session(&node);
+    let slot = connections.insert(Connection::new(client.stream(), session));
+    client.send(&b"PING\r\n".repeat(2));
+    let (has_run, runs) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let executor = node.lock().unwrap();
+        scope.spawn(|| {
+            let mut iteration = Iteration::new(0);
+            connections[slot].note_readable(false);
+            iteration.queue(slot, &mut connections[slot]);
+            iteration.run(&node, &mut connections, &mut Posts::default());
+            has_run.send(connections[slot].output_bytes()).unwrap();
+        });
+        let replies = runs.recv_timeout(Duration::from_secs(20));
+        drop(executor);
+        assert_eq!(replies, Ok(b"+PONG\r\n".len() * 2));
+    });
 }

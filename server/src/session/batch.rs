@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{ErrorReply, KeyHash, LogLine, Moment, RawTime, Reply};
+use quorlock_engine::{ErrorReply, KeyHash, LogLine, Moment, RawTime, Reply, key_to_prefetch};
 use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
@@ -180,20 +180,21 @@ impl<'a> Batch<'a> {
         *self.raw.get_or_insert_with(|| self.node.clock.raw())
     }
 
-    /// Notes the first key of a request, for [`Batch::prefetch`].
+    /// Notes the first key of a request, for [`Batch::prefetch`]. One without a key waits for no lock.
     pub(crate) fn note_key<'b>(
         &mut self,
         session: &Session,
         argument: impl Fn(usize) -> Option<&'b [u8]>,
     ) {
+        let Some(key) = key_to_prefetch(argument) else {
+            return;
+        };
         // A poisoned lock is reported by the commands.
         let Ok((executor, _)) = self.executor() else {
             return;
         };
-        let database = session.caller.database;
-        if let Some(key) = executor.engine.first_key_hash(database, argument) {
-            self.keys.push(key);
-        }
+        let hash = executor.engine.key_hash(session.caller.database, key);
+        self.keys.push(hash);
     }
 
     /// Prefetches all noted keys.

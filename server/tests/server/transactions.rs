@@ -23,6 +23,7 @@ fn a_watched_key_that_somebody_changes_stops_the_transaction() {
             ("SET a 1 PX 60000", "FLUSHDB"),
             ("SET a 1 PX 60000", "FLUSHALL"),
             ("DEL a", "SET a 1 PX 60000"),
+            ("DEL a", "SET a 1 PXAT 1"),
             ("HSET a f 1", "HSET a f 1"),
             ("HSET a f 1 g 2", "HDEL a f"),
             ("HSET a f 1", "HDEL a f"),

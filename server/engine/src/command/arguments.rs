@@ -11,6 +11,7 @@ use crate::time::{Deadline, Moment};
 /// Whether an argument is this option, in upper or lower case. `name` is in lower case.
 #[inline]
 pub(crate) fn is_option(argument: &[u8], name: &str) -> bool {
+    debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()));
     // All bytes are looked at: a comparison that ends early becomes a loop, this one a few instructions.
     let differing = |sum, (byte, of_name): (&u8, u8)| sum | (byte.to_ascii_lowercase() ^ of_name);
     argument.len() == name.len() && argument.iter().zip(name.bytes()).fold(0, differing) == 0

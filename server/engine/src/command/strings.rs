@@ -76,6 +76,7 @@ fn set_string(
         SetExpiry::Keep => context.put_string(&found, key, value, context.deadline(&found))?,
         SetExpiry::Past => {
             if !context.delete(&found, key)? {
+                context.note_change(&found);
                 context.notify(Class::New, "new", key);
             }
         }

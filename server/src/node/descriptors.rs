@@ -1,7 +1,8 @@
 //! File descriptors: enough for the clients that are allowed, and some kept for the log.
 
-use crate::runtime::half_closed::AT_ONCE;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::runtime::half_closed::AT_ONCE;
 
 /// Raises the process's limit as far as it may, and returns how many clients fit under it.
 ///
@@ -36,5 +37,5 @@ pub(crate) fn clients_max(wanted: usize) -> usize {
     clients
 }
 
-/// For the log, the listeners, what the program around the node has open, and connections that are closed by half.
+/// For the log, the listeners, what the program around the node has open, and half-closed connections.
 const KEPT: u64 = 64 + AT_ONCE as u64;

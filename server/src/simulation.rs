@@ -107,7 +107,7 @@ impl Node {
             fingerprint: Fingerprint::simulated(setup.directory_fingerprint, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
-            random: Box::new(move |bytes| {
+            random: Arc::new(move |bytes| {
                 bytes.fill_with(|| next_byte(&random));
                 Ok(())
             }),

@@ -75,6 +75,18 @@ impl CommandContext<'_> {
         });
     }
 
+    /// What TIME shows, in microseconds since the epoch: the moment's wall clock, or one microsecond more than any
+    /// command or script before has seen. A script sees one value. Absolute deadlines go by the moment itself.
+    pub(crate) fn shown_wall_us(&mut self) -> u64 {
+        let next_us = &mut self.keyspace.next_wall_us;
+        let moment_us = self.now.wall_us;
+        *self.effects.shown_wall_us.get_or_insert_with(|| {
+            let shown_us = moment_us.max(*next_us);
+            *next_us = shown_us.saturating_add(1);
+            shown_us
+        })
+    }
+
     pub(crate) fn value(&self, slot: Slot) -> ValueRef<'_> {
         self.keyspace.value(slot)
     }

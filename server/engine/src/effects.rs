@@ -75,6 +75,8 @@ pub struct Effects {
     pub(crate) notified_bytes: usize,
     /// What the reply has taken; the engine knows how much it may take.
     pub reply: ReplyBudget,
+    /// What TIME shows to the command or script that runs, once it has asked.
+    pub(crate) shown_wall_us: Option<u64>,
     /// Of all scripts since the node last counted anew.
     pub script_counts: ScriptCounts,
 }

@@ -143,6 +143,7 @@ impl Engine {
             return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
         }
         effects.reply = self.keyspace.reply_budget();
+        effects.shown_wall_us = None;
         let mut context = CommandContext {
             keyspace: &mut self.keyspace,
             now,
@@ -266,6 +267,12 @@ impl Engine {
     /// Sets the raw clock that measures how long scripts run. It has no effect on keys.
     pub fn set_script_clock(&mut self, clock: Box<dyn FnMut() -> RawTime + Send>) {
         self.scripts.get_mut().set_clock(clock);
+    }
+
+    /// Sets where `math.random` takes its seed from, once for each script that uses it; `None` where there is none.
+    /// Until then all scripts see the same numbers.
+    pub fn set_script_seeds(&mut self, seeds: Box<dyn FnMut() -> Option<u64> + Send>) {
+        self.scripts.get_mut().set_seeds(seeds);
     }
 
     /// Who listens to which channel.

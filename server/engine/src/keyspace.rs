@@ -105,6 +105,8 @@ pub(crate) struct Keyspace {
     /// What earlier replies of the same transaction have taken.
     pub(crate) reply_bytes_before: usize,
     random: u64,
+    /// The earliest wall clock that TIME may show next, in microseconds since the epoch.
+    pub(crate) next_wall_us: u64,
     /// The last group that changed anything.
     pub(crate) last_position: LogPosition,
     /// The last group that wrote or deleted an uncovered key.
@@ -141,6 +143,7 @@ impl Keyspace {
             seed,
             reply_bytes_before: 0,
             random: seed,
+            next_wall_us: 0,
             last_position: LogPosition::ZERO,
             last_uncovered: LogPosition::ZERO,
             statistics: Statistics::default(),

@@ -136,7 +136,7 @@ impl NodeBuilder {
             fingerprint,
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
-            random: Box::new(system_random),
+            random: Arc::new(system_random),
         })
     }
 }

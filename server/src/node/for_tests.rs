@@ -41,7 +41,7 @@ pub(crate) fn started_with(
         fingerprint: Fingerprint::named(0),
         sizes,
         part_bytes: PART_BYTES,
-        random: Box::new(system_random),
+        random: Arc::new(system_random),
     };
     let reach = Reach {
         port: 0,

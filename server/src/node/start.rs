@@ -56,7 +56,7 @@ pub(crate) struct Plan {
 }
 
 /// Where random bytes come from.
-pub(crate) type Random = Box<dyn Fn(&mut [u8]) -> Result<(), StartError> + Send>;
+pub(crate) type Random = Arc<dyn Fn(&mut [u8]) -> Result<(), StartError> + Send + Sync>;
 
 /// Random bytes of the system.
 pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), StartError> {
@@ -250,6 +250,11 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
     let clock = Arc::clone(&plan.clock);
     session::follow(&mut engine, config);
     engine.set_script_clock(Box::new(move || clock.raw()));
+    let random = Arc::clone(&plan.random);
+    engine.set_script_seeds(Box::new(move || {
+        let mut seed = [0; 8];
+        random(&mut seed).ok().map(|()| u64::from_le_bytes(seed))
+    }));
     Ok(engine)
 }
 

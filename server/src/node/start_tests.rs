@@ -140,7 +140,7 @@ fn the_log_of_another_node_is_refused_when_it_is_read() {
         fingerprint: Fingerprint::named(0),
         sizes: LogOptions::default(),
         part_bytes: 4096,
-        random: Box::new(system_random),
+        random: Arc::new(system_random),
     };
     let refused = begin(plan, reach(&[], &[])).err();
     assert!(matches!(refused, Some(StartError::Log(_))), "{refused:?}");

@@ -89,7 +89,7 @@ const TIME: Spec = Spec {
 
 fn time(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let part = |number: u64| Reply::bulk(itoa::Buffer::new().format(number));
-    let wall_us = context.now.wall_us;
+    let wall_us = context.shown_wall_us();
     Ok(Reply::Array(vec![
         part(wall_us / 1_000_000),
         part(wall_us % 1_000_000),

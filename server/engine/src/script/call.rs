@@ -24,7 +24,7 @@ use crate::script::convert::Names;
 use crate::script::failure::Raised;
 use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End};
-use crate::script::random::Random;
+use crate::script::random::ScriptRandom;
 use crate::time::Moment;
 
 /// What the functions of `redis` share with the runner. Everything is empty between scripts.
@@ -32,7 +32,7 @@ use crate::time::Moment;
 pub(crate) struct ScriptState {
     pub(crate) budget: Rc<Budget>,
     pub(crate) running: RefCell<Running>,
-    pub(crate) random: Cell<Random>,
+    pub(crate) random: ScriptRandom,
     pub(crate) log: RefCell<Vec<LogLine>>,
     /// What the script has set of `cjson`.
     pub(crate) json: Rc<Cell<JsonSettings>>,

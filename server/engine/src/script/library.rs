@@ -50,33 +50,31 @@ pub(crate) fn natives(
 fn random(lua: &Lua, shared: &Rc<ScriptState>, natives: &Table) -> mlua::Result<()> {
     let source = Rc::clone(shared);
     let random = lua.create_function(move |_, (low, high): (Option<f64>, Option<f64>)| {
-        let mut generator = source.random.get();
-        let (low, high) = match (low, high) {
-            (None, _) => {
-                let fraction = generator.fraction();
-                source.random.set(generator);
-                return Ok(fraction);
-            }
-            (Some(high), None) => (1.0, high.trunc()),
-            (Some(low), Some(high)) => (low.trunc(), high.trunc()),
+        let number = match (low, high) {
+            (None, _) => source.random.draw(Random::fraction),
+            (Some(high), None) => source.random.draw(between(1.0, high)?),
+            (Some(low), Some(high)) => source.random.draw(between(low, high)?),
         };
-        if low.is_nan() || high.is_nan() || low > high {
-            return Err(Raised::by_function("bad argument to 'random' (interval is empty)").into());
-        }
-        let number = generator.between(low, high);
-        source.random.set(generator);
-        Ok(number)
+        number.ok_or_else(|| Raised::by_function(NO_SEED).into())
     })?;
     natives.raw_set("random", random)?;
     let source = Rc::clone(shared);
     let randomseed = lua.create_function(move |_, seed: f64| {
         let low_bits = truncated(seed) & i64::from(u32::MAX);
-        source.random.set(Random::new(
-            u32::try_from(low_bits).expect("masked to 32 bits"),
-        ));
+        let seed = u32::try_from(low_bits).expect("masked to 32 bits");
+        source.random.seed(seed);
         Ok(())
     })?;
     natives.raw_set("randomseed", randomseed)
+}
+
+/// Draws one of the whole numbers from `low` to `high`.
+fn between(low: f64, high: f64) -> mlua::Result<impl FnOnce(&mut Random) -> f64> {
+    let (low, high) = (low.trunc(), high.trunc());
+    if low.is_nan() || high.is_nan() || low > high {
+        return Err(Raised::by_function("bad argument to 'random' (interval is empty)").into());
+    }
+    Ok(move |generator: &mut Random| generator.between(low, high))
 }
 
 /// `error`: texts get the location of the fault in front, tables stay what they are.
@@ -132,4 +130,6 @@ fn handled(lua: &Lua, shared: &ScriptState, names: &Names, value: Value) -> mlua
     }
 }
 
+const NO_SEED: &str = "the system gives no random numbers: what the script makes of them might not be unique. Its writes \
+                       until here stay";
 const OUT_OF_MEMORY: &[u8] = b"not enough memory";

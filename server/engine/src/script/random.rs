@@ -1,7 +1,60 @@
-//! The random numbers of `math.random`: Redis's generator, and so Redis's numbers.
+//! The random numbers of `math.random`: Redis's generator, and so Redis's numbers after `math.randomseed`.
 //!
-//! Every script starts from the same seed. What a script does therefore never depends on the
-//! scripts before it, and nothing secret can be learned from it.
+//! Each script that asks for a number gets a seed of its own: tokens and members that scripts make of such numbers must
+//! differ between their runs. What a script does never depends on the scripts before it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// Where seeds come from; `None` where none can be had.
+pub(crate) type Seeds = Box<dyn FnMut() -> Option<u64> + Send>;
+
+/// The random numbers of the script that runs.
+pub(crate) struct ScriptRandom {
+    seeds: RefCell<Seeds>,
+    /// None until the script has asked for a number.
+    generator: Cell<Option<Random>>,
+}
+
+impl ScriptRandom {
+    pub(crate) fn new(seeds: Seeds) -> ScriptRandom {
+        ScriptRandom {
+            seeds: RefCell::new(seeds),
+            generator: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn set_seeds(&self, seeds: Seeds) {
+        *self.seeds.borrow_mut() = seeds;
+    }
+
+    /// Forgets what the last script has used.
+    pub(crate) fn begin(&self) {
+        self.generator.set(None);
+    }
+
+    /// Goes on from this seed, as the script wants it.
+    pub(crate) fn seed(&self, seed: u32) {
+        self.generator.set(Some(Random::new(seed)));
+    }
+
+    /// What `draw` makes of the next numbers; `None` where no seed can be had.
+    pub(crate) fn draw(&self, draw: impl FnOnce(&mut Random) -> f64) -> Option<f64> {
+        let mut generator = match self.generator.get() {
+            Some(generator) => generator,
+            None => Random((self.seeds.borrow_mut())()? & MASK),
+        };
+        let number = draw(&mut generator);
+        self.generator.set(Some(generator));
+        Some(number)
+    }
+}
+
+impl fmt::Debug for ScriptRandom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("ScriptRandom").finish()
+    }
+}
 
 /// The 48-bit linear congruential generator of `drand48`.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +82,6 @@ impl Random {
     }
 }
 
-impl Default for Random {
-    fn default() -> Random {
-        Random::new(0)
-    }
-}
-
 const LOW_BITS: u64 = 0x330E;
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;
@@ -49,7 +96,7 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_redis() {
         // `string.format('%.17g', math.random())` after `math.randomseed(0)`.
-        assert_eq!(Random::default().fraction(), 0.170_828_036_112_165_1);
+        assert_eq!(Random::new(0).fraction(), 0.170_828_036_112_165_1);
         let mut random = Random::new(7);
         assert_eq!(random.between(1.0, 1e6), 266_445.0);
         assert_eq!(random.between(1.0, 1e6), 682_036.0);

@@ -3,7 +3,7 @@
 //! A script is one group of effects. A script that raises an error keeps them, as in Redis; one
 //! that reaches a limit leaves none.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::script::invocation::Invocation;
 use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
 use crate::script::native::{self, Failed, Program};
-use crate::script::random::Random;
+use crate::script::random::{ScriptRandom, Seeds};
 use crate::script::recency::Slot;
 use crate::script::shebang::{self, Head};
 use crate::script::vm::{Compiled, Vm};
@@ -66,7 +66,7 @@ impl Runner {
         let shared = ScriptState {
             budget: Rc::new(Budget::new(limits, clock)),
             running: RefCell::new(running),
-            random: Cell::new(Random::default()),
+            random: ScriptRandom::new(Box::new(|| Some(0))),
             log: RefCell::new(Vec::new()),
             json: Rc::default(),
         };
@@ -80,6 +80,10 @@ impl Runner {
 
     pub(crate) fn set_clock(&mut self, clock: ScriptClock) {
         self.shared.budget.set_clock(clock);
+    }
+
+    pub(crate) fn set_seeds(&self, seeds: Seeds) {
+        self.shared.random.set_seeds(seeds);
     }
 
     pub(crate) fn runs_natively(&self) -> bool {
@@ -329,7 +333,7 @@ impl Runner {
             return Ok(Reply::Error(NO_SCRIPT));
         };
         let budget = &self.shared.budget;
-        self.shared.random.set(Random::default());
+        self.shared.random.begin();
         self.shared.json.set(JsonSettings::default());
         self.shared
             .running

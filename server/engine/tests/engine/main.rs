@@ -19,4 +19,5 @@ mod reply_types;
 mod scanning;
 mod snapshots;
 mod sorted_sets;
+mod time;
 mod traces;

@@ -1,5 +1,9 @@
 //! Values, replies and errors: every line is a script and what redis-server 7.0.15 answers.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::{Node, run};
 
 /// Runs each script on a fresh node that holds the string `v` at `s` and compares its reply.
@@ -291,12 +295,70 @@ const TEXTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn random_numbers_are_those_of_redis_and_start_anew_in_each_script() {
+fn random_numbers_are_those_of_redis_after_a_seed_and_differ_between_runs_without_one() {
     let mut node = Node::default();
-    let body = "return {math.random(1000000), math.random(1000000)}";
-    assert_eq!(run(&mut node, body), "[170829, 749902]");
-    assert_eq!(run(&mut node, body), "[170829, 749902]");
     let seeded = "math.randomseed(7) return {math.random(1000000), math.random(1000000)}";
     assert_eq!(run(&mut node, seeded), "[266445, 682036]");
+    let body = "return {math.random(1000000), math.random(1000000)}";
+    let alike = run(&mut node, body);
+    assert_eq!(run(&mut node, body), alike, "an engine without a source");
+    let mut seed = 0;
+    node.engine.set_script_seeds(Box::new(move || {
+        seed += 1 << 40;
+        Some(seed)
+    }));
+    let runs: HashSet<String> = (0..50).map(|_| run(&mut node, body)).collect();
+    assert_eq!(runs.len(), 50);
+    assert_eq!(run(&mut node, seeded), "[266445, 682036]");
     assert!(run(&mut node, "return math.random(0)").starts_with("-ERR"));
+}
+
+#[test]
+fn a_script_takes_one_seed_and_only_if_it_needs_one() {
+    let mut node = Node::default();
+    let taken = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&taken);
+    let count = move || Some(counter.fetch_add(1, Ordering::Relaxed));
+    node.engine.set_script_seeds(Box::new(count));
+    run(&mut node, "return 1");
+    run(&mut node, "math.randomseed(3) return math.random()");
+    assert_eq!(taken.load(Ordering::Relaxed), 0);
+    run(
+        &mut node,
+        "for i = 1, 9 do math.random(i) end return math.random()",
+    );
+    assert_eq!(taken.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_script_that_can_have_no_seed_is_told_so_and_never_gets_a_number_all_others_get() {
+    let mut node = Node::default();
+    node.engine.set_script_seeds(Box::new(|| None));
+    let reply = run(&mut node, "return math.random(5)");
+    assert!(
+        reply.starts_with("-ERR the system gives no random numbers"),
+        "{reply}"
+    );
+    assert_eq!(
+        run(&mut node, "math.randomseed(7) return math.random(1000000)"),
+        "266445"
+    );
+}
+
+#[test]
+fn random_keys_and_members_differ_between_runs_of_scripts_native_ones_too() {
+    let mut node = Node::default();
+    for number in 0..200 {
+        node.run(&format!("SET k{number} v"));
+        node.run(&format!("SADD members {number}"));
+    }
+    for body in [
+        "return redis.call('randomkey')",
+        "for i = 1, 1 do return redis.call('randomkey') end",
+        "return redis.call('srandmember', 'members')",
+        "return redis.call('srandmember', 'members', 3)",
+    ] {
+        let runs: HashSet<String> = (0..60).map(|_| run(&mut node, body)).collect();
+        assert!(runs.len() > 30, "{body}: {runs:?}");
+    }
 }

@@ -60,7 +60,11 @@ pub(crate) fn number(reply: &str) -> i128 {
 
 /// What TIME shows, in microseconds.
 pub(crate) fn time_us(client: &mut Wire) -> i128 {
-    let reply = client.ask("TIME");
+    in_microseconds(&client.ask("TIME"))
+}
+
+/// A reply to TIME in microseconds.
+pub(crate) fn in_microseconds(reply: &str) -> i128 {
     let parts = reply.trim_matches(['[', ']']);
     let (seconds, micros) = parts.split_once(", ").unwrap();
     seconds.parse::<i128>().unwrap() * 1_000_000 + micros.parse::<i128>().unwrap()

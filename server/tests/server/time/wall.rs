@@ -5,7 +5,8 @@ use std::time::Duration;
 use quorlock_server::Node;
 
 use super::machine::{
-    End, MODES, Machine, assert_ends_after, delay_left_ms, number, run, time_us, wire,
+    End, MODES, Machine, assert_ends_after, delay_left_ms, in_microseconds, number, run, time_us,
+    wire,
 };
 
 const SECOND_US: i64 = 1_000_000;
@@ -200,3 +201,32 @@ fn in_another_boot_time_begins_with_the_wall_clock() {
 }
 
 const WALL: u8 = quorlock_engine::control::kind::WALL;
+
+#[test]
+fn times_in_one_pipeline_differ_and_stay_near_the_clock() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start_mode("everysec").await;
+        let mut client = wire(&node);
+        let before_us = time_us(&mut client);
+        let pipeline = "TIME\r\nMULTI\r\nTIME\r\nTIME\r\nEXEC\r\n".repeat(100);
+        client.send(pipeline.as_bytes());
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            let first = client.reply();
+            let _queued: [String; 3] = std::array::from_fn(|_| client.reply());
+            let both = client.reply();
+            let (left, right) = both.trim_matches(['[', ']']).split_once("], [").unwrap();
+            seen.extend([&first, left, right].map(in_microseconds));
+        }
+        assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
+        assert_eq!(seen[299], before_us + 300, "one for each question");
+        machine.clock.step_wall(-HOUR_US);
+        machine.advance_ms(1);
+        let after_us = time_us(&mut client);
+        assert!(
+            after_us > seen[299] && after_us < before_us + 2_000,
+            "{after_us}"
+        );
+    });
+}

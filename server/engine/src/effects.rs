@@ -53,6 +53,8 @@ pub struct Effects {
     /// What the journal may hold, if the log has prepared space for less than a whole group. A
     /// script's writes cannot be foreseen: the one that no longer fits is refused.
     pub room_bytes: Option<usize>,
+    /// The log will have more room soon, and the command is then run again: what runs out of room is taken back first.
+    pub is_retried: bool,
     /// So much of it is kept back from commands that grow what keys hold, for those that remove.
     pub kept_back_bytes: usize,
     /// The command grows what keys hold.
@@ -93,6 +95,7 @@ impl Effects {
         self.longest_covered = None;
         self.uncovered = false;
         self.room_bytes = None;
+        self.is_retried = false;
         self.kept_back_bytes = 0;
         self.grows = false;
         self.ran_out_of_room = false;
@@ -110,6 +113,11 @@ impl Effects {
     pub(crate) fn room(&self) -> Option<usize> {
         let kept_back = if self.grows { self.kept_back_bytes } else { 0 };
         Some(self.room_bytes?.saturating_sub(kept_back))
+    }
+
+    /// Whether the command is to be run again, with more room. Nothing of it has stayed.
+    pub fn lacks_room(&self) -> bool {
+        self.is_retried && self.ran_out_of_room && self.journal.is_empty()
     }
 
     /// Charges an element of the reply, before it is made and before the command writes anything.

@@ -31,7 +31,7 @@ impl Engine {
     }
 
     /// Serves the next client that can have what it waits for; it waits no longer. `effects` must
-    /// have been begun for it, and are empty where nobody is served.
+    /// have been begun for it, and are empty where nobody is served. Where they lack room it is to be called again with more.
     pub fn serve_next(&mut self, now: Moment, effects: &mut Effects) -> Option<Served> {
         while let Some(hash) = self.keyspace.waiters.next_ready() {
             let mut after = 0;
@@ -43,7 +43,11 @@ impl Engine {
                     Supply::Wanted => {}
                 }
                 let waiter = waiter.clone();
-                if let Some(reply) = self.serve(now, &waiter, effects) {
+                let reply = self.serve(now, &waiter, effects);
+                if effects.lacks_room() {
+                    return None;
+                }
+                if let Some(reply) = reply {
                     let client = waiter.caller.client_id;
                     self.keyspace.waiters.remove(client);
                     return Some(Served { client, reply });

@@ -63,6 +63,8 @@ pub(crate) struct Executor {
     /// What the reply of the last command has taken.
     reply_bytes: usize,
     was_refused: bool,
+    /// A client that waits needs a segment of the log for what it is served.
+    has_unserved: bool,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
 }
@@ -133,6 +135,7 @@ impl Executor {
             wait_limit: None,
             reply_bytes: 0,
             was_refused: false,
+            has_unserved: false,
             is_idle: false,
         }
     }
@@ -176,37 +179,47 @@ impl Executor {
         wait
     }
 
-    /// Executes one command and raises `wait` to what its reply depends on.
+    /// Executes one command and raises `wait` to what its reply depends on. `None` where the log lacks a segment that it
+    /// needs: then nothing of it has happened, and it is to be executed again once one was made or could not be.
     pub(crate) fn execute(
         &mut self,
         now: Moment,
         caller: &Caller,
         command: &Command<'_>,
         wait: &mut Wait,
-    ) -> Reply {
+    ) -> Option<Reply> {
         // A refused command waits for nothing either.
         self.wait_limit = None;
         if let Some(refusal) = self.refuses(now.node, command.spec) {
             self.was_refused = true;
-            return Reply::Error(refusal);
+            return Some(Reply::Error(refusal));
         }
         let runs_script = command.spec.flags.contains(Flags::SCRIPT);
         let is_bounded = room::is_bounded(command.spec);
         if !is_bounded && self.lacks_room_for(command) {
+            if self.is_segment_late() {
+                return None;
+            }
             self.was_refused = true;
-            return Reply::Error(NO_ROOM);
+            return Some(Reply::Error(NO_ROOM));
         }
         self.begin(is_bounded);
+        self.effects.is_retried = self.is_segment_late();
         self.effects.may_wait = !runs_script;
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
-        self.was_refused |= self.effects.ran_out_of_room && !runs_script;
+        let lacks_room = self.effects.lacks_room();
+        self.was_refused |= self.effects.ran_out_of_room && !runs_script && !lacks_room;
         self.log(now.node, wait);
+        if lacks_room {
+            self.engine.take_script_log();
+            return None;
+        }
         // A command that a script calls waits for nothing.
         self.wait_limit = self.effects.wait_limit.filter(|_| !runs_script);
         self.reply_bytes = self.effects.reply.taken();
         self.serve(now);
         self.reclaim_much_owed(now.node);
-        reply
+        Some(reply)
     }
 
     /// Begins the effects of a command, a script or a transaction.

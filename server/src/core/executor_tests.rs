@@ -92,6 +92,7 @@ pub(super) fn ask(executor: &mut Executor, clock: &SettableClock, words: &str) -
     let mut wait = Wait::default();
     let now = executor.now(clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
+    let reply = reply.unwrap();
     (reply, wait)
 }
 
@@ -148,6 +149,7 @@ fn a_script_with_a_deadline_beyond_the_cap_raises_the_bound_for_its_shorter_ones
     let mut wait = Wait::default();
     let now = executor.now(&clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
+    let reply = reply.unwrap();
     assert_eq!(reply, Reply::Nil);
     assert_eq!(executor.ttl_bound.on_record_ns, 30_000_000_000);
 }
@@ -317,6 +319,7 @@ fn scripts_that_set_many_deadlines_free_as_many_as_they_set() {
         let command = Command::parse(&words).unwrap();
         let now = executor.now(&clock);
         let reply = executor.execute(now, &Caller::default(), &command, &mut Wait::default());
+        let reply = reply.unwrap();
         assert_eq!(reply, Reply::Nil);
         clock.advance(Duration::from_millis(10));
         let keys = executor.engine.count(0).keys;
@@ -347,6 +350,7 @@ fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     let command = Command::parse(&arguments).unwrap();
     let moment = executor.now(&clock);
     let reply = executor.execute(moment, &Caller::default(), &command, &mut Wait::default());
+    let reply = reply.unwrap();
     assert_eq!(reply, Reply::Integer(0));
 }
 
@@ -419,8 +423,14 @@ fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
 /// Found by the crash states: whoever was refused next waited as well, for good.
 #[test]
 fn a_command_that_is_refused_behind_one_that_waits_is_answered() {
-    let (executor, clock, _) = core_with_log(Durability::Everysec, &SMALL);
-    let mut executor = executor;
+    let disk = MemoryDisk::new();
+    let sizes = LogOptions {
+        first_segment_bytes: 512 << 10,
+        ..SMALL
+    };
+    let (mut executor, clock, mut preparer) = core_on(&disk, Durability::Everysec, &sizes);
+    disk.set_capacity(Some(0));
+    assert!(!preparer.prepare().unwrap());
     let refuse: [fn(&mut Executor); 2] = [
         |executor| executor.phase = Phase::Stopped("it stops"),
         |executor| executor.phase = Phase::Serving,
@@ -431,7 +441,7 @@ fn a_command_that_is_refused_behind_one_that_waits_is_answered() {
         assert!(executor.wait_limit().is_some(), "it waits");
         refuse(&mut executor);
         // More than there is room for.
-        let bytes = usize::try_from(SMALL.first_segment_bytes).expect("a few KiB");
+        let bytes = usize::try_from(sizes.first_segment_bytes).expect("a few KiB");
         let long = "x".repeat(bytes);
         let (reply, _) = ask(&mut executor, &clock, &format!("RPUSH list {long}"));
         assert!(matches!(reply, Reply::Error(_)), "{reply:?}");

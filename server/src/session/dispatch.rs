@@ -212,14 +212,10 @@ impl Batch<'_> {
             ))));
         }
         let command = Command { spec, arguments };
-        // Once: the disk may turn out to be full.
-        let has_waited = std::mem::take(&mut session.has_waited_for_segment);
         let (executor, now) = self.executor()?;
-        if !has_waited && executor.waits_for_segment(&command) {
-            session.has_waited_for_segment = true;
-            return Ok(Answer::LacksSegment);
-        }
-        let reply = executor.execute(now, &session.caller, &command, wait);
+        let Some(reply) = executor.execute(now, &session.caller, &command, wait) else {
+            return self.lacks_segment();
+        };
         let was_refused = executor.take_was_refused();
         if let Some(limit) = executor.wait_limit() {
             return Ok(Answer::Wait(
@@ -244,6 +240,14 @@ impl Batch<'_> {
             self.release();
         }
         Ok(Answer::Reply(reply))
+    }
+
+    /// The request waits for a segment of the log. A log that has failed makes none.
+    pub(super) fn lacks_segment(&self) -> Result<Answer, Failure> {
+        match self.node.commit.failure() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(Answer::LacksSegment),
+        }
     }
 
     /// The client waits for what its command has not found.

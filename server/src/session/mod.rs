@@ -58,9 +58,6 @@ pub(crate) struct Session {
     limits_changed: bool,
     /// With its subcommand.
     last_command: (&'static str, &'static str),
-    /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
-    /// there is one.
-    has_waited_for_segment: bool,
     /// The last position of the log that this connection wrote or was told of.
     position: Position,
     /// What was queued since MULTI.
@@ -94,7 +91,6 @@ impl Session {
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
             last_command: ("", ""),
-            has_waited_for_segment: false,
             position: Position::ZERO,
             transaction: None,
             watched: Vec::new(),

@@ -284,11 +284,8 @@ fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Ans
     }
     let refusal = executor.refuses_transaction(now.node, transaction.needs_service);
     let log_bytes_max = transaction.log_bytes_max;
-    // Once: the disk may turn out to be full.
-    let has_waited = std::mem::take(&mut session.has_waited_for_segment);
-    if refusal.is_none() && !has_waited && executor.transaction_waits_for_segment(log_bytes_max) {
-        session.has_waited_for_segment = true;
-        return Ok(Answer::LacksSegment);
+    if refusal.is_none() && executor.transaction_waits_for_segment(log_bytes_max) {
+        return batch.lacks_segment();
     }
     let Some(transaction) = session.end_transaction(executor) else {
         return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));

@@ -28,6 +28,7 @@ mod restart_delay_directory;
 mod restart_delay_identity;
 mod restart_delay_limits;
 mod restart_delay_unlogged;
+mod segments;
 mod slow_sync;
 mod stopping;
 mod time;

@@ -11,7 +11,7 @@ use mlua::{Function, Value};
 
 use crate::caller::{Caller, Protocol};
 use crate::context::CommandContext;
-use crate::effects::Effects;
+use crate::effects::{Effects, NO_ROOM};
 use crate::error::ErrorReply;
 use crate::keyspace::{Keyspace, Rules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
@@ -283,6 +283,10 @@ impl Runner {
         if let Some(end) = ended {
             context.rollback(mark);
             return Reply::Error(ended_reply(end, &budget.limits()));
+        }
+        if context.effects.is_retried && context.effects.ran_out_of_room {
+            context.rollback(mark);
+            return Reply::Error(NO_ROOM);
         }
         if let Err(error) = context.commit_undo(mark) {
             return Reply::Error(error);

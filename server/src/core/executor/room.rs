@@ -36,23 +36,18 @@ impl Executor {
         self.effects.kept_back_bytes = for_removals;
     }
 
-    /// Whether the segment ahead is late: there is no room for this command, though the disk is not full and
-    /// the preparer has something to do.
-    pub(crate) fn waits_for_segment(&self, command: &Command<'_>) -> bool {
-        self.lacks_room_for(command) && self.is_segment_late()
-    }
-
-    /// The same of a transaction that adds at most so many bytes.
+    /// Whether a transaction that adds at most so many bytes has to wait for a segment that is to be made.
     pub(crate) fn transaction_waits_for_segment(&self, log_bytes_max: u64) -> bool {
-        self.mode.is_logged() && self.lacks_room(log_bytes_max) && self.is_segment_late()
+        self.lacks_room(log_bytes_max) && self.is_segment_late()
     }
 
     pub(super) fn lacks_room(&self, bytes: u64) -> bool {
         self.appender.room() < needed_for(bytes)
     }
 
+    /// Whether more room is only a matter of time: no segment is ahead, and the disk is not full.
     pub(super) fn is_segment_late(&self) -> bool {
-        !self.appender.is_full() && self.appender.needs_preparing()
+        self.mode.is_logged() && !self.appender.is_full() && !self.appender.has_spare()
     }
 }
 
@@ -66,7 +61,7 @@ pub(super) fn is_bounded(spec: &Spec) -> bool {
 pub(crate) fn log_bytes_max(command: &Command<'_>) -> u64 {
     let flags = command.spec.flags;
     let beside = match (flags.contains(Flags::SCRIPT), flags.contains(Flags::WRITE)) {
-        (true, _) => SCRIPT_BYTES_MAX,
+        (true, _) => JOURNAL_BYTES_MAX as u64,
         (_, true) => GROUP_BYTES_MAX,
         _ => return 0,
     };
@@ -86,6 +81,3 @@ const REMOVALS_BYTES: usize = 64 << 10;
 
 /// What the group of a command may hold beside the command's own bytes.
 pub(super) const GROUP_BYTES_MAX: u64 = 1024;
-
-/// A script writes up to its own limit, whatever its arguments are.
-const SCRIPT_BYTES_MAX: u64 = 4 << 20;

@@ -3,17 +3,23 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use quorlock_engine::control::Durability;
-use quorlock_engine::{Command, NO_ROOM, Reply};
+use quorlock_engine::{Caller, Command, NO_ROOM, Reply};
+use quorlock_persistence::{LogOptions, MemoryDisk};
 
-use crate::core::executor_tests::{SMALL, ask, core_with_log};
+use crate::clock::SettableClock;
+use crate::core::executor::Executor;
+use crate::core::executor::room::CHECKPOINT_BYTES;
+use crate::core::executor_tests::{SMALL, ask, core_on, core_with_log};
+use crate::core::wait::Wait;
 
 /// The longest value of SET that a log of this room takes, and HSET's.
 #[test]
 fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
-    let (executor, _, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
     let room = usize::try_from(executor.appender.room()).unwrap();
     assert!(room < usize::try_from(SMALL.first_segment_bytes).unwrap());
-    let lacks = |words: &[&[u8]]| executor.lacks_room_for(&Command::parse(words).unwrap());
+    let core = &executor;
+    let lacks = |words: &[&[u8]]| core.lacks_room_for(&Command::parse(words).unwrap());
     let value = vec![b'x'; room];
     // Each argument counts 32 bytes and the key, the whole 1,024.
     let longest = room - 1024 - 3 * (32 + 4) - b"SETkeyx".len();
@@ -24,29 +30,139 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     assert!(!lacks(&[b"HSET", b"keyx", b"field", &value[..longest]]));
     assert!(lacks(&[b"HSET", b"keyx", b"field", &value[..longest + 1]]));
     assert!(!lacks(&[b"GET", &value[..room]]), "it writes nothing");
-    assert!(lacks(&[b"EVAL", b"return 0", b"0"]), "it may write 4 MiB");
+    assert!(lacks(&[b"EVAL", b"return 0", b"0"]), "it may write 7 MiB");
     let words: [&[u8]; 3] = [b"SET", b"key", &value];
     let long = Command::parse(&words).unwrap();
-    let short = Command::parse(&[b"SET", b"key", b"x"]).unwrap();
     let of_all = room as u64 + 1;
-    assert!(executor.waits_for_segment(&long));
     assert!(executor.transaction_waits_for_segment(of_all));
-    assert!(!executor.waits_for_segment(&short));
     assert!(!executor.transaction_waits_for_segment(of_all - 1));
+    assert_eq!(run(&mut executor, &clock, &words), None);
     preparer.prepare().unwrap();
-    assert!(!executor.lacks_room_for(&long) && !executor.waits_for_segment(&long));
+    assert!(!executor.lacks_room_for(&long));
     assert!(!executor.transaction_waits_for_segment(of_all));
+    assert_eq!(run(&mut executor, &clock, &words), Some(Reply::Ok));
 
     let (executor, ..) = core_with_log(Durability::Volatile, &SMALL);
     assert!(!executor.lacks_room_for(&long), "it is not logged");
     assert!(!executor.transaction_waits_for_segment(of_all));
 }
 
+fn run(executor: &mut Executor, clock: &SettableClock, words: &[&[u8]]) -> Option<Reply> {
+    let command = Command::parse(words).unwrap();
+    let now = executor.now(clock);
+    executor.execute(now, &Caller::default(), &command, &mut Wait::default())
+}
+
+/// A log whose disk is full, with what is left of its first segment.
+fn full(durability: Durability) -> (Executor, SettableClock) {
+    let disk = MemoryDisk::new();
+    let sizes = LogOptions {
+        first_segment_bytes: (384 + 64 + 78) << 10,
+        ..SMALL
+    };
+    let (executor, clock, mut preparer) = core_on(&disk, durability, &sizes);
+    disk.set_capacity(Some(0));
+    assert!(!preparer.prepare().unwrap());
+    (executor, clock)
+}
+
+/// 20 clients that each wrote 3 MB at once were told of a full disk, with most of it free.
+#[test]
+fn a_client_that_finds_no_room_waits_for_a_segment_as_often_as_others_are_quicker() {
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let value = vec![b'x'; 2 << 20];
+    let words: [&[u8]; 3] = [b"SET", b"key", &value];
+    for quicker in 0..3 {
+        assert_eq!(run(&mut executor, &clock, &words), None);
+        preparer.prepare().unwrap();
+        for _ in 0..quicker {
+            while let Some(reply) = run(&mut executor, &clock, &words) {
+                assert_eq!(reply, Reply::Ok);
+            }
+            preparer.prepare().unwrap();
+        }
+        while let Some(reply) = run(&mut executor, &clock, &words) {
+            assert_eq!(reply, Reply::Ok);
+        }
+    }
+    assert!(!executor.take_was_refused());
+    assert_eq!(executor.engine.count(0).keys, 1);
+}
+
+#[test]
+fn a_script_that_runs_out_of_room_is_taken_back_and_run_again_with_more() {
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let script = b"redis.call('incr', KEYS[1]) redis.log(redis.LOG_WARNING, 'once') \
+                   redis.pcall('set', KEYS[2], ('x'):rep(100000)) return redis.call('incr', KEYS[1])";
+    let words: [&[u8]; 5] = [b"EVAL", script, b"2", b"count", b"long"];
+    let (before, room) = (executor.appender.next_position(), executor.appender.room());
+    assert_eq!(run(&mut executor, &clock, &words), None);
+    assert_eq!(
+        executor.appender.next_position(),
+        before,
+        "nothing is logged"
+    );
+    assert_eq!(executor.engine.count(0).keys, 0);
+    assert!(room < 100_000 && executor.engine.take_script_log().is_empty());
+    preparer.prepare().unwrap();
+    assert_eq!(run(&mut executor, &clock, &words), Some(Reply::Integer(2)));
+    assert_eq!(executor.engine.count(0).keys, 2);
+    assert_eq!(executor.engine.take_script_log().len(), 1);
+    assert!(!executor.take_was_refused());
+}
+
+#[test]
+fn a_command_that_logs_what_it_finds_waits_for_room_and_then_does_it() {
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let value = "x".repeat(4_000);
+    ask(&mut executor, &clock, &format!("SET long {value}"));
+    let rename: [&[u8]; 3] = [b"RENAME", b"long", b"renamed"];
+    assert_eq!(run(&mut executor, &clock, &rename), None);
+    assert_eq!(
+        ask(&mut executor, &clock, "EXISTS long renamed").0,
+        Reply::Integer(1)
+    );
+    preparer.prepare().unwrap();
+    assert_eq!(run(&mut executor, &clock, &rename), Some(Reply::Ok));
+    assert_eq!(
+        ask(&mut executor, &clock, "EXISTS renamed").0,
+        Reply::Integer(1)
+    );
+}
+
+/// It was told of a full disk, and what was pushed was left to others.
+#[test]
+fn a_client_that_waits_for_what_is_large_is_served_once_there_is_room() {
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let move_words: [&[u8]; 6] = [b"BLMOVE", b"from", b"to", b"LEFT", b"RIGHT", b"0"];
+    let command = Command::parse(&move_words).unwrap();
+    let caller = Caller {
+        client_id: 7,
+        ..Caller::default()
+    };
+    let now = executor.now(&clock);
+    executor.execute(now, &caller, &command, &mut Wait::default());
+    assert!(executor.wait_limit().is_some());
+    let value = "x".repeat(2_000);
+    ask(&mut executor, &clock, &format!("SET pad {value}"));
+    let value = "x".repeat(3_000);
+    ask(&mut executor, &clock, &format!("RPUSH from {value}"));
+    assert!(executor.take_served().is_empty() && executor.has_postponed());
+    assert!(preparer.needs_preparing(), "it is asked for");
+    preparer.prepare().unwrap();
+    executor.serve_postponed(&clock);
+    let served = executor.take_served();
+    assert_eq!(served.len(), 1);
+    assert_eq!(served[0].0.client, 7);
+    assert!(!executor.has_postponed() && !served[0].0.reply.is_error());
+    assert_eq!(ask(&mut executor, &clock, "LLEN to").0, Reply::Integer(1));
+}
+
 /// A queue or a set of locks on a full disk: what removes little works, though it might have found much.
 #[test]
 fn a_command_that_logs_what_it_finds_is_refused_only_where_that_does_not_fit() {
-    let (mut executor, clock, _preparer) = core_with_log(Durability::Everysec, &SMALL);
-    let value = "x".repeat(5_000);
+    let (mut executor, clock) = full(Durability::Everysec);
+    let value = "x".repeat(70_000);
     for (line, reply) in [
         ("SADD set a b c", Reply::Integer(3)),
         ("ZADD sorted 1 a 2 b", Reply::Integer(2)),
@@ -59,13 +175,14 @@ fn a_command_that_logs_what_it_finds_is_refused_only_where_that_does_not_fit() {
         assert_eq!(ask(&mut executor, &clock, line).0, reply, "{line}");
         assert!(!executor.take_was_refused());
     }
-    let left = executor.appender.room();
-    assert!((1_024..5_000).contains(&left), "{left}");
+    let room = executor.appender.room();
+    let left = room - CHECKPOINT_BYTES;
+    assert!((1_024..70_000).contains(&left), "{left}");
     let before = executor.engine.count(0);
     let (reply, _) = ask(&mut executor, &clock, "RENAME long renamed");
     assert_eq!(reply, Reply::Error(NO_ROOM));
     assert!(executor.take_was_refused());
-    assert_eq!(executor.appender.room(), left, "nothing is logged");
+    assert_eq!(executor.appender.room(), room, "nothing is logged");
     assert_eq!(executor.engine.count(0), before);
     assert_eq!(
         ask(&mut executor, &clock, "EXISTS long renamed").0,
@@ -76,7 +193,7 @@ fn a_command_that_logs_what_it_finds_is_refused_only_where_that_does_not_fit() {
 /// Also where it would fit by a little: how much a command writes that finds nothing is known before.
 #[test]
 fn a_command_whose_bytes_are_known_is_refused_before_it_is_executed() {
-    let (mut executor, clock, _preparer) = core_with_log(Durability::Everysec, &SMALL);
+    let (mut executor, clock) = full(Durability::Everysec);
     let room = usize::try_from(executor.appender.room()).unwrap();
     let value = "x".repeat(room - 1024 - 3 * (32 + 4) - "SETkeyx".len() + 1);
     let (reply, _) = ask(&mut executor, &clock, &format!("SET keyx {value}"));

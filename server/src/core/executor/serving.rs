@@ -11,10 +11,13 @@ impl Executor {
     /// Serves the clients that wait and can have what they wait for, each with a group of its own. Those
     /// that would need a segment of the log that is late are left for later.
     pub(super) fn serve(&mut self, now: Moment) {
+        self.has_unserved = false;
         while self.engine.has_ready() && !self.has_postponed() {
             self.begin(true);
+            self.effects.is_retried = self.is_segment_late();
             let Some(served) = self.engine.serve_next(now, &mut self.effects) else {
-                return;
+                self.has_unserved = self.effects.lacks_room();
+                break;
             };
             let mut wait = Wait::default();
             self.log(now.node, &mut wait);
@@ -30,10 +33,8 @@ impl Executor {
 
     /// Whether clients could have what they wait for, and the log has no room for that yet.
     pub(crate) fn has_postponed(&self) -> bool {
-        self.engine.has_ready()
-            && self.mode.is_logged()
-            && self.lacks_room(2 * GROUP_BYTES_MAX)
-            && self.is_segment_late()
+        let lacks_room = self.has_unserved || self.lacks_room(2 * GROUP_BYTES_MAX);
+        self.engine.has_ready() && lacks_room && self.is_segment_late()
     }
 
     /// Serves those that were left for later.

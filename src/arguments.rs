@@ -117,6 +117,6 @@ Which nodes:
 
 Exit codes:
   75 busy, 69 no majority of nodes answered, 70 the lock was lost, 64 wrong usage,
-  74 released, but not on all nodes yet,
+  74 released, but not on all nodes (release --require-all),
   127 and 126 the command to run does not exist or cannot be executed,
   66 a directory cannot be read. `log check` has codes of its own: see its help.";

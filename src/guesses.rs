@@ -6,10 +6,8 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::arguments::Arguments;
 use crate::exit_code::Failure;
 
 /// The answer to a guess, if `error` is about one.
@@ -41,15 +39,14 @@ pub(crate) fn drop_far_proposals(error: &mut clap::Error) {
     let Some(ContextValue::Strings(proposed)) = error.get(ContextKind::SuggestedSubcommand) else {
         return;
     };
-    let command = Arguments::command();
-    let near: Vec<String> = proposed
-        .iter()
-        .filter(|name| names(&command, name).any(|name| is_near(&word, &name)))
-        .cloned()
-        .collect();
+    let near = proposed.iter().filter(|name| is_near(&word, name));
+    let near: Vec<String> = near.cloned().collect();
     error.remove(ContextKind::SuggestedSubcommand);
     if !near.is_empty() {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(near),
+        );
     }
 }
 
@@ -64,19 +61,6 @@ fn unknown_word(error: &clap::Error) -> Option<&str> {
 
 fn is_flag(word: &&str) -> bool {
     word.starts_with('-')
-}
-
-/// A subcommand's name and its aliases.
-fn names(command: &clap::Command, name: &str) -> impl Iterator<Item = String> {
-    let aliases = command
-        .find_subcommand(name)
-        .into_iter()
-        .flat_map(clap::Command::get_all_aliases);
-    let all: Vec<String> = std::iter::once(name)
-        .chain(aliases)
-        .map(str::to_owned)
-        .collect();
-    all.into_iter()
 }
 
 /// Whether few edits lead from one word to the other.
@@ -156,10 +140,7 @@ const TOP: [Known<'_>; 20] = [
         &["exec", "with", "hold", "wait", "do"],
         "hold a lock while a command runs with: quorlock run NAME -- COMMAND...",
     ),
-    (
-        &["version"],
-        "print the version with: quorlock --version",
-    ),
+    (&["version"], "print the version with: quorlock --version"),
     (
         &["init", "node-init"],
         "prepare the data directory of a node with: quorlock node init DIR\n\
@@ -219,9 +200,10 @@ const WORD_BYTES_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
+    use crate::arguments::Arguments;
 
     fn error(words: &[&str]) -> (Vec<OsString>, clap::Error) {
         let words = std::iter::once("quorlock").chain(words.iter().copied());
@@ -276,11 +258,21 @@ mod tests {
 
     #[test]
     fn a_typing_error_gets_what_is_near_and_another_word_nothing() {
-        for (typed, name) in [("unlok", "release"), ("relase", "release"), ("rnu", "run")] {
+        for (typed, name) in [
+            ("unlok", "unlock"),
+            ("relase", "release"),
+            ("aquire", "acquire"),
+        ] {
             let tip = proposed(&[typed]).unwrap_or_default();
             assert!(tip.contains(&format!("'{name}'")), "{typed}: {tip}");
         }
-        for typed in ["unlock-by-force", "locking", "healthy", "deleted", "simulator"] {
+        for typed in [
+            "unlock-by-force",
+            "locking",
+            "healthy",
+            "deleted",
+            "simulator",
+        ] {
             assert_eq!(proposed(&[typed]), None, "{typed}");
         }
         let tip = proposed(&["cluster", "statsu"]).unwrap_or_default();

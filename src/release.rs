@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::exit_code::{Failure, INCOMPLETE, LOST, NO_QUORUM};
 use crate::lock_options::{self, NodeOptions, settle_released};
+use crate::no_quorum::with_start;
 use crate::output::{Format, remark};
 use crate::runtime;
 
@@ -93,7 +94,7 @@ fn failure(release: &Release, name: &str, must_all: bool) -> Option<Failure> {
     }
     let told = count - missing.len();
     let missing = lines(&missing);
-    Some(if release.is_free() {
+    let failure = if release.is_free() {
         Failure::new(
             INCOMPLETE,
             format!(
@@ -111,7 +112,12 @@ fn failure(release: &Release, name: &str, must_all: bool) -> Option<Failure> {
             ),
         )
         .remedy("it ends by its ttl at the latest; release it again when the nodes answer")
-    })
+    };
+    let away = release.nodes.iter().filter_map(|(node, told)| match told {
+        NodeRelease::Not(cause) => Some((&**node, cause)),
+        _ => None,
+    });
+    Some(with_start(failure, away))
 }
 
 /// What a release of which a majority is confirmed has left behind, in one line: nothing that its

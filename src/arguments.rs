@@ -7,7 +7,6 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::exit_code::Failure;
 #[cfg(feature = "experiment")]
 use crate::experiment;
 use crate::{acquire, cluster, extend, log, node, release, run};
@@ -54,53 +53,6 @@ pub(crate) enum Subcommand {
     Release(release::Arguments),
 }
 
-/// The way to what somebody meant who typed a word that is no subcommand.
-pub(crate) fn lead_on(word: &str) -> Option<Failure> {
-    let (_, instead) = LEADS.iter().find(|(known, _)| *known == word)?;
-    Some(
-        Failure::usage(format!("there is no subcommand '{word}'; nothing was done"))
-            .remedy(instead),
-    )
-}
-
-const LEADS: [(&str, &str); 12] = [
-    (
-        "up",
-        "start nodes on this machine with: quorlock cluster up",
-    ),
-    (
-        "start",
-        "start nodes on this machine with: quorlock cluster up",
-    ),
-    (
-        "stop",
-        "stop the nodes of a cluster with: quorlock cluster down",
-    ),
-    (
-        "down",
-        "stop the nodes of a cluster with: quorlock cluster down",
-    ),
-    (
-        "status",
-        "see what each node does with: quorlock cluster status",
-    ),
-    ("ls", NO_LIST),
-    ("list", NO_LIST),
-    ("locks", NO_LIST),
-    ("who", NO_LIST),
-    (
-        "kill",
-        "kill a node of a cluster with: quorlock cluster kill N",
-    ),
-    (
-        "restart",
-        "restart a node of a cluster with: quorlock cluster restart N",
-    ),
-    ("renew", "extend a lock with: quorlock extend NAME TOKEN"),
-];
-const NO_LIST: &str = "locks are not listed yet; a node shows its keys to: redis-cli -p PORT KEYS '*'\n\
-                       and the nodes are shown by: quorlock cluster status";
-
 const EXAMPLES: &str = "\
 Examples:
   quorlock cluster up                         five nodes on this machine, in one command
@@ -117,6 +69,6 @@ Which nodes:
 
 Exit codes:
   75 busy, 69 no majority of nodes answered, 70 the lock was lost, 64 wrong usage,
-  74 released, but not on all nodes yet,
+  74 released, but not on all nodes (release --require-all),
   127 and 126 the command to run does not exist or cannot be executed,
   66 a directory cannot be read. `log check` has codes of its own: see its help.";

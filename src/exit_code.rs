@@ -17,7 +17,7 @@ pub(crate) const NO_INPUT: u8 = 66;
 pub(crate) const NO_QUORUM: u8 = 69;
 /// The lock was lost, or is not held with this token.
 pub(crate) const LOST: u8 = 70;
-/// A majority of the nodes has released the lock, but not every node.
+/// A majority of the nodes has released the lock, but not every node, as the caller has asked for.
 pub(crate) const INCOMPLETE: u8 = 74;
 /// Somebody else holds the lock.
 pub(crate) const BUSY: u8 = 75;

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::duration::{self, whole_ms};
 use crate::exit_code::{Failure, LOST, NO_QUORUM, USAGE};
 use crate::lock_options::{self, NodeOptions, settle};
+use crate::no_quorum::{with_start, without_vote};
 use crate::output::Format;
 use crate::runtime;
 
@@ -90,7 +91,14 @@ fn failure(error: &ExtendError, name: &str) -> Failure {
         ExtendError::Invalid { .. } => USAGE,
         _ => LOST,
     };
-    Failure::new(code, error)
+    let failure = Failure::new(code, error);
+    match error {
+        ExtendError::NoQuorum { nodes, .. } => {
+            let away = without_vote(nodes);
+            with_start(failure, away.map(|(report, cause)| (&*report.node, cause)))
+        }
+        _ => failure,
+    }
 }
 
 const EXAMPLES: &str = "\

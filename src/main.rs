@@ -12,10 +12,12 @@ mod exit_code;
 #[cfg(feature = "experiment")]
 mod experiment;
 mod extend;
+mod guesses;
 mod launch;
 mod lock_options;
 mod lock_variables;
 mod log;
+mod no_quorum;
 mod node;
 mod nodes;
 mod output;
@@ -65,7 +67,7 @@ fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.collect();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&words, &error),
+        Err(error) => return refuse(&words, error),
     };
     let format = Format::from_json_flag(arguments.json);
     match dispatch(arguments.subcommand, format) {
@@ -78,11 +80,8 @@ fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// Answers a command line that cannot be carried out, or that asks for help.
-fn refuse(words: &[OsString], error: &clap::Error) -> ExitCode {
-    let elsewhere = words.get(1).and_then(|word| word.to_str());
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(failure) = elsewhere.and_then(arguments::lead_on)
-    {
+fn refuse(words: &[OsString], mut error: clap::Error) -> ExitCode {
+    if let Some(failure) = guesses::answer(words, &error) {
         Format::from_json_flag(words.iter().any(|word| word == "--json")).failure(&failure);
         return failure.into();
     }
@@ -93,6 +92,7 @@ fn refuse(words: &[OsString], error: &clap::Error) -> ExitCode {
         let _closed_pipe = error.print();
         return ExitCode::SUCCESS;
     }
+    guesses::drop_far_proposals(&mut error);
     let mut own_words = words.iter().take_while(|word| *word != "--");
     if own_words.any(|word| word == "--json") {
         let text = error.to_string();
@@ -101,7 +101,8 @@ fn refuse(words: &[OsString], error: &clap::Error) -> ExitCode {
         ));
     } else {
         let _closed_pipe = error.print();
-        let is_run = matches!(elsewhere, Some("run" | "lock"));
+        let first = words.get(1).and_then(|word| word.to_str());
+        let is_run = matches!(first, Some("run" | "lock"));
         if is_run && error.kind() == ErrorKind::UnknownArgument && !words.iter().any(|w| w == "--")
         {
             output::remark("the command to run stands after --: quorlock run NAME -- COMMAND...");

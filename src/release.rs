@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::exit_code::{Failure, INCOMPLETE, LOST, NO_QUORUM};
 use crate::lock_options::{self, NodeOptions, settle_released};
-use crate::output::Format;
+use crate::no_quorum::with_start;
+use crate::output::{Format, remark};
 use crate::runtime;
 
 /// Arguments of `quorlock release`.
@@ -22,6 +23,12 @@ pub(crate) struct Arguments {
     name: OsString,
     /// The token that acquire printed; - reads it from standard input
     token: OsString,
+    /// Name the nodes on which the lock is left, if a majority has released it
+    #[arg(long, short)]
+    verbose: bool,
+    /// End with 74 unless every node has released it
+    #[arg(long)]
+    require_all: bool,
     #[command(flatten)]
     nodes: NodeOptions,
 }
@@ -39,21 +46,27 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         let release = redlock.release(arguments.name.as_bytes(), &token).await;
         settle_released(&redlock, &release).await;
         let shown = arguments.name.display();
-        if let Some(failure) = failure(&release, &shown.to_string()) {
+        if let Some(failure) = failure(&release, &shown.to_string(), arguments.require_all) {
             return Err(failure);
+        }
+        if arguments.verbose
+            && let Some(left) = left_behind(&release, &shown.to_string(), "by its ttl")
+        {
+            remark(left);
         }
         let value = json!({
             "name": arguments.name.to_string_lossy(),
             "freed": release.freed(),
             "nodes": release.nodes.len(),
+            "unanswered": unanswered(&release),
         });
         format.result(format_args!("'{shown}' is free"), &value);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Why a release is not a success: the lock was gone before, or nodes have not answered.
-fn failure(release: &Release, name: &str) -> Option<Failure> {
+/// Why a release is not a success: the lock was gone before, or fewer nodes have answered than must.
+fn failure(release: &Release, name: &str, must_all: bool) -> Option<Failure> {
     let count = release.nodes.len();
     if release.was_lost() {
         let held = match release.freed() {
@@ -76,11 +89,12 @@ fn failure(release: &Release, name: &str) -> Option<Failure> {
         );
     }
     let missing = unanswered(release);
-    if missing.is_empty() {
+    if missing.is_empty() || (release.is_free() && !must_all) {
         return None;
     }
-    let told = count - missing.matches('\n').count();
-    Some(if release.is_free() {
+    let told = count - missing.len();
+    let missing = lines(&missing);
+    let failure = if release.is_free() {
         Failure::new(
             INCOMPLETE,
             format!(
@@ -98,17 +112,39 @@ fn failure(release: &Release, name: &str) -> Option<Failure> {
             ),
         )
         .remedy("it ends by its ttl at the latest; release it again when the nodes answer")
+    };
+    let away = release.nodes.iter().filter_map(|(node, told)| match told {
+        NodeRelease::Not(cause) => Some((&**node, cause)),
+        _ => None,
+    });
+    Some(with_start(failure, away))
+}
+
+/// What a release of which a majority is confirmed has left behind, in one line: nothing that its
+/// caller must act on.
+pub(crate) fn left_behind(release: &Release, name: &str, ends: &str) -> Option<String> {
+    let missing = unanswered(release);
+    (!missing.is_empty()).then(|| {
+        format!(
+            "'{name}' is free; where it was not released it ends {ends}: {}",
+            missing.join("; ")
+        )
     })
 }
 
-/// The nodes that have not answered, each on a line of its own.
-pub(crate) fn unanswered(release: &Release) -> String {
+/// The nodes that have not answered, and why.
+pub(crate) fn unanswered(release: &Release) -> Vec<String> {
     let nodes = release.nodes.iter();
-    let lines = nodes.filter_map(|(node, told)| match told {
-        NodeRelease::Not(cause) => Some(format!("\n  {node}: {cause}")),
+    let missing = nodes.filter_map(|(node, told)| match told {
+        NodeRelease::Not(cause) => Some(format!("{node}: {cause}")),
         _ => None,
     });
-    lines.collect()
+    missing.collect()
+}
+
+/// Each on a line of its own, below what introduces them.
+pub(crate) fn lines(missing: &[String]) -> String {
+    missing.iter().map(|node| format!("\n  {node}")).collect()
 }
 
 const EXAMPLES: &str = "\
@@ -116,5 +152,6 @@ Examples:
   quorlock release nightly \"$token\"
   printf %s \"$token\" | quorlock release nightly -     where others may not see the token
 
-Ends with 0 if every node has released it, with 74 if a majority has (the lock is free, and ends by
-its ttl where it is left), with 69 if fewer have, and with 70 if the lock is not held under this token.";
+Ends with 0 if a majority of the nodes has released it: the lock is free, and ends by its ttl where it
+is left, which -v says. With --require-all it ends with 74 then, and with 0 if every node has released
+it. Ends with 69 if fewer have, and with 70 if the lock is not held under this token.";

@@ -25,7 +25,7 @@ use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::lock_options::{NodeOptions, WaitOptions};
 use crate::output::{Format, remark};
-use crate::release::unanswered;
+use crate::release::{left_behind, lines, unanswered};
 use crate::signals::Signals;
 use crate::{lock_variables, runtime, waiting};
 use descendants::Process;
@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// End with 0, and without a word, if the lock is busy: for jobs that one of many does
     #[arg(long)]
     busy_ok: bool,
+    /// Name the nodes on which the lock is left, if a majority has released it at the end
+    #[arg(long, short)]
+    verbose: bool,
     /// The command and its arguments; without one, the lock is held until a signal
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -226,17 +229,16 @@ fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure
         ))
         .remedy("somebody else may have worked at the same time: check what the command did"));
     }
-    let missing = unanswered(release);
-    if !missing.is_empty() {
-        let is_free = if release.is_free() {
-            "free"
-        } else {
-            "not free yet"
-        };
+    let ends = format!("within {}", quorlock_server::show_duration(arguments.ttl));
+    if !release.is_free() {
         remark(format_args!(
-            "'{shown}' is {is_free}; where it was not released it ends within {}:{missing}",
-            quorlock_server::show_duration(arguments.ttl)
+            "'{shown}' is not free yet; where it was not released it ends {ends}:{}",
+            lines(&unanswered(release))
         ));
+    } else if arguments.verbose
+        && let Some(left) = left_behind(release, &shown.to_string(), &ends)
+    {
+        remark(left);
     }
     Ok(())
 }

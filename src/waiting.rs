@@ -3,23 +3,23 @@
 //! One call to the client waits the whole time, so it keeps its place; what it waits for is said on
 //! standard error: at once that there is no quorum, who holds the lock once the wait is long enough
 //! to be noticed, and both again now and then. The wait goes on meanwhile, because holders release
-//! and nodes come back. One that a majority refuses at its login ends, because nothing will change
-//! that, and so does one whose lease is too short for the nodes' distance, several times over. A signal drops the call; the client then releases what it took on single nodes.
+//! and nodes come back. A wait that cannot come to anything ends: too many nodes refuse this client
+//! by their settings, the local cluster is down, or the lease is too short for the nodes' distance,
+//! several times over. A signal drops the call; the client then releases what it took on single nodes.
 
 use std::ffi::OsStr;
 use std::future::{Future, pending};
 use std::mem::discriminant;
 use std::time::Duration;
 
-use quorlock_client::{
-    AcquireError, Cause, LockRequest, NodeAnswer, NodeReport, Redlock, TooShort, Waiting,
-};
+use quorlock_client::{AcquireError, LockRequest, Redlock, TooShort, Waiting};
 use quorlock_server::show_duration;
 use tokio::sync::watch;
 
 use crate::clock;
 use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, SIGNAL_BASE, USAGE};
 use crate::lock_options::settle;
+use crate::no_quorum::{causes, incurable, without_vote};
 use crate::output::remark;
 use crate::signals::Signals;
 
@@ -63,7 +63,7 @@ async fn follow(name: &OsStr, mut told: watch::Receiver<Option<Waiting>>) -> Fai
             continue;
         };
         if let Waiting::NoQuorum { needed, nodes, .. } = &waiting
-            && let Some(failure) = refused_login(name, *needed, nodes)
+            && let Some(failure) = incurable(&name.display().to_string(), *needed, nodes)
         {
             return failure;
         }
@@ -134,45 +134,7 @@ fn situation(name: &OsStr, waiting: &Waiting, waited: Duration) -> String {
     }
 }
 
-fn without_vote(nodes: &[NodeReport]) -> impl Iterator<Item = (&NodeReport, &Cause)> {
-    nodes.iter().filter_map(|report| match &report.answer {
-        NodeAnswer::Not(Cause::NotWaitedFor | Cause::NotConnected) => None,
-        NodeAnswer::Not(cause) => Some((report, cause)),
-        _ => None,
-    })
-}
-
-fn causes(nodes: &[NodeReport]) -> String {
-    without_vote(nodes)
-        .map(|(report, cause)| format!("\n  {}: {cause}", report.node))
-        .collect()
-}
-
-/// The failure that no wait can cure: so many nodes refuse the login that the others are no
-/// majority.
-fn refused_login(name: &OsStr, needed: usize, nodes: &[NodeReport]) -> Option<Failure> {
-    let refusals = without_vote(nodes)
-        // Clients come and go; passwords and protected mode stay.
-        .filter(|(_, cause)| match cause {
-            Cause::LoginRefused(text) => !text.contains("max number of clients"),
-            _ => false,
-        })
-        .count();
-    let (shown, count) = (name.display(), nodes.len());
-    (refusals + needed > count).then(|| {
-        Failure::new(
-            NO_QUORUM,
-            format!(
-                "no quorum for '{shown}': {refusals} of {count} nodes refuse the login, and \
-                 {needed} must vote; not acquired{}",
-                causes(nodes)
-            ),
-        )
-        .remedy("give user and password in the address: redis://user:password@host:port")
-    })
-}
-
-/// The failure that no wait cures either: the nodes are too far away for the lease.
+/// Another failure that no wait cures: the nodes are too far away for the lease.
 fn too_short(name: &OsStr, short: TooShort) -> Failure {
     let shown = name.display();
     Failure::new(NO_QUORUM, format!("'{shown}' is not acquired: {short}")).remedy(format!(
@@ -184,7 +146,7 @@ fn too_short(name: &OsStr, short: TooShort) -> Failure {
 /// What a failed acquisition means for the exit code.
 fn failure(name: &OsStr, error: AcquireError) -> Failure {
     if let AcquireError::NoQuorum { needed, nodes, .. } = &error
-        && let Some(failure) = refused_login(name, *needed, nodes)
+        && let Some(failure) = incurable(&name.display().to_string(), *needed, nodes)
     {
         return failure;
     }

@@ -9,6 +9,7 @@ mod cause;
 mod connection_error;
 mod duration;
 mod loss;
+mod permanent;
 mod release;
 
 pub use acquire_error::{AcquireError, TooShort};

@@ -31,6 +31,13 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
     Ok(Some(Manifest::read(&home)?.urls()))
 }
 
+/// The directory of that cluster and the addresses of its nodes, if it is down.
+pub(crate) fn stopped() -> Option<(PathBuf, Vec<String>)> {
+    let home = Home::at(&directory().ok()??).ok()?;
+    let manifest = Manifest::read(&home).ok()?;
+    (!home.is_running()).then(|| (home.directory().to_owned(), manifest.urls()))
+}
+
 /// The cluster that a command means: the one in `given`, or else the one last started.
 pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
     let home = match given {

@@ -94,7 +94,18 @@ fn a_guessed_word_leads_on() {
         ("stop", "quorlock cluster down"),
         ("ls", "quorlock cluster status"),
         ("status", "quorlock cluster status"),
+        ("ps", "quorlock cluster status"),
+        ("info", "redis-cli -p PORT INFO"),
+        ("version", "quorlock --version"),
+        ("init", "quorlock node init"),
+        ("bench", "redis-benchmark"),
+        ("completions", "quorlock help"),
+        ("force-unlock", "quorlock release NAME TOKEN"),
     ] {
+        let ended = shell.quorlock(&[word]);
+        assert!(!ended.stderr.contains("similar"), "{}", ended.stderr);
+        let ended = shell.quorlock(&["--json", word]);
+        assert!(ended.stdout.contains(instead), "{word}: {}", ended.stdout);
         let ended = shell.quorlock(&[word, "--json"]);
         assert_eq!(ended.code, Some(64), "{word}: {}", ended.stderr);
         assert!(ended.stdout.contains(instead), "{word}: {}", ended.stdout);

@@ -225,7 +225,7 @@ fn nodes_inside_the_supervisor_work_the_same() {
     assert_eq!(shell.states(), ["down", "serving", "serving"]);
     let restarted = shell.succeed(&["cluster", "restart", "1"]);
     assert!(restarted.contains("restart delay"), "{restarted}");
-    let released = shell.quorlock(&["release", "a", token.trim()]);
+    let released = shell.quorlock(&["release", "a", token.trim(), "--require-all"]);
     assert_eq!(released.code, Some(74), "{}", released.stderr);
     assert!(
         released.stderr.contains("restart delay"),

@@ -28,3 +28,4 @@ mod scripts;
 mod server;
 mod shell;
 mod terminal;
+mod wait_ends;

@@ -260,16 +260,33 @@ fn flags_about_the_end_of_the_lock_are_checked() {
 }
 
 #[test]
-fn a_node_that_was_not_reached_at_the_end_is_named() {
+fn a_node_that_is_down_makes_no_success_noisy() {
     let shell = cluster();
     let program = quorlock_tests::binary::quorlock();
-    let kills = format!("{} cluster kill 3", program.display());
+    let kills = format!("{} cluster kill 3 >kill.out", program.display());
+    let first = ["run", "a", "--ttl", "7s", "--", "sh", "-c", &kills];
+    let words: [&[&str]; 3] = [
+        &first,
+        &["run", "a", "--", "sh", "-c", "exit 5"],
+        &["run", "a", "--json", "--", "true"],
+    ];
+    for (words, code) in words.into_iter().zip([0, 5, 0]) {
+        let ended = shell.quorlock(words);
+        let said = (&*ended.stdout, &*ended.stderr);
+        assert_eq!((ended.code, said), (Some(code), ("", "")), "{words:?}");
+    }
+    let ended = shell.quorlock(&["run", "a", "-v", "--ttl", "7s", "--", "true"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let start = "quorlock: 'a' is free; where it was not released it ends within 7 s: redis://";
+    assert!(ended.stderr.starts_with(start), "{}", ended.stderr);
+    assert!(ended.stderr.contains("unreachable"), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+
+    // What is not free yet is no such success.
+    let kills = format!("{} cluster kill 2 >kill.out", program.display());
     let ended = shell.quorlock(&["run", "a", "--ttl", "7s", "--", "sh", "-c", &kills]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for part in [
-        "'a' is free; where it was not released it ends within 7 s:\n",
-        "unreachable",
-    ] {
-        assert!(ended.stderr.contains(part), "{}", ended.stderr);
-    }
+    let said = "'a' is not free yet; where it was not released it ends within 7 s:\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("redis://").count(), 2);
 }

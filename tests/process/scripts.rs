@@ -91,33 +91,43 @@ fn a_token_from_standard_input_must_be_there() {
 }
 
 #[test]
-fn a_release_tells_which_nodes_have_not_answered() {
+fn a_release_by_a_majority_is_a_success_and_one_by_all_is_asked_for() {
     let mut shell = Shell::new();
     shell.up(&["--nodes", "3", "--base-port", "0", "--ephemeral"]);
     let acquire = |name| {
-        shell
-            .succeed(&["acquire", name, "--ttl", "1h"])
-            .trim()
-            .to_owned()
+        let ended = shell.quorlock(&["acquire", name, "--ttl", "1h"]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{name}");
+        ended.stdout.trim().to_owned()
     };
     let (all, two, one) = (acquire("all"), acquire("two"), acquire("one"));
     let release = |name, token: &str| shell.quorlock(&["release", name, token]);
-    assert_eq!(release("all", &all).code, Some(0));
+    let ended = shell.quorlock(&["release", "all", &all, "-v", "--require-all"]);
+    let said = (&*ended.stdout, &*ended.stderr);
+    assert_eq!((ended.code, said), (Some(0), ("'all' is free\n", "")));
 
     shell.succeed(&["cluster", "pause", "node-3"]);
+    let extended = shell.quorlock(&["extend", "two", &two, "--ttl", "2h"]);
+    let said = (extended.code, &*extended.stderr);
+    assert_eq!(said, (Some(0), ""), "an extension is as quiet");
     let ended = release("two", &two);
+    let said = (&*ended.stdout, &*ended.stderr);
+    assert_eq!((ended.code, said), (Some(0), ("'two' is free\n", "")));
+    let ended = shell.quorlock(&["release", "verbose", &acquire("verbose"), "--verbose"]);
+    let said = (ended.code, &*ended.stdout);
+    assert_eq!(said, (Some(0), "'verbose' is free\n"), "{}", ended.stderr);
+    let start = "quorlock: 'verbose' is free; where it was not released it ends by its ttl: redis:";
+    assert!(ended.stderr.starts_with(start), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let json = shell.quorlock(&["release", "json", &acquire("json"), "--json"]);
+    assert_eq!((json.code, &*json.stderr), (Some(0), ""));
+    assert_eq!(json.json()["freed"], 2);
+    assert_eq!(json.json()["unanswered"].as_array().unwrap().len(), 1);
+    let ended = shell.quorlock(&["release", "strict", &acquire("strict"), "--require-all"]);
     assert_eq!(ended.code, Some(74), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("'two' is free, 2 of 3"),
-        "{}",
-        ended.stderr
-    );
-    assert_eq!(
-        ended.stderr.matches("redis://").count(),
-        1,
-        "{}",
-        ended.stderr
-    );
+    let said = "'strict' is free, 2 of 3";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let named = ended.stderr.matches("redis://").count();
+    assert_eq!(named, 1, "{}", ended.stderr);
 
     shell.succeed(&["cluster", "pause", "2"]);
     let ended = release("one", &one);
@@ -132,7 +142,8 @@ fn a_release_tells_which_nodes_have_not_answered() {
     shell.succeed(&["cluster", "resume", "2"]);
     shell.succeed(&["cluster", "resume", "3"]);
     eventually("it is released on all", || {
-        release("one", &one).code == Some(0)
+        let words = ["release", "one", &one, "--require-all"];
+        shell.quorlock(&words).code == Some(0)
     });
     assert!(is_free(&shell, "one"));
 }

@@ -31,8 +31,8 @@ pub struct ConnectionError {
 }
 
 impl ConnectionError {
-    /// The kind of the system's error; none where the connection was given up without one, as for a node that does not
-    /// speak the protocol, or one that went silent.
+    /// The kind of the system's error; none where the connection was given up without one, as for a node that went
+    /// silent. What does not speak the protocol is [`InvalidData`](io::ErrorKind::InvalidData).
     #[must_use]
     pub fn kind(&self) -> Option<io::ErrorKind> {
         self.source.as_ref().map(|error| error.kind())

@@ -4,6 +4,7 @@
 //! the identity that votes are counted by belongs to this connection and to no other.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use redis_protocol::resp2::types::OwnedFrame;
@@ -115,7 +116,7 @@ impl Login {
             match self.replies.next() {
                 Ok(Some(reply)) => self.learn(what, &reply)?,
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(unreachable(&format!("protocol error: {error}"))),
+                Err(error) => return Err(foreign(&format!("protocol error: {error}"))),
             }
             self.asked.pop_front();
         }
@@ -169,6 +170,11 @@ fn hash(reply: &OwnedFrame) -> Option<ScriptHash> {
     };
     let hash = ScriptHash::try_from(text.as_slice()).ok()?;
     hash.iter().all(u8::is_ascii_hexdigit).then_some(hash)
+}
+
+/// What answers does not speak the protocol.
+fn foreign(text: &str) -> Cause {
+    Cause::Unreachable(io::Error::new(io::ErrorKind::InvalidData, text).into())
 }
 
 pub(super) fn unreachable(text: &str) -> Cause {

@@ -1,0 +1,281 @@
+//! What a word that is no subcommand was meant for, as far as other tools teach such words.
+//!
+//! A known guess is answered with the command that does what was meant, or with the way that takes
+//! its place. A typing error gets the name that is near; a name that merely shares some letters is
+//! not proposed, because it may do the opposite. Nothing is ever carried out for a guess.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::exit_code::Failure;
+
+/// The answer to a guess, if `error` is about one.
+pub(crate) fn answer(words: &[OsString], error: &clap::Error) -> Option<Failure> {
+    let word = unknown_word(error)?;
+    let own = words.iter().skip(1).filter_map(|word| word.to_str());
+    let mut before = own.take_while(|other| *other != word);
+    let parents: Vec<&str> = before.by_ref().filter(|word| !is_flag(word)).collect();
+    let (known, shown): (&[_], _) = match parents.as_slice() {
+        [] => (&TOP, word.to_owned()),
+        ["cluster"] => (&CLUSTER, format!("cluster {word}")),
+        _ => return None,
+    };
+    let (_, instead) = known.iter().find(|(guesses, _)| guesses.contains(&word))?;
+    Some(
+        Failure::usage(format!(
+            "there is no subcommand '{shown}'; nothing was done"
+        ))
+        .remedy(instead),
+    )
+}
+
+/// Removes what the parser proposes for a word that is no subcommand, unless it is near enough to be
+/// what was meant.
+pub(crate) fn drop_far_proposals(error: &mut clap::Error) {
+    let Some(word) = unknown_word(error).map(str::to_owned) else {
+        return;
+    };
+    let Some(ContextValue::Strings(proposed)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return;
+    };
+    let near = proposed.iter().filter(|name| is_near(&word, name));
+    let near: Vec<String> = near.cloned().collect();
+    error.remove(ContextKind::SuggestedSubcommand);
+    if !near.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(near),
+        );
+    }
+}
+
+fn unknown_word(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => {
+            Some(word)
+        }
+        _ => None,
+    }
+}
+
+fn is_flag(word: &&str) -> bool {
+    word.starts_with('-')
+}
+
+/// Whether few edits lead from one word to the other.
+fn is_near(word: &str, name: &str) -> bool {
+    let edits_max = if word.len() <= SHORT { 1 } else { 2 };
+    word.len() <= WORD_BYTES_MAX && strsim::damerau_levenshtein(word, name) <= edits_max
+}
+
+type Known<'a> = (&'a [&'a str], &'a str);
+
+const TOP: [Known<'_>; 20] = [
+    (
+        &["up", "start", "create"],
+        "start nodes on this machine with: quorlock cluster up",
+    ),
+    (
+        &["stop", "down", "shutdown"],
+        "stop the nodes of a cluster with: quorlock cluster down",
+    ),
+    (
+        &["status", "ps", "nodes", "health", "top", "doctor"],
+        "see what each node does with: quorlock cluster status",
+    ),
+    (
+        &["info", "stats", "metrics", "monitor"],
+        "see what each node does with: quorlock cluster status\n\
+         a node says more of itself to: redis-cli -p PORT INFO",
+    ),
+    (
+        &["ls", "list", "locks", "who", "show", "holders"],
+        "locks are not listed yet; a node shows its keys to: redis-cli -p PORT KEYS '*'\n\
+         and the nodes are shown by: quorlock cluster status",
+    ),
+    (
+        &["kill"],
+        "kill a node of a cluster with: quorlock cluster kill N",
+    ),
+    (
+        &["restart"],
+        "restart a node of a cluster with: quorlock cluster restart N",
+    ),
+    (
+        &["logs"],
+        "print what the nodes of a cluster log with: quorlock cluster logs\n\
+         look into a data directory with: quorlock log",
+    ),
+    (
+        &["clean"],
+        "remove a stopped cluster with: quorlock cluster clean",
+    ),
+    (
+        &["renew", "refresh", "prolong"],
+        "extend a lock with: quorlock extend NAME TOKEN",
+    ),
+    (
+        &[
+            "force-unlock",
+            "force-release",
+            "force",
+            "break",
+            "steal",
+            "delete",
+            "del",
+            "rm",
+            "remove",
+        ],
+        "a lock is released by the token that acquire printed: quorlock release NAME TOKEN\n\
+         without the token it ends by its ttl, unless its holder renews it: stop the holder\n\
+         if that is out of reach, delete the key on each node: redis-cli -p PORT DEL NAME",
+    ),
+    (
+        &["take", "get", "lease", "try"],
+        "take a lock with: quorlock acquire NAME\n\
+         or hold it while a command runs: quorlock run NAME -- COMMAND...",
+    ),
+    (
+        &["exec", "with", "hold", "wait", "do"],
+        "hold a lock while a command runs with: quorlock run NAME -- COMMAND...",
+    ),
+    (&["version"], "print the version with: quorlock --version"),
+    (
+        &["init", "node-init"],
+        "prepare the data directory of a node with: quorlock node init DIR\n\
+         or start five nodes on this machine with: quorlock cluster up",
+    ),
+    (
+        &["bench", "benchmark"],
+        "measure a node as any Redis server: redis-benchmark -p PORT -t set\n\
+         or locks, beside other services, with: quorlock experiment compare",
+    ),
+    (
+        &["completions", "completion", "man"],
+        "there are no completions or manual pages yet; see quorlock help\n\
+         and quorlock help SUBCOMMAND",
+    ),
+    (
+        &["serve", "daemon", "redis-server"],
+        "start one node with: quorlock server",
+    ),
+    (
+        &["cli", "redis-cli", "shell", "ping", "set"],
+        "any Redis client speaks to a node: redis-cli -p PORT",
+    ),
+    (
+        &["simulate", "sim"],
+        "try crashes on simulated nodes with: quorlock experiment crash-recovery --engine simulated",
+    ),
+];
+
+const CLUSTER: [Known<'_>; 5] = [
+    (
+        &["start", "create", "init", "run"],
+        "start a cluster with: quorlock cluster up",
+    ),
+    (
+        &["stop", "shutdown", "halt"],
+        "stop the nodes with: quorlock cluster down",
+    ),
+    (
+        &["ls", "list", "ps", "info", "show", "nodes", "health"],
+        "see what each node does with: quorlock cluster status",
+    ),
+    (
+        &["rm", "remove", "delete", "destroy"],
+        "remove a stopped cluster with: quorlock cluster clean",
+    ),
+    (
+        &["continue", "unpause"],
+        "let a paused node go on with: quorlock cluster resume N",
+    ),
+];
+
+/// Words up to this length may differ in one letter, longer ones in two.
+const SHORT: usize = 3;
+/// No subcommand is this long; bounds the work for a hostile word.
+const WORD_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    fn error(words: &[&str]) -> (Vec<OsString>, clap::Error) {
+        let words = std::iter::once("quorlock").chain(words.iter().copied());
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        let error = Arguments::try_parse_from(&words).expect_err("it is no subcommand");
+        (words, error)
+    }
+
+    fn proposed(words: &[&str]) -> Option<String> {
+        let (_, mut error) = error(words);
+        drop_far_proposals(&mut error);
+        let text = error.to_string();
+        let (_, tip) = text.split_once("tip: ")?;
+        tip.lines().next().map(str::to_owned)
+    }
+
+    #[test]
+    fn every_guess_is_answered_and_is_no_subcommand() {
+        for (parent, known) in [(None, &TOP[..]), (Some("cluster"), &CLUSTER[..])] {
+            for (guesses, instead) in known {
+                for guess in *guesses {
+                    let words: Vec<&str> = parent.into_iter().chain([*guess]).collect();
+                    let (words, error) = error(&words);
+                    let failure = answer(&words, &error).expect("it is answered");
+                    assert_eq!(failure.code, crate::exit_code::USAGE, "{guess}");
+                    assert_eq!(failure.remedy, *instead, "{guess}");
+                }
+            }
+        }
+        let (words, error) = error(&["log", "ls"]);
+        assert!(answer(&words, &error).is_none(), "of another subcommand");
+    }
+
+    #[test]
+    fn what_answers_name_are_subcommands() {
+        let command = Arguments::command();
+        for (_, instead) in TOP.iter().chain(&CLUSTER) {
+            for part in instead.split("quorlock ").skip(1) {
+                let mut words = part.split_whitespace();
+                let name = words.next().expect("a word follows");
+                if name.starts_with('-') || name == "help" {
+                    continue;
+                }
+                let found = command.find_subcommand(name).expect(name);
+                if let Some(next) = words.next().filter(|_| found.has_subcommands()) {
+                    let is_known = found.find_subcommand(next).is_some();
+                    assert!(is_known || name == "log", "{part}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_typing_error_gets_what_is_near_and_another_word_nothing() {
+        for (typed, name) in [
+            ("unlok", "unlock"),
+            ("relase", "release"),
+            ("aquire", "acquire"),
+        ] {
+            let tip = proposed(&[typed]).unwrap_or_default();
+            assert!(tip.contains(&format!("'{name}'")), "{typed}: {tip}");
+        }
+        for typed in [
+            "unlock-by-force",
+            "locking",
+            "healthy",
+            "deleted",
+            "simulator",
+        ] {
+            assert_eq!(proposed(&[typed]), None, "{typed}");
+        }
+        let tip = proposed(&["cluster", "statsu"]).unwrap_or_default();
+        assert!(tip.contains("'status'"), "{tip}");
+    }
+}

@@ -1,0 +1,136 @@
+//! What to do where too few nodes vote: whether a wait can come to anything, and what can be done.
+//!
+//! A wait ends only if so many nodes cannot come back by themselves that the others are no majority:
+//! they refuse this client by their settings, or they are the nodes of a local cluster that is down.
+//! Nodes that are away for any other reason are waited for.
+
+use quorlock_client::{Cause, NodeAnswer, NodeReport};
+
+use crate::cluster::current;
+use crate::exit_code::{Failure, NO_QUORUM};
+
+/// The failure of an attempt that no wait can cure.
+pub(crate) fn incurable(name: &str, needed: usize, nodes: &[NodeReport]) -> Option<Failure> {
+    let count = nodes.len();
+    let is_blocked = |without: usize| without + needed > count;
+    let refusals: Vec<&Cause> = without_vote(nodes)
+        .map(|(_, cause)| cause)
+        .filter(|cause| cause.is_permanent())
+        .collect();
+    if is_blocked(refusals.len()) {
+        let mut remedies: Vec<&str> = refusals.iter().map(|cause| remedy(cause)).collect();
+        remedies.sort_unstable();
+        remedies.dedup();
+        let all_logins = refusals
+            .iter()
+            .all(|cause| matches!(cause, Cause::LoginRefused(_)));
+        let what = if all_logins {
+            "refuse the login"
+        } else {
+            "do not vote, which no wait changes"
+        };
+        return Some(
+            Failure::new(
+                NO_QUORUM,
+                format!(
+                    "no quorum for '{name}': {} of {count} nodes {what}, and {needed} must vote; \
+                     not acquired{}",
+                    refusals.len(),
+                    causes(nodes)
+                ),
+            )
+            .remedy(remedies.join("\n")),
+        );
+    }
+    let stopped = stopped(without_vote(nodes).map(|(report, cause)| (&*report.node, cause)))?;
+    is_blocked(stopped.nodes).then(|| {
+        Failure::new(
+            NO_QUORUM,
+            format!("no quorum for '{name}': {}; not acquired", stopped.what),
+        )
+        .remedy(stopped.remedy)
+    })
+}
+
+/// Adds how to start the nodes that are away, where they are those of a local cluster that is down.
+pub(crate) fn with_start<'a>(
+    failure: Failure,
+    away: impl Iterator<Item = (&'a str, &'a Cause)>,
+) -> Failure {
+    match stopped(away) {
+        Some(stopped) => {
+            let remedy = format!("{}: {}", stopped.what, stopped.remedy);
+            let before = failure.remedy.clone();
+            let both = [remedy, before];
+            let said = both.iter().filter(|line| !line.is_empty());
+            let said: Vec<&str> = said.map(String::as_str).collect();
+            failure.remedy(said.join("\n"))
+        }
+        None => failure,
+    }
+}
+
+/// The nodes that did not vote, and why, as far as that is known.
+pub(crate) fn without_vote(nodes: &[NodeReport]) -> impl Iterator<Item = (&NodeReport, &Cause)> {
+    nodes.iter().filter_map(|report| match &report.answer {
+        NodeAnswer::Not(Cause::NotWaitedFor | Cause::NotConnected) => None,
+        NodeAnswer::Not(cause) => Some((report, cause)),
+        _ => None,
+    })
+}
+
+/// The same, each on a line of its own below what introduces them.
+pub(crate) fn causes(nodes: &[NodeReport]) -> String {
+    without_vote(nodes)
+        .map(|(report, cause)| format!("\n  {}: {cause}", report.node))
+        .collect()
+}
+
+/// A local cluster that is down.
+struct Stopped {
+    /// How many of the nodes that are away are its.
+    nodes: usize,
+    what: String,
+    remedy: String,
+}
+
+/// The local cluster to which nodes that are away belong, if it is down.
+fn stopped<'a>(away: impl Iterator<Item = (&'a str, &'a Cause)>) -> Option<Stopped> {
+    let away: Vec<&str> = away
+        .filter(|(_, cause)| matches!(cause, Cause::Unreachable(_)))
+        .map(|(node, _)| node)
+        .collect();
+    if away.is_empty() {
+        return None;
+    }
+    let (directory, nodes) = current::stopped()?;
+    let its = away
+        .iter()
+        .filter(|node| nodes.iter().any(|url| url == *node));
+    let its = its.count();
+    let shown = directory.display();
+    (its > 0).then(|| Stopped {
+        nodes: its,
+        what: format!("the cluster in {shown} is down"),
+        remedy: format!("start it with: quorlock cluster up --dir {shown}"),
+    })
+}
+
+/// What to do about a node that refuses this client by its settings.
+fn remedy(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::LoginRefused(_) => {
+            "give user and password in the address: redis://user:password@host:port"
+        }
+        Cause::OtherCluster { .. } | Cause::OtherSize { .. } | Cause::SameNode(_) => {
+            "list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"
+        }
+        Cause::Unidentified(_) => {
+            "allow INFO there, or count votes by address: see --votes-by-address in --help"
+        }
+        Cause::Unreachable(_) => {
+            "name the port on which the node speaks Redis's protocol, without TLS"
+        }
+        _ => "change what the node refuses, or name another: locks need SET, EVAL, SCRIPT and INFO",
+    }
+}

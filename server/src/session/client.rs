@@ -169,6 +169,26 @@ fn pause(batch: &Batch<'_>, arguments: &[&[u8]], now_raw: RawTime) -> Reply {
     }
 }
 
+/// What a request asks of: this connection, or others and the node.
+pub(super) fn reach(arguments: &[&[u8]]) -> Reach {
+    let subcommand = arguments.get(1).copied().unwrap_or_default();
+    match &*subcommand.to_ascii_lowercase() {
+        b"list" | b"kill" | b"pause" | b"unpause" | b"unblock" => Reach::Others,
+        b"id" | b"getname" | b"info" | b"trackinginfo" | b"getredir" | b"help" => Reach::Nothing,
+        _ => Reach::Connection,
+    }
+}
+
+/// What a command may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Nothing,
+    /// This connection.
+    Connection,
+    /// Other connections, or the node; or it looks at many of them.
+    Others,
+}
+
 /// Whether a request ends a pause. It is executed in one, so that a pause of everything can be ended before its
 /// time.
 pub(super) fn ends_pause(arguments: &[&[u8]]) -> bool {

@@ -18,6 +18,8 @@ mod command_statistics;
 mod config;
 mod debug;
 mod dispatch;
+mod executed;
+mod execution;
 mod greeting;
 pub(crate) mod info;
 mod introspection;

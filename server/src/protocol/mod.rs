@@ -3,6 +3,7 @@
 mod error;
 mod limits;
 mod output;
+mod oversized;
 pub mod reply;
 #[cfg(test)]
 mod reply_tests;
@@ -14,4 +15,5 @@ pub(crate) mod words;
 pub use error::ProtocolError;
 pub use limits::Limits;
 pub use output::{Charge, Output};
+pub use oversized::Oversized;
 pub use request::{Arguments, Request, RequestParser};

@@ -29,6 +29,18 @@ impl Batch<'_> {
         if session.is_tracking() && !matches!(answer, Ok(Answer::LacksSegment)) {
             session.note_executed(arguments);
         }
+        self.respond(session, answer, wait, replies)
+    }
+
+    /// Appends what a request is answered.
+    #[inline]
+    pub(super) fn respond(
+        &mut self,
+        session: &mut Session,
+        answer: Result<Answer, Failure>,
+        wait: &mut Wait,
+        replies: &mut Output,
+    ) -> Next {
         // Most requests end here. The reply is not moved: a wide load of what was just stored in halves waits for all
         // stores before it, and those of a new key miss the cache (100 ns of 760 per SET in a deep pipeline).
         if let Ok(Answer::Reply(reply)) = &answer {
@@ -199,7 +211,7 @@ impl Batch<'_> {
 
     /// A request is refused before its command looks at it.
     #[cold]
-    fn refuse_call(&mut self, number: Option<usize>) {
+    pub(super) fn refuse_call(&mut self, number: Option<usize>) {
         if let Some(number) = number {
             self.begin_call(number);
             self.note_refused();
@@ -377,7 +389,7 @@ fn may_write(session: &Session, arguments: &[&[u8]]) -> Option<bool> {
 
 impl Session {
     /// Returns the place of its subcommand.
-    fn note_command(
+    pub(super) fn note_command(
         &mut self,
         name: &'static str,
         parts: &[Description],
@@ -406,4 +418,4 @@ const PUBLISHED_COST_FACTOR: usize = 4;
 
 const NOT_IN_TRANSACTION: ErrorReply =
     ErrorReply::fixed("ERR Command not allowed inside a transaction");
-const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");
+pub(super) const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

@@ -25,6 +25,7 @@ pub(crate) mod info;
 mod introspection;
 mod made_once;
 mod numbers;
+mod oversized;
 mod request_keys;
 mod subscriptions;
 mod syntax;
@@ -58,6 +59,8 @@ pub(crate) struct Session {
     unauthenticated_since: RawTime,
     limits: Limits,
     limits_changed: bool,
+    /// Of the settings that the limits were taken from.
+    settings_version: u64,
     /// With its subcommand.
     last_command: (&'static str, &'static str),
     /// A segment was asked for on behalf of the next command on keys: it is executed now, whether or not
@@ -95,6 +98,7 @@ impl Session {
             is_authenticated: false,
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
+            settings_version: 0,
             last_command: ("", ""),
             has_waited_for_segment: false,
             position: Position::ZERO,
@@ -149,11 +153,24 @@ impl Session {
         if node.config.requirepass.is_some() {
             node.clients.note_authenticated(self.client.id);
         }
-        self.limits = Limits::authenticated(
-            node.config.proto_max_bulk_len,
-            node.config.client_query_buffer_limit,
-        );
+        self.take_limits(node);
         self.limits_changed = true;
+    }
+
+    fn take_limits(&mut self, node: &NodeState) {
+        self.settings_version = node.settings.version();
+        let config = node.settings.config();
+        self.limits =
+            Limits::authenticated(config.proto_max_bulk_len, config.client_query_buffer_limit);
+    }
+
+    /// Takes over what CONFIG SET has changed about requests; says whether it may have changed anything.
+    pub(crate) fn follow_settings(&mut self, node: &NodeState) -> bool {
+        let is_new = self.is_authenticated && self.settings_version != node.settings.version();
+        if is_new {
+            self.take_limits(node);
+        }
+        is_new
     }
 
     /// Back to the state of a new connection (RESET), whose transaction, subscriptions and tracking have ended.

@@ -37,7 +37,8 @@ impl<S: Stream> Connection<S> {
 
     /// What it holds now, to be counted. What an idle connection keeps does not.
     pub(crate) fn held(&self) -> Held {
-        let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
+        let is_empty = self.received.is_empty() && self.backlog.is_empty();
+        let is_idle = is_empty && !self.has_replies() && !self.parser.is_discarding();
         let (mut input_bytes, mut output_bytes) = (0, 0);
         let mut shared_bytes = self.messages.shared_bytes();
         let mut charged_bytes = self.messages.charged_bytes();

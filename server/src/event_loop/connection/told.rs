@@ -1,6 +1,7 @@
 //! How a connection is told what was published for it: behind its replies, and before the replies to what it asks next.
 
-use crate::event_loop::connection::{Connection, REPLY_BYTES_PER_ITERATION};
+use crate::event_loop::connection::Connection;
+use crate::event_loop::connection::requests::REPLY_BYTES_PER_ITERATION;
 use crate::event_loop::messages::Understood;
 use crate::event_loop::posts::Posts;
 use crate::event_loop::stream::Stream;

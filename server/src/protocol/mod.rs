@@ -10,7 +10,6 @@ mod reply_tests;
 mod request;
 #[cfg(test)]
 mod request_tests;
-pub(crate) mod words;
 
 pub use error::ProtocolError;
 pub use limits::Limits;

@@ -9,13 +9,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use quorlock_engine::parse_integer;
+use quorlock_engine::{parse_integer, words};
 use smallvec::SmallVec;
 
 use super::error::ProtocolError;
 use super::limits::Limits;
 use super::oversized::{Excess, Oversized};
-use super::words;
 
 /// The arguments of one request, the command's name first.
 pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;

@@ -287,9 +287,17 @@ impl Batch<'_> {
 
     /// Whether a pause keeps a request waiting. One that would be refused is refused at once.
     fn is_held_up(&mut self, session: &Session, arguments: &[&[u8]]) -> bool {
-        let Some(may_write) = may_write(session, arguments) else {
+        let Some(mut may_write) = may_write(session, arguments) else {
             return false;
         };
+        let name = arguments.first().copied().unwrap_or_default();
+        if let (true, Some(spec)) = (may_write, spec_named(name))
+            // A poisoned lock is reported by the commands.
+            && let Ok((executor, _)) = self.executor()
+        {
+            // Which scripts are here only the engine knows.
+            may_write = executor.engine.may_write(&Command { spec, arguments });
+        }
         let now_raw = self.raw();
         self.node.pause.holds_up(now_raw, may_write)
     }
@@ -342,7 +350,9 @@ impl Batch<'_> {
         let (executor, now) = self.executor()?;
         let refusal = executor.refuses(now.node, spec);
         let checked = check(spec.name, spec.arity, parts, arguments);
-        Ok(checked.and(refusal.map_or(Ok(Step::Keys(spec)), Err)))
+        let may_write = executor.engine.may_write(&Command { spec, arguments });
+        let step = Step::Keys { spec, may_write };
+        Ok(checked.and(refusal.map_or(Ok(step), Err)))
     }
 }
 

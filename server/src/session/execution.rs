@@ -138,7 +138,7 @@ impl Queued {
     /// What it may change of the connection or of others.
     fn reach(&self) -> Reach {
         match self.step {
-            Step::Keys(_) => Reach::Nothing,
+            Step::Keys { .. } => Reach::Nothing,
             Step::Node(row) if row.name == "client" => client::reach(&self.arguments()),
             Step::Node(row) if !row.is_brief => Reach::Others,
             Step::Node(row) if changes_connection(row) => Reach::Connection,
@@ -154,7 +154,7 @@ impl Queued {
         now: Moment,
         executed: &mut Executed,
     ) -> Result<Option<Content>, Failure> {
-        let Step::Keys(spec) = self.step else {
+        let Step::Keys { spec, .. } = self.step else {
             let index = executed.parts.len();
             let content = self.run(session, batch, executed, index)?;
             let (executor, _) = batch.executor()?;

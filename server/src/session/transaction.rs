@@ -75,8 +75,11 @@ pub(super) struct Transaction {
 /// What runs a queued command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// The engine.
-    Keys(&'static Spec),
+    /// The engine. `may_write`: it may change or publish something.
+    Keys {
+        spec: &'static Spec,
+        may_write: bool,
+    },
     /// A row of the node's own table.
     Node(&'static Row),
 }
@@ -186,13 +189,12 @@ impl Transaction {
             return Ok(());
         }
         let command = |spec| Command { spec, arguments };
-        if let Step::Keys(spec) = step {
+        if let Step::Keys { spec, may_write } = step {
             let bytes = log_bytes_max(&command(spec));
             self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
             self.has_script |= spec.flags.contains(Flags::SCRIPT);
             self.needs_service |= needs_service(spec);
-            self.may_write |= spec.flags.contains(Flags::WRITE);
-            self.may_write |= spec.flags.contains(Flags::MAY_REPLICATE);
+            self.may_write |= may_write;
         }
         self.has_node_command |= matches!(step, Step::Node(_));
         let memory = arguments

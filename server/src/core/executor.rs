@@ -18,7 +18,7 @@ use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, Moment, NO_ROOM, NodeTime,
-    Reply, Served, Spec, WaitLimit, incarnation,
+    Reply, Served, Spec, Statistics, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
@@ -58,6 +58,8 @@ pub(crate) struct Executor {
     pub(super) served_count: u64,
     /// How many clients watch keys.
     pub(crate) watching: usize,
+    /// What the engine had counted when all was counted anew.
+    pub(super) counted_before: Statistics,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -130,6 +132,7 @@ impl Executor {
             served: Vec::new(),
             served_count: 0,
             watching: 0,
+            counted_before: Statistics::default(),
             wait_limit: None,
             reply_bytes: 0,
             was_refused: false,

@@ -57,6 +57,8 @@ pub(crate) struct Session {
     caller: Caller,
     is_authenticated: bool,
     unauthenticated_since: RawTime,
+    /// How many bytes of requests are here, this one included, and how many more their buffer takes.
+    pub(crate) query: (usize, usize),
     limits: Limits,
     limits_changed: bool,
     /// Of the settings that the limits were taken from.
@@ -96,6 +98,7 @@ impl Session {
             unauthenticated_since: client.connected_raw(),
             client,
             is_authenticated: false,
+            query: (0, 0),
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
             settings_version: 0,

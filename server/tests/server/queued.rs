@@ -347,3 +347,37 @@ fn waitaof_within_a_transaction_does_not_vouch_for_the_transaction() {
         assert_eq!(client.ask("WAITAOF 1 0 0"), "[:1, :0]");
     });
 }
+
+/// What a client has sent and what it queues, as Redis shows it.
+#[test]
+fn client_list_shows_what_is_read_and_what_is_queued() {
+    with_node(&[("workers", &["1"])], |node, _| {
+        let (mut client, mut other) = (wire(node), wire(node));
+        let list = client.ask("CLIENT LIST");
+        // `*2`, `$6`, `CLIENT`, `$4`, `LIST` with their line ends.
+        assert!(list.contains(" qbuf=26 qbuf-free="), "{list}");
+        assert!(list.contains(" qbuf=0 "), "another sends nothing: {list}");
+        client.send(b"*2\r\n$3\r\nGE");
+        other.ask("PING");
+        let list = other.ask("CLIENT LIST");
+        assert!(list.contains(" qbuf=10 "), "{list}");
+        client.send(b"T\r\n$1\r\nk\r\n");
+        assert_eq!(client.reply(), "nil");
+        assert!(other.ask("CLIENT LIST").contains(" qbuf=0 "));
+        client.ask("MULTI");
+        for (request, multi, command) in [
+            ("GET k", " multi=1 ", " cmd=get "),
+            ("CLIENT SETNAME x", " multi=2 ", " cmd=client|setname "),
+            ("SCRIPT EXISTS a", " multi=3 ", " cmd=script|exists "),
+            ("SET k", " multi=0 ", " cmd=set "),
+        ] {
+            client.ask(request);
+            let list = other.ask("CLIENT LIST");
+            for part in [multi, command] {
+                assert!(list.contains(part), "{part}: {list}");
+            }
+        }
+        client.ask("EXEC");
+        assert!(other.ask("CLIENT LIST").contains(" cmd=exec "));
+    });
+}

@@ -84,6 +84,7 @@ impl<S: Stream> Connection<S> {
         batch: &mut Batch<'_>,
         posts: &mut Posts,
     ) {
+        self.session.query = self.query();
         for request in requests {
             if self.then == Next::Read {
                 self.catch_up(batch, posts);

@@ -52,9 +52,9 @@ pub(crate) struct Executor {
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
-    outbox: Outbox,
-    /// Answers to clients that waited, and are not on their way yet, with what they wait for.
-    pub(super) served: Vec<(Served, Wait)>,
+    pub(super) outbox: Outbox,
+    /// Answers to clients that waited, and are not on their way yet.
+    pub(super) served: Vec<ServedBehind>,
     pub(super) served_count: u64,
     /// How many clients watch keys.
     pub(crate) watching: usize,
@@ -67,6 +67,15 @@ pub(crate) struct Executor {
     was_refused: bool,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
+}
+
+/// An answer to a client that waited.
+pub(crate) struct ServedBehind {
+    pub(crate) served: Served,
+    /// What has to be on record before it leaves.
+    pub(crate) wait: Wait,
+    /// How much was published before its command was executed, and is not on its way yet.
+    pub(crate) published: usize,
 }
 
 /// Whether the node serves locks.
@@ -326,7 +335,7 @@ impl Executor {
     }
 
     /// Takes the answers to clients that waited since the last call.
-    pub(crate) fn take_served(&mut self) -> Vec<(Served, Wait)> {
+    pub(crate) fn take_served(&mut self) -> Vec<ServedBehind> {
         std::mem::take(&mut self.served)
     }
 

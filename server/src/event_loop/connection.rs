@@ -67,7 +67,7 @@ pub(crate) struct Connection<S> {
     /// How far it has looked for others.
     looked: Looked,
     /// What it waits for has come before its replies had left.
-    pub(crate) early_answer: Option<(Reply, Wait)>,
+    pub(crate) early_answer: Option<EarlyAnswer>,
     /// When the first byte of the request came that is not complete.
     request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
@@ -75,6 +75,14 @@ pub(crate) struct Connection<S> {
     pub(crate) over_soft_limit: OverSoftLimit,
     /// What its worker has counted it with.
     pub(crate) counted: Held,
+}
+
+/// An answer that comes before the replies to earlier requests have left.
+pub(crate) struct EarlyAnswer {
+    pub(crate) reply: Reply,
+    pub(crate) wait: Wait,
+    /// So many of the messages come before it.
+    pub(crate) messages_before: usize,
 }
 
 /// Where a connection is.
@@ -270,7 +278,7 @@ impl<S: Stream> Connection<S> {
     pub(crate) fn answer(&mut self, answer: &Reply, wait: Wait) {
         self.session.write(&mut self.replies, answer);
         self.session.note_answered();
-        self.wait = wait;
+        self.wait.raise(wait);
     }
 
     /// Whether nobody would get what it waits for once the client sends no more: an element, or the end of a pause.

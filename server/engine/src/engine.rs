@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::caller::Caller;
 use crate::channels::{Channels, Published};
 use crate::command::call::call;
-use crate::command::spec::Handler;
+use crate::command::spec::{Flags, Handler};
 use crate::command::{Command, spec_named};
 use crate::context::CommandContext;
 use crate::effects::Effects;
@@ -293,6 +293,22 @@ impl Engine {
     /// How many scripts are known.
     pub fn script_count(&self) -> usize {
         self.scripts.get().scripts()
+    }
+
+    /// Whether a request may change or publish something. A script that declares otherwise cannot.
+    pub fn may_write(&self, command: &Command<'_>) -> bool {
+        let flags = command.spec.flags;
+        let may_write = flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);
+        may_write && !self.declares_no_writes(command)
+    }
+
+    fn declares_no_writes(&self, command: &Command<'_>) -> bool {
+        match (&command.spec.handler, command.arguments.get(1)) {
+            (Handler::Script(which), Some(named)) => {
+                script::commands::declares_no_writes(self.scripts.get(), *which, named)
+            }
+            _ => false,
+        }
     }
 
     /// The memory of the scripts' interpreter, in bytes.

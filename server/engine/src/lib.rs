@@ -43,6 +43,7 @@ mod tracking_tests;
 mod transaction;
 #[cfg(test)]
 mod undo_tests;
+pub mod words;
 
 pub use caller::{Caller, Protocol};
 pub use command::{

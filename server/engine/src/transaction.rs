@@ -68,32 +68,45 @@ impl Engine {
         command: &Command<'_>,
         effects: &mut Effects,
     ) -> Option<Reply> {
-        if effects.ended.is_some() {
-            return None;
-        }
-        if let Some(refusal) = self.scripts.get_mut().refuses_next() {
-            effects.ended = Some(refusal);
+        if self.has_ended(effects) {
             return None;
         }
         let before = self.keyspace.reply_bytes_before;
         let reply = self.run(now, caller, command, effects);
         if effects.reply.taken() == before {
-            return self.charge_next(reply, effects);
+            return self
+                .charge(std::slice::from_ref(&reply), effects)
+                .then_some(reply);
         }
         self.keyspace.reply_bytes_before = effects.reply.taken();
         Some(reply)
     }
 
-    /// Charges a reply that nobody has charged: an error, a status, the reply of a command that is not
-    /// the engine's. `None` where there is no room for it, as from [`Engine::execute_next`].
-    pub fn charge_next(&mut self, reply: Reply, effects: &mut Effects) -> Option<Reply> {
+    /// Charges the replies of a command that is not the engine's, and its time. False once a limit is exceeded, as from
+    /// [`Engine::execute_next`].
+    pub fn charge_next(&mut self, replies: &[Reply], effects: &mut Effects) -> bool {
+        !self.has_ended(effects) && self.charge(replies, effects)
+    }
+
+    /// Whether a limit was exceeded, that of time included.
+    fn has_ended(&mut self, effects: &mut Effects) -> bool {
+        if effects.ended.is_none() {
+            effects.ended = self.scripts.get_mut().refuses_next();
+        }
+        effects.ended.is_some()
+    }
+
+    /// Charges replies that nobody has charged; false where there is no room for them.
+    fn charge(&mut self, replies: &[Reply], effects: &mut Effects) -> bool {
         effects.reply = self.keyspace.reply_budget();
-        if let Err(error) = effects.reply.charge_reply(&reply) {
-            effects.ended = Some(error.of_transaction());
-            return None;
+        for reply in replies {
+            if let Err(error) = effects.reply.charge_reply(reply) {
+                effects.ended = Some(error.of_transaction());
+                return false;
+            }
         }
         self.keyspace.reply_bytes_before = effects.reply.taken();
-        Some(reply)
+        true
     }
 
     /// Ends a transaction.

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::Config;
 use super::error::{ConfigError, Origin};
 use super::file::Reader;
-use crate::protocol::words;
+use quorlock_engine::words;
 
 /// What the command line asks for.
 #[derive(Debug)]

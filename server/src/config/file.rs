@@ -11,7 +11,7 @@ use super::catalogue::named;
 use super::directive::INCLUDE;
 use super::error::{ConfigError, Origin, Problem};
 use super::{Config, value};
-use crate::protocol::words;
+use quorlock_engine::words;
 
 /// Applies the lines of text to a configuration, within bounds that hold for all texts together.
 #[derive(Debug)]

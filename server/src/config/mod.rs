@@ -75,7 +75,7 @@ pub struct Config {
     pub maxclients: usize,
     /// The password of AUTH.
     pub requirepass: Option<Password>,
-    /// Longest argument of a request, in bytes.
+    /// Longest argument of a request that is read, in bytes.
     pub proto_max_bulk_len: usize,
     /// Most memory that the reply to one request may take, in bytes.
     pub proto_max_reply_len: usize,
@@ -237,7 +237,7 @@ impl Default for Config {
             send_timeout: Some(Duration::from_secs(60)),
             maxclients: 10_000,
             requirepass: None,
-            proto_max_bulk_len: 4 * 1024 * 1024 + 64 * 1024,
+            proto_max_bulk_len: 512 * 1024 * 1024,
             proto_max_reply_len: quorlock_engine::REPLY_BYTES_MAX,
             client_query_buffer_limit: 64 * 1024 * 1024,
             client_output_buffer_limit: OutputLimits::DEFAULT,

@@ -142,12 +142,14 @@ pub(super) const USED: &[Directive] = &[
     ),
     Directive::used(
         "proto-max-bulk-len",
-        "4259840",
-        "bytes, 1mb to 512mb",
-        "Longest argument of a request. Redis allows 512mb; locks are small.",
-        |c, v| memory(one(v)?, MEBIBYTE, 512 * MEBIBYTE).map(|bytes| c.proto_max_bulk_len = bytes),
+        "536870912",
+        "bytes, from 1mb",
+        "Longest argument of a request that is read: a longer one ends the connection. From 7 MiB on it is not kept, and its command \
+         is refused.",
+        |c, v| memory(one(v)?, MEBIBYTE, i64::MAX as u64).map(|bytes| c.proto_max_bulk_len = bytes),
         |c| c.proto_max_bulk_len.to_string(),
-    ),
+    )
+    .live(),
     Directive::used(
         "proto-max-reply-len",
         "67108864",
@@ -161,10 +163,11 @@ pub(super) const USED: &[Directive] = &[
         "client-query-buffer-limit",
         "67108864",
         "bytes, 1mb to 2gb",
-        "Longest request as a whole.",
+        "Longest request as a whole. A longer one is read to its end and refused.",
         |c, v| memory(one(v)?, MEBIBYTE, 2048 * MEBIBYTE).map(|bytes| c.client_query_buffer_limit = bytes),
         |c| c.client_query_buffer_limit.to_string(),
-    ),
+    )
+    .live(),
     Directive::used(
         "client-output-buffer-limit",
         "normal 128mb 8mb 60 replica 256mb 64mb 60 pubsub 32mb 8mb 60",

@@ -33,7 +33,7 @@ fn values(config: &Config) -> Vec<(&'static str, Option<String>)> {
 fn every_default_is_what_its_row_says() {
     for directive in table::USED.iter().filter(|directive| directive.has_value()) {
         let mut config = Config::default();
-        let words = crate::protocol::words::split_owned(directive.default.as_bytes()).unwrap();
+        let words = quorlock_engine::words::split_owned(directive.default.as_bytes()).unwrap();
         let words: Vec<String> = words
             .into_iter()
             .map(|word| String::from_utf8(word).unwrap())

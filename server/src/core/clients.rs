@@ -26,6 +26,9 @@ pub(crate) struct Client {
     /// What stayed in its buffers after the last iteration of its worker's event loop.
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
+    /// What of the first are bytes of requests, and what of their buffer is free.
+    query_bytes: AtomicUsize,
+    query_free_bytes: AtomicUsize,
     is_spared: AtomicBool,
     is_killed: AtomicBool,
     waiting: AtomicU8,
@@ -176,6 +179,18 @@ impl Client {
         self.output_bytes.store(output_bytes, Ordering::Relaxed);
     }
 
+    /// Notes how many bytes of requests stay, and how many more their buffer takes.
+    pub(crate) fn note_query(&self, (bytes, free_bytes): (usize, usize)) {
+        self.query_bytes.store(bytes, Ordering::Relaxed);
+        self.query_free_bytes.store(free_bytes, Ordering::Relaxed);
+    }
+
+    /// The same to be shown.
+    pub(crate) fn query(&self) -> (usize, usize) {
+        let bytes = self.query_bytes.load(Ordering::Relaxed);
+        (bytes, self.query_free_bytes.load(Ordering::Relaxed))
+    }
+
     /// CLIENT NO-EVICT: whether it goes after all others when clients hold too much.
     pub(crate) fn is_spared(&self) -> bool {
         self.is_spared.load(Ordering::Relaxed)
@@ -218,8 +233,9 @@ impl Client {
             .store(now_raw.as_nanos(), Ordering::Relaxed);
     }
 
-    /// The line CLIENT LIST prints for it, without a line end.
-    pub(crate) fn line(&self, now_raw: RawTime) -> String {
+    /// The line CLIENT LIST prints for it, without a line end. `query`: what it has of requests.
+    pub(crate) fn line(&self, now_raw: RawTime, query: (usize, usize)) -> String {
+        let (query_bytes, query_free_bytes) = query;
         let introduction = self.introduction().clone();
         let seconds_since = |then_raw: RawTime| now_raw.nanos_since(then_raw) / 1_000_000_000;
         let input_bytes = self.input_bytes.load(Ordering::Relaxed);
@@ -262,7 +278,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} \
-             ssub={shards} multi={multi} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
+             ssub={shards} multi={multi} qbuf={query_bytes} qbuf-free={query_free_bytes} argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
              oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
@@ -313,6 +329,8 @@ impl Clients {
             connection: AtomicUsize::new(usize::MAX),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            query_bytes: AtomicUsize::new(0),
+            query_free_bytes: AtomicUsize::new(0),
             is_spared: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             waiting: AtomicU8::new(Waiting::None as u8),

@@ -5,14 +5,14 @@
 //! published, and who locks the engine next finds them here.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use quorlock_engine::channels::{ClientIds, Listener, Message, Published, Receivers};
 use quorlock_engine::{Reply, Served};
 
 use crate::core::clients::{Client, Clients};
-use crate::core::executor::Executor;
+use crate::core::executor::{Executor, ServedBehind};
 use crate::core::shared_message::{RECEIVER_COST, SharedMessage};
 use crate::core::wait::Wait;
 use crate::sync::Mutex;
@@ -35,6 +35,8 @@ pub(crate) struct Answer {
     pub(crate) reply: Reply,
     /// What has to be on record before it leaves.
     pub(crate) wait: Wait,
+    /// How many posts of its worker come before it.
+    pub(crate) behind: u64,
 }
 
 /// What a worker is to do with one of its connections.
@@ -64,6 +66,8 @@ pub(crate) struct Deliveries {
 #[derive(Default)]
 struct Queue {
     posts: Mutex<Vec<Post>>,
+    /// How many were ever queued; it grows while the engine is locked.
+    posted: AtomicU64,
     answers: Mutex<Vec<Answer>>,
     orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
@@ -93,10 +97,18 @@ impl Deliveries {
     pub(crate) fn publish(&self, executor: &mut Executor, clients: &Clients) -> bool {
         let (published, served) = (executor.take_published(), executor.take_served());
         let has_any = !published.is_empty() || !served.is_empty();
-        self.queue(published, clients);
-        for (served, wait) in served {
+        let (mut published, mut count) = (published.into_iter(), 0);
+        for ServedBehind {
+            served,
+            wait,
+            published: before,
+        } in served
+        {
+            self.queue(published.by_ref().take(before - count), clients);
+            count = before;
             self.queue_answer(served, wait, clients);
         }
+        self.queue(published, clients);
         has_any
     }
 
@@ -112,6 +124,7 @@ impl Deliveries {
             client_id: client.id,
             reply: served.reply,
             wait,
+            behind: queue.posted.load(Ordering::Relaxed),
         };
         let mut answers = queue
             .answers
@@ -132,7 +145,7 @@ impl Deliveries {
         })
     }
 
-    fn queue(&self, published: Vec<(Published, Wait)>, clients: &Clients) {
+    fn queue(&self, published: impl Iterator<Item = (Published, Wait)>, clients: &Clients) {
         let shared = |message| SharedMessage::new(message, &clients.shared_bytes);
         // Messages in a row to the same clients share the list of them, so that they are handed out together.
         let mut last: (ClientIds, Arc<[Listener]>) = Default::default();
@@ -187,6 +200,7 @@ impl Deliveries {
             };
             self.cost.fetch_add(post.cost(), Ordering::Relaxed);
             queue.lock().push(post);
+            queue.posted.fetch_add(1, Ordering::Relaxed);
             queue.is_unwoken.store(true, Ordering::Release);
         }
     }

@@ -18,7 +18,7 @@ use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
     Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, Moment, NO_ROOM, NodeTime,
-    Reply, Served, Spec, WaitLimit, incarnation,
+    Reply, Served, Spec, Statistics, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
@@ -52,12 +52,14 @@ pub(crate) struct Executor {
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
-    outbox: Outbox,
-    /// Answers to clients that waited, and are not on their way yet, with what they wait for.
-    pub(super) served: Vec<(Served, Wait)>,
+    pub(super) outbox: Outbox,
+    /// Answers to clients that waited, and are not on their way yet.
+    pub(super) served: Vec<ServedBehind>,
     pub(super) served_count: u64,
     /// How many clients watch keys.
     pub(crate) watching: usize,
+    /// What the engine had counted when all was counted anew.
+    pub(super) counted_before: Statistics,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -67,6 +69,15 @@ pub(crate) struct Executor {
     has_unserved: bool,
     /// The maintenance task sleeps without a timer and wants to hear of the next write.
     is_idle: bool,
+}
+
+/// An answer to a client that waited.
+pub(crate) struct ServedBehind {
+    pub(crate) served: Served,
+    /// What has to be on record before it leaves.
+    pub(crate) wait: Wait,
+    /// How much was published before its command was executed, and is not on its way yet.
+    pub(crate) published: usize,
 }
 
 /// Whether the node serves locks.
@@ -132,6 +143,7 @@ impl Executor {
             served: Vec::new(),
             served_count: 0,
             watching: 0,
+            counted_before: Statistics::default(),
             wait_limit: None,
             reply_bytes: 0,
             was_refused: false,
@@ -336,7 +348,7 @@ impl Executor {
     }
 
     /// Takes the answers to clients that waited since the last call.
-    pub(crate) fn take_served(&mut self) -> Vec<(Served, Wait)> {
+    pub(crate) fn take_served(&mut self) -> Vec<ServedBehind> {
         std::mem::take(&mut self.served)
     }
 

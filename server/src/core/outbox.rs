@@ -51,6 +51,11 @@ impl Outbox {
         std::mem::take(&mut self.published)
     }
 
+    /// How much is here, without what clients are told of prefixes.
+    pub(crate) fn len(&self) -> usize {
+        self.published.len()
+    }
+
     /// See the field.
     pub(crate) fn cost(&self) -> usize {
         self.cost

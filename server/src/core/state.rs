@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_engine::control::{Durability, Start};
 use quorlock_engine::restart::Verdict;
@@ -94,6 +94,12 @@ impl Default for Signals {
 }
 
 impl NodeState {
+    /// How many connections were made since all was last counted anew.
+    pub(crate) fn connections_received(&self) -> u64 {
+        let before = &self.statistics.connections_before;
+        self.clients.total() - before.load(Ordering::Relaxed)
+    }
+
     /// Locks the engine and the end of the log.
     ///
     /// # Errors

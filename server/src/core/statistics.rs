@@ -19,8 +19,10 @@ pub(crate) struct Statistics {
     pub(crate) errors: AtomicU64,
     pub(crate) error_codes: ErrorCodes,
     pub(crate) closed: ClosedClients,
-    /// Clients that wait for a sync (WAITAOF) right now.
+    /// Clients that wait with a request right now: for an element, a sync, or the end of a pause.
     pub(crate) blocked: AtomicUsize,
+    /// How many connections were made before all was last counted anew.
+    pub(crate) connections_before: AtomicU64,
     rate: Mutex<Rate>,
     /// Raw-clock reading from which the rate wants its next sample.
     rate_due_raw_ns: AtomicU64,
@@ -51,8 +53,10 @@ impl Statistics {
         self.rate.lock().expect("no holder of the rate can panic")
     }
 
-    /// Counts from zero again (CONFIG RESETSTAT).
-    pub(crate) fn reset(&self) {
+    /// Counts from zero again (CONFIG RESETSTAT). `connections`: how many were ever made.
+    pub(crate) fn reset(&self, connections: u64) {
+        self.connections_before
+            .store(connections, Ordering::Relaxed);
         for counter in [
             &self.commands,
             &self.bytes_in,
@@ -234,7 +238,7 @@ mod tests {
     fn a_rate_begins_anew_with_its_counter() {
         let statistics = Statistics::default();
         busy(&statistics, 0, 5_000);
-        statistics.reset();
+        statistics.reset(7);
         assert_eq!(statistics.commands_per_second(ms(5_000)), 0);
         busy(&statistics, 5_000, 6_000);
         let rate = statistics.commands_per_second(ms(6_000));

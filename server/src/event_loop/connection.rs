@@ -5,6 +5,7 @@
 //! that replies keep their order and a client that does not read costs one iteration's replies.
 
 mod facts;
+mod requests;
 mod told;
 
 use std::collections::VecDeque;
@@ -14,10 +15,10 @@ use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::OverSoftLimit;
 use crate::event_loop::memory::Held;
 use crate::event_loop::messages::Messages;
-use crate::event_loop::posts::{Looked, Posts};
+use crate::event_loop::posts::Looked;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser};
-use crate::session::{Batch, Blocked, Next, Session};
+use crate::session::{Blocked, Next, Session};
 use quorlock_engine::{RawTime, Reply};
 
 /// One client's connection.
@@ -48,6 +49,8 @@ pub(crate) struct Connection<S> {
     told_error: Option<ProtocolError>,
     /// `received` may hold complete requests that have not been looked at.
     may_hold_requests: bool,
+    /// A request was found whose bytes are still here.
+    has_completed: bool,
     /// Bytes have come since this was last asked.
     was_heard: bool,
     /// The stream may hold bytes.
@@ -64,7 +67,7 @@ pub(crate) struct Connection<S> {
     /// How far it has looked for others.
     looked: Looked,
     /// What it waits for has come before its replies had left.
-    pub(crate) early_answer: Option<(Reply, Wait)>,
+    pub(crate) early_answer: Option<EarlyAnswer>,
     /// When the first byte of the request came that is not complete.
     request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
@@ -72,6 +75,14 @@ pub(crate) struct Connection<S> {
     pub(crate) over_soft_limit: OverSoftLimit,
     /// What its worker has counted it with.
     pub(crate) counted: Held,
+}
+
+/// An answer that comes before the replies to earlier requests have left.
+pub(crate) struct EarlyAnswer {
+    pub(crate) reply: Reply,
+    pub(crate) wait: Wait,
+    /// So many of the messages come before it.
+    pub(crate) messages_before: usize,
 }
 
 /// Where a connection is.
@@ -137,6 +148,7 @@ impl<S: Stream> Connection<S> {
             broken: None,
             told_error: None,
             may_hold_requests: false,
+            has_completed: false,
             was_heard: false,
             is_readable: false,
             is_ending: false,
@@ -244,148 +256,6 @@ impl<S: Stream> Connection<S> {
         std::mem::take(&mut self.was_heard)
     }
 
-    /// Finds complete requests, up to the bound of one iteration. None is looked for while others are left: false says
-    /// that an earlier iteration has had these.
-    pub(crate) fn collect(&mut self, requests: &mut Vec<Request>) -> bool {
-        if !self.backlog.is_empty() {
-            requests.extend(std::mem::take(&mut self.backlog));
-            return false;
-        }
-        if self.broken.is_some() {
-            return false;
-        }
-        // AUTH changes the limits of what follows it.
-        let limit = if self.session.is_trusted() {
-            REQUESTS_PER_ITERATION
-        } else {
-            1
-        };
-        let mut found = 0;
-        while found < limit {
-            match self.parser.next_request(&mut self.received) {
-                Ok(Some(request)) => requests.push(request),
-                Ok(None) if self.is_full() => {
-                    self.broken = Some(ProtocolError::TooBigRequest);
-                    break;
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    self.broken = Some(error);
-                    break;
-                }
-            }
-            found += 1;
-        }
-        self.may_hold_requests = found == limit;
-        true
-    }
-
-    /// Whether it has sent as much before the password as it may, and no request is complete.
-    fn is_full(&self) -> bool {
-        !self.session.is_trusted()
-            && self.parser.partial_bytes(&self.received) >= UNAUTHENTICATED_BYTES_MAX
-    }
-
-    /// Leaves requests that were collected, and that its worker cannot execute now, for the next iteration.
-    pub(crate) fn postpone(&mut self, requests: &mut [Request]) {
-        self.backlog.extend(requests.iter_mut().map(std::mem::take));
-        // The end of what the client sends is found again.
-        self.then = Next::Read;
-    }
-
-    /// Tells the batch the first key of one of its requests, to be prefetched.
-    pub(crate) fn note_key(&self, request: &Request, batch: &mut Batch<'_>) {
-        if !self.session.is_trusted() {
-            return;
-        }
-        batch.note_key(&self.session, |index| {
-            request.argument(index, &self.received)
-        });
-    }
-
-    /// Executes requests in order, until one says that nothing may follow it. What is left is taken, and waits for the next
-    /// iteration.
-    pub(crate) fn execute(
-        &mut self,
-        requests: &mut [Request],
-        batch: &mut Batch<'_>,
-        posts: &mut Posts,
-    ) {
-        for request in requests {
-            if self.then == Next::Read {
-                self.catch_up(batch, posts);
-            }
-            if self.then != Next::Read || self.replies.len() >= REPLY_BYTES_PER_ITERATION {
-                self.backlog.push_back(std::mem::take(request));
-                continue;
-            }
-            let arguments = request.arguments(&self.received);
-            let (session, wait) = (&mut self.session, &mut self.wait);
-            let start = self.replies.len();
-            self.then = batch.execute(session, &arguments, wait, &mut self.replies);
-            if matches!(
-                self.then,
-                Next::LacksSegment | Next::Paused | Next::HeldBack
-            ) {
-                self.backlog.push_back(std::mem::take(request));
-                continue;
-            }
-            let served = batch.served();
-            self.stream
-                .note_executed(&arguments, &self.replies, start, served);
-            if self.session.take_limits_changed() {
-                self.parser.set_limits(self.session.limits());
-            }
-        }
-        if !self.backlog.is_empty() {
-            return;
-        }
-        if self.then == Next::Read
-            && let Some(error) = self.broken.take()
-        {
-            if self.session.wants_replies() {
-                error.write_reply(self.replies.owned());
-            }
-            self.told_error = Some(error);
-            self.then = Next::Close;
-        }
-        self.forget_consumed();
-    }
-
-    fn forget_consumed(&mut self) {
-        let consumed = self.parser.take_consumed();
-        if consumed > 0 {
-            self.request_began = None;
-        }
-        if consumed == self.received.len() {
-            self.received.clear();
-            self.received.shrink_to(IDLE_BYTES_MAX);
-        } else if consumed > 0 {
-            self.received.drain(..consumed);
-            // The beginning of a short request must not keep the memory of a long one.
-            if self.received.capacity() > KEPT_BYTES_MAX {
-                self.received.shrink_to(KEPT_BYTES_MAX);
-            }
-        }
-    }
-
-    /// Whether a request has begun and waits for the rest of it.
-    pub(crate) fn is_partial(&self) -> bool {
-        !self.received.is_empty() && !self.has_received()
-    }
-
-    /// Notes when such a request began, unless it did before.
-    pub(crate) fn note_partial(&mut self, now: RawTime) {
-        self.request_began.get_or_insert(now);
-    }
-
-    /// Gives such a request its whole time again: until now the client waited for this node.
-    pub(crate) fn renew_partial(&mut self, now: impl FnOnce() -> RawTime) {
-        if self.request_began.is_some() {
-            self.request_began = Some(now());
-        }
-    }
-
     /// Notes that the stream did not take all there is, and whether it took anything.
     pub(crate) fn note_unsent(&mut self, has_taken: bool, now: impl FnOnce() -> RawTime) {
         if has_taken || !matches!(self.stage, Stage::Sending) {
@@ -408,7 +278,7 @@ impl<S: Stream> Connection<S> {
     pub(crate) fn answer(&mut self, answer: &Reply, wait: Wait) {
         self.session.write(&mut self.replies, answer);
         self.session.note_answered();
-        self.wait = wait;
+        self.wait.raise(wait);
     }
 
     /// Whether nobody would get what it waits for once the client sends no more: an element, or the end of a pause.
@@ -473,14 +343,6 @@ const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// A client that has not authenticated is not read further than this either: the longest request it
 /// may send, and the longest line behind it that could be one of its headers, fit.
 const UNAUTHENTICATED_BYTES_MAX: usize = 11 * 1024;
-
-/// The memory for requests that a connection may keep while one of them has only begun: so much is
-/// read at once.
-const KEPT_BYTES_MAX: usize = 128 * 1024;
-
-/// An iteration ends here, so that one deep pipeline does not starve its neighbours.
-const REQUESTS_PER_ITERATION: usize = 1024;
-const REPLY_BYTES_PER_ITERATION: usize = 256 * 1024;
 
 /// One iteration sends at most so much to one client.
 const SEND_BYTES_PER_ITERATION: usize = 1024 * 1024;

@@ -71,6 +71,7 @@ impl Guard {
             connection.counted = held;
             let client = &connection.session.client;
             client.note_buffers(held.input_bytes, held.output_bytes);
+            client.note_query((held.query_bytes, held.query_free_bytes));
         }
         if held != Held::default() || self.limits.has_idle_timeout() {
             self.idle_reaper.request_round();

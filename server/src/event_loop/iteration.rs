@@ -149,7 +149,7 @@ impl Iteration {
         let mut batch = Batch::of_worker(node, self.worker);
         let (mut reply_bytes, mut count) = (0, 0);
         while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
-            self.collect(slots, connections);
+            self.collect(slots, node, connections);
             let (group, rest) = slots.split_at(self.shares.len());
             self.prefetch(group, connections, &mut batch);
             let mut requests = &mut self.requests[..];
@@ -179,13 +179,20 @@ impl Iteration {
     }
 
     /// Finds the requests of the first connections, of one at least.
-    fn collect<S: Stream>(&mut self, slots: &[usize], connections: &mut Slab<Connection<S>>) {
+    fn collect<S: Stream>(
+        &mut self,
+        slots: &[usize],
+        node: &NodeState,
+        connections: &mut Slab<Connection<S>>,
+    ) {
         for &slot in slots {
             if self.requests.len() >= REQUESTS_PER_GROUP {
                 return;
             }
             let before = self.requests.len();
-            let are_new = connections[slot].collect(&mut self.requests);
+            let connection = &mut connections[slot];
+            connection.follow_settings(node);
+            let are_new = connection.collect(&mut self.requests);
             let count = self.requests.len() - before;
             self.shares.push(Share { count, are_new });
         }

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Held {
     /// Bytes that have been received and are still needed.
     pub(crate) input_bytes: usize,
+    /// What of them are bytes of requests, and what of their buffer is free.
+    pub(crate) query_bytes: usize,
+    pub(crate) query_free_bytes: usize,
     /// Memory of replies and messages that have not left.
     pub(crate) output_bytes: usize,
     /// What of that are messages that others hold as well, which are counted once for all.

@@ -30,22 +30,27 @@ impl Messages {
         self.kept.push_back((Arc::clone(&post.message), post.wait));
     }
 
-    /// Appends the oldest to replies of fewer than so many bytes, and raises what those wait for.
+    /// Appends the oldest, at most so many, to replies of fewer than so many bytes, and raises what those wait for. Returns
+    /// how many.
     pub(crate) fn append_to(
         &mut self,
         replies: &mut Output,
         wait: &mut Wait,
         understood: Understood,
+        at_most: usize,
         bytes_max: usize,
-    ) {
-        while replies.len() < bytes_max {
+    ) -> usize {
+        let mut count = 0;
+        while count < at_most && replies.len() < bytes_max {
             let Some((message, its_wait)) = self.kept.pop_front() else {
                 self.kept = VecDeque::new();
-                return;
+                break;
             };
             self.bytes -= message.bytes();
             understood.append(&message, its_wait, replies, wait);
+            count += 1;
         }
+        count
     }
 
     pub(crate) fn len(&self) -> usize {

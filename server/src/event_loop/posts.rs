@@ -95,6 +95,20 @@ impl Posts {
             .filter(move |post| post.is_for(listener))
     }
 
+    /// The same of those before the one of this number.
+    pub(crate) fn of_listener_before(
+        &self,
+        looked: &mut Looked,
+        listener: Listener,
+        number: u64,
+    ) -> impl Iterator<Item = &Post> {
+        let (before, here) = (number.saturating_sub(self.first), self.queue.len());
+        let end = before.min(here as u64);
+        let end = usize::try_from(end).expect("no more than are here");
+        self.since(looked, end)
+            .filter(move |post| post.is_for(listener))
+    }
+
     fn since(&self, looked: &mut Looked, end: usize) -> impl Iterator<Item = &Post> {
         let skipped = looked.0.saturating_sub(self.first);
         let skipped = usize::try_from(skipped).expect("it has looked at what was here");

@@ -14,14 +14,16 @@ impl<S: Stream> EventLoop<S> {
     /// Hands out what was published for clients of this worker, and the answers to those who waited.
     pub(super) fn deliver(&mut self) {
         let mut posts = std::mem::take(&mut self.posts);
+        // In this order: what was published before an answer is here then.
+        let answers = self.node.deliveries.take_answers(self.number);
         posts.extend(self.node.deliveries.take(self.number));
+        for answer in answers {
+            self.deliver_answer(answer, &posts);
+        }
         if !self.gathers(&posts) {
             self.hand_out(&mut posts);
         }
         self.posts = posts;
-        for answer in self.node.deliveries.take_answers(self.number) {
-            self.deliver_answer(answer);
-        }
     }
 
     /// Whether the next messages wait for others. Nobody waits for those who are told to stop.
@@ -42,13 +44,16 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    fn deliver_answer(&mut self, answer: Answer) {
+    /// A client that waited has its answer behind what was published before it was served, and before what its own
+    /// command has published.
+    fn deliver_answer(&mut self, answer: Answer, posts: &Posts) {
         let slot = answer.connection;
         let is_here = self.connections.get(slot).is_some_and(|connection| {
             connection.session.client.id == answer.client_id
                 && !matches!(connection.stage, Stage::Closed)
         });
         if is_here {
+            self.connections[slot].catch_up_to(posts, answer.behind);
             self.answer_with_element(slot, answer.reply, answer.wait);
         }
     }

@@ -326,3 +326,31 @@ fn a_node_that_stops_waits_for_no_messages() {
     let last = message("last");
     assert!(listeners.iter().all(|one| one.take_received() == last));
 }
+
+/// Planted: all messages come before an answer that was there before the replies to earlier requests had left.
+#[test]
+fn an_early_answer_comes_between_the_messages_before_and_behind_it() {
+    let mut node = unlogged();
+    let (client, other) = (node.client(), node.client());
+    client.send(b"HELLO 3\r\nCLIENT TRACKING ON\r\nEXISTS before to\r\n");
+    node.iterate();
+    assert!(client.take_received().ends_with(b"+OK\r\n:0\r\n"));
+    client.set_room(0);
+    client.send(b"ECHO held\r\nBLMOVE from to LEFT LEFT 0\r\n");
+    node.iterate();
+    node.ask(
+        &other,
+        b"SET before 1\r\nRPUSH from x\r\n",
+        b"+OK\r\n:1\r\n",
+    );
+    assert!(client.take_received().is_empty());
+    client.set_room(usize::MAX);
+    let told = |key: &str| {
+        format!(
+            ">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n",
+            key.len()
+        )
+    };
+    let expected = format!("$4\r\nheld\r\n{}$1\r\nx\r\n{}", told("before"), told("to"));
+    node.ask(&client, b"", expected.as_bytes());
+}

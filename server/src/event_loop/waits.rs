@@ -13,7 +13,7 @@ use crate::core::deliveries::What;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::event_loop::EventLoop;
-use crate::event_loop::connection::{Connection, Received, Stage};
+use crate::event_loop::connection::{Connection, EarlyAnswer, Received, Stage};
 use crate::event_loop::message::Task;
 use crate::event_loop::stream::Stream;
 use crate::session::{Blocked, Next};
@@ -34,8 +34,8 @@ impl<S: Stream> EventLoop<S> {
                 true => Waiting::Element,
                 false => Waiting::Blocked,
             });
-        if let Some((answer, wait)) = connection.early_answer.take() {
-            return self.answer(slot, &answer, wait);
+        if let Some(early) = connection.early_answer.take() {
+            return self.answer(slot, &early.reply, early.wait);
         }
         if !blocked.is_for_element() || blocked.until_raw.is_some() {
             self.tasks.push(Task::Wait {
@@ -106,13 +106,18 @@ impl<S: Stream> EventLoop<S> {
     pub(super) fn answer_with_element(&mut self, slot: usize, reply: Reply, wait: Wait) {
         let connection = &mut self.connections[slot];
         let Some(blocked) = connection.blocked else {
-            connection.early_answer = Some((reply, wait));
+            connection.early_answer = Some(EarlyAnswer {
+                reply,
+                wait,
+                messages_before: connection.messages.len(),
+            });
             return;
         };
         if blocked.until_raw.is_some() {
             let client_id = connection.session.client.id;
             self.tasks.push(Task::StopWaiting { client_id });
         }
+        connection.append_messages();
         self.answer(slot, &reply, wait);
     }
 
@@ -159,7 +164,11 @@ impl<S: Stream> EventLoop<S> {
         let Some(blocked) = connection.blocked else {
             // It is about to wait for an element: the engine's list had it already.
             let reply = error.unwrap_or(Reply::NilArray);
-            connection.early_answer = Some((reply, Wait::default()));
+            connection.early_answer = Some(EarlyAnswer {
+                reply,
+                wait: Wait::default(),
+                messages_before: connection.messages.len(),
+            });
             return;
         };
         let client_id = connection.session.client.id;

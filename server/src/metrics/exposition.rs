@@ -113,7 +113,7 @@ impl Page<'_> {
         let node = self.node;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let statistics = &node.statistics;
-        self.counter("redis_connections_received", node.clients.total());
+        self.counter("redis_connections_received", node.connections_received());
         self.counter("redis_rejected_connections", count(&statistics.rejected));
         self.counter("redis_commands_processed", count(&statistics.commands));
         self.counter("redis_net_input_bytes", count(&statistics.bytes_in));
@@ -127,7 +127,7 @@ impl Page<'_> {
     /// Calls of each command and the time they took, those of scripts among the calls: their time is the script's.
     fn of_the_commands(&mut self) {
         let node = self.node;
-        let Ok(mut executor) = node.executor.lock() else {
+        let Ok(executor) = node.executor.lock() else {
             return;
         };
         let scripts = executor.script_counts().clone();
@@ -164,7 +164,7 @@ impl Page<'_> {
         let Ok(executor) = node.executor.lock() else {
             return;
         };
-        let statistics = executor.engine.statistics();
+        let statistics = executor.statistics();
         let counts = node.commit.counts_shown(&executor, Wait::default());
         let (ttl_bound_ns, cap_ns) = (executor.ttl_bound.on_record_ns, executor.mode.cap_ns());
         let is_full = executor.appender.is_full();
@@ -293,7 +293,7 @@ redis_up: The node answers
 redis_uptime_in_seconds: Since the start
 redis_instance: This node, as Redis describes itself
 redis_connected_clients: Connections now
-redis_blocked_clients: Clients that wait for a sync
+redis_blocked_clients: Clients that wait with a request: for an element, a sync, or the end of a pause
 redis_config_maxclients: Most connections at a time
 redis_memory_used_bytes: As resident: allocations are not counted
 redis_memory_used_rss_bytes: Resident memory

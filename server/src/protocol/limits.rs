@@ -3,16 +3,20 @@
 //! The limits bound memory by bytes that were really received: a header that merely claims a size
 //! reserves nothing.
 
-/// Bounds on one request. Numbers beyond them end the connection with Redis's error texts.
+use quorlock_engine::JOURNAL_BYTES_MAX;
+
+/// Bounds on one request. Most numbers beyond them end the connection with Redis's error texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most arguments of one request, the command's name included.
     pub arguments_max: usize,
     /// Longest argument.
     pub bulk_bytes_max: usize,
+    /// Longest argument that is kept. A request with a longer one is read to its end and refused.
+    pub argument_bytes_max: usize,
     /// Longest inline request, and longest line of any header.
     pub inline_bytes_max: usize,
-    /// Longest request as a whole.
+    /// Longest request as a whole. A longer one is refused in the same way.
     pub request_bytes_max: u32,
     /// Whether the client has proven who it is; decides which error text a limit gives.
     pub is_authenticated: bool,
@@ -25,6 +29,7 @@ impl Limits {
     pub const UNAUTHENTICATED: Self = Self {
         arguments_max: 10,
         bulk_bytes_max: 4 * 1024,
+        argument_bytes_max: 4 * 1024,
         inline_bytes_max: 4 * 1024,
         request_bytes_max: 6 * 1024,
         is_authenticated: false,
@@ -35,9 +40,17 @@ impl Limits {
         Self {
             arguments_max: 1024 * 1024,
             bulk_bytes_max,
+            argument_bytes_max: if bulk_bytes_max < ARGUMENT_BYTES_MAX {
+                bulk_bytes_max
+            } else {
+                ARGUMENT_BYTES_MAX
+            },
             inline_bytes_max: 64 * 1024,
             request_bytes_max,
             is_authenticated: true,
         }
     }
 }
+
+/// No command can do anything with a longer argument: a value has at most 4 MiB, and what a command changes at once 7.
+const ARGUMENT_BYTES_MAX: usize = JOURNAL_BYTES_MAX + 64 * 1024;

@@ -3,15 +3,16 @@
 mod error;
 mod limits;
 mod output;
+mod oversized;
 pub mod reply;
 #[cfg(test)]
 mod reply_tests;
 mod request;
 #[cfg(test)]
 mod request_tests;
-pub(crate) mod words;
 
 pub use error::ProtocolError;
 pub use limits::Limits;
 pub use output::{Charge, Output};
+pub use oversized::Oversized;
 pub use request::{Arguments, Request, RequestParser};

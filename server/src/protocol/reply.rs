@@ -33,6 +33,11 @@ pub fn write(out: &mut Output, reply: &Reply, protocol: Protocol) {
     }
 }
 
+/// Appends the header of an array; its elements follow.
+pub fn write_array_header(out: &mut Output, count: usize) {
+    write_number(out.owned(), b'*', count);
+}
+
 /// Appends a bulk string.
 pub fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     write_number(out, b'$', bytes.len());

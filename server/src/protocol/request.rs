@@ -2,17 +2,19 @@
 //!
 //! Invariants: no byte is looked at twice, however the bytes arrive; arguments are ranges of the one
 //! buffer, never copies; nothing is reserved for what a header claims; there is no recursion. A
-//! request reads the same whether it arrives whole or byte by byte.
+//! request reads the same whether it arrives whole or byte by byte. What is too large is read to its end, so that
+//! what comes behind it is found, and not kept.
 //! It does not know commands, and it does not own the buffer.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
-use quorlock_engine::parse_integer;
+use quorlock_engine::{parse_integer, words};
 use smallvec::SmallVec;
 
 use super::error::ProtocolError;
 use super::limits::Limits;
-use super::words;
+use super::oversized::{Excess, Oversized};
 
 /// The arguments of one request, the command's name first.
 pub type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
@@ -38,9 +40,22 @@ pub struct RequestParser {
     /// Length of the argument being read, once its header is complete.
     bulk_bytes: Option<usize>,
     spans: Spans,
+    /// The request being read is too large: its bytes are discarded as they come.
+    discarding: Option<Box<Discarding>>,
+    /// Requests that were given out without arguments.
+    oversized: VecDeque<Oversized>,
 }
 
-/// A complete request: where its arguments are in the buffer.
+/// A request that is read and not kept.
+#[derive(Debug)]
+struct Discarding {
+    request: Oversized,
+    /// Of the argument that is being read, with its line end.
+    bytes_left: usize,
+}
+
+/// A complete request: where its arguments are in the buffer. One that is too large has none:
+/// [`RequestParser::take_oversized`] says what is left of it.
 ///
 /// Valid until bytes are removed from the front of the buffer it was read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +75,8 @@ impl RequestParser {
             arguments_left: 0,
             bulk_bytes: None,
             spans: Spans::new(),
+            discarding: None,
+            oversized: VecDeque::new(),
         }
     }
 
@@ -102,6 +119,17 @@ impl RequestParser {
         }
     }
 
+    /// What is left of the first request that was given out without arguments; to be called once for each of them, in
+    /// their order.
+    pub fn take_oversized(&mut self) -> Oversized {
+        self.oversized.pop_front().unwrap_or_default()
+    }
+
+    /// Whether a request is being read whose bytes are discarded: few or none of them are in the buffer.
+    pub fn is_discarding(&self) -> bool {
+        self.discarding.is_some()
+    }
+
     fn is_http(&self, buffer: &[u8]) -> bool {
         let bytes = &buffer[self.start..];
         self.spans
@@ -131,7 +159,8 @@ impl RequestParser {
 
     /// Memory of the request that is being read, beside the buffer.
     pub fn memory(&self) -> usize {
-        heap_bytes(&self.spans)
+        let discarding = self.discarding.as_ref();
+        heap_bytes(&self.spans) + discarding.map_or(0, |it| it.request.memory())
     }
 
     /// `*<count>`: how many arguments follow. None or fewer than none is no request at all.
@@ -157,9 +186,17 @@ impl RequestParser {
     /// `$<length>` and that many bytes, until the request is complete or the bytes end.
     fn read_arguments(&mut self, buffer: &[u8]) -> Result<Step, ProtocolError> {
         while self.arguments_left > 0 {
+            if self.is_discarding() {
+                match self.discard_argument(buffer)? {
+                    true => continue,
+                    false => return Ok(Step::Incomplete),
+                }
+            }
             let length = match self.bulk_bytes {
                 Some(length) => length,
                 None => match self.read_bulk_length(buffer)? {
+                    // It is the one with which this request is too large.
+                    Some(_) if self.is_discarding() => continue,
                     Some(length) => length,
                     None => return Ok(Step::Incomplete),
                 },
@@ -175,7 +212,52 @@ impl RequestParser {
             self.arguments_left -= 1;
             self.position = end + LINE_END_BYTES;
         }
+        let discarded = self.discarding.take();
+        self.oversized.extend(discarded.map(|it| it.request));
         Ok(Step::Complete)
+    }
+
+    /// Reads on in an argument that is not kept; whether it is complete.
+    #[cold]
+    fn discard_argument(&mut self, buffer: &[u8]) -> Result<bool, ProtocolError> {
+        let left = self.discarding.as_ref().map_or(0, |it| it.bytes_left);
+        let left = match left {
+            0 => match self.read_bulk_length(buffer)? {
+                Some(length) => length.saturating_add(LINE_END_BYTES),
+                None => return Ok(false),
+            },
+            left => left,
+        };
+        let here = left.min(buffer.len() - self.position);
+        self.position += here;
+        self.start = self.position;
+        self.arguments_left -= usize::from(here == left);
+        if let Some(discarding) = &mut self.discarding {
+            discarding.bytes_left = left - here;
+        }
+        Ok(here == left)
+    }
+
+    /// The argument with this length is too much: from here on nothing of the request is kept.
+    #[cold]
+    fn begin_discarding(
+        &mut self,
+        buffer: &[u8],
+        length: usize,
+        excess: Excess,
+    ) -> Result<(), ProtocolError> {
+        if self.is_http(buffer) {
+            return Err(ProtocolError::CrossProtocol);
+        }
+        let bytes = &buffer[self.start..];
+        let spans = std::mem::take(&mut self.spans);
+        let arguments = spans.iter().map(|span| span.of(bytes));
+        self.discarding = Some(Box::new(Discarding {
+            request: Oversized::new(arguments, excess),
+            bytes_left: length.saturating_add(LINE_END_BYTES),
+        }));
+        self.start = self.position;
+        Ok(())
     }
 
     #[inline]
@@ -205,9 +287,20 @@ impl RequestParser {
             });
         }
         self.position += header_bytes;
+        if self.is_discarding() {
+            return Ok(Some(length));
+        }
         let request_bytes = (self.position - self.start).saturating_add(length);
-        if request_bytes > self.limits.request_bytes_max as usize {
-            return Err(ProtocolError::TooBigRequest);
+        let limits = self.limits;
+        if length > limits.argument_bytes_max {
+            let excess = Excess::Argument(length, limits.argument_bytes_max);
+            self.begin_discarding(buffer, length, excess)?;
+        } else if request_bytes > limits.request_bytes_max as usize {
+            if !limits.is_authenticated {
+                return Err(ProtocolError::TooBigRequest);
+            }
+            let excess = Excess::Request(limits.request_bytes_max);
+            self.begin_discarding(buffer, length, excess)?;
         }
         Ok(Some(length))
     }
@@ -282,7 +375,12 @@ impl RequestParser {
 }
 
 impl Request {
-    /// The arguments, the command's name first. There is always at least one.
+    /// Whether it is too large, and so has no arguments.
+    pub fn is_oversized(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The arguments, the command's name first. There is always at least one, unless it is too large.
     ///
     /// # Panics
     /// When `buffer` is not the one this request was read from.

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 use redis_protocol::resp2::types::OwnedFrame;
 
-use super::{Limits, ProtocolError, RequestParser};
+use super::{Limits, ProtocolError, Request, RequestParser};
 
 type Requests = Vec<Vec<Vec<u8>>>;
 
@@ -24,10 +24,7 @@ fn feed<'a>(
         buffer.extend_from_slice(piece);
         loop {
             match parser.next_request(&mut buffer) {
-                Ok(Some(request)) => {
-                    let arguments = request.arguments(&buffer);
-                    requests.push(arguments.iter().map(|argument| argument.to_vec()).collect());
-                }
+                Ok(Some(request)) => requests.push(to_vec(&request, &buffer)),
                 Ok(None) => break,
                 Err(error) => return (requests, Some(error)),
             }
@@ -258,12 +255,95 @@ fn a_request_is_bounded_as_a_whole() {
     };
     let fitting = encode(&words(&["SET", "k", &"v".repeat(60)]));
     assert_eq!(feed([&fitting[..], &fitting[..]], limits).0.len(), 2);
+    let before = Limits {
+        is_authenticated: false,
+        ..limits
+    };
     let larger = encode(&words(&["SET", "k", &"v".repeat(60), &"w".repeat(60)]));
-    let text = error_text(&larger, limits);
     assert_eq!(
-        text,
+        error_text(&larger, before),
         "-ERR Protocol error: too big request, see client-query-buffer-limit\r\n"
     );
+}
+
+const SMALL: Limits = Limits {
+    bulk_bytes_max: 5000,
+    argument_bytes_max: 100,
+    request_bytes_max: 300,
+    ..LIMITS
+};
+
+/// What is read of a request that is too large, however its bytes are cut: its first words, and what follows it.
+#[test]
+fn a_request_that_is_too_large_is_read_to_its_end_and_not_kept() {
+    let (long, wide) = ("v".repeat(5000), "w".repeat(90));
+    let too_long = "an argument of 5000 bytes is longer than any value: a node keeps 100 bytes of an argument at most";
+    let too_many =
+        "its arguments together have more than the 300 bytes that client-query-buffer-limit allows";
+    for (request, left, why) in [
+        (vec!["SET", "k", &long], vec!["SET", "k"], too_long),
+        (vec!["SET", "k", &long, &long], vec!["SET", "k"], too_long),
+        (vec!["SET", &long, "v"], vec!["SET"], too_long),
+        (vec![&long, "k"], vec![], too_long),
+        (vec!["A", "B", "x", &long], vec!["A", "B"], too_long),
+        (
+            vec!["DEL", &wide, &wide, &wide, &wide, "z"],
+            vec!["DEL", &wide],
+            too_many,
+        ),
+    ] {
+        let all = [vec!["PING"], request, vec!["GET", "k"]];
+        let bytes = all.map(|request| encode(&words(&request))).concat();
+        for step in [bytes.len(), 1, 7, 64] {
+            let (found, kept) = read_in_steps(&bytes, step, why);
+            let expected = [words(&["PING"]), words(&left), words(&["GET", "k"])];
+            assert_eq!(found, expected, "in steps of {step}");
+            assert!(step == bytes.len() || kept <= 300 + step, "{kept} bytes");
+        }
+    }
+}
+
+/// What is found in these bytes, and how many of them were here at once after a step.
+fn read_in_steps(bytes: &[u8], step: usize, why: &str) -> (Requests, usize) {
+    let mut parser = RequestParser::new(SMALL);
+    let (mut buffer, mut found, mut kept) = (Vec::new(), Vec::new(), 0);
+    for piece in bytes.chunks(step) {
+        buffer.extend_from_slice(piece);
+        while let Some(request) = parser.next_request(&mut buffer).unwrap() {
+            found.push(match request.is_oversized() {
+                true => {
+                    let oversized = parser.take_oversized();
+                    assert_eq!(oversized.to_string(), why);
+                    let words = oversized.words().into_iter();
+                    words.map(<[u8]>::to_vec).collect()
+                }
+                false => to_vec(&request, &buffer),
+            });
+        }
+        buffer.drain(..parser.take_consumed());
+        kept = kept.max(buffer.len());
+    }
+    assert!(buffer.is_empty() && !parser.is_discarding());
+    (found, kept)
+}
+
+/// Also behind an argument that is discarded.
+#[test]
+fn a_longer_argument_than_any_ends_the_connection_all_the_same() {
+    let (long, longer) = ("v".repeat(5000), "v".repeat(5001));
+    for request in [vec!["SET", "k", &longer], vec!["SET", "k", &long, &longer]] {
+        assert_eq!(
+            error_text(&encode(&words(&request)), SMALL),
+            "-ERR Protocol error: invalid bulk length\r\n"
+        );
+    }
+    let posted = encode(&words(&["post", &long]));
+    assert_eq!(error_text(&posted, SMALL), "", "a browser");
+}
+
+fn to_vec(request: &Request, buffer: &[u8]) -> Vec<Vec<u8>> {
+    let arguments = request.arguments(buffer);
+    arguments.iter().map(|argument| argument.to_vec()).collect()
 }
 
 #[test]

@@ -110,17 +110,22 @@ pub(crate) fn shutdown(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let known: [&[u8]; 4] = [b"nosave", b"save", b"now", b"force"];
-    let is_known = |word: &&[u8]| known.iter().any(|one| one.eq_ignore_ascii_case(word));
-    if let [_, abort] = arguments
-        && abort.eq_ignore_ascii_case(b"abort")
-    {
+    let words = &arguments[1..];
+    let has = |name: &[u8]| words.iter().any(|word| word.eq_ignore_ascii_case(name));
+    let is_one_of =
+        |known: &[&[u8]], word: &&[u8]| known.iter().any(|one| one.eq_ignore_ascii_case(word));
+    let known: &[&[u8]] = match has(b"abort") {
+        true => &[b"abort"],
+        false => &[b"nosave", b"save", b"now", b"force"],
+    };
+    let contradicts = has(b"save") && has(b"nosave");
+    if contradicts || !words.iter().all(|word| is_one_of(known, word)) {
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
+    }
+    if has(b"abort") {
         return Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
             "ERR No shutdown in progress.",
         ))));
-    }
-    if !arguments[1..].iter().all(is_known) {
-        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
     }
     let address = &session.client.address;
     batch.warn(format!("User requested shutdown... client={address}"));

@@ -19,6 +19,7 @@ use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::session::Session;
 use crate::session::blocked::Blocked;
+use crate::session::executed::Executed;
 use crate::session::made_once::MadeOnce;
 use crate::sync::MutexGuard;
 
@@ -109,6 +110,8 @@ pub(crate) enum Answer {
     Durable(Reply, Position),
     /// This reply, which depends on what it waits for.
     After(Reply, Wait),
+    /// The replies to the commands of a transaction.
+    Executed(Executed),
     /// No reply yet.
     Wait(Blocked),
     /// Not executed yet.
@@ -319,7 +322,7 @@ impl<'a> Batch<'a> {
             Some(Reply::Error(error)) => Some(error),
             _ => None,
         };
-        self.end_call(reply.is_none() || error.is_some());
+        self.end_call(error.is_some());
         if let Some(error) = error {
             self.note_error(error);
         }

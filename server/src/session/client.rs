@@ -32,8 +32,8 @@ pub(crate) fn client(
         },
         (b"setname", [name]) => set(name, |name| session.client.introduction().name = name),
         (b"setinfo", [attribute, value]) => set_information(session, attribute, value),
-        (b"info", []) => text(session.client.line(now_raw) + "\n"),
-        (b"list", filter) => list(batch, filter, now_raw),
+        (b"info", []) => text(session.client.line(now_raw, session.query) + "\n"),
+        (b"list", filter) => list(session, batch, filter, now_raw),
         (b"no-evict" | b"no-touch", [switch])
             if [b"on".as_slice(), b"off"]
                 .iter()
@@ -113,7 +113,7 @@ fn text(lines: String) -> Reply {
     Reply::Verbatim(*b"txt", lines.into_bytes())
 }
 
-fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
+fn list(session: &Session, batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
     let clients = &batch.node.clients;
     let listed = match filter {
         [] => clients.all(),
@@ -142,7 +142,12 @@ fn list(batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
     let mut budget = batch.node.settings.reply_budget();
     let mut lines = String::new();
     for client in listed {
-        let line = client.line(now_raw);
+        let query = match client.id == session.client.id {
+            // What it asks with is not noted: it is gone at the end of the iteration.
+            true => session.query,
+            false => client.query(),
+        };
+        let line = client.line(now_raw, query);
         if let Err(error) = budget.charge_memory(line.len() + 1) {
             return Reply::Error(error.of_command());
         }
@@ -167,6 +172,26 @@ fn pause(batch: &Batch<'_>, arguments: &[&[u8]], now_raw: RawTime) -> Reply {
         }
         Err(error) => Reply::Error(error),
     }
+}
+
+/// What a request asks of: this connection, or others and the node.
+pub(super) fn reach(arguments: &[&[u8]]) -> Reach {
+    let subcommand = arguments.get(1).copied().unwrap_or_default();
+    match &*subcommand.to_ascii_lowercase() {
+        b"list" | b"kill" | b"pause" | b"unpause" | b"unblock" => Reach::Others,
+        b"id" | b"getname" | b"info" | b"trackinginfo" | b"getredir" | b"help" => Reach::Nothing,
+        _ => Reach::Connection,
+    }
+}
+
+/// What a command may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Nothing,
+    /// This connection.
+    Connection,
+    /// Other connections, or the node; or it looks at many of them.
+    Others,
 }
 
 /// Whether a request ends a pause. It is executed in one, so that a pause of everything can be ended before its

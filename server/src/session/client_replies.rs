@@ -5,6 +5,7 @@ use quorlock_engine::{ErrorReply, Reply};
 use crate::protocol::{Output, reply};
 use crate::session::Session;
 use crate::session::batch::Answer;
+use crate::session::executed::{Content, Executed};
 use crate::session::made_once::MadeOnce;
 
 /// The replies that a connection wants.
@@ -50,6 +51,33 @@ impl Session {
         } else {
             self.replies.has_suppressed = true;
         }
+    }
+
+    /// The same for what EXEC answers.
+    pub(crate) fn write_executed(&mut self, replies: &mut Output, executed: &Executed) {
+        if executed.is_wanted {
+            reply::write_array_header(replies, executed.parts.len());
+        }
+        let mut has_suppressed = !executed.is_wanted;
+        for part in &executed.parts {
+            for one in part.content.replies() {
+                if part.is_wanted || matches!(one, Reply::Push(_)) {
+                    reply::write(replies, one, part.protocol);
+                } else {
+                    has_suppressed = true;
+                }
+            }
+            match &part.content {
+                Content::Made(made) if part.is_wanted => {
+                    replies.push_shared(made.rendered(part.protocol));
+                }
+                _ => {}
+            }
+            if part.is_last {
+                break;
+            }
+        }
+        self.replies.has_suppressed |= has_suppressed;
     }
 
     /// Notes that a request has had its reply, sent or not.

@@ -5,7 +5,7 @@
 
 use quorlock_engine::{
     Categories, Description, Engine, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
-    PATTERN_TOO_LONG, Reply, ScriptCounts, glob_matches,
+    PATTERN_TOO_LONG, Reply, glob_matches,
 };
 use quorlock_persistence::Position;
 
@@ -28,10 +28,10 @@ pub(crate) fn config(
         (b"set", [] | [_]) => Reply::Error(ErrorReply::wrong_arity("config|set")),
         (b"set", pairs) => return set(batch, pairs),
         (b"resetstat", []) => {
-            batch.node.statistics.reset();
+            batch.node.statistics.reset(batch.node.clients.total());
             batch.count_anew();
             let (executor, _) = batch.executor()?;
-            *executor.script_counts() = ScriptCounts::default();
+            executor.count_anew();
             Reply::Ok
         }
         (b"rewrite", _) => Reply::Error(ErrorReply::fixed(

@@ -10,7 +10,7 @@ use crate::core::commit::Failure;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
-use crate::session::introspection::part_of;
+use crate::session::introspection::{check, part_of};
 use crate::session::transaction::Step;
 use crate::session::{Awaited, Blocked, Session, absent, client, introspection, numbers};
 
@@ -29,6 +29,18 @@ impl Batch<'_> {
         if session.is_tracking() && !matches!(answer, Ok(Answer::LacksSegment)) {
             session.note_executed(arguments);
         }
+        self.respond(session, answer, wait, replies)
+    }
+
+    /// Appends what a request is answered.
+    #[inline]
+    pub(super) fn respond(
+        &mut self,
+        session: &mut Session,
+        answer: Result<Answer, Failure>,
+        wait: &mut Wait,
+        replies: &mut Output,
+    ) -> Next {
         // Most requests end here. The reply is not moved: a wide load of what was just stored in halves waits for all
         // stores before it, and those of a new key miss the cache (100 ns of 760 per SET in a deep pipeline).
         if let Ok(Answer::Reply(reply)) = &answer {
@@ -62,6 +74,15 @@ impl Batch<'_> {
             Ok(Answer::After(reply, after)) => {
                 wait.raise(after);
                 (reply, Next::Read)
+            }
+            Ok(Answer::Executed(executed)) => {
+                wait.raise(executed.wait);
+                session.write_executed(replies, &executed);
+                session.note_answered();
+                return match executed.closes {
+                    true => Next::Close,
+                    false => Next::Read,
+                };
             }
             Ok(Answer::Wait(blocked)) => {
                 // The replies before it are on its way, with their sync.
@@ -117,7 +138,7 @@ impl Batch<'_> {
                 "ERR Can't execute '{called}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
                  allowed in this context"
             ));
-            return Ok(Answer::Reply(Reply::Error(error)));
+            return Ok(Answer::Reply(session.refuse(&called, error, self)?));
         }
         if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
             return Ok(Answer::Paused);
@@ -190,7 +211,7 @@ impl Batch<'_> {
 
     /// A request is refused before its command looks at it.
     #[cold]
-    fn refuse_call(&mut self, number: Option<usize>) {
+    pub(super) fn refuse_call(&mut self, number: Option<usize>) {
         if let Some(number) = number {
             self.begin_call(number);
             self.note_refused();
@@ -270,9 +291,17 @@ impl Batch<'_> {
 
     /// Whether a pause keeps a request waiting. One that would be refused is refused at once.
     fn is_held_up(&mut self, session: &Session, arguments: &[&[u8]]) -> bool {
-        let Some(may_write) = may_write(session, arguments) else {
+        let Some(mut may_write) = may_write(session, arguments) else {
             return false;
         };
+        let name = arguments.first().copied().unwrap_or_default();
+        if let (true, Some(spec)) = (may_write, spec_named(name))
+            // A poisoned lock is reported by the commands.
+            && let Ok((executor, _)) = self.executor()
+        {
+            // Which scripts are here only the engine knows.
+            may_write = executor.engine.may_write(&Command { spec, arguments });
+        }
         let now_raw = self.raw();
         self.node.pause.holds_up(now_raw, may_write)
     }
@@ -293,28 +322,41 @@ impl Batch<'_> {
 
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
     fn queue(&mut self, session: &mut Session, arguments: &[&[u8]]) -> Result<Answer, Failure> {
-        let name = arguments.first().copied().unwrap_or_default();
-        let (executor, now) = self.executor()?;
-        let step = match (spec_named(name), introspection::named(name)) {
-            // What it does to the cache of scripts is not taken back with the transaction.
-            (Some(spec), _) if spec.name == SCRIPT => Err(NOT_IN_TRANSACTION),
-            (Some(spec), _) => match executor.refuses(now.node, spec) {
-                Some(refusal) => Err(refusal),
-                None => Command::of(spec, arguments).map(|_| Step::Keys(spec)),
-            },
-            (None, None) => Err(absent::refusal(arguments)),
-            (_, Some(row)) if !is_arity(row.arity, arguments.len()) => {
-                Err(ErrorReply::wrong_arity(row.name))
-            }
-            (_, Some(row)) if !row.may_be_queued => Err(NOT_IN_TRANSACTION),
-            (_, Some(row)) => Ok(Step::Node(row.run)),
-        };
+        let step = self.step(session, arguments)?;
         let number = numbers::of_request(arguments);
         let answer = Answer::Reply(session.queue(step, number, arguments));
         if answer.is_error() {
             self.refuse_call(number);
         }
         Ok(answer)
+    }
+
+    /// What EXEC is to execute for a request, or why it is refused.
+    fn step(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+    ) -> Result<Result<Step, ErrorReply>, Failure> {
+        let name = arguments.first().copied().unwrap_or_default();
+        let Some(spec) = spec_named(name) else {
+            let Some(row) = introspection::named(name) else {
+                return Ok(Err(absent::refusal(arguments)));
+            };
+            session.note_command(row.name, row.parts(), arguments);
+            let checked = check(row.name, row.arity, row.parts(), arguments);
+            return Ok(match row.is_refused_in_transactions() {
+                true => checked.and(Err(NOT_IN_TRANSACTION)),
+                false => checked.map(|()| Step::Node(row)),
+            });
+        };
+        let parts = spec.about.subcommands;
+        session.note_command(spec.name, parts, arguments);
+        let (executor, now) = self.executor()?;
+        let refusal = executor.refuses(now.node, spec);
+        let checked = check(spec.name, spec.arity, parts, arguments);
+        let may_write = executor.engine.may_write(&Command { spec, arguments });
+        let step = Step::Keys { spec, may_write };
+        Ok(checked.and(refusal.map_or(Ok(step), Err)))
     }
 }
 
@@ -336,14 +378,11 @@ fn called(arguments: &[&[u8]]) -> Option<String> {
         (None, Some(row)) => (row.name, row.arity, row.parts()),
         (None, None) => return None,
     };
-    let is_whole = |arity| is_arity(arity, arguments.len());
-    match part_of(parts, arguments) {
-        Some((_, part)) => is_whole(part.arity).then(|| format!("{name}|{}", part.name)),
-        None if parts.is_empty() || arguments.len() == 1 => {
-            is_whole(arity).then(|| name.to_owned())
-        }
-        None => None,
-    }
+    check(name, arity, parts, arguments).ok()?;
+    Some(match part_of(parts, arguments) {
+        Some((_, part)) => format!("{name}|{}", part.name),
+        None => name.to_owned(),
+    })
 }
 
 /// Whether a request may change or publish something; none where it would be refused, or ends a pause.
@@ -364,7 +403,7 @@ fn may_write(session: &Session, arguments: &[&[u8]]) -> Option<bool> {
 
 impl Session {
     /// Returns the place of its subcommand.
-    fn note_command(
+    pub(super) fn note_command(
         &mut self,
         name: &'static str,
         parts: &[Description],
@@ -391,7 +430,6 @@ pub(crate) const PUBLISHED_COST_MAX: usize = 16 << 20;
 /// So many times as much, and all who may publish wait: thousands may publish once each.
 const PUBLISHED_COST_FACTOR: usize = 4;
 
-const SCRIPT: &str = "script";
 const NOT_IN_TRANSACTION: ErrorReply =
     ErrorReply::fixed("ERR Command not allowed inside a transaction");
-const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");
+pub(super) const NOAUTH: ErrorReply = ErrorReply::fixed("NOAUTH Authentication required.");

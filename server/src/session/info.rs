@@ -105,7 +105,7 @@ impl EngineFacts {
             is_full: executor.appender.is_full(),
             script_memory: executor.engine.script_memory(),
             script_count: executor.engine.script_count(),
-            statistics: executor.engine.statistics(),
+            statistics: executor.statistics(),
             counts,
             listened,
             listening,
@@ -369,7 +369,10 @@ fn compaction(page: &mut Page<'_>) {
 fn stats(page: &mut Page<'_>) {
     let statistics = &page.node.statistics;
     page.title("Stats");
-    page.field("total_connections_received", page.node.clients.total());
+    page.field(
+        "total_connections_received",
+        page.node.connections_received(),
+    );
     page.count("total_commands_processed", &statistics.commands);
     let rate = statistics.commands_per_second(page.node.clock.raw());
     page.field("instantaneous_ops_per_sec", rate);

@@ -37,6 +37,25 @@ pub(super) fn part_of<'a>(
     parts.iter().enumerate().find(is_it)
 }
 
+/// Whether a request of a command names a subcommand of it, if it has to, and has as many arguments as it must.
+pub(super) fn check(
+    name: &str,
+    arity: i8,
+    parts: &[Description],
+    arguments: &[&[u8]],
+) -> Result<(), ErrorReply> {
+    let is_whole = |arity| is_arity(arity, arguments.len());
+    match part_of(parts, arguments) {
+        Some((_, part)) if is_whole(part.arity) => Ok(()),
+        Some((_, part)) => Err(ErrorReply::wrong_arity(&format!("{name}|{}", part.name))),
+        None if !parts.is_empty() && arguments.len() > 1 => {
+            Err(ErrorReply::unknown_subcommand(name, arguments[1]))
+        }
+        None if is_whole(arity) => Ok(()),
+        None => Err(ErrorReply::wrong_arity(name)),
+    }
+}
+
 /// Redis's name of a subcommand: `client|kill`.
 pub(super) fn full_name(command: &Description, part: &Description) -> String {
     format!("{}|{}", command.name, part.name)

@@ -18,11 +18,14 @@ mod command_statistics;
 mod config;
 mod debug;
 mod dispatch;
+mod executed;
+mod execution;
 mod greeting;
 pub(crate) mod info;
 mod introspection;
 mod made_once;
 mod numbers;
+mod oversized;
 mod request_keys;
 mod subscriptions;
 mod syntax;
@@ -54,8 +57,12 @@ pub(crate) struct Session {
     caller: Caller,
     is_authenticated: bool,
     unauthenticated_since: RawTime,
+    /// How many bytes of requests are here, this one included, and how many more their buffer takes.
+    pub(crate) query: (usize, usize),
     limits: Limits,
     limits_changed: bool,
+    /// Of the settings that the limits were taken from.
+    settings_version: u64,
     /// With its subcommand.
     last_command: (&'static str, &'static str),
     /// The last position of the log that this connection wrote or was told of.
@@ -88,8 +95,10 @@ impl Session {
             unauthenticated_since: client.connected_raw(),
             client,
             is_authenticated: false,
+            query: (0, 0),
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
+            settings_version: 0,
             last_command: ("", ""),
             position: Position::ZERO,
             transaction: None,
@@ -143,11 +152,24 @@ impl Session {
         if node.config.requirepass.is_some() {
             node.clients.note_authenticated(self.client.id);
         }
-        self.limits = Limits::authenticated(
-            node.config.proto_max_bulk_len,
-            node.config.client_query_buffer_limit,
-        );
+        self.take_limits(node);
         self.limits_changed = true;
+    }
+
+    fn take_limits(&mut self, node: &NodeState) {
+        self.settings_version = node.settings.version();
+        let config = node.settings.config();
+        self.limits =
+            Limits::authenticated(config.proto_max_bulk_len, config.client_query_buffer_limit);
+    }
+
+    /// Takes over what CONFIG SET has changed about requests; says whether it may have changed anything.
+    pub(crate) fn follow_settings(&mut self, node: &NodeState) -> bool {
+        let is_new = self.is_authenticated && self.settings_version != node.settings.version();
+        if is_new {
+            self.take_limits(node);
+        }
+        is_new
     }
 
     /// Back to the state of a new connection (RESET), whose transaction, subscriptions and tracking have ended.

@@ -7,6 +7,7 @@ use crate::session::batch::{Answer, Batch};
 use crate::session::{Session, about, client, config, debug, greeting, info, waitaof};
 
 /// One command.
+#[derive(Debug)]
 pub(crate) struct Row {
     /// Lower case.
     pub(crate) name: &'static str,
@@ -14,11 +15,9 @@ pub(crate) struct Row {
     pub(crate) arity: i8,
     /// May be sent before AUTH.
     pub(crate) before_auth: bool,
-    /// Takes less time than to let go of the engine and to take it again: runs while a batch holds it.
+    /// Takes less time than to let go of the engine and to take it again: runs while a batch holds it. What it changes is
+    /// the connection, if anything.
     pub(crate) is_brief: bool,
-    /// May be a part of a transaction. It is brief, always replies at once, and its effects are taken back
-    /// with the transaction, or harm nobody.
-    pub(crate) may_be_queued: bool,
     /// What COMMAND says of it.
     flags: Flags,
     keys: KeyPositions,
@@ -53,16 +52,16 @@ pub(crate) const ROWS: &[Row] = &[
         "Makes the connection as if it were new",
     ),
     row("ping", -1, greeting::ping)
-        .queueable()
+        .brief()
         .flags(Flags::FAST)
         .told("1.0.0", CONNECTION, "Answers")
         .syntax("[message]"),
     row("echo", 2, greeting::echo)
-        .queueable()
+        .brief()
         .told("1.0.0", CONNECTION, "Answers what it is given")
         .syntax("message"),
     row("select", 2, greeting::select)
-        .queueable()
+        .brief()
         .told("1.0.0", CONNECTION, "Chooses a database")
         .syntax("index"),
     row("client", -2, client::client)
@@ -80,22 +79,22 @@ pub(crate) const ROWS: &[Row] = &[
         .divided(config::PARTS)
         .told("2.0.0", Categories::NONE, "Tells and changes directives"),
     row("cluster", -2, about::cluster)
-        .queueable()
+        .brief()
         .flags(Flags::NONE)
         .told("3.0.0", Categories::NONE, NO_CLUSTER)
         .syntax("subcommand [arg [arg ...]]"),
     row("readonly", 1, about::cluster)
-        .queueable()
+        .brief()
         .told("3.0.0", CONNECTION, NO_CLUSTER),
     row("readwrite", 1, about::cluster)
-        .queueable()
+        .brief()
         .told("3.0.0", CONNECTION, NO_CLUSTER),
     row("asking", 1, about::cluster)
-        .queueable()
+        .brief()
         .flags(Flags::FAST)
         .told("3.0.0", CONNECTION, NO_CLUSTER),
     row("role", 1, about::role)
-        .queueable()
+        .brief()
         .flags(Flags::ALWAYS.with(Flags::FAST).with(Flags::NO_SCRIPT))
         .told(
             "2.8.12",
@@ -103,7 +102,7 @@ pub(crate) const ROWS: &[Row] = &[
             "Answers that the node is a master without replicas",
         ),
     row("wait", 3, waitaof::wait)
-        .queueable()
+        .brief()
         .flags(Flags::NO_SCRIPT)
         .told("3.0.0", CONNECTION, "Answers 0: there are no replicas")
         .syntax("numreplicas timeout:integer"),
@@ -134,7 +133,7 @@ pub(crate) const ROWS: &[Row] = &[
         .told("1.0.0", Categories::NONE, NO_SNAPSHOTS)
         .syntax("[SCHEDULE]"),
     row("module", -2, about::module)
-        .queueable()
+        .brief()
         .divided(about::MODULE_PARTS)
         .told("4.0.0", Categories::NONE, "Tells that there are no modules"),
     row("debug", -2, debug::debug)
@@ -169,7 +168,6 @@ pub(crate) const fn row(name: &'static str, arity: i8, run: Run) -> Row {
         arity,
         before_auth: false,
         is_brief: false,
-        may_be_queued: false,
         flags: Flags::ALWAYS.with(Flags::FAST),
         keys: KeyPositions::NONE,
         summary: "",
@@ -191,6 +189,11 @@ impl Row {
             syntax: self.syntax,
             about: self.about,
         }
+    }
+
+    /// Whether MULTI does not queue it.
+    pub(crate) const fn is_refused_in_transactions(&self) -> bool {
+        self.flags.contains(Flags::NO_MULTI)
     }
 
     /// What it is divided into.
@@ -243,12 +246,6 @@ impl Row {
             .with(Flags::NO_AUTH)
             .with(Flags::ALLOW_BUSY);
         self
-    }
-
-    pub(crate) const fn queueable(self) -> Self {
-        let mut row = self.brief();
-        row.may_be_queued = true;
-        row
     }
 
     pub(crate) const fn brief(mut self) -> Self {

@@ -1,19 +1,21 @@
 //! Transactions: WATCH, MULTI, what is queued, EXEC, DISCARD.
 //!
 //! They fail closed: with one refused command, none is executed. What EXEC executes is one frame of the log
-//! and happens at one moment; nobody else's command comes between.
+//! and happens at one moment; nobody else's command comes between. How it is executed is in `execution`.
 
 use std::mem::size_of;
+use std::ops::DerefMut;
 
 use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, Spec, WatchedKey};
 use smallvec::SmallVec;
 
+use crate::core::clients::Introduction;
 use crate::core::commit::Failure;
 use crate::core::executor::room::log_bytes_max;
 use crate::core::executor::{Executor, needs_service};
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
-use crate::session::table::{Row, Run, row};
+use crate::session::table::{Row, row};
 
 /// They need what the other rows are, and so stand above their table.
 pub(crate) const ROWS: &[Row] = &[
@@ -44,8 +46,7 @@ pub(crate) const ROWS: &[Row] = &[
         row("unwatch", 1, unwatch),
         "2.2.0",
         "Watches no key any more",
-    )
-    .queueable(),
+    ),
 ];
 
 const fn of(row: Row, since: &'static str, summary: &'static str) -> Row {
@@ -56,12 +57,14 @@ const fn of(row: Row, since: &'static str, summary: &'static str) -> Row {
 /// What was queued since MULTI.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    commands: Vec<Queued>,
+    pub(super) commands: Vec<Queued>,
     /// Memory of the commands.
     bytes: usize,
     /// At most how many bytes they add to the log.
     log_bytes_max: u64,
-    has_script: bool,
+    pub(super) has_script: bool,
+    /// A command is not the engine's.
+    pub(super) has_node_command: bool,
     /// A command may write or publish, so that a pause of writes holds up EXEC.
     may_write: bool,
     needs_service: bool,
@@ -72,21 +75,24 @@ pub(super) struct Transaction {
 /// What runs a queued command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// The engine.
-    Keys(&'static Spec),
+    /// The engine. `may_write`: it may change or publish something.
+    Keys {
+        spec: &'static Spec,
+        may_write: bool,
+    },
     /// A row of the node's own table.
-    Node(Run),
+    Node(&'static Row),
 }
 
 #[derive(Debug)]
-struct Queued {
-    step: Step,
+pub(super) struct Queued {
+    pub(super) step: Step,
     /// Under which it is counted.
-    number: Option<usize>,
+    pub(super) number: Option<usize>,
     arguments: Box<[Box<[u8]>]>,
 }
 
-type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
+pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
 
 impl Session {
     /// Whether a request of this name is kept for EXEC.
@@ -118,9 +124,7 @@ impl Session {
                 Reply::Error(error)
             }
         };
-        let mut introduction = self.client.introduction();
-        introduction.queued = Some(transaction.commands.len());
-        introduction.queued_bytes = transaction.bytes;
+        transaction.show(self.client.introduction());
         reply
     }
 
@@ -149,10 +153,15 @@ impl Session {
     pub(super) fn end_transaction(&mut self, executor: &mut Executor) -> Option<Transaction> {
         self.unwatch(executor);
         let transaction = self.transaction.take()?;
+        self.show_no_transaction();
+        Some(transaction)
+    }
+
+    /// CLIENT LIST shows nothing queued any more.
+    pub(super) fn show_no_transaction(&self) {
         let mut introduction = self.client.introduction();
         introduction.queued = None;
         introduction.queued_bytes = 0;
-        Some(transaction)
     }
 
     pub(super) fn unwatch(&mut self, executor: &mut Executor) {
@@ -180,14 +189,14 @@ impl Transaction {
             return Ok(());
         }
         let command = |spec| Command { spec, arguments };
-        if let Step::Keys(spec) = step {
+        if let Step::Keys { spec, may_write } = step {
             let bytes = log_bytes_max(&command(spec));
             self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
             self.has_script |= spec.flags.contains(Flags::SCRIPT);
             self.needs_service |= needs_service(spec);
-            self.may_write |= spec.flags.contains(Flags::WRITE);
-            self.may_write |= spec.flags.contains(Flags::MAY_REPLICATE);
+            self.may_write |= may_write;
         }
+        self.has_node_command |= matches!(step, Step::Node(_));
         let memory = arguments
             .iter()
             .map(|argument| argument.len() + ARGUMENT_BYTES);
@@ -204,6 +213,12 @@ impl Transaction {
         Ok(())
     }
 
+    /// CLIENT LIST shows how much is queued.
+    pub(super) fn show(&self, mut introduction: impl DerefMut<Target = Introduction>) {
+        introduction.queued = Some(self.commands.len());
+        introduction.queued_bytes = self.bytes;
+    }
+
     fn spoil(&mut self) {
         *self = Self {
             is_spoilt: true,
@@ -213,7 +228,7 @@ impl Transaction {
 }
 
 impl Queued {
-    fn arguments(&self) -> Arguments<'_> {
+    pub(super) fn arguments(&self) -> Arguments<'_> {
         self.arguments.iter().map(AsRef::as_ref).collect()
     }
 }
@@ -296,61 +311,8 @@ fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Ans
     }
 }
 
-impl Transaction {
-    fn execute(self, session: &mut Session, batch: &mut Batch<'_>) -> Result<Answer, Failure> {
-        let database = session.caller.database;
-        let (executor, now) = batch.executor()?;
-        let running = executor.begin_transaction(now);
-        let mut replies = Vec::with_capacity(self.commands.len());
-        for queued in &self.commands {
-            let arguments = queued.arguments();
-            let around = batch.begin_queued(queued.number);
-            let reply = match queued.step {
-                Step::Keys(spec) => {
-                    let (executor, _) = batch.executor()?;
-                    let arguments = &*arguments;
-                    let command = Command { spec, arguments };
-                    executor.execute_next(now, &session.caller, &command)
-                }
-                Step::Node(run) => {
-                    let reply = match run(session, batch, &arguments)? {
-                        Answer::Reply(reply) => reply,
-                        _ => Reply::Error(NO_REPLY),
-                    };
-                    let (executor, _) = batch.executor()?;
-                    executor.charge_next(reply)
-                }
-            };
-            // Without one it has reached a limit, and its end takes it back.
-            batch.end_queued(around, reply.as_ref());
-            let Some(reply) = reply else { break };
-            replies.push(reply);
-        }
-        batch.under_lock += self.commands.len();
-        let mut wait = batch.owed;
-        let (executor, _) = batch.executor()?;
-        let ended = executor.end_transaction(now, running, &mut wait);
-        session.has_published |= executor.take_has_published();
-        let is_long = executor.has_long_reply();
-        session.position = session.position.max(wait.position());
-        if self.has_script {
-            let lines = executor.engine.take_script_log();
-            batch.has_run_script = true;
-            batch.note_script_log(lines);
-        }
-        if let Err(error) = ended {
-            session.select(database);
-            return Ok(Answer::After(aborted(&error), wait));
-        }
-        if is_long {
-            // Rendering it, and freeing it, takes long and needs no engine.
-            batch.release();
-        }
-        Ok(Answer::After(Reply::Array(replies), wait))
-    }
-}
-
-fn aborted(error: &ErrorReply) -> Reply {
+/// What EXEC answers where nothing of it is executed, and why.
+pub(super) fn aborted(error: &ErrorReply) -> Reply {
     let why = String::from_utf8_lossy(error.as_bytes());
     let why = why.strip_prefix("ERR ").unwrap_or(&why);
     Reply::Error(ErrorReply::new(format!(
@@ -383,7 +345,6 @@ const EXEC_WITHOUT_MULTI: ErrorReply = ErrorReply::fixed("ERR EXEC without MULTI
 const DISCARD_WITHOUT_MULTI: ErrorReply = ErrorReply::fixed("ERR DISCARD without MULTI");
 const SPOILT: ErrorReply =
     ErrorReply::fixed("EXECABORT Transaction discarded because of previous errors.");
-const NO_REPLY: ErrorReply = ErrorReply::fixed("ERR this command has no reply of its own");
 const TOO_LARGE: ErrorReply = ErrorReply::fixed(
     "ERR the transaction is larger than 16 MiB, more than one frame of the log can hold. Nothing of it will be \
      executed: divide it",

@@ -99,6 +99,29 @@ fn a_client_whose_reply_waits_for_the_log_may_be_killed() {
     });
 }
 
+/// However it is named, and within a transaction.
+#[test]
+fn a_script_that_declares_to_write_nothing_does_not_wait_while_writes_do() {
+    with_node(&[], |node, _| {
+        let mut client = wire(node);
+        client.ask("SET a 1 PX 600000");
+        assert_eq!(client.ask("CLIENT PAUSE 1000 WRITE"), "+OK");
+        for head in ["#!lua flags=no-writes", "#!lua flags='no-writes'"] {
+            let script = format!("{head}\nreturn redis.call('GET', KEYS[1])");
+            let words = ["EVAL", &script, "1", "a"];
+            assert_eq!(client.ask_words(&words), "1", "{head}");
+            let sha = client.ask_words(&["SCRIPT", "LOAD", &script]);
+            let by_sha = format!("EVALSHA {sha} 1 a");
+            assert_eq!(client.ask(&by_sha), "1", "{head}");
+            client.ask("MULTI");
+            assert_eq!(client.ask_words(&words), "+QUEUED");
+            assert_eq!(client.ask(&by_sha), "+QUEUED");
+            assert_eq!(client.ask("EXEC"), "[1, 1]", "{head}");
+        }
+        assert_eq!(client.ask("CLIENT UNPAUSE"), "+OK");
+    });
+}
+
 #[test]
 fn a_pause_holds_up_writes_or_all_until_its_end_or_unpause() {
     with_node(&[("workers", &["1"])], |node, clock| {

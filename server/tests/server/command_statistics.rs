@@ -136,3 +136,34 @@ fn tools_that_read_the_usual_sections_are_sent_the_short_one() {
         }
     });
 }
+
+/// All that Redis counts anew. What expires afterwards is counted from zero.
+#[test]
+fn resetstat_counts_keys_and_connections_anew_as_well() {
+    with_node(&[], |node, clock| {
+        let mut client = wire(node);
+        let counted = [
+            "expired_keys",
+            "keyspace_hits",
+            "keyspace_misses",
+            "total_connections_received",
+            "total_error_replies",
+        ];
+        let all = |client: &mut Wire| counted.map(|field| client.info(field));
+        let count = |client: &mut Wire| {
+            client.ask("SET gone 1 PX 1000");
+            client.ask("GET gone");
+            clock.advance(std::time::Duration::from_secs(2));
+            client.ask("GET gone");
+            client.ask("INCR");
+            crate::machine::waiting::await_info(client, "expired_keys", "1");
+        };
+        count(&mut client);
+        assert_eq!(all(&mut client), ["1", "1", "1", "1", "1"]);
+        assert_eq!(client.ask("CONFIG RESETSTAT"), "+OK");
+        assert_eq!(all(&mut client), ["0", "0", "0", "0", "0"]);
+        let mut other = wire(node);
+        count(&mut other);
+        assert_eq!(all(&mut client), ["1", "1", "1", "1", "1"]);
+    });
+}

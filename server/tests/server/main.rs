@@ -20,6 +20,7 @@ mod metrics;
 mod modes;
 mod notifications;
 mod panics;
+mod queued;
 mod recorded_replies;
 mod replies;
 mod restart;

@@ -225,3 +225,72 @@ fn what_a_client_has_chosen_is_shown() {
         assert_eq!(other.info("tracking_clients"), "0");
     });
 }
+
+/// As Redis's 7.2 test expects: first what others changed before, then the reply, then what its own command has changed.
+#[test]
+fn a_client_that_waited_has_its_reply_before_it_is_told_of_its_own_change() {
+    with_node(&[("workers", &["2"])], |node, _| {
+        let mut other = wire(node);
+        for (command, key, push, reply) in [
+            ("BLMOVE from to LEFT LEFT 0", "to", "RPUSH from x", "x"),
+            ("BRPOPLPUSH from to 0", "to", "RPUSH from x", "x"),
+            ("BLPOP from 0", "from", "RPUSH from x y", "[from, x]"),
+            (
+                "BLMPOP 0 1 from LEFT",
+                "from",
+                "RPUSH from x y",
+                "[from, [x]]",
+            ),
+            (
+                "BZPOPMIN from 0",
+                "from",
+                "ZADD from 1 x 2 y",
+                "[from, x, ,1]",
+            ),
+        ] {
+            other.ask("FLUSHALL");
+            let mut client = tracking(node, "");
+            other.ask("RPUSH to a");
+            client.ask(&format!("EXISTS {key}"));
+            client.send(format!("{command}\r\n").as_bytes());
+            await_info(&mut other, "blocked_clients", "1");
+            other.ask(push);
+            let told = format!("[invalidate, [{key}]]");
+            let expected = match key {
+                // It is told of the push, and no longer keeps the key then.
+                "from" => [told.as_str(), reply],
+                _ => [reply, told.as_str()],
+            };
+            for expected in expected {
+                assert_eq!(client.reply(), expected, "{command}");
+            }
+            client.send(b"ECHO end\r\n");
+            assert_eq!(client.reply(), "end", "{command}");
+        }
+    });
+}
+
+/// The same where the replies to what it asked before still wait for a sync.
+#[test]
+fn so_has_one_whose_earlier_replies_wait() {
+    run(async {
+        let gated = GatedNode::start(&[("appendfsync", "always")]).await;
+        let (mut other, mut client) = gated.wires();
+        client.ask("HELLO 3");
+        client.ask("CLIENT TRACKING ON");
+        client.ask("EXISTS before to");
+        gated.gate.set_closed(true);
+        client.send(b"SET held 1 PX 60000\r\nBLMOVE from to LEFT LEFT 0\r\n");
+        gated.gate.await_thread("quorlock-0");
+        // One is changed before it is served, the other by what serves it.
+        other.send(b"SET before 1 PX 60000\r\nRPUSH from x\r\n");
+        gated.gate.set_closed(false);
+        assert_eq!(other.reply(), "+OK");
+        assert_eq!(other.reply(), ":1");
+        for expected in ["+OK", "[invalidate, [before]]", "x", "[invalidate, [to]]"] {
+            assert_eq!(client.reply(), expected);
+        }
+        client.send(b"ECHO end\r\n");
+        assert_eq!(client.reply(), "end");
+    });
+}

@@ -261,7 +261,20 @@ fn quit_and_shutdown_close() {
         assert_eq!(client.ask("QUIT"), "+OK");
         assert_eq!(client.reply(), "<closed>");
         let mut client = Wire::connect(node.address());
-        assert_eq!(client.ask("SHUTDOWN WHAT"), "-ERR syntax error");
+        for wrong in [
+            "WHAT",
+            "SAVE NOSAVE",
+            "nosave now SAVE",
+            "ABORT NOW",
+            "SAVE ABORT",
+        ] {
+            let reply = client.ask(&format!("SHUTDOWN {wrong}"));
+            assert_eq!(reply, "-ERR syntax error", "{wrong}");
+        }
+        for abort in ["ABORT", "abort ABORT"] {
+            let reply = client.ask(&format!("SHUTDOWN {abort}"));
+            assert_eq!(reply, "-ERR No shutdown in progress.", "{abort}");
+        }
         assert_eq!(client.ask("SHUTDOWN NOSAVE"), "<closed>");
     });
 }

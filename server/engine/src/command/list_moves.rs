@@ -74,6 +74,8 @@ pub(super) fn move_element(
         context.effects.charge(element.len())?;
         if from != to && length > 1 {
             rotate(context, &found, source, from, &element)?;
+        } else {
+            context.note_rewritten(&found, source);
         }
         context.notify(Class::List, push_event(to), source);
         context.notify(Class::List, pop_event(from), source);

@@ -154,7 +154,9 @@ fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let changes = ends.into_iter().filter(|&(_, count)| count > 0);
     let changes = changes.map(|(end, count)| Change::ListPop { end, count });
     context.reveal(&found);
-    context.change(&found, key, changes)?;
+    if context.change(&found, key, changes)? == 0 {
+        context.note_rewritten(&found, key);
+    }
     context.notify(Class::List, "ltrim", key);
     Ok(Reply::Ok)
 }

@@ -235,6 +235,8 @@ fn getex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
         SetExpiry::At(deadline) => {
             if deadline != context.deadline(&found) {
                 context.set_deadline(&found, key, deadline)?;
+            } else {
+                context.note_rewritten(&found, key);
             }
             let event = match deadline {
                 Deadline::NEVER => "persist",

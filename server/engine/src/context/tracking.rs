@@ -1,6 +1,7 @@
 //! What a command tells of keys beside its reply: events, and what clients that keep keys have to hear.
 
 use crate::context::CommandContext;
+use crate::keyspace::KeySlot;
 use crate::mutation::Mutations;
 use crate::notifications::Class;
 
@@ -42,6 +43,16 @@ impl CommandContext<'_> {
         // As in Redis these come before the command's events.
         let invalidations = effects.published.len().saturating_sub(published);
         effects.published[told_before..].rotate_right(invalidations);
+    }
+
+    /// A command has written to a key what was there already. As in Redis those who watch it or keep it are told all the
+    /// same.
+    pub(crate) fn note_rewritten(&mut self, found: &KeySlot, key: &[u8]) {
+        self.note_change(found);
+        if !self.keyspace.tracking.is_off() {
+            let (by, published) = (Some(self.caller.client_id), &mut self.effects.published);
+            self.keyspace.tracking.invalidate(key, by, published);
+        }
     }
 
     /// Publishes an event of a key of the caller's database, if such events are published. To be called behind the

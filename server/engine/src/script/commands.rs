@@ -8,6 +8,7 @@ use crate::reply::Reply;
 use crate::script::cache::sha_of_text;
 use crate::script::invocation::Invocation;
 use crate::script::runner::{NO_SCRIPT, Runner};
+use crate::script::shebang;
 
 type Arguments<'a> = &'a [&'a [u8]];
 
@@ -29,6 +30,17 @@ pub(crate) fn execute(
             runner.evalsha(context, &sha, call).ok_or(NO_SCRIPT)
         }
         ScriptCommand::Manage => manage(runner, context, arguments),
+    }
+}
+
+/// Whether the script that a request names, by its text or by its SHA-1, declares that it writes nothing.
+pub(crate) fn declares_no_writes(runner: &Runner, command: ScriptCommand, named: &[u8]) -> bool {
+    match command {
+        ScriptCommand::Eval { .. } => shebang::read(named).is_ok_and(|head| head.is_read_only),
+        ScriptCommand::EvalSha { .. } => {
+            sha_of_text(named).is_some_and(|sha| runner.is_read_only(&sha))
+        }
+        ScriptCommand::Manage => false,
     }
 }
 

@@ -208,6 +208,15 @@ impl Runner {
         executable
     }
 
+    /// Whether the script of this SHA-1 is here and declares that it writes nothing.
+    pub(crate) fn is_read_only(&self, sha: &Sha) -> bool {
+        let script = self
+            .cache
+            .find_sha(sha)
+            .and_then(|slot| self.cache.get(slot));
+        script.is_some_and(|script| script.is_read_only)
+    }
+
     /// Whether a text may become a script.
     fn check(&mut self, body: &[u8]) -> Result<Head, ErrorReply> {
         let limit = self.shared.budget.limits().body_bytes;

@@ -1,6 +1,7 @@
 //! The first line of a script, if it is `#!lua flags=...`, with Redis's rules and error texts.
 
 use crate::error::ErrorReply;
+use crate::words;
 
 /// What the first line says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,9 +20,11 @@ pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
     let Some(bytes) = body.iter().position(|&byte| byte == b'\n') else {
         return Err(const { ErrorReply::fixed("ERR Invalid script shebang") });
     };
-    let line = String::from_utf8_lossy(&body[..bytes]).into_owned();
-    let mut words = line.split_ascii_whitespace();
-    let engine = words.next().unwrap_or_default();
+    let words = words::split_owned(&body[..bytes]).unwrap_or_default();
+    let words: Vec<_> = words.iter().map(|it| String::from_utf8_lossy(it)).collect();
+    let Some((engine, options)) = words.split_first() else {
+        return Err(const { ErrorReply::fixed("ERR Invalid engine in script shebang") });
+    };
     if engine != "#!lua" {
         let text = format!("ERR Unexpected engine in script shebang: {engine}");
         return Err(ErrorReply::new(text));
@@ -30,7 +33,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
         bytes,
         is_read_only: false,
     };
-    for option in words {
+    for option in options {
         let Some(flags) = option.strip_prefix("flags=") else {
             let text = format!("ERR Unknown lua shebang option: {option}");
             return Err(ErrorReply::new(text));
@@ -81,6 +84,27 @@ mod tests {
                 is_read_only: true
             }
         );
+    }
+
+    /// Planted: words end at spaces alone, so that these are refused.
+    #[test]
+    fn words_may_be_quoted_as_everywhere() {
+        for line in [
+            "#!lua flags='no-writes'",
+            "#!lua flags=\"no-writes\"",
+            "#!lua 'flags=no-writes'",
+            "#!\"lua\" flags=no\"-writes\"",
+            "#!lua\tflags=\"no-\\x77rites\" ",
+            "#!lua flags='allow-stale,no-writes' flags=''",
+        ] {
+            let head = read(format!("{line}\nreturn 1").as_bytes()).unwrap();
+            assert!(head.is_read_only, "{line}");
+            assert_eq!(head.bytes, line.len());
+        }
+        for line in ["#!lua flags='no-writes", "#!lua flags='no-writes'x", "#!\""] {
+            let error = read(format!("{line}\nreturn 1").as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), "ERR Invalid engine in script shebang");
+        }
     }
 
     #[test]

@@ -21,3 +21,4 @@ mod snapshots;
 mod sorted_sets;
 mod time;
 mod traces;
+mod watching;

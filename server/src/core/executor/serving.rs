@@ -4,7 +4,7 @@ use quorlock_engine::Moment;
 
 use crate::clock::Clock;
 use crate::core::executor::room::GROUP_BYTES_MAX;
-use crate::core::executor::{Executor, Phase};
+use crate::core::executor::{Executor, Phase, ServedBehind};
 use crate::core::wait::Wait;
 
 impl Executor {
@@ -20,8 +20,13 @@ impl Executor {
                 break;
             };
             let mut wait = Wait::default();
+            let published = self.outbox.len();
             self.log(now.node, &mut wait);
-            self.served.push((served, wait));
+            self.served.push(ServedBehind {
+                served,
+                wait,
+                published,
+            });
             self.served_count += 1;
         }
     }

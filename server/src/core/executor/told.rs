@@ -1,7 +1,7 @@
 //! What execution leaves behind for others: messages that are to be sent, and what is counted.
 
-use quorlock_engine::ScriptCounts;
 use quorlock_engine::channels::Published;
+use quorlock_engine::{ScriptCounts, Statistics};
 
 use crate::core::executor::Executor;
 use crate::core::wait::Wait;
@@ -31,8 +31,24 @@ impl Executor {
         was_refused
     }
 
-    /// What scripts have called since they were last counted anew.
-    pub(crate) fn script_counts(&mut self) -> &mut ScriptCounts {
-        &mut self.effects.script_counts
+    /// What scripts have called since all was last counted anew.
+    pub(crate) fn script_counts(&self) -> &ScriptCounts {
+        &self.effects.script_counts
+    }
+
+    /// What the engine has counted since then.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let (now, before) = (self.engine.statistics(), self.counted_before);
+        Statistics {
+            expired: now.expired - before.expired,
+            hits: now.hits - before.hits,
+            misses: now.misses - before.misses,
+        }
+    }
+
+    /// Counts anew. The engine counts on: the maintenance goes by what has expired.
+    pub(crate) fn count_anew(&mut self) {
+        self.counted_before = self.engine.statistics();
+        self.effects.script_counts = ScriptCounts::default();
     }
 }

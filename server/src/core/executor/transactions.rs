@@ -23,9 +23,9 @@ impl Executor {
         self.engine.execute_next(now, caller, command, effects)
     }
 
-    /// Charges the reply of a command that is not the engine's to its room for replies; `None` as above.
-    pub(crate) fn charge_next(&mut self, reply: Reply) -> Option<Reply> {
-        self.engine.charge_next(reply, &mut self.effects)
+    /// Charges the replies of a command that is not the engine's to its room for replies; false where it may not go on.
+    pub(crate) fn charge_next(&mut self, replies: &[Reply]) -> bool {
+        self.engine.charge_next(replies, &mut self.effects)
     }
 
     /// Ends it, and raises `wait` to what its replies depend on.

@@ -35,15 +35,24 @@ impl<S: Stream> Connection<S> {
         }
     }
 
+    /// How many bytes of requests are here, and how many more their buffer takes.
+    pub(super) fn query(&self) -> (usize, usize) {
+        let bytes = self.received.len();
+        (bytes, self.received.capacity() - bytes)
+    }
+
     /// What it holds now, to be counted. What an idle connection keeps does not.
     pub(crate) fn held(&self) -> Held {
-        let is_idle = self.received.is_empty() && self.backlog.is_empty() && !self.has_replies();
+        let is_empty = self.received.is_empty() && self.backlog.is_empty();
+        let is_idle = is_empty && !self.has_replies() && !self.parser.is_discarding();
         let (mut input_bytes, mut output_bytes) = (0, 0);
+        let (mut query_bytes, mut query_free_bytes) = (0, 0);
         let mut shared_bytes = self.messages.shared_bytes();
         let mut charged_bytes = self.messages.charged_bytes();
         if !is_idle {
             let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
                 + self.backlog.capacity() * size_of::<Request>();
+            (query_bytes, query_free_bytes) = self.query();
             input_bytes = self.received.capacity() + self.parser.memory() + requests;
             if self.has_replies() {
                 output_bytes = self.replies.memory();
@@ -61,6 +70,8 @@ impl<S: Stream> Connection<S> {
         }
         Held {
             input_bytes,
+            query_bytes,
+            query_free_bytes,
             output_bytes,
             shared_bytes,
             charged_bytes,

@@ -1,6 +1,7 @@
 //! How a connection is told what was published for it: behind its replies, and before the replies to what it asks next.
 
-use crate::event_loop::connection::{Connection, REPLY_BYTES_PER_ITERATION};
+use crate::event_loop::connection::Connection;
+use crate::event_loop::connection::requests::REPLY_BYTES_PER_ITERATION;
 use crate::event_loop::messages::Understood;
 use crate::event_loop::posts::Posts;
 use crate::event_loop::stream::Stream;
@@ -34,12 +35,27 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Appends what was kept to the replies. Says whether there was anything.
+    /// Keeps what was published for it before an answer to it, which is number `behind` of the posts of its worker.
+    pub(crate) fn catch_up_to(&mut self, posts: &Posts, behind: u64) {
+        if self.session.is_tracking() || self.session.is_listening() {
+            let listener = self.session.client.listener();
+            for post in posts.of_listener_before(&mut self.looked, listener, behind) {
+                self.messages.keep(post);
+            }
+        }
+    }
+
+    /// Appends what was kept to the replies, as far as it comes before an early answer. Says whether there was anything.
     pub(crate) fn append_messages(&mut self) -> bool {
         let understood = Understood::by(&self.session);
         let (replies, wait) = (&mut self.replies, &mut self.wait);
-        self.messages
-            .append_to(replies, wait, understood, REPLY_BYTES_PER_ITERATION);
+        let early = self.early_answer.as_mut();
+        let mut unlimited = usize::MAX;
+        let left = early.map_or(&mut unlimited, |early| &mut early.messages_before);
+        let bytes_max = REPLY_BYTES_PER_ITERATION;
+        *left -= self
+            .messages
+            .append_to(replies, wait, understood, *left, bytes_max);
         self.has_replies()
     }
 }

@@ -4,6 +4,7 @@
 //! connection says that what others sent before has been read.
 
 mod memory;
+mod oversized;
 mod times;
 mod unauthenticated;
 mod vanishing;

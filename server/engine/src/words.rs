@@ -1,6 +1,6 @@
 //! Splits a line into words the way Redis does (`sdssplitargs`): spaces separate, quotes hold together.
 //!
-//! One tokenizer serves inline commands, the configuration file and `--directive value`, so that a
+//! One tokenizer serves inline commands, the configuration file, `--directive value` and the first line of scripts, so that a
 //! value is quoted in the same way everywhere. Invariant: a word is never longer than the text it was
 //! written as, so words are unescaped in place and nothing is allocated.
 //! Unlike Redis, a NUL byte is an ordinary byte; it does not cut the line off silently.
@@ -9,20 +9,17 @@ use std::ops::Range;
 
 /// A quote was opened and not closed, or text follows a closing quote without a space between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UnbalancedQuotes;
+pub struct UnbalancedQuotes;
 
 /// Calls `word` with the range of each word of `line`, after unescaping the words in place.
 ///
 /// Inside double quotes `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` mean what they mean in C and any other
 /// escaped byte means itself; inside single quotes only `\'` is an escape.
-pub(crate) fn split(
-    line: &mut [u8],
-    mut word: impl FnMut(Range<usize>),
-) -> Result<(), UnbalancedQuotes> {
+pub fn split(line: &mut [u8], mut word: impl FnMut(Range<usize>)) -> Result<(), UnbalancedQuotes> {
     let mut read = 0;
     loop {
         while line.get(read).is_some_and(|byte| is_space(*byte)) {
-            read += 1;
+            read = read.saturating_add(1);
         }
         if read >= line.len() {
             return Ok(());
@@ -33,13 +30,13 @@ pub(crate) fn split(
             match line.get(read).copied() {
                 None | Some(b' ' | b'\n' | b'\r' | b'\t') => break,
                 Some(quote @ (b'"' | b'\'')) => {
-                    Unquoted { read, write } = unquote(line, quote, read + 1, write)?;
+                    Unquoted { read, write } = unquote(line, quote, read.saturating_add(1), write)?;
                     break;
                 }
                 Some(byte) => {
                     line[write] = byte;
-                    write += 1;
-                    read += 1;
+                    write = write.saturating_add(1);
+                    read = read.saturating_add(1);
                 }
             }
         }
@@ -48,7 +45,7 @@ pub(crate) fn split(
 }
 
 /// The words of `line` as owned bytes, for callers to which speed does not matter.
-pub(crate) fn split_owned(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
+pub fn split_owned(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     let mut line = line.to_vec();
     let mut ranges = Vec::new();
     split(&mut line, |range| ranges.push(range))?;
@@ -59,7 +56,7 @@ pub(crate) fn split_owned(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes>
 }
 
 /// Appends `word` to `out`, quoted so that `split` gives it back unchanged.
-pub(crate) fn quote(out: &mut Vec<u8>, word: &[u8]) {
+pub fn quote(out: &mut Vec<u8>, word: &[u8]) {
     out.push(b'"');
     for byte in word {
         match byte {
@@ -96,7 +93,7 @@ fn unquote(
                 return match rest.first() {
                     Some(after) if !is_space(*after) => Err(UnbalancedQuotes),
                     _ => Ok(Unquoted {
-                        read: read + 1,
+                        read: read.saturating_add(1),
                         write,
                     }),
                 };
@@ -106,8 +103,8 @@ fn unquote(
             Some([byte, ..]) => Unescaped::from(*byte, 1),
         };
         line[write] = byte;
-        write += 1;
-        read += length;
+        write = write.saturating_add(1);
+        read = read.saturating_add(length);
     }
 }
 
@@ -141,12 +138,8 @@ fn escape(escaped: u8, rest: &[u8]) -> Unescaped {
 }
 
 fn hex_value(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
+    let value = char::from(digit).to_digit(16)?;
+    u8::try_from(value).ok()
 }
 
 /// C's `isspace`, which is what Redis skips between words.

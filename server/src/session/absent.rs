@@ -111,7 +111,7 @@ pub(crate) const ABSENT: &[Absent] = &[
               addresses of all nodes",
     },
     Absent {
-        names: &["migrate", "restore-asking", "swapdb"],
+        names: &["migrate", "restore-asking"],
         why: "a lock that is carried elsewhere could be held twice. Release it, and take it there",
     },
     Absent {

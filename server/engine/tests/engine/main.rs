@@ -20,3 +20,4 @@ mod scanning;
 mod snapshots;
 mod sorted_sets;
 mod traces;
+mod walk_limits;

@@ -185,6 +185,9 @@ fn add_change(change: &Mutation<'_>, now: NodeTime, text: &mut String) {
             let _ = write!(text, "flush {database}");
         }
         Mutation::FlushAll => text.push_str("flush all"),
+        Mutation::SwapDatabases { both: [one, other] } => {
+            let _ = write!(text, "swap {one} {other}");
+        }
     }
 }
 
@@ -307,6 +310,7 @@ fn change_value(change: &Mutation<'_>) -> Json {
         }
         Mutation::FlushDatabase { database } => json!({ "change": "flush", "database": database }),
         Mutation::FlushAll => json!({ "change": "flush-all" }),
+        Mutation::SwapDatabases { both } => json!({ "change": "swap", "databases": both }),
     }
 }
 

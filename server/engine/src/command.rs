@@ -6,6 +6,8 @@
 
 mod about;
 mod arguments;
+mod bitfields;
+mod bitmaps;
 mod blocking;
 pub(crate) mod call;
 mod channels;
@@ -33,6 +35,7 @@ mod set_options;
 mod set_walks;
 mod sets;
 mod several_strings;
+mod sort;
 mod sorted_set_algebra;
 mod sorted_set_ranges;
 mod sorted_set_removals;
@@ -41,6 +44,7 @@ mod sorted_set_walks;
 mod sorted_sets;
 pub(crate) mod spec;
 mod strings;
+mod subsequence;
 mod walks;
 
 use std::sync::LazyLock;
@@ -122,6 +126,9 @@ const FAMILIES: &[Family] = &[
     strings::FAMILY,
     several_strings::FAMILY,
     ranges::FAMILY,
+    bitmaps::FAMILY,
+    bitfields::FAMILY,
+    subsequence::FAMILY,
     compare::FAMILY,
     counters::FAMILY,
     floats::FAMILY,
@@ -140,6 +147,7 @@ const FAMILIES: &[Family] = &[
     set_algebra::FAMILY,
     blocking::FAMILY,
     sorted_set_waits::FAMILY,
+    sort::FAMILY,
     keys::FAMILY,
     rename::FAMILY,
     dump::FAMILY,

@@ -241,7 +241,7 @@ impl CommandContext<'_> {
         let now = self.now.node;
         // What the same script wrote before does not count, as in `note_before`.
         let is_uncovered = self.keyspace.entries_from(0).any(|(_, entry)| {
-            database.is_none_or(|number| number == entry.database())
+            database.is_none_or(|one| self.keyspace.is_in(entry, one))
                 && entry.is_live(now)
                 && entry.position() != position
                 && !is_covered(entry.deadline, limit)
@@ -253,6 +253,25 @@ impl CommandContext<'_> {
             self.effects.uncovered = true;
             self.keyspace.mark_all_uncovered(position);
         }
+        Ok(())
+    }
+
+    /// Gives each of two databases the keys of the other one.
+    pub(crate) fn swap_databases(&mut self, both: [u8; 2]) -> Result<(), ErrorReply> {
+        let is_empty = |database: u8| self.keyspace.count(database).keys == 0;
+        if both[0] == both[1] || both.into_iter().all(is_empty) {
+            return Ok(());
+        }
+        self.admit_bytes(0)?;
+        let (now, position) = (self.now.node, self.effects.position);
+        mutation::encode_swap(&mut self.effects.journal, both);
+        self.keyspace.touch_swapped(now, both);
+        self.keyspace.swap_databases(both, position);
+        self.keyspace.note_swapped(now, both);
+        // Among the keys may be some that no restart delay covers. To look at all of them would take longer than to
+        // wait for the log.
+        self.effects.uncovered = true;
+        self.keyspace.mark_all_uncovered(position);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod change;
 pub(crate) mod collection;
+mod databases;
 mod discarded;
 pub(crate) mod entry;
 pub(crate) mod fields;
@@ -31,6 +32,7 @@ mod wheel_tests;
 use crate::channels::Channels;
 use crate::effects::Dependency;
 use crate::keyspace::change::Change;
+use crate::keyspace::databases::Databases;
 pub use crate::keyspace::discarded::Discarded;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
@@ -87,6 +89,7 @@ pub struct Statistics {
 pub(crate) struct Keyspace {
     slab: Slab,
     index: Index,
+    databases: Databases,
     wheel: Wheel,
     undo: Undo,
     pub(crate) watches: Watches,
@@ -111,6 +114,8 @@ pub(crate) struct Keyspace {
     pub(crate) last_position: LogPosition,
     /// The last group that wrote or deleted an uncovered key.
     pub(crate) last_uncovered: LogPosition,
+    /// The last group that swapped databases: every reply about a key reveals it.
+    swapped: LogPosition,
     pub(crate) statistics: Statistics,
     pub(crate) rules: Rules,
 }
@@ -129,6 +134,7 @@ impl Keyspace {
         Keyspace {
             slab: Slab::default(),
             index: Index::default(),
+            databases: Databases::default(),
             wheel: Wheel::default(),
             undo: Undo::default(),
             watches: Watches::default(),
@@ -146,14 +152,16 @@ impl Keyspace {
             next_wall_us: 0,
             last_position: LogPosition::ZERO,
             last_uncovered: LogPosition::ZERO,
+            swapped: LogPosition::ZERO,
             statistics: Statistics::default(),
             rules,
         }
     }
 
     pub(crate) fn locate(&self, now: NodeTime, database: u8, key: &[u8]) -> KeySlot {
-        let hash = self.index.hash(database, key);
-        let stored = self.index.find(&self.slab, hash, database, key);
+        let number = self.number_in_entries(database);
+        let hash = self.index.hash(number, key);
+        let stored = self.index.find(&self.slab, hash, number, key);
         let live = stored.filter(|&slot| self.slab.get(slot).is_live(now));
         KeySlot {
             database,
@@ -164,7 +172,7 @@ impl Keyspace {
     }
 
     pub(crate) fn hash(&self, database: u8, key: &[u8]) -> u64 {
-        self.index.hash(database, key)
+        self.index.hash(self.number_in_entries(database), key)
     }
 
     /// Reads what [`Keyspace::locate`] will read for a key of this hash.
@@ -204,10 +212,6 @@ impl Keyspace {
         self.slab.end()
     }
 
-    pub(crate) fn count(&self, database: u8) -> DatabaseCount {
-        self.counts[usize::from(database)]
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| count.keys == 0)
     }
@@ -229,7 +233,7 @@ impl Keyspace {
             written.max(shard.deleted)
         };
         Dependency {
-            any,
+            any: any.max(self.swapped),
             synced: shard.uncovered,
         }
     }
@@ -242,7 +246,7 @@ impl Keyspace {
     }
 
     pub(crate) fn hash_of(&self, entry: &Entry) -> u64 {
-        self.index.hash(entry.database(), entry.key())
+        self.index.hash(entry.number(), entry.key())
     }
 
     /// Notes for those who watch keys which of them a flush takes away.
@@ -297,7 +301,8 @@ impl Keyspace {
     ) -> bool {
         self.last_position = self.last_position.max(position);
         let Some(slot) = found.stored else {
-            let entry = Entry::new(found.database, body, deadline, position);
+            let number = self.number_in_entries(found.database);
+            let entry = Entry::new(number, body, deadline, position);
             let Some(slot) = self.slab.insert(entry) else {
                 return false;
             };
@@ -382,7 +387,7 @@ impl Keyspace {
     pub(crate) fn flush(&mut self, database: Option<u8>, position: LogPosition) {
         for slot in 0..self.slab.end() {
             let entry = self.slab.get(slot);
-            if !entry.is_vacant() && database.is_none_or(|number| number == entry.database()) {
+            if !entry.is_vacant() && database.is_none_or(|one| self.is_in(entry, one)) {
                 self.remove_slot(slot, position);
             }
         }
@@ -431,7 +436,7 @@ impl Keyspace {
     }
 
     fn count_key(&mut self, slot: Slot, step: Step) {
-        let count = &mut self.counts[usize::from(self.slab.get(slot).database())];
+        let count = &mut self.counts[usize::from(self.slab.get(slot).number())];
         step.take(&mut count.keys);
         self.count_ttl(slot, step);
     }
@@ -439,7 +444,7 @@ impl Keyspace {
     fn count_ttl(&mut self, slot: Slot, step: Step) {
         let entry = self.slab.get(slot);
         if entry.deadline != Deadline::NEVER {
-            step.take(&mut self.counts[usize::from(entry.database())].with_ttl);
+            step.take(&mut self.counts[usize::from(entry.number())].with_ttl);
         }
     }
 }

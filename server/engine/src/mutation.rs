@@ -2,8 +2,8 @@
 //!
 //! A payload is a version byte and then mutations one after the other. Lengths are variable-length
 //! integers, deadlines are nanoseconds of node time. A payload with a deadline too far away for
-//! that, with lists, sets or sorted sets, or with a part of a collection, has a version of its own, so that
-//! all others can be read by earlier releases. Replaying needs no clock and decides nothing; a payload that cannot be read
+//! that, with lists, sets or sorted sets, with a part of a collection, or with a swap of databases has a version of its
+//! own, so that all others can be read by earlier releases. Replaying needs no clock and decides nothing; a payload that cannot be read
 //! names the offset at which it stops making sense.
 
 mod change;
@@ -15,7 +15,7 @@ use crate::keyspace::collection::Collection;
 pub(crate) use crate::mutation::change::{bytes_of_change, encode_change};
 pub(crate) use crate::mutation::encode::{
     bytes_of, bytes_of_replace, encode_delete, encode_flush, encode_part, encode_replace,
-    encode_set_deadline,
+    encode_set_deadline, encode_swap,
 };
 pub use crate::mutation::read::Mutations;
 use crate::time::Deadline;
@@ -80,6 +80,11 @@ pub enum Mutation<'a> {
     },
     /// All databases are empty.
     FlushAll,
+    /// Each of these databases has the keys that the other one had.
+    SwapDatabases {
+        /// The databases.
+        both: [u8; 2],
+    },
 }
 
 impl<'a> Mutation<'a> {
@@ -91,7 +96,9 @@ impl<'a> Mutation<'a> {
             | Mutation::SetDeadline { key, .. }
             | Mutation::Change { key, .. }
             | Mutation::Delete { key, .. } => Some(key),
-            Mutation::FlushDatabase { .. } | Mutation::FlushAll => None,
+            Mutation::FlushDatabase { .. }
+            | Mutation::FlushAll
+            | Mutation::SwapDatabases { .. } => None,
         }
     }
 }
@@ -152,6 +159,8 @@ const VERSION_FAR: u8 = 2;
 const VERSION_COLLECTIONS: u8 = 3;
 /// The same with parts of collections.
 const VERSION_PARTS: u8 = 4;
+/// The same with swaps of databases.
+const VERSION_SWAPS: u8 = 5;
 
 const REPLACE: u8 = 1;
 const SET_DEADLINE: u8 = 2;
@@ -159,6 +168,7 @@ const DELETE: u8 = 5;
 const FLUSH_DATABASE: u8 = 6;
 const FLUSH_ALL: u8 = 7;
 const PART: u8 = 21;
+const SWAP_DATABASES: u8 = 22;
 
 /// The last number of a change; those of changes are between that of FLUSH_ALL and this one, or are of hashes.
 const CHANGE_LAST: u8 = change::LAST;

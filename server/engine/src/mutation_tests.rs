@@ -117,6 +117,16 @@ fn payload_of_collections() -> Vec<u8> {
     out
 }
 
+/// Two swaps, between mutations of keys.
+fn payload_of_swaps() -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_delete(&mut out, 4, b"key");
+    encode_swap(&mut out, [4, 15]);
+    encode_delete(&mut out, 4, b"key");
+    encode_swap(&mut out, [0, 0]);
+    out
+}
+
 /// `before`: the key of the change before.
 fn encode<'a>(out: &mut Vec<u8>, mutation: Mutation<'a>, before: &mut Option<&'a [u8]>) {
     match mutation {
@@ -152,6 +162,7 @@ fn encode<'a>(out: &mut Vec<u8>, mutation: Mutation<'a>, before: &mut Option<&'a
         Mutation::Delete { database, key } => encode_delete(out, database, key),
         Mutation::FlushDatabase { database } => encode_flush(out, Some(database)),
         Mutation::FlushAll => encode_flush(out, None),
+        Mutation::SwapDatabases { both } => encode_swap(out, both),
     }
 }
 
@@ -175,6 +186,7 @@ fn every_mutation_comes_back_as_it_was_written() {
         (payload(far), VERSION_FAR, 8),
         (payload_of_collections(), VERSION_COLLECTIONS, 16),
         (all, VERSION_COLLECTIONS, 24),
+        (payload_of_swaps(), VERSION_SWAPS, 4),
     ] {
         assert_eq!(written[0], version);
         let (mut again, mut count, mut before) = (Vec::new(), 0, None);
@@ -343,7 +355,7 @@ fn a_deadline_of_version_1_is_nanoseconds_also_where_it_is_far_away() {
 fn what_no_writer_writes_is_refused_where_it_begins() {
     use PayloadErrorKind::{Database, Mutation, Number, Truncated, ValueType, Version};
     for (payload, offset, kind) in [
-        (&[5][..], 0, Version(5)),
+        (&[6][..], 0, Version(6)),
         (&[0], 0, Version(0)),
         (&[1, FLUSH_ALL, 0], 2, Mutation(0)),
         (&[1, 21], 1, Mutation(21)),

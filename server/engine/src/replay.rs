@@ -81,6 +81,7 @@ fn apply_one(
         }
         Mutation::FlushDatabase { database } => keyspace.flush(Some(database), position),
         Mutation::FlushAll => keyspace.flush(None, position),
+        Mutation::SwapDatabases { both } => keyspace.swap_databases(both, position),
     }
     Ok(())
 }

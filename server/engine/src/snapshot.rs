@@ -65,7 +65,7 @@ fn take(
     out: &mut Vec<u8>,
 ) -> Taken {
     let entry = keyspace.entry(slot);
-    let (database, deadline) = (entry.database(), entry.deadline);
+    let (database, deadline) = (keyspace.database_of(entry), entry.deadline);
     let collection = match entry.value() {
         _ if entry.is_vacant() => return Taken::All,
         ValueRef::Collection(collection) if collection.bytes() > bytes || is_within => collection,

@@ -64,7 +64,7 @@ impl Engine {
     /// Copies of all keys in memory, in no particular order.
     pub fn stored(&self) -> impl Iterator<Item = Stored> {
         self.keyspace.entries_from(0).map(|(_, entry)| Stored {
-            database: entry.database(),
+            database: self.keyspace.database_of(entry),
             key: entry.key().to_vec(),
             value: match entry.value() {
                 ValueRef::String(bytes) => StoredValue::String(bytes.to_vec()),

@@ -33,7 +33,8 @@ impl Engine {
     /// Ends the watching of keys.
     pub fn unwatch(&mut self, watched: impl IntoIterator<Item = WatchedKey>) {
         for one in watched {
-            self.keyspace.watches.unwatch(one);
+            let hash = self.keyspace.hash(one.database, &one.key);
+            self.keyspace.watches.unwatch(hash, one);
         }
     }
 

@@ -78,7 +78,8 @@ fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
             ValueRef::Collection(other) => format!("{other:?}"),
         };
         let (position, deadline) = (entry.position().get(), entry.deadline);
-        format!("{slot} {position} {deadline:?} {:?} = {value}", entry.key())
+        let (database, key) = (keyspace.database_of(entry), entry.key());
+        format!("{slot} {position} {deadline:?} {database} {key:?} = {value}")
     });
     (
         entries.collect(),
@@ -125,6 +126,7 @@ fn command() -> impl Strategy<Value = String> {
         )
             .prop_map(|(name, to, one, other)| format!("{name} k{to} k{one} k{other}")),
         1 => Just("FLUSHDB".to_string()),
+        2 => (0..2_u8, 1..3_u8).prop_map(|(one, other)| format!("SWAPDB {one} {other}")),
     ]
 }
 

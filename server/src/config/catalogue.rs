@@ -3,11 +3,15 @@
 use super::directive::Directive;
 use super::error::Problem;
 use super::suggest::closest;
-use super::{redis, table};
+use super::{kept, redis, table};
 
 /// All directives: those a node uses first, in the order of `configs/node.conf`.
 pub fn directives() -> impl Iterator<Item = &'static Directive> {
-    table::USED.iter().chain(redis::FIXED).chain(redis::INERT)
+    table::USED
+        .iter()
+        .chain(redis::FIXED)
+        .chain(kept::KEPT)
+        .chain(redis::INERT)
 }
 
 /// The directive that a name in any case means: its own before that of all names that begin so.

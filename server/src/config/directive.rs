@@ -1,6 +1,10 @@
 //! What a directive is: a row of one of the tables, and how a line naming it is treated.
+//!
+//! What has no effect is told by a notice. Of the directives that tools set while a node runs the value is checked as
+//! Redis checks it, and kept, so that they read what they wrote.
 
 use super::error::Problem;
+use super::value::{integer, memory, one, show_yes_or_no, yes_or_no};
 use super::{Config, warning};
 
 /// One directive. Adding one is adding one row.
@@ -29,6 +33,8 @@ enum Treatment {
     Used { set: Set, show: Show },
     /// Accepted with any value, without effect, with one notice.
     Inert,
+    /// The same with a value that is checked and kept, under the name of the row that holds the value.
+    Kept { kind: Kind, holder: &'static str },
     /// The same for all names that begin with this one, which ends with `*`.
     InertFamily,
     /// Only the default is what a node does; anything else is accepted with a notice.
@@ -39,6 +45,42 @@ enum Treatment {
     Refused,
     /// `include`: only a file can have it, so the reader of files treats it.
     Include,
+}
+
+/// What the value of a directive is that is only kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    YesOrNo,
+    /// Within these bounds.
+    Integer(i64, i64),
+    /// Bytes, at least so many.
+    Memory(u64),
+    /// Redis's `hz`: a number that is brought within these bounds.
+    Clamped(i64, i64),
+}
+
+impl Kind {
+    /// The value as CONFIG GET shows it.
+    fn checked(self, text: &str) -> Result<String, Problem> {
+        let most = i64::MAX.cast_unsigned();
+        Ok(match self {
+            Kind::YesOrNo => show_yes_or_no(yes_or_no(text)?),
+            Kind::Integer(least, most) => integer(text, least, most)?.to_string(),
+            Kind::Memory(least) => memory::<u64>(text, least, most)?.to_string(),
+            Kind::Clamped(least, most) => {
+                let number = integer(text, 0, i64::from(i32::MAX))?;
+                number.clamp(least, most).to_string()
+            }
+        })
+    }
+
+    const fn allowed(self) -> &'static str {
+        match self {
+            Kind::YesOrNo => "`yes`, `no`",
+            Kind::Integer(..) | Kind::Clamped(..) => "a number",
+            Kind::Memory(_) => "bytes",
+        }
+    }
 }
 
 impl Directive {
@@ -80,6 +122,21 @@ impl Directive {
         Self {
             treatment: Treatment::InertFamily,
             ..Self::inert(name, "", summary)
+        }
+    }
+
+    /// Kept and live. Its value is that of `holder`, which is another name where Redis has two for one value.
+    pub(super) const fn kept(
+        [name, holder]: [&'static str; 2],
+        default: &'static str,
+        kind: Kind,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            allowed: kind.allowed(),
+            treatment: Treatment::Kept { kind, holder },
+            is_live: true,
+            ..Self::inert(name, default, summary)
         }
     }
 
@@ -139,6 +196,11 @@ impl Directive {
         self.is_live
     }
 
+    /// Whether its value is kept and has no effect.
+    pub fn is_kept(&self) -> bool {
+        matches!(self.treatment, Treatment::Kept { .. })
+    }
+
     /// Whether some or all values of it keep a node from starting.
     pub fn is_refused(&self) -> bool {
         matches!(
@@ -178,6 +240,10 @@ impl Directive {
     pub(super) fn show(&self, config: &Config) -> Option<String> {
         match self.treatment {
             Treatment::Used { show, .. } => Some(show(config)),
+            Treatment::Kept { holder, .. } => {
+                let kept = config.kept.get(holder).map(String::as_str);
+                Some(kept.unwrap_or(self.default).to_owned())
+            }
             _ if self.has_value() => Some(unquoted(self.default).to_owned()),
             _ => None,
         }
@@ -200,6 +266,11 @@ impl Directive {
             Treatment::Used { set, .. } => {
                 set(config, values)?;
                 Ok(warning::warning(config, self.name).map(str::to_owned))
+            }
+            Treatment::Kept { kind, holder } => {
+                let value = kind.checked(one(values)?)?;
+                config.kept.insert(holder, value);
+                Ok(Some(format!("accepted, without effect: {}", self.summary)))
             }
             Treatment::Inert | Treatment::InertFamily => {
                 Ok(Some(format!("accepted, without effect: {}", self.summary)))

@@ -1,7 +1,7 @@
 //! The configuration of a node: redis.conf's grammar, resolved into values that cannot be wrong.
 //!
 //! `directive` says what a directive is, `table` lists the ones a node uses, `redis` the ones it only
-//! knows of, `catalogue` finds one by its name, `file` and `command_line` read text. Every spelling goes through `Config::set`, so a
+//! knows of, `kept` those of them that tools set, `catalogue` finds one by its name, `file` and `command_line` read text. Every spelling goes through `Config::set`, so a
 //! value is checked in one place. It does not touch what it configures.
 
 mod bind;
@@ -13,6 +13,7 @@ mod command_line_tests;
 mod directive;
 mod error;
 mod file;
+mod kept;
 mod redis;
 mod settings;
 mod suggest;
@@ -23,6 +24,7 @@ mod times;
 mod value;
 mod warning;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -147,6 +149,8 @@ pub struct Config {
     pub node_name: Option<String>,
     /// Bound on the difference in rate between any two clocks, in millionths.
     pub clock_drift_millionths: u32,
+    /// What was set of the directives that have no effect and keep their value.
+    kept: BTreeMap<&'static str, String>,
     notices: Vec<Notice>,
 }
 
@@ -273,6 +277,7 @@ impl Default for Config {
             cluster_size: 0,
             node_name: None,
             clock_drift_millionths: 10_000,
+            kept: BTreeMap::new(),
             notices: Vec::new(),
         }
     }

@@ -70,12 +70,10 @@ const SNAPSHOTS: &str = "there are no RDB snapshots";
 const LOG: &str = "the log has a format of its own and compacts itself";
 const REPLICATION: &str = "a node has no replicas";
 const TLS: &str = "there is no TLS in this release";
-const ENCODING: &str = "data has one encoding";
-const MEMORY: &str = "memory is not limited in this release and nothing is evicted";
+pub(super) const ENCODING: &str = "data has one encoding";
+pub(super) const MEMORY: &str = "memory is not limited in this release and nothing is evicted";
 const PROCESS: &str = "the process is left as the system started it";
-const SLOW: &str = "there is no slow log or latency monitor in this release";
-const EXPIRY: &str = "a key is gone at its deadline, and its memory is freed in small steps";
-const SCRIPTS: &str = "see script-time-limit: a script that runs too long is ended and undone";
+pub(super) const SLOW: &str = "there is no slow log or latency monitor in this release";
 const PROTECTED: &str = "the command does not exist";
 const ACL: &str = "there are no ACL users in this release";
 
@@ -83,14 +81,6 @@ const ACL: &str = "there are no ACL users in this release";
 pub(super) const INERT: &[Directive] = &[
     Directive::inert("acl-pubsub-default", "resetchannels", ACL),
     Directive::inert("acllog-max-len", "128", ACL),
-    Directive::inert_family("active-defrag-*", MEMORY),
-    Directive::inert("active-expire-effort", "1", EXPIRY),
-    Directive::inert("activedefrag", "no", MEMORY),
-    Directive::inert(
-        "activerehashing",
-        "yes",
-        "the table of keys is of another kind",
-    ),
     Directive::inert("always-show-logo", "no", "there is no logo"),
     Directive::inert_family("aof-*", LOG),
     Directive::inert(
@@ -112,12 +102,10 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert("bgsave_cpulist", "\"\"", PROCESS),
     Directive::inert("bind-source-addr", "\"\"", REPLICATION),
     Directive::inert("bio_cpulist", "\"\"", PROCESS),
-    Directive::inert("busy-reply-threshold", "5000", SCRIPTS),
     Directive::inert_family("cluster-*", "a node is no part of a Redis Cluster"),
     Directive::inert_family("crash-*", PROCESS),
     Directive::inert("dbfilename", "dump.rdb", SNAPSHOTS),
     Directive::inert("disable-thp", "no", PROCESS),
-    Directive::inert("dynamic-hz", "no", EXPIRY),
     Directive::inert("enable-module-command", "no", PROTECTED),
     Directive::inert(
         "enable-protected-configs",
@@ -126,17 +114,12 @@ pub(super) const INERT: &[Directive] = &[
     ),
     Directive::inert("gopher-enabled", "no", "there is no Gopher"),
     Directive::inert_family("hash-max-*", ENCODING),
-    Directive::inert("hll-sparse-max-bytes", "0", ENCODING),
-    Directive::inert("hz", "10", EXPIRY),
     Directive::inert("ignore-warnings", "\"\"", PROCESS),
-    Directive::inert_family("io-threads*", "see workers"),
     Directive::inert("jemalloc-bg-thread", "no", MEMORY),
     Directive::inert_family("latency-*", SLOW),
-    Directive::inert_family("lazyfree-*", "memory is freed in small steps anyway"),
     Directive::inert_family("lfu-*", MEMORY),
     Directive::inert_family("list-*", ENCODING),
     Directive::inert("locale-collate", "\"\"", "nothing is sorted by locale"),
-    Directive::inert("lua-time-limit", "5000", SCRIPTS),
     Directive::inert("masterauth", "\"\"", REPLICATION),
     Directive::inert("masteruser", "\"\"", REPLICATION),
     Directive::inert(
@@ -164,7 +147,6 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("replica-*", REPLICATION),
     Directive::inert("sanitize-dump-payload", "no", SNAPSHOTS),
     Directive::inert("server_cpulist", "\"\"", PROCESS),
-    Directive::inert_family("set-max-*", ENCODING),
     Directive::inert("set-proc-title", "no", PROCESS),
     Directive::inert_family(
         "shutdown-on-*",
@@ -174,8 +156,6 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("slowlog-*", SLOW),
     Directive::inert("socket-mark-id", "0", PROCESS),
     Directive::inert("stop-writes-on-bgsave-error", "yes", SNAPSHOTS),
-    Directive::inert_family("stream-node-max-*", ENCODING),
     Directive::inert_family("syslog-*", "messages go to logfile or standard output"),
     Directive::inert_family("tls-*", TLS),
-    Directive::inert_family("zset-max-*", ENCODING),
 ];

@@ -150,8 +150,88 @@ fn the_book_lists_what_can_be_changed_while_a_node_runs() {
     let (list, _) = rest.split_once(". ").unwrap();
     for directive in directives() {
         let is_listed = list.contains(&format!("`{}`", directive.name));
-        assert_eq!(is_listed, directive.is_live(), "{}", directive.name);
+        let has_effect = directive.is_live() && !directive.is_kept();
+        assert_eq!(is_listed, has_effect, "{}", directive.name);
     }
+    let (_, rest) = book
+        .split_once("\n## What is kept without effect\n")
+        .unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    for directive in directives() {
+        let is_listed = section.contains(&format!("`{}`", directive.name));
+        assert_eq!(is_listed, directive.is_kept(), "{}", directive.name);
+    }
+}
+
+#[test]
+fn what_tools_set_is_checked_as_redis_does_and_kept() {
+    for directive in kept::KEPT {
+        let mut config = Config::default();
+        assert_eq!(
+            config.value_of(directive.name).as_deref(),
+            Some(directive.default)
+        );
+        config.set(directive.name, &[directive.default]).unwrap();
+        assert_eq!(values(&config), values(&Config::default()));
+        let notice = format!("{}: accepted, without effect: ", directive.name);
+        assert!(config.notices()[0].to_string().starts_with(&notice));
+    }
+    let mut config = Config::default();
+    for (name, value, names, shown) in [
+        (
+            "hash-max-ziplist-entries",
+            "7",
+            &["hash-max-listpack-entries", "Hash-Max-Ziplist-Entries"][..],
+            "7",
+        ),
+        (
+            "zset-max-listpack-value",
+            "1kb",
+            &["zset-max-listpack-value", "zset-max-ziplist-value"],
+            "1024",
+        ),
+        (
+            "list-max-ziplist-size",
+            "-2147483648",
+            &["list-max-listpack-size"],
+            "-2147483648",
+        ),
+        ("busy-reply-threshold", "0", &["lua-time-limit"], "0"),
+        ("activedefrag", "YES", &["activedefrag"], "yes"),
+        ("hz", "0", &["hz"], "1"),
+        ("hz", "2147483647", &["hz"], "500"),
+        (
+            "set-max-intset-entries",
+            "9223372036854775807",
+            &["set-max-intset-entries"],
+            "9223372036854775807",
+        ),
+    ] {
+        config.set(name, &[value]).unwrap();
+        for name in names {
+            assert_eq!(config.value_of(name).as_deref(), Some(shown), "{name}");
+        }
+    }
+    let before = values(&config);
+    for (name, value) in [
+        ("hash-max-listpack-entries", "-1"),
+        ("hash-max-listpack-value", "-1"),
+        ("hash-max-listpack-value", "9223372036854775808"),
+        ("list-max-listpack-size", "-2147483649"),
+        ("list-compress-depth", "2147483648"),
+        ("activedefrag", "1"),
+        ("active-defrag-cycle-min", "100"),
+        ("active-defrag-ignore-bytes", "0"),
+        ("hz", "-1"),
+        ("io-threads", "129"),
+        ("slowlog-log-slower-than", "-2"),
+        ("slowlog-max-len", ""),
+        ("slowlog-max-len", "1 "),
+    ] {
+        config.set(name, &[value]).unwrap_err();
+    }
+    config.set("hz", &["1", "2"]).unwrap_err();
+    assert_eq!(values(&config), before);
 }
 
 #[test]
@@ -298,7 +378,9 @@ fn a_file_of_redis_starts_and_says_what_has_no_effect() {
     // What a node does, not what the file wished for.
     assert_eq!(config.value_of("save").as_deref(), Some(""));
     assert_eq!(config.value_of("slave-read-only"), None);
-    assert_eq!(config.value_of("hz").as_deref(), Some("10"));
+    assert_eq!(config.value_of("rdbcompression").as_deref(), Some("yes"));
+    // But for what tools set and read back.
+    assert_eq!(config.value_of("hz").as_deref(), Some("50"));
     assert_eq!(config.value_of("slaveof").as_deref(), Some(""));
     assert_eq!(config.value_of("loadmodule"), None);
     assert_eq!(config.value_of("nothing"), None);

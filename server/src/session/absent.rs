@@ -54,18 +54,6 @@ pub(crate) const ABSENT: &[Absent] = &[
         why: "a lock server keeps no streams: no lock library uses them. Keep them in a Redis of their own",
     },
     Absent {
-        names: &[
-            "setbit",
-            "getbit",
-            "bitcount",
-            "bitfield",
-            "bitfield_ro",
-            "bitop",
-            "bitpos",
-        ],
-        why: "a lock server keeps no bitmaps: no lock library uses them. Keep them in a Redis of their own",
-    },
-    Absent {
         names: &["pfadd", "pfcount", "pfmerge", "pfdebug", "pfselftest"],
         why: "a lock server keeps no HyperLogLogs: no lock library uses them. Keep them in a Redis of their own",
     },
@@ -83,10 +71,6 @@ pub(crate) const ABSENT: &[Absent] = &[
             "geosearchstore",
         ],
         why: "a lock server keeps no positions: no lock library uses them. Keep them in a Redis of their own",
-    },
-    Absent {
-        names: &["sort", "sort_ro", "lcs"],
-        why: "it may take long, and everybody who wants a lock would wait. Compute it in the client",
     },
     Absent {
         names: &["fcall", "fcall_ro", "function"],
@@ -111,7 +95,7 @@ pub(crate) const ABSENT: &[Absent] = &[
               addresses of all nodes",
     },
     Absent {
-        names: &["migrate", "restore-asking", "swapdb"],
+        names: &["migrate", "restore-asking"],
         why: "a lock that is carried elsewhere could be held twice. Release it, and take it there",
     },
     Absent {

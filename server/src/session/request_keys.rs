@@ -54,6 +54,9 @@ fn find<'a>(command: Description, request: &[&'a [u8]]) -> Result<Vec<Key<'a>>, 
         }
         positions.extend(counted.unwrap_or_default());
     }
+    if command.name == "sort" {
+        positions.extend(destination(request));
+    }
     let keys = positions
         .into_iter()
         .enumerate()
@@ -83,7 +86,39 @@ fn counted(command: &Description, request: &[&[u8]]) -> Option<std::ops::Range<u
     (end <= request.len()).then_some(at + 1..end)
 }
 
-/// What SET does depends on whether it is to tell what was there.
+/// The key behind the last STORE of a SORT, which may stand anywhere among its options.
+fn destination(request: &[&[u8]]) -> Option<usize> {
+    let (mut found, mut position) = (None, 2);
+    while let Some(word) = request.get(position) {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        let arguments = match () {
+            () if is(b"limit") => 2,
+            () if is(b"by") || is(b"get") => 1,
+            () if is(b"store") && position + 1 < request.len() => {
+                found = Some(position + 1);
+                1
+            }
+            () => 0,
+        };
+        position += 1 + arguments;
+    }
+    found
+}
+
+/// Whether all operations of a BITFIELD only read. As in Redis one that is garbled may be anything.
+fn only_reads(mut operations: &[&[u8]]) -> bool {
+    loop {
+        let is = |word: &[u8], name: &[u8]| word.eq_ignore_ascii_case(name);
+        operations = match operations {
+            [] => return true,
+            [word, _, _, rest @ ..] if is(word, b"get") => rest,
+            [word, _, rest @ ..] if is(word, b"overflow") => rest,
+            _ => return false,
+        };
+    }
+}
+
+/// What SET does depends on whether it is to tell what was there, and what BITFIELD does on its operations.
 fn access(command: &Description, key: usize, request: &[&[u8]]) -> KeyAccess {
     let tells = || {
         request[3..]
@@ -92,6 +127,7 @@ fn access(command: &Description, key: usize, request: &[&[u8]]) -> KeyAccess {
     };
     match command.name {
         "set" if !tells() => KeyAccess::OVERWRITE,
+        "bitfield" if only_reads(&request[2..]) => KeyAccess::READ,
         _ => command.access_to(key),
     }
 }

@@ -12,6 +12,7 @@ mod client;
 mod command_statistics;
 mod compaction;
 mod connections;
+mod databases;
 mod disk;
 mod limits;
 mod log_format;

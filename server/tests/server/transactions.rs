@@ -382,7 +382,8 @@ fn a_command_that_is_absent_spoils_a_transaction_and_says_why() {
             "XADD k * f v",
             "FCALL f 0",
             "replicaof no one",
-            "SORT k",
+            "PFADD k a",
+            "GEOADD k 1 2 a",
             "MONITOR",
         ] {
             assert_eq!(client.ask("MULTI"), "+OK");

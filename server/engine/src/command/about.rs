@@ -163,10 +163,14 @@ impl Description {
 
     /// The group of COMMAND DOCS.
     pub fn group(&self) -> &'static str {
-        let found = GROUPS
-            .iter()
-            .find(|(category, _)| self.about.categories.contains(*category));
-        found.map_or("server", |(_, group)| *group)
+        let is_of = |category| self.about.categories.contains(category);
+        let mut groups = GROUPS.iter().filter(|(category, _)| is_of(*category));
+        match (groups.next(), groups.next()) {
+            (None, _) => "server",
+            (Some((_, group)), None) => group,
+            // It is for values of several types.
+            (Some(_), Some(_)) => "generic",
+        }
     }
 }
 
@@ -211,6 +215,8 @@ impl Categories {
     pub const TRANSACTION: Categories = Categories(1 << 15);
     /// About scripts.
     pub const SCRIPTING: Categories = Categories(1 << 16);
+    /// Strings as rows of bits.
+    pub const BITMAP: Categories = Categories(1 << 17);
 
     /// These and those.
     pub const fn with(self, other: Categories) -> Categories {
@@ -323,6 +329,7 @@ const CATEGORY_WORDS: &[(Categories, &str)] = &[
     (Categories::LIST, "@list"),
     (Categories::HASH, "@hash"),
     (Categories::STRING, "@string"),
+    (Categories::BITMAP, "@bitmap"),
     (Categories::PUBSUB, "@pubsub"),
     (Categories::ADMIN, "@admin"),
     (Categories::FAST, "@fast"),
@@ -336,6 +343,7 @@ const CATEGORY_WORDS: &[(Categories, &str)] = &[
 
 const GROUPS: &[(Categories, &str)] = &[
     (Categories::STRING, "string"),
+    (Categories::BITMAP, "bitmap"),
     (Categories::HASH, "hash"),
     (Categories::LIST, "list"),
     (Categories::SET, "set"),

@@ -1,14 +1,15 @@
-//! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, TIME.
+//! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME.
 
 use crate::command::about::{About, Categories};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::DATABASES;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 
-pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &TIME];
+pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &SWAPDB, &TIME];
 
 const DBSIZE: Spec = Spec {
     name: "dbsize",
@@ -73,6 +74,41 @@ fn flush(
     }
     context.reveal_all();
     context.flush(database)?;
+    Ok(Reply::Ok)
+}
+
+const SWAPDB: Spec = Spec {
+    name: "swapdb",
+    about: About::new(
+        "4.0.0",
+        Categories::KEYSPACE.with(Categories::DANGEROUS),
+        &[],
+    ),
+    arity: 3,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::DANGEROUS),
+    keys: KeyPositions::NONE,
+    summary: "Gives each of two databases the keys of the other one",
+    syntax: "index1:integer index2:integer",
+    handler: Handler::Keys(swapdb),
+};
+
+fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    // As in Redis both are numbers before either is a database.
+    let number = |argument, error| {
+        let number = parse_integer(argument).and_then(|number| i32::try_from(number).ok());
+        number.ok_or(ErrorReply::fixed(error))
+    };
+    let numbers = [
+        number(arguments[1], "ERR invalid first DB index")?,
+        number(arguments[2], "ERR invalid second DB index")?,
+    ];
+    let databases = numbers.map(|number| u8::try_from(number).ok());
+    let databases = databases.map(|number| number.filter(|&number| number < DATABASES));
+    let [Some(one), Some(other)] = databases else {
+        return Err(NO_SUCH_DATABASE);
+    };
+    context.reveal_all();
+    context.swap_databases([one, other])?;
     Ok(Reply::Ok)
 }
 

@@ -100,7 +100,7 @@ pub(super) fn cursor(argument: &[u8]) -> Result<u64, ErrorReply> {
 /// Whether an entry is a key of the caller's database now.
 pub(super) fn is_visible(context: &CommandContext<'_>, entry: &Entry) -> bool {
     !entry.is_vacant()
-        && entry.database() == context.caller.database
+        && context.keyspace.is_in(entry, context.caller.database)
         && entry.is_live(context.now.node)
 }
 

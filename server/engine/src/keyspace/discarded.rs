@@ -62,7 +62,8 @@ impl Keyspace {
                 UndoRecord::Replaced { body, .. } => self.discarded.add(body),
                 UndoRecord::Created { .. }
                 | UndoRecord::Deadline { .. }
-                | UndoRecord::Changed { .. } => {}
+                | UndoRecord::Changed { .. }
+                | UndoRecord::Swapped { .. } => {}
             }
         }
     }

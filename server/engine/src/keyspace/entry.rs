@@ -26,7 +26,7 @@ pub(crate) const NONE: Slot = u32::MAX;
 pub(crate) struct Entry {
     /// When the key ends, or [`Deadline::NEVER`].
     pub(crate) deadline: Deadline,
-    /// The position of the last write in the upper bits, the database in the lowest four.
+    /// The position of the last write in the upper bits, the number of the database in the lowest four.
     stamp: u64,
     /// The previous entry in the wheel's list, or that list's mark.
     pub(crate) previous: Slot,
@@ -80,13 +80,8 @@ impl ValueRef<'_> {
 }
 
 impl Entry {
-    pub(crate) fn new(
-        database: u8,
-        body: Body,
-        deadline: Deadline,
-        position: LogPosition,
-    ) -> Entry {
-        let stamp = stamp(database, position);
+    pub(crate) fn new(number: u8, body: Body, deadline: Deadline, position: LogPosition) -> Entry {
+        let stamp = stamp(number, position);
         Entry {
             deadline,
             stamp,
@@ -105,7 +100,8 @@ impl Entry {
         self.deadline.is_after(now)
     }
 
-    pub(crate) fn database(&self) -> u8 {
+    /// The number of its database when it was made; see [`Keyspace::database_of`](crate::keyspace::Keyspace).
+    pub(crate) fn number(&self) -> u8 {
         (self.stamp & DATABASE_MASK).to_le_bytes()[0]
     }
 
@@ -115,7 +111,7 @@ impl Entry {
     }
 
     pub(crate) fn set_position(&mut self, position: LogPosition) {
-        self.stamp = stamp(self.database(), position);
+        self.stamp = stamp(self.number(), position);
     }
 
     pub(crate) fn key(&self) -> &[u8] {

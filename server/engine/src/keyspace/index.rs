@@ -39,10 +39,11 @@ impl Index {
         }
     }
 
-    pub(crate) fn hash(&self, database: u8, key: &[u8]) -> u64 {
+    /// `number` is the one in the entries of the key's database.
+    pub(crate) fn hash(&self, number: u8, key: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
-        hasher.write_u8(database);
+        hasher.write_u8(number);
         hasher.finish()
     }
 
@@ -58,10 +59,10 @@ impl Index {
         self.shards.iter_mut()
     }
 
-    pub(crate) fn find(&self, slab: &Slab, hash: u64, database: u8, key: &[u8]) -> Option<Slot> {
+    pub(crate) fn find(&self, slab: &Slab, hash: u64, number: u8, key: &[u8]) -> Option<Slot> {
         self.shard(hash).slots.find(hash, |slot| {
             let entry = slab.get(slot);
-            entry.key() == key && entry.database() == database
+            entry.key() == key && entry.number() == number
         })
     }
 

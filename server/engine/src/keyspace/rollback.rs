@@ -27,7 +27,7 @@ impl Keyspace {
         self.undo
             .records()
             .iter()
-            .map(|record| self.slab.get(record.slot()))
+            .filter_map(|record| Some(self.slab.get(record.slot()?)))
     }
 
     /// Ends the recording; the changes stay. `has_written`: there is something to log at `position`.
@@ -61,6 +61,7 @@ impl Keyspace {
         }
         self.last_position = self.last_position.min(before);
         self.last_uncovered = self.last_uncovered.min(before);
+        self.swapped = self.swapped.min(before);
     }
 
     fn take_back(&mut self, record: UndoRecord) {
@@ -90,6 +91,7 @@ impl Keyspace {
                     collection.revert(reversal, seed);
                 }
             }
+            UndoRecord::Swapped { both } => self.exchange(both),
             UndoRecord::Removed { slot, mut entry } => {
                 (entry.previous, entry.next) = (NONE, NONE);
                 let hash = self.hash_of(&entry);

@@ -33,7 +33,7 @@ impl Keyspace {
             return;
         }
         let entry = self.entry(slot);
-        let (database, key) = (entry.database(), entry.key().to_vec());
+        let (database, key) = (self.database_of(entry), entry.key().to_vec());
         let mut published = std::mem::take(&mut self.expired.published);
         published.extend(self.event(Class::Expired, "expired", database, &key));
         self.tracking.invalidate(&key, None, &mut published);

@@ -33,17 +33,20 @@ pub(crate) enum UndoRecord {
     },
     /// The key was stored here.
     Removed { slot: Slot, entry: Box<Entry> },
+    /// These databases had each other's keys.
+    Swapped { both: [u8; 2] },
 }
 
 impl UndoRecord {
-    /// The slot that was written.
-    pub(crate) fn slot(&self) -> Slot {
+    /// The slot that was written, if one was.
+    pub(crate) fn slot(&self) -> Option<Slot> {
         match self {
             UndoRecord::Created { slot }
             | UndoRecord::Replaced { slot, .. }
             | UndoRecord::Deadline { slot, .. }
             | UndoRecord::Changed { slot, .. }
-            | UndoRecord::Removed { slot, .. } => *slot,
+            | UndoRecord::Removed { slot, .. } => Some(*slot),
+            UndoRecord::Swapped { .. } => None,
         }
     }
 }

@@ -57,17 +57,34 @@ impl Waiters {
         debug_assert!(!self.by_client.contains_key(&client), "it waits already");
         self.last_ticket = self.last_ticket.saturating_add(1);
         let ticket = self.last_ticket;
-        for (hash, key) in &waiter.keys {
-            let queue = self.by_hash.entry(*hash).or_insert_with(|| Queue {
-                key: key.clone(),
-                tickets: BTreeSet::new(),
-                is_shared: false,
-            });
-            queue.is_shared |= queue.key != *key;
-            queue.tickets.insert(ticket);
-        }
+        enqueue(&mut self.by_hash, ticket, &waiter);
         self.by_client.insert(client, ticket);
         self.by_ticket.insert(ticket, waiter);
+    }
+
+    /// The keys of two databases have other hashes from now on.
+    pub(crate) fn rehash(&mut self, both: [u8; 2], hash: impl Fn(u8, &[u8]) -> u64) {
+        self.by_hash.clear();
+        for (ticket, waiter) in &mut self.by_ticket {
+            let database = waiter.caller.database;
+            if both.contains(&database) {
+                let keys = waiter.keys.iter_mut();
+                keys.for_each(|(old, key)| *old = hash(database, key));
+            }
+            enqueue(&mut self.by_hash, *ticket, waiter);
+        }
+    }
+
+    /// The keys of two databases for which clients wait, each with its database, in the order of the clients.
+    pub(crate) fn keys_of(&self, both: [u8; 2]) -> Vec<(u8, Box<[u8]>)> {
+        let waiters = self.by_ticket.values();
+        let waiters = waiters.filter(|waiter| both.contains(&waiter.caller.database));
+        waiters
+            .flat_map(|waiter| {
+                let keys = waiter.keys.iter();
+                keys.map(|(_, key)| (waiter.caller.database, key.clone()))
+            })
+            .collect()
     }
 
     /// Takes a client out; `None` if it does not wait.
@@ -127,6 +144,18 @@ impl Waiters {
     /// How many clients wait.
     pub(crate) fn len(&self) -> usize {
         self.by_client.len()
+    }
+}
+
+fn enqueue(by_hash: &mut BTreeMap<u64, Queue>, ticket: Ticket, waiter: &Waiter) {
+    for (hash, key) in &waiter.keys {
+        let queue = by_hash.entry(*hash).or_insert_with(|| Queue {
+            key: key.clone(),
+            tickets: BTreeSet::new(),
+            is_shared: false,
+        });
+        queue.is_shared |= queue.key != *key;
+        queue.tickets.insert(ticket);
     }
 }
 

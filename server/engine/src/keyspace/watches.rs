@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 #[must_use = "the table keeps its key until it is given back"]
 pub struct WatchedKey {
-    hash: u64,
     pub(crate) database: u8,
     pub(crate) key: Arc<[u8]>,
     /// It existed: so it has changed when it has expired.
@@ -29,7 +28,14 @@ pub(crate) struct Watches {
 struct Watched {
     database: u8,
     key: Arc<[u8]>,
+    is_shared: bool,
     changes: Arc<AtomicU64>,
+}
+
+impl Watched {
+    fn touch(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl WatchedKey {
@@ -54,15 +60,17 @@ impl Watches {
         let watched = self.keys.entry(hash).or_insert_with(|| Watched {
             database,
             key: key.into(),
+            is_shared: false,
             changes: Arc::default(),
         });
+        watched.is_shared |= watched.database != database;
         let key = if *watched.key == *key {
             Arc::clone(&watched.key)
         } else {
+            watched.is_shared = true;
             key.into()
         };
         WatchedKey {
-            hash,
             database,
             key,
             was_live,
@@ -71,9 +79,8 @@ impl Watches {
         }
     }
 
-    /// Ends the watching of a key.
-    pub(crate) fn unwatch(&mut self, watched: WatchedKey) {
-        let hash = watched.hash;
+    /// Ends the watching of a key, which has this hash now.
+    pub(crate) fn unwatch(&mut self, hash: u64, watched: WatchedKey) {
         drop(watched);
         let has_watchers = |watched: &Watched| Arc::strong_count(&watched.changes) > 1;
         if !self.keys.get(&hash).is_some_and(has_watchers) {
@@ -85,7 +92,7 @@ impl Watches {
     #[inline]
     pub(crate) fn touch(&mut self, hash: u64) {
         if let Some(watched) = self.keys.get(&hash) {
-            watched.changes.fetch_add(1, Ordering::Relaxed);
+            watched.touch();
         }
     }
 
@@ -93,7 +100,23 @@ impl Watches {
     pub(crate) fn touch_all(&self, is_changed: impl Fn(u8, &[u8]) -> bool) {
         for watched in self.keys.values() {
             if is_changed(watched.database, &watched.key) {
-                watched.changes.fetch_add(1, Ordering::Relaxed);
+                watched.touch();
+            }
+        }
+    }
+
+    /// The keys of two databases have other hashes from now on.
+    pub(crate) fn rehash(&mut self, both: [u8; 2], hash: impl Fn(u8, &[u8]) -> u64) {
+        let is_of_them = |_: &u64, watched: &mut Watched| both.contains(&watched.database);
+        let moved: Vec<_> = self.keys.extract_if(.., is_of_them).collect();
+        for (_, watched) in moved {
+            let hash = hash(watched.database, &watched.key);
+            // Where two keys share a hash one of them would be lost sight of.
+            if watched.is_shared {
+                watched.touch();
+            }
+            if let Some(lost) = self.keys.insert(hash, watched) {
+                lost.touch();
             }
         }
     }
@@ -121,10 +144,10 @@ mod tests {
         assert!(!since.has_changed());
         for watched in [one, again, since] {
             assert_eq!(watches.len(), 2);
-            watches.unwatch(watched);
+            watches.unwatch(1, watched);
         }
         assert_eq!(watches.len(), 1);
-        watches.unwatch(other);
+        watches.unwatch(2, other);
         assert!(watches.is_empty());
     }
 }

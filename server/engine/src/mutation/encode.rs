@@ -6,7 +6,8 @@ use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::mutation::{
     DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, PART, REPLACE, SET, SET_DEADLINE, SORTED_SET,
-    STRING, VERSION, VERSION_COLLECTIONS, VERSION_FAR, VERSION_PARTS,
+    STRING, SWAP_DATABASES, VERSION, VERSION_COLLECTIONS, VERSION_FAR, VERSION_PARTS,
+    VERSION_SWAPS,
 };
 use crate::time::Deadline;
 
@@ -121,6 +122,13 @@ pub(crate) fn encode_flush(out: &mut Vec<u8>, database: Option<u8>) {
         Some(database) => out.extend_from_slice(&[FLUSH_DATABASE, database]),
         None => out.push(FLUSH_ALL),
     }
+}
+
+pub(crate) fn encode_swap(out: &mut Vec<u8>, both: [u8; 2]) {
+    start_payload(out);
+    raise_version(out, VERSION_SWAPS);
+    out.push(SWAP_DATABASES);
+    out.extend_from_slice(&both);
 }
 
 /// The length of a mutation of a key with these parts, the key first, and no deadline.

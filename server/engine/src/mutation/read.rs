@@ -9,7 +9,7 @@ use crate::keyspace::sorted_set::SortedSet;
 use crate::mutation::{
     CHANGE_LAST, DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, Mutation, NewValue, PART,
     PayloadError, PayloadErrorKind, REPLACE, SAME_KEY, SET, SET_DEADLINE, SORTED_SET, STRING,
-    VERSION, VERSION_COLLECTIONS, VERSION_PARTS,
+    SWAP_DATABASES, VERSION, VERSION_COLLECTIONS, VERSION_PARTS, VERSION_SWAPS,
 };
 use crate::time::Deadline;
 
@@ -33,7 +33,7 @@ impl<'a> Mutations<'a> {
     /// If the payload was written by a version with another layout.
     pub fn of(payload: &'a [u8], hash_seed: u64) -> Result<Mutations<'a>, PayloadError> {
         let version = payload.first().copied().unwrap_or(VERSION);
-        if !(VERSION..=VERSION_PARTS).contains(&version) {
+        if !(VERSION..=VERSION_SWAPS).contains(&version) {
             return Err(PayloadError {
                 offset: 0,
                 kind: PayloadErrorKind::Version(version),
@@ -92,6 +92,10 @@ impl<'a> Mutations<'a> {
         if mutation == FLUSH_DATABASE {
             return Ok(Mutation::FlushDatabase { database });
         }
+        if mutation == SWAP_DATABASES {
+            let both = [database, self.database()?];
+            return Ok(Mutation::SwapDatabases { both });
+        }
         let key = self.bytes()?;
         self.before = Some((database, key));
         Ok(match mutation {
@@ -110,21 +114,7 @@ impl<'a> Mutations<'a> {
                 deadline: self.deadline()?,
             },
             DELETE => Mutation::Delete { database, key },
-            PART => {
-                let deadline = self.deadline()?;
-                let (absent, offset) = (self.number()?, self.offset);
-                let NewValue::Collection(part) = self.value()? else {
-                    let kind = PayloadErrorKind::Part;
-                    return Err(PayloadError { offset, kind });
-                };
-                Mutation::Part {
-                    database,
-                    key,
-                    part,
-                    absent,
-                    deadline,
-                }
-            }
+            PART => self.part(database, key)?,
             change => Mutation::Change {
                 database,
                 key,
@@ -133,9 +123,26 @@ impl<'a> Mutations<'a> {
         })
     }
 
+    fn part(&mut self, database: u8, key: &'a [u8]) -> Result<Mutation<'a>, PayloadError> {
+        let deadline = self.deadline()?;
+        let (absent, offset) = (self.number()?, self.offset);
+        let NewValue::Collection(part) = self.value()? else {
+            let kind = PayloadErrorKind::Part;
+            return Err(PayloadError { offset, kind });
+        };
+        Ok(Mutation::Part {
+            database,
+            key,
+            part,
+            absent,
+            deadline,
+        })
+    }
+
     /// The last number of a mutation that this version has.
     fn mutation_last(&self) -> u8 {
         match self.version {
+            VERSION_SWAPS => SWAP_DATABASES,
             VERSION_PARTS => PART,
             VERSION_COLLECTIONS => CHANGE_LAST,
             _ => FLUSH_ALL,

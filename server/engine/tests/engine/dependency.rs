@@ -306,6 +306,25 @@ fn keys_no_delay_covers_are_synced_when_written_and_before_they_are_told_of() {
     assert_eq!(depends(&mut node, "GET never-seen"), (position, position));
 }
 
+/// Where databases are swapped every key may be another one, and so may every absence.
+#[test]
+fn whatever_tells_of_a_key_waits_for_the_swap_of_its_database() {
+    let mut node = Node::default();
+    assert!(!uncovered(&mut node, "SWAPDB 0 1"), "both are empty");
+    assert!(node.log.is_empty());
+    node.run("SET a 1 PX 1000");
+    assert!(uncovered(&mut node, "SWAPDB 0 1"));
+    assert_eq!(depends(&mut node, "GET a"), (2, 2), "it is gone");
+    node.caller.database = 1;
+    assert_eq!(depends(&mut node, "GET a"), (2, 2), "it has come");
+    assert_eq!(depends(&mut node, "PTTL a"), (2, 2));
+    assert_eq!(depends(&mut node, "SWAPDB 1 1"), (2, 2));
+    node.run("SET b 1 PX 1000");
+    assert_eq!(node.log.len(), 3);
+    assert_eq!(depends(&mut node, "GET a"), (2, 2));
+    assert_eq!(depends(&mut node, "GET b"), (3, 2));
+}
+
 #[test]
 fn a_deadline_that_came_nearer_than_the_cap_is_covered() {
     let mut node = Node::default();

@@ -21,4 +21,5 @@ mod snapshots;
 mod sorted_sets;
 mod time;
 mod traces;
+mod walk_limits;
 mod watching;

@@ -78,6 +78,7 @@ impl Model {
             | Step::Remaining { .. } => Ok(self.answer_key(step)),
             Step::Select { .. }
             | Step::Flush { .. }
+            | Step::Swap { .. }
             | Step::Advance { .. }
             | Step::Reclaim { .. } => Ok(self.answer_whole(step)),
         }
@@ -337,6 +338,16 @@ impl Model {
     fn answer_whole(&mut self, step: &Step) -> String {
         match *step {
             Step::Select { database } => self.database = database,
+            Step::Swap { one, other } => {
+                let swapped = |number| match number {
+                    number if number == one => other,
+                    number if number == other => one,
+                    number => number,
+                };
+                let keys = std::mem::take(&mut self.keys).into_iter();
+                let keys = keys.map(|((number, key), held)| ((swapped(number), key), held));
+                self.keys = keys.collect();
+            }
             Step::Flush { all } => {
                 let database = self.database;
                 self.keys

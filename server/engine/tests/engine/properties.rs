@@ -111,6 +111,10 @@ pub(crate) enum Step {
     Flush {
         all: bool,
     },
+    Swap {
+        one: u8,
+        other: u8,
+    },
     Advance {
         ms: u64,
     },
@@ -148,6 +152,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => step_of_several(),
         1 => (0..3_u8).prop_map(|database| Step::Select { database }),
         1 => any::<bool>().prop_map(|all| Step::Flush { all }),
+        2 => (0..3_u8, 0..3_u8).prop_map(|(one, other)| Step::Swap { one, other }),
         6 => (0..30_u64).prop_map(|ms| Step::Advance { ms }),
         3 => (0..20_usize).prop_map(|budget| Step::Reclaim { budget }),
     ]
@@ -243,6 +248,7 @@ fn perform(node: &mut Node, step: &Step) -> String {
             "OK".into()
         }
         Step::Flush { all } => node.run(if *all { "FLUSHALL" } else { "FLUSHDB" }),
+        Step::Swap { one, other } => node.run(&format!("SWAPDB {one} {other}")),
         Step::Advance { ms } => {
             node.advance(Duration::from_millis(*ms));
             "OK".into()

@@ -73,6 +73,32 @@ fn elements_that_change_between_parts_are_changed_once() {
 }
 
 /// From one element up to the limit of a value, of empty elements and of long ones.
+/// The parts before a swap hold keys under the numbers before it, and those after it under the others.
+#[test]
+fn databases_that_are_swapped_between_parts_come_back_swapped() {
+    let mut node = Node::default();
+    for number in 0..300 {
+        node.caller.database = u8::try_from(number % 4).unwrap();
+        node.run(&format!("SET key:{number} {number} PX {}", 1000 + number));
+        node.run(&format!("RPUSH list:{number} a b c d {number}"));
+    }
+    let (engine, parts) = replayed(&mut node, 700, |node, number| {
+        node.caller.database = u8::try_from(number % 3).unwrap();
+        node.run(&format!("SWAPDB {} {}", number % 4, number % 5));
+        node.run(&format!("RPUSH list:{} {number}", number * 7 % 300));
+        node.run(&format!("SET key:{} new", number * 11 % 300));
+        node.run(&format!("DEL key:{}", number * 13 % 300));
+        let script = format!(
+            "redis.call('SWAPDB', 1, 2) redis.call('INCR', 'n') redis.call('SWAPDB', 2, {})",
+            number % 6
+        );
+        node.run(&format!("EVAL \"{script}\" 0"));
+    });
+    assert!(parts > 10, "{parts}");
+    assert_eq!(stored(&engine), stored(&node.engine));
+    assert_eq!(stored(&node.replayed()), stored(&node.engine));
+}
+
 #[test]
 fn a_collection_of_any_size_comes_back_whole() {
     let mut node = Node::default();

@@ -50,6 +50,16 @@ fn keys() {
 }
 
 #[test]
+fn bitmaps() {
+    replay("bitmaps");
+}
+
+#[test]
+fn sorting() {
+    replay("sorting");
+}
+
+#[test]
 fn databases() {
     replay("databases");
 }

@@ -153,8 +153,8 @@ fn a_client_that_waits_for_what_is_large_is_served_once_there_is_room() {
     executor.serve_postponed(&clock);
     let served = executor.take_served();
     assert_eq!(served.len(), 1);
-    assert_eq!(served[0].0.client, 7);
-    assert!(!executor.has_postponed() && !served[0].0.reply.is_error());
+    assert_eq!(served[0].served.client, 7);
+    assert!(!executor.has_postponed() && !served[0].served.reply.is_error());
     assert_eq!(ask(&mut executor, &clock, "LLEN to").0, Reply::Integer(1));
 }
 

@@ -93,6 +93,7 @@ fn every_mutation_of_the_chapter_is_in_a_kept_log() {
         "score-set",
         "score-remove",
         "part",
+        "swap",
     ] {
         let is_there = words.contains(&format!(" {mutation} "));
         assert!(is_there, "{mutation}");

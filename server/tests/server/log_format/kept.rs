@@ -119,6 +119,7 @@ fn logs_of_every_version_are_read_and_replayed() {
         let expected = match name {
             "plain" | "unlogged" => 3,
             "compacted" => 8,
+            "databases" => 12,
             "collections" | "pieces" => 10,
             _ => 4,
         };

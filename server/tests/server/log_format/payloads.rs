@@ -103,7 +103,7 @@ impl Rest<'_> {
         }
         let version = self.fixed(1);
         assert!(
-            [1, 2, 3, 4].contains(&version),
+            [1, 2, 3, 4, 5].contains(&version),
             "the version of the mutations"
         );
         let (mut all, mut place) = (Vec::new(), None);
@@ -125,6 +125,9 @@ impl Rest<'_> {
             assert!(database < 16);
             if code == 6 {
                 return format!("flush {database}");
+            }
+            if code == 22 {
+                return format!("swap {database} {}", self.fixed(1));
             }
             format!("{database} {}", self.bytes())
         };
@@ -266,6 +269,7 @@ fn of_mutation(mutation: &Mutation<'_>) -> String {
         Mutation::Delete { database, key } => format!("delete {database} {}", quoted(key)),
         Mutation::FlushDatabase { database } => format!("flush {database}"),
         Mutation::FlushAll => "flush all".to_owned(),
+        Mutation::SwapDatabases { both: [one, other] } => format!("swap {one} {other}"),
     }
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn logs(version: u32) -> &'static [&'static str] {
             "unlogged",
             "collections",
             "pieces",
+            "databases",
         ],
     }
 }
@@ -83,6 +84,9 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     }
     if name == "compacted" {
         writing.checkpoint(&mut engine);
+    }
+    if name == "databases" {
+        writing.swaps(&mut engine);
     }
     if name == "pieces" {
         for line in COLLECTIONS.iter().chain(&LARGER_COLLECTIONS) {
@@ -200,6 +204,15 @@ const COLLECTIONS: [&str; 27] = [
     "0 copy list copied",
     "2 sadd gone only",
     "2 srem gone only",
+];
+
+/// Databases that are swapped, by a command and within a script.
+const SWAPS: [&str; 5] = [
+    "0 set here 1",
+    "1 set there 2 px 30000",
+    "0 swapdb 0 1",
+    "0 set here 3",
+    "0 eval redis.call('swapdb',1,15)redis.call('set',KEYS[1],4) 1 both",
 ];
 
 /// What makes several pieces of some of them.
@@ -337,6 +350,15 @@ impl Writing {
         }
         self.append(FrameKind::checkpoint_end(kind::END), &[]);
         self.sync();
+    }
+
+    /// Before a checkpoint and behind it.
+    fn swaps(&mut self, engine: &mut Engine) {
+        for line in SWAPS {
+            self.command(engine, line);
+        }
+        self.checkpoint(engine);
+        self.command(engine, "0 swapdb 0 15");
     }
 
     /// Collections are taken an element at a time, while they change.

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_identity_or_the_trace_of_a_run_without_a_log_is_an_emptied_directory() {
-        let identity = Identity::known([1; 20], None);
+        let identity = Identity::known([1; 20], &Config::default());
         for (has_identity, has_marker, expected) in [
             (false, false, Stop::Unknown),
             (true, false, Stop::Emptied),

@@ -81,7 +81,10 @@ pub struct Client(usize);
 pub fn init(disk: Arc<dyn Disk>, setup: &Setup) -> Result<(), StartError> {
     let recovery = Recovery::read(Arc::clone(&disk), &setup.sizes).map_err(StartError::Log)?;
     let seed = AtomicU64::new(setup.seed);
-    let identity = Identity::known(std::array::from_fn(|_| next_byte(&seed)), None);
+    let identity = Identity::known(
+        std::array::from_fn(|_| next_byte(&seed)),
+        &Config::default(),
+    );
     identity::create(&*disk, &identity, recovery)
 }
 

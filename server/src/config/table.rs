@@ -471,8 +471,9 @@ pub(super) const USED: &[Directive] = &[
         "cluster-size",
         "0",
         "0 to 64",
-        "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0 if that is not said. Our Redlock \
-         client gets no vote of a node whose cluster has more or fewer nodes than the client knows.",
+        "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0: what the directory was made for, or \
+         not said. Our Redlock client gets no vote of a node whose cluster has more or fewer nodes than the client \
+         lists. Without it, clients that list other nodes than each other can hold the same lock.",
         |c, v| integer(one(v)?, 0, 64).map(|nodes| c.cluster_size = nodes),
         |c| c.cluster_size.to_string(),
     ),

@@ -154,6 +154,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let id = identity.shown(plan.config.node_name.as_deref());
     let wall_us = plan.clock.wall_us();
     report.announce(&id, wall_us, advice(&past.verdict));
+    tell_of_size(&identity, &id);
 
     let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
@@ -253,7 +254,8 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
     Ok(engine)
 }
 
-/// A directory that was made for one cluster serves no other; one that was made for none serves any.
+/// A directory that was made for one cluster serves no other; one that was made for none serves any. The size is
+/// the configured one: a cluster may grow.
 fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
     match (&plan.config.cluster_id, &identity.cluster_id) {
         (Some(asked), Some(made_for)) if asked != made_for => {
@@ -263,25 +265,25 @@ fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
                  started and no lock is affected; name that cluster, or give this one a directory of its own with --dir"
             )))
         }
-        (Some(asked), _) => Ok(Identity {
-            cluster_id: Some(asked.clone()),
+        (asked, made_for) => Ok(Identity {
+            cluster_id: asked.clone().or_else(|| made_for.clone()),
+            cluster_size: match plan.config.cluster_size {
+                0 => identity.cluster_size,
+                asked => asked,
+            },
             ..identity
         }),
-        (None, _) => Ok(identity),
     }
 }
 
 /// A first start makes an identity. A log without one keeps the id its segments carry.
 fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartError> {
-    let cluster_id = plan.config.cluster_id.clone();
-    let identity = match recovery.summary().node_id {
-        Some(bytes) => Identity::known(bytes, cluster_id),
-        None => {
-            let mut bytes = [0; 20];
-            (plan.random)(&mut bytes)?;
-            Identity::known(bytes, cluster_id)
-        }
-    };
+    let mut bytes = [0; 20];
+    match recovery.summary().node_id {
+        Some(carried) => bytes = carried,
+        None => (plan.random)(&mut bytes)?,
+    }
+    let identity = Identity::known(bytes, &plan.config);
     identity.write(&*plan.disk).map_err(StartError::Disk)?;
     Ok(identity)
 }
@@ -420,6 +422,24 @@ fn advice(verdict: &Verdict) -> &'static str {
              it with first-start serve if nothing ever ran here"
         }
         _ => "",
+    }
+}
+
+/// Says what it costs that a node does not know how many nodes its cluster has. A node on its own needs no size,
+/// so only the one that belongs to a cluster is warned.
+fn tell_of_size(identity: &Identity, id: &str) {
+    if identity.cluster_size > 0 {
+        return;
+    }
+    let line = format!(
+        "node {id} has no cluster-size. Alone it needs none. As one of several nodes that keep Redlock locks it does: \
+         without it, clients that list other nodes than each other can hold the same lock. Set cluster-size and \
+         cluster-id on each of them, or cluster-size 1 if this node is alone"
+    );
+    if identity.cluster_id.is_some() {
+        tracing::warn!("{line}");
+    } else {
+        tracing::info!("{line}");
     }
 }
 

@@ -132,7 +132,9 @@ fn what_is_executed_follows_the_configuration() {
 fn the_log_of_another_node_is_refused_when_it_is_read() {
     let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
     for_tests::started(Config::default(), Arc::new(disk.clone()), clock.clone());
-    Identity::known([9; 20], None).write(&disk).unwrap();
+    Identity::known([9; 20], &Config::default())
+        .write(&disk)
+        .unwrap();
     let plan = Plan {
         config: Config::default(),
         clock,

@@ -49,8 +49,6 @@ pub struct Setup {
     pub files: Option<FileNumbers>,
     /// Where random bytes come from: identities and hash functions are the same for the same seed.
     pub seed: u64,
-    /// Whether other machines could connect: what `first-start auto` goes by.
-    pub is_remote: bool,
 }
 
 /// A node that does nothing on its own.
@@ -117,7 +115,6 @@ impl Node {
         };
         let reach = Reach {
             port: 0,
-            is_remote: setup.is_remote,
             metrics: None,
         };
         let Begun {

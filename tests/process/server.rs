@@ -13,11 +13,13 @@ use crate::shell::{Shell, await_end, send};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
-/// Starts a node in `data`, with its output in `out`.
+/// Starts a node in `data`, which nobody has used before, with its output in `out`.
 fn start(shell: &Shell, words: &[&str]) -> Child {
+    fs::create_dir_all(shell.file("data")).unwrap();
     let output = fs::File::create(shell.file("out")).unwrap();
     let mut command = shell.command(&["server", "--dir", "data", "--bind", "127.0.0.1"]);
     command
+        .args(["--first-start", "serve"])
         .args(words)
         .stdout(output.try_clone().unwrap())
         .stderr(output);

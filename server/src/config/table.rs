@@ -235,7 +235,7 @@ pub(super) const USED: &[Directive] = &[
         "dir",
         ".",
         "a path",
-        "Directory of the node: its identity and its log. Never share or copy it.",
+        "Directory of the node: its identity and its log. It must exist. Never share or copy it.",
         |c, v| match text(one(v)?, PATH_BYTES_MAX)? {
             path if path.is_empty() => Err(Problem::new("argument must be a path")),
             path => {
@@ -350,7 +350,7 @@ pub(super) const USED: &[Directive] = &[
         "auto",
         "`auto`, `serve`, `wait`",
         "In an empty directory that `quorlock node init` did not make: serve, or wait \
-         restart-delay-max first. Auto: serve if only this machine can connect.",
+         restart-delay-max first. Auto: wait if more is configured than for a first try.",
         |c, v| one_of(FirstStart::NAMES, one(v)?).map(|start| c.first_start = start),
         |c| name_of(FirstStart::NAMES, &c.first_start).to_owned(),
     ),

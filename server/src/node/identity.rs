@@ -86,8 +86,29 @@ pub(crate) fn create(
     identity.write(disk).map_err(StartError::Disk)
 }
 
+/// Whether a node has a directory to start in. Only [`init`] makes one: where a volume is not mounted, a node would
+/// start beside its log, and nobody would notice before its locks are granted twice.
+///
+/// # Errors
+/// When there is none, or it cannot be looked at.
+pub fn require_directory(directory: &Path) -> Result<(), StartError> {
+    let directory = directory.to_owned();
+    match directory.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(StartError::Directory {
+            directory,
+            source: io::ErrorKind::NotADirectory.into(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(StartError::NoDirectory { directory })
+        }
+        Err(source) => Err(StartError::Directory { directory, source }),
+    }
+}
+
 /// Opens the directory of a node, taking its lock.
 pub(crate) fn open(directory: &Path) -> Result<Arc<dyn Disk>, StartError> {
+    require_directory(directory)?;
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     Ok(disk)
 }

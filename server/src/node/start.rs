@@ -13,7 +13,7 @@ use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
-use crate::config::{AppendFsync, Config, NoTtlDurability, RestartDelayReply};
+use crate::config::{AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
@@ -68,8 +68,6 @@ pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), StartError> {
 pub(crate) struct Reach {
     /// The first port it listens on; 0 where there is none.
     pub(crate) port: u16,
-    /// Whether other machines can connect.
-    pub(crate) is_remote: bool,
     /// Where the metrics are, if anywhere.
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -140,7 +138,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         identity: known.as_ref(),
         log: Log::Recovered(&recovery),
     };
-    let policy = past::policy(&plan.config, reach.is_remote);
+    let policy = past::policy(&plan.config);
     let replay = |position, payload: &[u8]| engine.apply(to_engine(position), payload);
     let past = Past::read(&directory, &*plan.clock, &policy, replay)?;
     let identity = match known {
@@ -153,7 +151,9 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     tell_of_log(&recovery);
     let id = identity.shown(plan.config.node_name.as_deref());
     let wall_us = plan.clock.wall_us();
-    report.announce(&id, wall_us, advice(&past.verdict));
+    let advice = advice(&past.verdict);
+    let why = why_it_waits(&plan.config, advice);
+    report.announce(&id, wall_us, &format!("{advice}{why}"));
     tell_of_size(&identity, &id);
 
     let log_identity = quorlock_persistence::LogIdentity {
@@ -193,15 +193,10 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
 }
 
 fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
-    let addresses = || {
-        listeners
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok())
-    };
+    let address = |listeners: &[TcpListener]| listeners.first()?.local_addr().ok();
     Reach {
-        port: addresses().next().map_or(0, |address| address.port()),
-        is_remote: addresses().any(|address| !listener::is_local(&address.ip())),
-        metrics: metrics.first().and_then(|it| it.local_addr().ok()),
+        port: address(listeners).map_or(0, |address| address.port()),
+        metrics: address(metrics),
     }
 }
 
@@ -440,6 +435,16 @@ fn tell_of_size(identity: &Identity, id: &str) {
         tracing::warn!("{line}");
     } else {
         tracing::info!("{line}");
+    }
+}
+
+/// Why an empty directory with that advice is waited out, where nobody has said so in as many words.
+fn why_it_waits(config: &Config, advice: &str) -> String {
+    match config.beyond_first_try() {
+        Some(what) if !advice.is_empty() && config.first_start == FirstStart::Auto => {
+            format!(" (first-start auto waits, because {what} is configured)")
+        }
+        _ => String::new(),
     }
 }
 

@@ -76,6 +76,8 @@ pub(crate) trait Prepare:
 impl<F: FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>> Prepare for F {}
 
 fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
+    // Before the log file, which may lie in it.
+    quorlock_server::require_directory(&config.dir).map_err(Failure::failed)?;
     start_log(&config)?;
     let pid = std::process::id();
     tracing::info!("Quorlock {} starting, pid {pid}", env!("CARGO_PKG_VERSION"));

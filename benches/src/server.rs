@@ -239,7 +239,7 @@ fn launch(setup: &Setup, folder: &Path, port: u16) -> Result<(Child, Option<Sync
     let name = name.to_string_lossy();
     let is_quorlock = !name.contains("redis") && !name.contains("valkey");
     if is_quorlock {
-        command.arg("server");
+        command.args(["server", "--first-start", "serve"]);
     }
     if is_quorlock && setup.is_interpreted {
         command.args(["--script-native", "no"]);

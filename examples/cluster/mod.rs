@@ -18,7 +18,9 @@ pub(crate) async fn nodes() -> Result<Cluster, Box<dyn std::error::Error>> {
     }
     let mut nodes = Vec::new();
     for _ in 0..5 {
-        nodes.push(Node::builder().ephemeral().start().await?);
+        // Clients that list another number of nodes get no lock from these.
+        let builder = Node::builder().ephemeral();
+        nodes.push(builder.directive("cluster-size", &["5"]).start().await?);
     }
     Ok(Cluster {
         addresses: nodes.iter().map(Node::url).collect(),

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 pub use builder::NodeBuilder;
 pub use error::StartError;
-pub use identity::init;
+pub use identity::{init, require_directory};
 
 pub use crate::core::commit::Failure;
 use crate::core::state::NodeState;

@@ -135,8 +135,8 @@ fn newest_incarnation(history: &History, summary: &LogSummary) -> u64 {
     recorded.max(in_headers)
 }
 
-/// The operator's choices, resolved. `is_remote`: other machines can reach the node.
-pub(crate) fn policy(config: &Config, is_remote: bool) -> Policy {
+/// The operator's choices, resolved.
+pub(crate) fn policy(config: &Config) -> Policy {
     Policy {
         restart_delay: match config.restart_delay {
             RestartDelay::Auto => restart::RestartDelay::Auto,
@@ -148,7 +148,7 @@ pub(crate) fn policy(config: &Config, is_remote: bool) -> Policy {
         cap_ns: saturated_nanos(config.restart_delay_max),
         drift_ppm: u64::from(config.clock_drift_millionths),
         first_start_waits: match config.first_start {
-            FirstStart::Auto => is_remote,
+            FirstStart::Auto => config.beyond_first_try().is_some(),
             FirstStart::Serve => false,
             FirstStart::Wait => true,
         },
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_identity_or_the_trace_of_a_run_without_a_log_is_an_emptied_directory() {
-        let identity = Identity::known([1; 20], None);
+        let identity = Identity::known([1; 20], &Config::default());
         for (has_identity, has_marker, expected) in [
             (false, false, Stop::Unknown),
             (true, false, Stop::Emptied),
@@ -197,7 +197,7 @@ mod tests {
                 identity: has_identity.then_some(&identity),
                 log: Log::Recovered(&recovery),
             };
-            let policy = policy(&Config::default(), true);
+            let policy = policy(&Config::default());
             let clock = SettableClock::new();
             let past = Past::read(&directory, &clock, &policy, |_, _| Ok(())).unwrap();
             assert_eq!(past.verdict.stop, expected, "{has_identity} {has_marker}");
@@ -217,14 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn a_first_start_waits_where_others_can_reach_it_or_as_its_operator_says() {
-        let of = |value, is_remote| {
-            let policy = policy(&with("first-start", value), is_remote);
+    fn a_first_start_waits_where_more_is_configured_than_for_a_try_or_as_its_operator_says() {
+        let of = |value, cluster_size| {
+            let mut config = with("first-start", value);
+            config.cluster_size = cluster_size;
+            let policy = policy(&config);
             (policy.first_start_waits, policy.vouches_for_first_start)
         };
-        assert_eq!(of("auto", true), (true, false));
-        assert_eq!(of("auto", false), (false, false));
-        assert_eq!(of("serve", true), (false, true));
-        assert_eq!(of("wait", false), (true, false));
+        assert_eq!(of("auto", 5), (true, false));
+        assert_eq!(of("auto", 0), (false, false));
+        assert_eq!(of("serve", 5), (false, true));
+        assert_eq!(of("wait", 0), (true, false));
     }
 }

@@ -49,8 +49,6 @@ pub struct Setup {
     pub files: Option<FileNumbers>,
     /// Where random bytes come from: identities and hash functions are the same for the same seed.
     pub seed: u64,
-    /// Whether other machines could connect: what `first-start auto` goes by.
-    pub is_remote: bool,
 }
 
 /// A node that does nothing on its own.
@@ -81,7 +79,10 @@ pub struct Client(usize);
 pub fn init(disk: Arc<dyn Disk>, setup: &Setup) -> Result<(), StartError> {
     let recovery = Recovery::read(Arc::clone(&disk), &setup.sizes).map_err(StartError::Log)?;
     let seed = AtomicU64::new(setup.seed);
-    let identity = Identity::known(std::array::from_fn(|_| next_byte(&seed)), None);
+    let identity = Identity::known(
+        std::array::from_fn(|_| next_byte(&seed)),
+        &Config::default(),
+    );
     identity::create(&*disk, &identity, recovery)
 }
 
@@ -114,7 +115,6 @@ impl Node {
         };
         let reach = Reach {
             port: 0,
-            is_remote: setup.is_remote,
             metrics: None,
         };
         let Begun {

@@ -9,6 +9,7 @@ use quorlock_server::{MemoryDisk, Node};
 use super::home::Home;
 use super::manifest::Entry;
 use crate::exit_code::Failure;
+use crate::node;
 
 /// How the nodes of a cluster are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +23,14 @@ pub(super) struct Mode {
 }
 
 /// Creates a node in a directory, once in its life, and gives its id.
-pub(super) fn create_identity(directory: &Path, cluster_id: &str) -> Result<String, Failure> {
-    let id = quorlock_server::init(directory, Some(cluster_id)).map_err(Failure::failed)?;
+pub(super) fn create_identity(
+    directory: &Path,
+    cluster_id: &str,
+    size: usize,
+) -> Result<String, Failure> {
+    let size = size.to_string();
+    let config = node::membership(Some(cluster_id), Some(&size))?;
+    let id = quorlock_server::init(directory, &config).map_err(Failure::failed)?;
     Ok(id.to_string())
 }
 

@@ -58,9 +58,9 @@ fn create(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
         }
     } else {
         manifest.write(home)?;
-        let cluster_id = manifest.cluster_id().to_owned();
+        let (cluster_id, size) = (manifest.cluster_id().to_owned(), manifest.nodes.len());
         for node in &mut manifest.nodes {
-            node.id = create_identity(&home.node_directory(node.number), &cluster_id)?;
+            node.id = create_identity(&home.node_directory(node.number), &cluster_id, size)?;
         }
     }
     manifest.complete = true;

@@ -202,7 +202,6 @@ impl Options {
             directory_fingerprint,
             files: Some(FileNumbers(Arc::new(move |name| numbers.file_number(name)))),
             seed,
-            is_remote: true,
         }
     }
 }

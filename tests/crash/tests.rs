@@ -411,7 +411,7 @@ fn waitaof_is_answered_to_a_client_that_sends_no_more_and_not_to_one_that_has_go
 
 fn setup(directives: &[(&str, &str)]) -> Setup {
     let mut config = Config::default();
-    for (name, value) in directives {
+    for (name, value) in [&[("first-start", "serve")], directives].concat() {
         config.set(name, &[value]).expect("a directive");
     }
     Setup {
@@ -421,6 +421,5 @@ fn setup(directives: &[(&str, &str)]) -> Setup {
         directory_fingerprint: 7,
         files: None,
         seed: 1,
-        is_remote: false,
     }
 }

@@ -30,10 +30,12 @@ impl CheckDirectory {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = parent.join(format!("check-{number}"));
         fs::create_dir(&folder)?;
-        Ok(Self {
+        let directory = Self {
             folder,
             runs: AtomicU64::new(0),
-        })
+        };
+        fs::create_dir(directory.data())?;
+        Ok(directory)
     }
 
     /// The node's data directory.
@@ -51,12 +53,10 @@ impl CheckDirectory {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Removes the data directory, so that the next start is a first one.
+    /// Empties the data directory, so that the next start is a first one.
     pub(crate) fn empty(&self) -> io::Result<()> {
-        match fs::remove_dir_all(self.data()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        fs::remove_dir_all(self.data())?;
+        fs::create_dir(self.data())
     }
 
     /// Copies the log's files away. The node must not run.

@@ -142,10 +142,8 @@ struct Filled {
 impl Filled {
     fn start(bench: &Bench, directory: CheckDirectory, mode: Mode) -> io::Result<Self> {
         let mut launch = Launch::new(bench, mode);
-        if directory.data().exists() {
-            // A file system of its own.
-            launch.is_direct &= direct::is_taken_in(&directory.data());
-        }
+        // It may be a file system of its own.
+        launch.is_direct &= direct::is_taken_in(&directory.data());
         let mut node = launch.start(&directory)?;
         let address = listening(&mut node, &directory)?;
         becomes_so(PHASE_MAX, || directory.is_prepared());

@@ -16,7 +16,6 @@ impl Mount {
     /// Mounts it with options such as `size=40m`.
     pub(crate) fn on(directory: &CheckDirectory, options: &str) -> io::Result<Self> {
         let folder = directory.data();
-        fs::create_dir_all(&folder)?;
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", options, "tmpfs"]);
         run(command.arg(&folder))?;

@@ -111,6 +111,8 @@ impl Launch {
                 "127.0.0.1",
                 "--workers",
                 "1",
+                "--first-start",
+                "serve",
             ])
             .args(["--restart-delay-max", CAP_WORD])
             .args(["--appendfsync", self.mode.name()])

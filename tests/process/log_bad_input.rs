@@ -126,6 +126,7 @@ fn files_of_others_are_named_and_left_alone() {
 fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     let shell = Shell::new();
     let port = free_port();
+    shell.succeed(&["node", "init", "data"]);
     let mut command = shell.command(&["server", "--dir", "data", "--appendfsync", "always"]);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     let mut node = command.spawn().unwrap();
@@ -171,6 +172,7 @@ fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Child {
     let mut command = std::process::Command::new(program);
     command
         .args(["server", "--port", "0", "--dir", "data"])
+        .args(["--first-start", "serve"])
         .args(words);
     command.current_dir(shell.path());
     command

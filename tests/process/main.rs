@@ -11,6 +11,7 @@ mod cluster_requests;
 mod examples;
 mod experiment;
 mod experiment_compare;
+mod first_start;
 mod log;
 mod log_bad_input;
 mod log_check;

@@ -29,7 +29,8 @@ fn start_in(shell: &Shell, directory: &str, words: &[&str], wrapper: &[&str]) ->
     let port = free_port();
     let name = format!("{directory}-{port}.out");
     let file = fs::File::create(shell.file(&name)).unwrap();
-    let plain = shell.command(&["server", "--bind", "127.0.0.1"]);
+    fs::create_dir_all(shell.file(directory)).unwrap();
+    let plain = shell.command(&["server", "--bind", "127.0.0.1", "--first-start", "serve"]);
     let mut command = match wrapper {
         [] => plain,
         [program, rest @ ..] => {

@@ -277,7 +277,7 @@ fn a_wrong_password_is_not_waited_for() {
     let port = free_port().to_string();
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
     let mut command = shell.command(&words);
-    command.args(["--requirepass", "right", "--save", ""]);
+    command.args(["--requirepass", "right", "--first-start", "serve"]);
     let mut node = command.stdout(Stdio::null()).spawn().unwrap();
     let named = |password: &str| format!("redis://:{password}@127.0.0.1:{port}");
     let run = |nodes: &str| shell.quorlock(&["run", "a", "--nodes", nodes, "--", "true"]);

@@ -13,11 +13,13 @@ use crate::shell::{Shell, await_end, send};
 use quorlock_tests::node_process::free_port;
 use quorlock_tests::waiting::eventually;
 
-/// Starts a node in `data`, with its output in `out`.
+/// Starts a node in `data`, which nobody has used before, with its output in `out`.
 fn start(shell: &Shell, words: &[&str]) -> Child {
+    fs::create_dir_all(shell.file("data")).unwrap();
     let output = fs::File::create(shell.file("out")).unwrap();
     let mut command = shell.command(&["server", "--dir", "data", "--bind", "127.0.0.1"]);
     command
+        .args(["--first-start", "serve"])
         .args(words)
         .stdout(output.try_clone().unwrap())
         .stderr(output);
@@ -205,6 +207,104 @@ fn the_name_redis_server_starts_a_node() {
         .unwrap();
     assert!(version.status.success());
     assert!(String::from_utf8(version.stdout).unwrap().contains("v="));
+}
+
+/// A client with two of the five nodes and one with the other three both held the lock.
+#[test]
+fn the_five_sample_configurations_refuse_clients_that_list_other_nodes_than_all_five() {
+    let shell = Shell::in_memory();
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/redlock");
+    let (mut nodes, mut addresses) = (Vec::new(), Vec::new());
+    for number in 1..=5 {
+        shell.succeed(&["node", "init", &format!("./node-{number}")]);
+        let (sample, port) = (format!("{samples}/node-{number}.conf"), free_port());
+        let mut command = shell.command(&["server", &sample, "--port", &port.to_string()]);
+        let output = fs::File::create(shell.file(&format!("out-{number}"))).unwrap();
+        nodes.push(KilledAtTheEnd(command.stdout(output).spawn().unwrap()));
+        addresses.push(format!("127.0.0.1:{port}"));
+    }
+    let all = addresses.join(",");
+    eventually("all five serve", || {
+        let output = |number| fs::read_to_string(shell.file(&format!("out-{number}"))).unwrap();
+        (1..=5).all(|number| output(number).contains("* Ready to accept connections tcp"))
+    });
+    let acquire = |nodes: &str| shell.quorlock(&["acquire", "a", "--no-wait", "--nodes", nodes]);
+    for part in [&addresses[..2], &addresses[2..], &addresses[..1]] {
+        let refused = acquire(&part.join(","));
+        assert_eq!(refused.code, Some(69), "{}", refused.stderr);
+        let reason = "its cluster has 5 nodes, another number than are listed: does not vote; list all of them";
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    }
+    let held = acquire(&all);
+    assert_eq!(held.code, Some(0), "{}", held.stderr);
+    assert_eq!(acquire(&all).code, Some(75), "it is held");
+    for number in 1..=5 {
+        let output = fs::read_to_string(shell.file(&format!("out-{number}"))).unwrap();
+        assert!(!output.contains("cluster-size"), "it has one: {output}");
+    }
+}
+
+/// A node of a test that may fail.
+struct KilledAtTheEnd(Child);
+
+impl Drop for KilledAtTheEnd {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+#[test]
+fn a_node_without_a_size_says_what_that_costs_and_one_that_was_made_with_it_does_not() {
+    const NO_SIZE: &str = "clients that list other nodes than each other can hold the same lock";
+    for (name, words, mark) in [
+        ("alone", &[][..], Some('*')),
+        ("named", &["--cluster", "blue"], Some('#')),
+        ("sized", &["--cluster", "blue", "--cluster-size", "5"], None),
+        ("said to be alone", &["--cluster-size", "1"], None),
+    ] {
+        let shell = Shell::new();
+        let init = [&["node", "init", "data"], words].concat();
+        let ended = shell.quorlock(&init);
+        assert_eq!(ended.code, Some(0), "{name}: {}", ended.stderr);
+        let mut node = start(&shell, &["--port", "0"]);
+        await_ready(&shell);
+        send(&node, Signal::TERM);
+        await_end(&mut node);
+        let output = output(&shell);
+        let line = output.lines().find(|line| line.contains(NO_SIZE));
+        assert_eq!(line.is_some(), mark.is_some(), "{name}: {output}");
+        if let (Some(line), Some(mark)) = (line, mark) {
+            assert!(line.contains(&format!(" {mark} node ")), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn node_init_makes_no_node_of_a_cluster_that_no_configuration_can_name() {
+    let shell = Shell::new();
+    for words in [
+        ["--cluster", "two words"],
+        ["--cluster", "a\nid 7"],
+        ["--cluster-size", "65"],
+        ["--cluster-size", "many"],
+    ] {
+        let init = ["node", "init", "data", words[0], words[1]];
+        let ended = shell.quorlock(&init);
+        assert_eq!(ended.code, Some(64), "{words:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(words[0]),
+            "{words:?}: {}",
+            ended.stderr
+        );
+        assert!(!shell.file("data").exists(), "{words:?}");
+    }
+    let ended = shell.quorlock(&["node", "init", "--help"]);
+    assert!(
+        !ended.stdout.contains("no client is refused"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]

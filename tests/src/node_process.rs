@@ -74,7 +74,8 @@ impl NodeProcess {
         };
         command
             .arg("server")
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--first-start", "serve"]);
         command
             .arg("--dir")
             .arg(&self.folder)

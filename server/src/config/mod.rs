@@ -13,6 +13,7 @@ mod command_line_tests;
 mod directive;
 mod error;
 mod file;
+mod first_try;
 mod kept;
 mod redis;
 mod settings;

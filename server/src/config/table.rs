@@ -238,7 +238,7 @@ pub(super) const USED: &[Directive] = &[
         "dir",
         ".",
         "a path",
-        "Directory of the node: its identity and its log. Never share or copy it.",
+        "Directory of the node: its identity and its log. It must exist. Never share or copy it.",
         |c, v| match text(one(v)?, PATH_BYTES_MAX)? {
             path if path.is_empty() => Err(Problem::new("argument must be a path")),
             path => {
@@ -353,7 +353,7 @@ pub(super) const USED: &[Directive] = &[
         "auto",
         "`auto`, `serve`, `wait`",
         "In an empty directory that `quorlock node init` did not make: serve, or wait \
-         restart-delay-max first. Auto: serve if only this machine can connect.",
+         restart-delay-max first. Auto: wait if more is configured than for a first try.",
         |c, v| one_of(FirstStart::NAMES, one(v)?).map(|start| c.first_start = start),
         |c| name_of(FirstStart::NAMES, &c.first_start).to_owned(),
     ),
@@ -474,8 +474,9 @@ pub(super) const USED: &[Directive] = &[
         "cluster-size",
         "0",
         "0 to 64",
-        "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0 if that is not said. Our Redlock \
-         client gets no vote of a node whose cluster has more or fewer nodes than the client knows.",
+        "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0: what the directory was made for, or \
+         not said. Our Redlock client gets no vote of a node whose cluster has more or fewer nodes than the client \
+         lists. Without it, clients that list other nodes than each other can hold the same lock.",
         |c, v| integer(one(v)?, 0, 64).map(|nodes| c.cluster_size = nodes),
         |c| c.cluster_size.to_string(),
     ),

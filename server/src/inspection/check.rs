@@ -216,7 +216,7 @@ pub(super) fn read_past(
     Past::read(
         &directory,
         &SystemClock as &dyn Clock,
-        &past::policy(&Config::default(), false),
+        &past::policy(&Config::default()),
         is_understood,
     )
 }

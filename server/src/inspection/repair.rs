@@ -146,7 +146,7 @@ fn why_not(
         identity,
         log: Log::Recovered(recovery),
     };
-    let policy = past::policy(&Config::default(), false);
+    let policy = past::policy(&Config::default());
     match Past::read(&directory, &SystemClock, &policy, is_understood) {
         Ok(_) => RepairError::NothingToRepair {
             directory: data_directory.name(),

@@ -42,7 +42,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The data directory. It is made if it does not exist.
+    /// The data directory. It must exist; [`init`](crate::init) makes that of a new node.
     #[must_use]
     pub fn dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.config.dir = directory.into();
@@ -122,10 +122,6 @@ impl NodeBuilder {
             Some(disk) => (disk, Fingerprint::named(0)),
             None => {
                 let directory = self.config.dir.clone();
-                std::fs::create_dir_all(&directory).map_err(|source| StartError::Directory {
-                    directory: directory.clone(),
-                    source,
-                })?;
                 (identity::open(&directory)?, Fingerprint::of(&directory))
             }
         };

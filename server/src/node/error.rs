@@ -35,8 +35,8 @@ pub enum StartError {
     },
     /// The Unix socket cannot be made.
     #[error(
-        "cannot listen on the Unix socket {}: {source}. Nothing was started and no lock is affected; move what is \
-         there out of the way, or choose another path with --unixsocket",
+        "cannot listen on the Unix socket {}: {source}. Nothing was started and no lock is affected; make its directory \
+         if there is none, move what has this name out of the way, or choose another path with --unixsocket",
         path.display()
     )]
     BindUnix {
@@ -59,7 +59,7 @@ pub enum StartError {
     /// No address at all could be listened on.
     #[error("none of the addresses of `bind` exist on this machine; name at least one that does")]
     NoAddress,
-    /// The data directory cannot be made or entered.
+    /// The directory of a new node cannot be made or read, or that of a node not be looked at.
     #[error(
         "cannot use {} as data directory: {source}. Make it a directory this user may write, or \
          name another with --dir",
@@ -70,6 +70,17 @@ pub enum StartError {
         directory: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// There is no data directory, and a start makes none: it may lie on a volume that is not mounted.
+    #[error(
+        "the data directory {} (directive dir) does not exist. Nothing was started and no lock is affected. If it \
+         is on another volume, mount that: a node in a new directory would not know the locks that it has granted. \
+         For a new node, create it once with: quorlock node init {}",
+        directory.display(), directory.display()
+    )]
+    NoDirectory {
+        /// The directory asked for.
+        directory: PathBuf,
     },
     /// The data directory is in use or cannot be opened.
     #[error(transparent)]

@@ -9,7 +9,7 @@ use quorlock_engine::RawTime;
 use quorlock_persistence::{Disk, LogOptions, MemoryDisk, Preparer};
 
 use crate::clock::{Clock, SettableClock};
-use crate::config::Config;
+use crate::config::{Config, FirstStart};
 use crate::core::clients::Addresses;
 use crate::core::compaction::PART_BYTES;
 use crate::core::log_queue::Jobs;
@@ -29,11 +29,12 @@ pub(crate) fn started(
 
 /// The same with a log of these sizes.
 pub(crate) fn started_with(
-    config: Config,
+    mut config: Config,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     sizes: LogOptions,
 ) -> (Arc<NodeState>, Preparer, Jobs) {
+    config.first_start = FirstStart::Serve;
     let plan = Plan {
         config,
         clock,
@@ -45,7 +46,6 @@ pub(crate) fn started_with(
     };
     let reach = Reach {
         port: 0,
-        is_remote: false,
         metrics: None,
     };
     let begun = begin(plan, reach).unwrap();

@@ -7,19 +7,23 @@ use std::sync::Arc;
 use quorlock_engine::control::{Boot, Record, kind};
 use quorlock_persistence::{Disk, FrameKind, LogOptions, RealDisk, Recovery};
 
+use crate::config::Config;
 use crate::node::error::StartError;
 use crate::past::identity::FILE;
 use crate::past::{Identity, NodeId};
 
-/// Creates a node in `directory`: its identity, and a log that says it has never run.
+/// Creates a node in `directory`: its identity, and a log that says it has never run. The directory is made if it
+/// does not exist.
 ///
 /// Such a node serves at its first start, whatever `first-start` says. To be done once in the
 /// node's life: a directory whose contents were lost must not be initialised again, or locks
 /// granted before the loss could be granted twice.
 ///
+/// Of the configuration it keeps `cluster-id` and `cluster-size`, which hold for starts that do not say otherwise.
+///
 /// # Errors
 /// When the directory holds a node or anything else already, is in use, or cannot be written.
-pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartError> {
+pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
     let failed = |source: io::Error| StartError::Directory {
         directory: directory.to_owned(),
         source,
@@ -42,7 +46,7 @@ pub fn init(directory: &Path, cluster_id: Option<&str>) -> Result<NodeId, StartE
     }
     let mut bytes = [0; 20];
     getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
-    let identity = Identity::known(bytes, cluster_id.map(str::to_owned));
+    let identity = Identity::known(bytes, config);
     create(&*disk, &identity, recovery)?;
     Ok(identity.id)
 }
@@ -82,8 +86,29 @@ pub(crate) fn create(
     identity.write(disk).map_err(StartError::Disk)
 }
 
+/// Whether a node has a directory to start in. Only [`init`] makes one: where a volume is not mounted, a node would
+/// start beside its log, and nobody would notice before its locks are granted twice.
+///
+/// # Errors
+/// When there is none, or it cannot be looked at.
+pub fn require_directory(directory: &Path) -> Result<(), StartError> {
+    let directory = directory.to_owned();
+    match directory.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(StartError::Directory {
+            directory,
+            source: io::ErrorKind::NotADirectory.into(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(StartError::NoDirectory { directory })
+        }
+        Err(source) => Err(StartError::Directory { directory, source }),
+    }
+}
+
 /// Opens the directory of a node, taking its lock.
 pub(crate) fn open(directory: &Path) -> Result<Arc<dyn Disk>, StartError> {
+    require_directory(directory)?;
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     Ok(disk)
 }

@@ -13,7 +13,7 @@ use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, saturated_nanos};
-use crate::config::{AppendFsync, Config, NoTtlDurability, RestartDelayReply};
+use crate::config::{AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
@@ -68,8 +68,6 @@ pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), StartError> {
 pub(crate) struct Reach {
     /// The first port it listens on; 0 where there is none.
     pub(crate) port: u16,
-    /// Whether other machines can connect.
-    pub(crate) is_remote: bool,
     /// Where the metrics are, if anywhere.
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -140,7 +138,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         identity: known.as_ref(),
         log: Log::Recovered(&recovery),
     };
-    let policy = past::policy(&plan.config, reach.is_remote);
+    let policy = past::policy(&plan.config);
     let replay = |position, payload: &[u8]| engine.apply(to_engine(position), payload);
     let past = Past::read(&directory, &*plan.clock, &policy, replay)?;
     let identity = match known {
@@ -153,7 +151,10 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     tell_of_log(&recovery);
     let id = identity.shown(plan.config.node_name.as_deref());
     let wall_us = plan.clock.wall_us();
-    report.announce(&id, wall_us, advice(&past.verdict));
+    let advice = advice(&past.verdict);
+    let why = why_it_waits(&plan.config, advice);
+    report.announce(&id, wall_us, &format!("{advice}{why}"));
+    tell_of_size(&identity, &id);
 
     let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
@@ -192,15 +193,10 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
 }
 
 fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
-    let addresses = || {
-        listeners
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok())
-    };
+    let address = |listeners: &[TcpListener]| listeners.first()?.local_addr().ok();
     Reach {
-        port: addresses().next().map_or(0, |address| address.port()),
-        is_remote: addresses().any(|address| !listener::is_local(&address.ip())),
-        metrics: metrics.first().and_then(|it| it.local_addr().ok()),
+        port: address(listeners).map_or(0, |address| address.port()),
+        metrics: address(metrics),
     }
 }
 
@@ -258,7 +254,8 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
     Ok(engine)
 }
 
-/// A directory that was made for one cluster serves no other; one that was made for none serves any.
+/// A directory that was made for one cluster serves no other; one that was made for none serves any. The size is
+/// the configured one: a cluster may grow.
 fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
     match (&plan.config.cluster_id, &identity.cluster_id) {
         (Some(asked), Some(made_for)) if asked != made_for => {
@@ -268,25 +265,25 @@ fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
                  started and no lock is affected; name that cluster, or give this one a directory of its own with --dir"
             )))
         }
-        (Some(asked), _) => Ok(Identity {
-            cluster_id: Some(asked.clone()),
+        (asked, made_for) => Ok(Identity {
+            cluster_id: asked.clone().or_else(|| made_for.clone()),
+            cluster_size: match plan.config.cluster_size {
+                0 => identity.cluster_size,
+                asked => asked,
+            },
             ..identity
         }),
-        (None, _) => Ok(identity),
     }
 }
 
 /// A first start makes an identity. A log without one keeps the id its segments carry.
 fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartError> {
-    let cluster_id = plan.config.cluster_id.clone();
-    let identity = match recovery.summary().node_id {
-        Some(bytes) => Identity::known(bytes, cluster_id),
-        None => {
-            let mut bytes = [0; 20];
-            (plan.random)(&mut bytes)?;
-            Identity::known(bytes, cluster_id)
-        }
-    };
+    let mut bytes = [0; 20];
+    match recovery.summary().node_id {
+        Some(carried) => bytes = carried,
+        None => (plan.random)(&mut bytes)?,
+    }
+    let identity = Identity::known(bytes, &plan.config);
     identity.write(&*plan.disk).map_err(StartError::Disk)?;
     Ok(identity)
 }
@@ -425,6 +422,34 @@ fn advice(verdict: &Verdict) -> &'static str {
              it with first-start serve if nothing ever ran here"
         }
         _ => "",
+    }
+}
+
+/// Says what it costs that a node does not know how many nodes its cluster has. A node on its own needs no size,
+/// so only the one that belongs to a cluster is warned.
+fn tell_of_size(identity: &Identity, id: &str) {
+    if identity.cluster_size > 0 {
+        return;
+    }
+    let line = format!(
+        "node {id} has no cluster-size. Alone it needs none. As one of several nodes that keep Redlock locks it does: \
+         without it, clients that list other nodes than each other can hold the same lock. Set cluster-size and \
+         cluster-id on each of them, or cluster-size 1 if this node is alone"
+    );
+    if identity.cluster_id.is_some() {
+        tracing::warn!("{line}");
+    } else {
+        tracing::info!("{line}");
+    }
+}
+
+/// Why an empty directory with that advice is waited out, where nobody has said so in as many words.
+fn why_it_waits(config: &Config, advice: &str) -> String {
+    match config.beyond_first_try() {
+        Some(what) if !advice.is_empty() && config.first_start == FirstStart::Auto => {
+            format!(" (first-start auto waits, because {what} is configured)")
+        }
+        _ => String::new(),
     }
 }
 

@@ -132,7 +132,9 @@ fn what_is_executed_follows_the_configuration() {
 fn the_log_of_another_node_is_refused_when_it_is_read() {
     let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
     for_tests::started(Config::default(), Arc::new(disk.clone()), clock.clone());
-    Identity::known([9; 20], None).write(&disk).unwrap();
+    Identity::known([9; 20], &Config::default())
+        .write(&disk)
+        .unwrap();
     let plan = Plan {
         config: Config::default(),
         clock,
@@ -184,14 +186,12 @@ fn an_address_that_is_missing_may_be_optional_and_one_that_is_taken_may_not() {
 }
 
 #[test]
-fn a_node_knows_its_port_and_whether_others_can_reach_it() {
+fn a_node_knows_its_port_and_that_of_its_metrics() {
     let listeners = |address: &str| [TcpListener::bind((address, 0)).unwrap()];
     let (local, open) = (listeners("127.0.0.1"), listeners("0.0.0.0"));
     let seen = reach(&local, &open);
     assert_eq!(seen.port, local[0].local_addr().unwrap().port());
-    assert!(!seen.is_remote, "metrics are not the service");
     assert_eq!(seen.metrics, Some(open[0].local_addr().unwrap()));
-    assert!(reach(&open, &[]).is_remote);
     assert_eq!(reach(&[], &[]).port, 0);
 }
 

@@ -8,6 +8,7 @@ use std::io;
 
 use quorlock_persistence::{Disk, hexadecimal};
 
+use crate::config::Config;
 use crate::past::PastError;
 
 /// A node's id: 160 random bits, made once.
@@ -50,14 +51,17 @@ impl fmt::Debug for NodeId {
 pub(crate) struct Identity {
     pub(crate) id: NodeId,
     pub(crate) cluster_id: Option<String>,
+    /// How many nodes that cluster has; 0 where nobody has said so.
+    pub(crate) cluster_size: u8,
 }
 
 impl Identity {
-    /// The identity that a log's segments carry.
-    pub(crate) fn known(bytes: [u8; 20], cluster_id: Option<String>) -> Self {
+    /// A node with this id in the cluster that a configuration names.
+    pub(crate) fn known(bytes: [u8; 20], config: &Config) -> Self {
         Self {
             id: NodeId(bytes),
-            cluster_id,
+            cluster_id: config.cluster_id.clone(),
+            cluster_size: config.cluster_size,
         }
     }
 
@@ -84,7 +88,10 @@ impl Identity {
     /// Writes `node.id` so that it is there whole or not at all, also after a power loss.
     pub(crate) fn write(&self, disk: &dyn Disk) -> io::Result<()> {
         let cluster = self.cluster_id.as_deref().unwrap_or("");
-        let text = format!("{HEADER}\nid {}\ncluster {cluster}\n", self.id);
+        let mut text = format!("{HEADER}\nid {}\ncluster {cluster}\n", self.id);
+        if self.cluster_size > 0 {
+            text += &format!("size {}\n", self.cluster_size);
+        }
         // A crash while it was written may have left the half-made file.
         let _ = disk.remove(FILE_NEW);
         let file = disk.create(FILE_NEW)?;
@@ -116,9 +123,15 @@ impl Identity {
         }
         let id = NodeId::parse(lines.next()?.strip_prefix("id ")?)?;
         let cluster = lines.next()?.strip_prefix("cluster ")?;
+        // Files of earlier versions end here.
+        let cluster_size = match lines.next() {
+            Some(line) => line.strip_prefix("size ")?.parse().ok()?,
+            None => 0,
+        };
         Some(Self {
             id,
             cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()),
+            cluster_size,
         })
     }
 }
@@ -147,17 +160,20 @@ mod tests {
 
     use super::*;
 
-    fn identity(cluster: Option<&str>) -> Identity {
+    fn identity(cluster: Option<&str>, size: u8) -> Identity {
+        let mut config = Config::default();
+        config.set("cluster-id", &[cluster.unwrap_or("")]).unwrap();
+        config.cluster_size = size;
         let bytes = std::array::from_fn(|at| u8::try_from(at * 13).unwrap());
-        Identity::known(bytes, cluster.map(str::to_owned))
+        Identity::known(bytes, &config)
     }
 
     const HEX: &str = "000d1a2734414e5b6875828f9ca9b6c3d0ddeaf7";
 
     #[test]
     fn an_identity_is_read_as_it_was_written() {
-        for cluster in [None, Some("blue")] {
-            let (disk, written) = (MemoryDisk::new(), identity(cluster));
+        for (cluster, size) in [(None, 0), (Some("blue"), 0), (Some("blue"), 5), (None, 64)] {
+            let (disk, written) = (MemoryDisk::new(), identity(cluster, size));
             assert_eq!(Identity::read(&disk).unwrap(), None);
             disk.create(FILE_NEW).unwrap();
             written.write(&disk).unwrap();
@@ -170,7 +186,7 @@ mod tests {
     #[test]
     fn only_what_was_written_is_an_identity() {
         let whole = format!("{HEADER}\nid {HEX}\ncluster \n");
-        assert_eq!(Identity::parse(&whole), Some(identity(None)));
+        assert_eq!(Identity::parse(&whole), Some(identity(None, 0)));
         let short = &HEX[..39];
         for id in [
             short,
@@ -182,11 +198,14 @@ mod tests {
         }
         assert_eq!(Identity::parse(&whole.replace("node 1", "node 2")), None);
         assert_eq!(Identity::parse(&whole.replace("cluster ", "")), None);
+        for size in ["size", "size ", "size -1", "size 256", "size five"] {
+            assert_eq!(Identity::parse(&format!("{whole}{size}\n")), None, "{size}");
+        }
     }
 
     #[test]
     fn people_and_clients_see_forty_digits() {
-        let identity = identity(None);
+        let identity = identity(None, 0);
         assert_eq!(identity.shown(None), HEX);
         assert_eq!(identity.shown(Some("one")), format!("{HEX} (one)"));
         assert_eq!(format!("{:?}", identity.id), format!("NodeId({HEX})"));

@@ -197,7 +197,7 @@ fn server(page: &mut Page<'_>) {
         "quorlock_cluster_id",
         node.facts.identity.cluster_id.as_deref().unwrap_or(""),
     );
-    page.field("quorlock_cluster_size", node.config.cluster_size);
+    page.field("quorlock_cluster_size", node.facts.identity.cluster_size);
     page.field("redis_mode", "standalone");
     page.field("os", std::env::consts::OS);
     page.field("arch_bits", usize::BITS);

@@ -307,6 +307,7 @@ fn worst_pause_of_a_compaction() {
         .unwrap_or(1_000_000);
     for mode in ["no", "everysec", "always"] {
         let directory = std::env::temp_dir().join(format!("quorlock-pause-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
         run(async {
             let node = Node::builder()
                 .directive("bind", &["127.0.0.1"])

@@ -170,7 +170,7 @@ const CASES: &[Case] = &[
         ("emptied", CAP, 3),
     ),
     case(
-        "all is lost: that is for first-start to judge, and a loopback address serves",
+        "all is lost: that is for first-start to judge, which says here that nothing ever ran",
         |data, _| remove(data, |_| true),
         ("unknown", 0, 1),
     ),

@@ -9,6 +9,7 @@ use crate::machine::home::Home;
 use crate::machine::said::said;
 use crate::machine::shelf::{Shelf, names};
 use crate::machine::{Directives, run, wire};
+use quorlock_server::config::Config;
 use quorlock_server::init;
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
@@ -121,7 +122,7 @@ fn a_second_node_on_a_directory_is_refused_and_leaves_no_trace() {
             let error = home.try_start(ALWAYS).await.unwrap_err().to_string();
             assert!(error.contains("in use by another process"), "{error}");
         }
-        assert!(init(&home.path, None).is_err());
+        assert!(init(&home.path, &Config::default()).is_err());
         assert_eq!(others(), before);
         assert_eq!(wire(&node).ask("SET b token NX PX 1000"), "+OK");
         node.stop().await.unwrap();
@@ -138,7 +139,7 @@ fn an_initialised_node_serves_at_its_first_start_and_is_created_once() {
     run(async {
         let shelf = Shelf::new();
         let home = Home::at(shelf.path("data"));
-        let id = init(&home.path, None).unwrap();
+        let id = init(&home.path, &Config::default()).unwrap();
         let wait: Directives<'_> = &[("first-start", "wait")];
         let node = home.start(wait).await;
         assert_eq!(
@@ -147,14 +148,17 @@ fn an_initialised_node_serves_at_its_first_start_and_is_created_once() {
         );
         assert_eq!((node.id(), node.incarnation()), (id, 1));
         node.stop().await.unwrap();
-        assert!(init(&home.path, None).is_err(), "a node is created once");
+        assert!(
+            init(&home.path, &Config::default()).is_err(),
+            "a node is created once"
+        );
         // Its identity alone is a node that lost its log, not a new one.
         for name in names(&home.path) {
             if name != "node.id" {
                 fs::remove_file(home.path.join(name)).unwrap();
             }
         }
-        assert!(init(&home.path, None).is_err());
+        assert!(init(&home.path, &Config::default()).is_err());
         let serve: Directives<'_> = &[("first-start", "serve")];
         let node = home.start(serve).await;
         assert_eq!(
@@ -181,15 +185,15 @@ fn node_init_takes_an_empty_directory_and_leaves_every_other_as_it_is() {
             fs::write(data.join(foreign), "").unwrap();
         }
         let before = names(&data);
-        let error = init(&data, None).unwrap_err().to_string();
+        let error = init(&data, &Config::default()).unwrap_err().to_string();
         assert!(error.contains(foreign), "{error}");
         assert!(error.contains("Name a new directory"), "{error}");
         assert_eq!(names(&data), before);
     }
     let fresh = shelf.path("a file system of its own");
     fs::create_dir_all(fresh.join("lost+found")).unwrap();
-    init(&fresh, None).unwrap();
-    let again = init(&fresh, None).unwrap_err().to_string();
+    init(&fresh, &Config::default()).unwrap();
+    let again = init(&fresh, &Config::default()).unwrap_err().to_string();
     assert!(again.contains("holds a node already"), "{again}");
 }
 
@@ -222,7 +226,7 @@ fn an_initialised_node_whose_log_is_cut_to_its_beginning_waits() {
             for crashes in [false, true] {
                 let shelf = Shelf::new();
                 let home = Home::at(shelf.path("data"));
-                init(&home.path, None).unwrap();
+                init(&home.path, &Config::default()).unwrap();
                 let first = fs::read(home.path.join(FIRST)).unwrap();
                 let node = home.start(ALWAYS).await;
                 assert_eq!(wire(&node).ask("SET a token NX PX 30000"), "+OK");
@@ -256,12 +260,18 @@ fn a_directory_of_one_cluster_serves_no_other() {
             error.contains("cluster-id is red") && error.contains("the cluster blue"),
             "{error}"
         );
-        // It keeps what it was made for, also where nobody says so; its size is only said.
-        let node = home.start(&[]).await;
-        let mut client = wire(&node);
-        assert_eq!(client.info("quorlock_cluster_id"), "blue");
-        assert_eq!(client.info("quorlock_cluster_size"), "0");
-        node.stop().await.unwrap();
+        // It keeps what it was made for, also where nobody says so; its cluster may have grown.
+        for (directives, size) in [
+            (&[][..], "5"),
+            (&[("cluster-size", "7")], "7"),
+            (&[("cluster-size", "0")], "5"),
+        ] {
+            let node = home.start(directives).await;
+            let mut client = wire(&node);
+            assert_eq!(client.info("quorlock_cluster_id"), "blue");
+            assert_eq!(client.info("quorlock_cluster_size"), size);
+            node.stop().await.unwrap();
+        }
         // One that was made for none takes part in any.
         let free = Home::at(shelf.path("free"));
         free.start(&[]).await.stop().await.unwrap();

@@ -57,7 +57,6 @@ impl Server {
             directory_fingerprint: 7,
             files: None,
             seed,
-            is_remote: false,
         };
         let disk = MemoryDisk::with_power_loss();
         init(Arc::new(disk.clone()), &setup).expect("an empty disk takes a node");

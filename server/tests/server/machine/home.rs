@@ -35,8 +35,11 @@ impl Home {
     }
 
     pub(crate) async fn try_start(&self, directives: Directives<'_>) -> Result<Node, StartError> {
+        std::fs::create_dir_all(&self.path).unwrap();
         let mut builder = Node::builder().port(0);
         builder = builder.directive("bind", &["127.0.0.1"]);
+        // What was never used has no past, unless a test says otherwise.
+        builder = builder.directive("first-start", &["serve"]);
         builder = builder.directive("workers", super::ONE_WORKER);
         for (name, value) in directives {
             builder = builder.directive(name, &[value]);

@@ -1,0 +1,146 @@
+//! The directory that a node starts in for the first time, as far as it knows: new, emptied, or not there.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Child;
+
+use quorlock_tests::node_process::{NodeProcess, free_port};
+use quorlock_tests::waiting::eventually;
+
+use crate::shell::{Shell, await_end};
+
+/// A node of a test that may fail.
+struct Node {
+    process: Child,
+    port: u16,
+}
+
+impl Node {
+    /// Starts a node on loopback with these words, and waits until it answers.
+    fn start(shell: &Shell, words: &[&str]) -> Self {
+        let port = free_port();
+        let output = fs::File::create(shell.file("out")).unwrap();
+        let mut command = shell.command(&["server", "--port", &port.to_string()]);
+        command.args(words).stdout(output);
+        let node = Self {
+            process: command.spawn().unwrap(),
+            port,
+        };
+        eventually("the node answers", || node.try_ask(&["PING"]).is_ok());
+        node
+    }
+
+    fn try_ask(&self, words: &[&str]) -> std::io::Result<String> {
+        NodeProcess::ask_at(self.port, words)
+    }
+
+    fn set(&self, token: &str) -> String {
+        self.try_ask(&["SET", "a", token, "NX", "PX", "30000"])
+            .unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// On loopback it served, and a node behind a sidecar or a tunnel is on loopback.
+#[test]
+fn an_emptied_directory_grants_no_lock_that_may_be_held() {
+    for words in [&[][..], &["--cluster-size", "5"]] {
+        let shell = Shell::new();
+        shell.succeed(&["node", "init", "data"]);
+        let words = [&["--dir", "data"], words].concat();
+        let node = Node::start(&shell, &words);
+        assert_eq!(node.set("first"), "+OK");
+        drop(node);
+        for entry in fs::read_dir(shell.file("data")).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let node = Node::start(&shell, &words);
+        let refused = node.set("second");
+        assert!(refused.starts_with("-RESTARTDELAY "), "{refused}");
+        for part in ["quorlock node init DIR", "first-start serve"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        let said = fs::read_to_string(shell.file("out")).unwrap();
+        let why = "first-start auto waits, because dir is configured";
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_first_try_and_a_test_suite_serve_at_once() {
+    for words in [
+        &[][..],
+        &["--bind", "127.0.0.1"],
+        &["--save", "", "--appendonly", "no", "--loglevel", "debug"],
+    ] {
+        let shell = Shell::new();
+        let node = Node::start(&shell, words);
+        assert_eq!(node.set("first"), "+OK", "{words:?}");
+    }
+}
+
+/// It was made: where a volume was not mounted, its node started beside its log.
+#[test]
+fn a_directory_that_does_not_exist_is_refused_and_not_made() {
+    // A node whose directory passes ends as well.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for more in [&[][..], &["--logfile", "node.log", "--pidfile", "node.pid"]] {
+        let shell = Shell::new();
+        let words = [&["server", "--port", &port, "--dir", "volume/data"], more].concat();
+        let ended = shell.quorlock(&words);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        for part in [
+            "the data directory volume/data (directive dir) does not exist",
+            "mount that",
+            "quorlock node init volume/data",
+        ] {
+            assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+        }
+        assert!(!shell.file("volume").exists(), "{more:?}");
+        // The remedy works.
+        shell.succeed(&["node", "init", "volume/data"]);
+        let node = Node::start(&shell, &["--dir", "volume/data"]);
+        assert_eq!(node.set("first"), "+OK");
+    }
+}
+
+#[test]
+fn other_paths_are_made_no_directories_for_either() {
+    let shell = Shell::new();
+    fs::write(shell.file("file"), "").unwrap();
+    for (directive, said) in [
+        ("logfile gone/it", "cannot write the log file ./gone/it"),
+        ("unixsocket gone/it", "on the Unix socket ./gone/it"),
+        ("include gone/it", "gone/it"),
+        (
+            "dir file",
+            "cannot use file as data directory: not a directory",
+        ),
+        (
+            "dir file/data",
+            "cannot use file/data as data directory: Not a directory",
+        ),
+    ] {
+        fs::write(shell.file("node.conf"), format!("port 0\n{directive}\n")).unwrap();
+        let errors = fs::File::create(shell.file("out")).unwrap();
+        let mut command = shell.command(&["server", "node.conf"]);
+        let mut refused = command.stderr(errors).spawn().unwrap();
+        assert_eq!(await_end(&mut refused).code(), Some(1), "{directive}");
+        let errors = fs::read_to_string(shell.file("out")).unwrap();
+        assert!(errors.contains(said), "{directive}: {errors}");
+        assert!(!shell.file("gone").exists(), "{directive}");
+    }
+    // As Redis does: a node runs without the file that only tells of it.
+    let _node = Node::start(&shell, &["--pidfile", "gone/it"]);
+    eventually("it says so", || {
+        let said = fs::read_to_string(shell.file("out")).unwrap();
+        said.contains("Failed to write PID file ./gone/it")
+    });
+}

@@ -126,9 +126,10 @@ fn files_of_others_are_named_and_left_alone() {
 fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     let shell = Shell::new();
     let port = free_port();
-    shell.succeed(&["node", "init", "data"]);
+    fs::create_dir(shell.file("data")).unwrap();
     let mut command = shell.command(&["server", "--dir", "data", "--appendfsync", "always"]);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    command.args(["--first-start", "serve"]);
     let mut node = command.spawn().unwrap();
     let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
     eventually("the node answers", || ask(&["PING"]).is_ok());

@@ -24,13 +24,17 @@ fn start(shell: &Shell, directory: &str, words: &[&str]) -> Node {
     start_in(shell, directory, words, &[])
 }
 
-/// Starts a node, with `wrapper` in front of the command.
+/// Starts a node, with `wrapper` in front of the command. The first word may be a configuration file.
 fn start_in(shell: &Shell, directory: &str, words: &[&str], wrapper: &[&str]) -> Node {
     let port = free_port();
     let name = format!("{directory}-{port}.out");
     let file = fs::File::create(shell.file(&name)).unwrap();
     fs::create_dir_all(shell.file(directory)).unwrap();
-    let plain = shell.command(&["server", "--bind", "127.0.0.1", "--first-start", "serve"]);
+    let is_file = words.first().is_some_and(|word| !word.starts_with("--"));
+    let (configured, words) = words.split_at(usize::from(is_file));
+    let mut plain = shell.command(&["server"]);
+    plain.args(configured);
+    plain.args(["--bind", "127.0.0.1", "--first-start", "serve"]);
     let mut command = match wrapper {
         [] => plain,
         [program, rest @ ..] => {
@@ -128,6 +132,47 @@ fn is_there(program: &str) -> bool {
     said.is_ok_and(|said| said.status.success())
 }
 
+/// Debian's redis.conf has it, and whoever takes that over has no log.
+#[test]
+fn a_node_without_a_log_says_at_every_start_what_a_crash_costs() {
+    let shell = Shell::new();
+    for (more, costs) in [
+        (
+            "restart-delay-max 10s",
+            "After a crash the next start serves no locks for up to 10.2 s; keys without a TTL, or with one above \
+             restart-delay-max, are gone and no delay covers them. appendonly yes keeps the locks",
+        ),
+        (
+            "require-ttl yes",
+            "serves no locks for up to 61.2 s. appendonly yes keeps the locks",
+        ),
+        (
+            "restart-delay off",
+            "The next start serves at once and grants again what may still be held",
+        ),
+    ] {
+        fs::write(
+            shell.file("redis.conf"),
+            format!("appendonly no\nsave \"\"\n{more}\n"),
+        )
+        .unwrap();
+        for _ in 0..2 {
+            let mut node = start(&shell, "data", &["redis.conf"]);
+            let line = node.await_line(&shell, "runs with appendonly no");
+            assert!(line.contains(" # node "), "a warning: {line}");
+            assert!(line.contains("any stop forgets every lock"), "{line}");
+            assert!(line.contains(costs), "{costs}\n{line}");
+            node.await_line(&shell, "Listening on");
+            node.stop();
+        }
+    }
+    let mut node = start(&shell, "logged", &[]);
+    node.await_line(&shell, "Ready to accept connections");
+    let said = node.output(&shell);
+    assert!(!said.contains("appendonly no"), "{said}");
+    node.stop();
+}
+
 #[test]
 fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     let shell = Shell::new();
@@ -147,7 +192,9 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     for part in [
         " # node ",
         "last stop: unclean stop; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
-        "because of: unclean stop. That is until about ",
+        "because of: unclean stop: appendfsync everysec acknowledges a write before it is on the disk. ",
+        "a write-back that failed and a file system that was taken away lose the last writes and leave the same log",
+        "serves at once. That is until about ",
         " UTC, if nobody sets this machine's clock. [stop unclean, clean no, cause unclean, weakest mode everysec, TTL bound 300 ms, \
          cap 60000 ms, restart-delay auto, trust-fsync no, same boot yes, same directory yes, log whole yes, ",
     ] {

@@ -10,7 +10,7 @@ use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Durability, Pending};
 use quorlock_engine::restart::Stop;
 
-use crate::config::Config;
+use crate::config::{Config, RestartDelay};
 use crate::date::{Date, show_duration};
 use crate::past::Past;
 
@@ -136,6 +136,36 @@ impl StartReport {
         }
     }
 
+    /// Says what a stop costs a run that logs no keys, for those whose configuration file has brought that along.
+    /// `longest_ns` is the delay of `restart-delay-max`.
+    pub(crate) fn tell_of_volatile(id: &str, longest_ns: u64, config: &Config) {
+        if config.appendonly {
+            return;
+        }
+        let after_crash = match config.restart_delay {
+            RestartDelay::Auto | RestartDelay::Always => format!(
+                "After a crash the next start serves no locks for up to {}",
+                show_nanos(longest_ns)
+            ),
+            RestartDelay::Fixed(delay) => format!(
+                "After a crash the next start serves no locks for {}, and then grants again what may still be held",
+                show_duration(delay)
+            ),
+            RestartDelay::Off => {
+                "The next start serves at once and grants again what may still be held".to_owned()
+            }
+        };
+        let uncovered = if config.require_ttl {
+            ""
+        } else {
+            "; keys without a TTL, or with one above restart-delay-max, are gone and no delay covers them"
+        };
+        tracing::warn!(
+            "node {id} runs with appendonly no: no key is in its log, and any stop forgets every lock. \
+             {after_crash}{uncovered}. appendonly yes keeps the locks"
+        );
+    }
+
     /// Says what a crash costs a run that logs no keys and has recovered some: until when it would
     /// have to be waited out, and how many keys no delay covers.
     pub(crate) fn tell_of_unlogged(id: &str, left_ns: u64, without_ttl: u64) {
@@ -186,15 +216,51 @@ impl StartReport {
         matches!(self.stop, Stop::NeverRan | Stop::Unknown) && self.pending.is_none()
     }
 
+    /// Why a delay is needed that the last stop caused, where what was found does not say it by itself.
+    ///
+    /// A process that was killed loses nothing that it had written, and a start cannot prove that it was only
+    /// killed: the kernel drops written pages whose write-back fails, and a file system that is taken away
+    /// takes them along. Both leave zeros, as the end of the log does.
+    fn why(&self) -> String {
+        let Some(cause) = self.pending.map(|pending| pending.cause) else {
+            return String::new();
+        };
+        let mode = self.weakest_word();
+        match self.stop {
+            stop if stop != cause => String::new(),
+            Stop::Complete => format!(
+                ": restart-delay {} asks for a delay although nothing is missing",
+                self.setting
+            ),
+            Stop::Unclean if self.weakest == Some(Durability::Volatile) => {
+                ": appendonly no keeps no key in the log".to_owned()
+            }
+            Stop::Unclean if !self.is_whole => {
+                ": the log breaks off, so what was written last may be missing".to_owned()
+            }
+            Stop::Unclean if !self.is_same_boot => format!(
+                ": the machine was started anew, which can lose what appendfsync {mode} had acknowledged and not synced"
+            ),
+            Stop::Unclean => format!(
+                ": appendfsync {mode} acknowledges a write before it is on the disk. That the machine stayed up and the \
+                 log looks whole does not prove that all of it is there: a write-back that failed and a file system \
+                 that was taken away lose the last writes and leave the same log. With appendfsync always a node \
+                 whose process was killed serves at once"
+            ),
+            _ => String::new(),
+        }
+    }
+
     fn line(&self, id: &str, wall_us: u64, advice: &str) -> String {
         let yes_or_no = |is_so| if is_so { "yes" } else { "no" };
         let decision = match self.end_estimate(self.began, wall_us) {
             Some(end) => format!(
-                "it is in its restart delay of {} and serves no locks for another {}, because of: {}. \
+                "it is in its restart delay of {} and serves no locks for another {}, because of: {}{}. \
                  That is until about {end} UTC, if nobody sets this machine's clock{advice}",
                 show_nanos(self.length_ns()),
                 show_nanos(self.at_start_ns()),
                 self.reason(),
+                self.why(),
             ),
             None => "no restart delay".to_owned(),
         };
@@ -288,6 +354,43 @@ mod tests {
         report.served("ab", NodeTime::from_nanos(9_300_000_000));
         report.served("ab", NodeTime::from_nanos(19_300_000_000));
         assert_eq!(report.waited_ns(), Some(4_300_000_000), "the first counts");
+    }
+
+    #[test]
+    fn a_start_that_waits_says_why_where_what_it_found_looks_as_if_nothing_was_missing() {
+        use Durability::{Always, Everysec, No, Volatile};
+        let unproven = "That the machine stayed up and the log looks whole does not prove that all of it is there";
+        let pending = Pending {
+            until: NodeTime::from_nanos(9_210_000_000),
+            length_ns: 10_210_000_000,
+            cause: Stop::Unclean,
+        };
+        let says = |stop, cause, (weakest, is_whole, is_same_boot), expected: &str| {
+            let report = StartReport {
+                weakest: Some(weakest),
+                is_whole,
+                is_same_boot,
+                ..report(Some(Pending { cause, ..pending }), stop)
+            };
+            let line = report.line("ab", 1_795_194_000_000_000, "");
+            assert!(line.contains(expected), "{expected}\n{line}");
+            let is_killed = line.contains("acknowledges a write");
+            assert_eq!(line.contains(unproven), is_killed, "{line}");
+        };
+        let unclean = |found, expected| says(Stop::Unclean, Stop::Unclean, found, expected);
+        unclean((Everysec, true, true), unproven);
+        unclean((No, true, true), "unclean stop: appendfsync no acknow");
+        unclean((Everysec, false, true), "unclean stop: the log breaks off");
+        unclean((Everysec, true, false), ": the machine was started anew");
+        unclean((Volatile, true, true), ": appendonly no keeps no key");
+        let complete = (Always, true, true);
+        let asked = ": restart-delay auto asks for a delay although";
+        says(Stop::Complete, Stop::Complete, complete, asked);
+        // What an earlier stop made necessary is not this one's to explain.
+        let plain = "unclean stop. That is until";
+        says(Stop::Clean, Stop::Unclean, (Everysec, true, true), plain);
+        let moved = "restored or moved. That is until";
+        says(Stop::Moved, Stop::Moved, (Everysec, true, true), moved);
     }
 
     #[test]

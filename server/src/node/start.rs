@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use quorlock_engine::control::Start;
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::{self, Verdict};
+use quorlock_engine::restart::{self, Policy, Verdict};
 use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
@@ -154,7 +154,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let advice = advice(&past.verdict);
     let why = why_it_waits(&plan.config, advice);
     report.announce(&id, wall_us, &format!("{advice}{why}"));
-    tell_of_size(&identity, &id);
+    tell_of_choices(&identity, &id, &policy, &plan.config);
 
     let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
@@ -425,9 +425,10 @@ fn advice(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Says what it costs that a node does not know how many nodes its cluster has. A node on its own needs no size,
-/// so only the one that belongs to a cluster is warned.
-fn tell_of_size(identity: &Identity, id: &str) {
+/// Says what it costs that a node keeps no log, or does not know how many nodes its cluster has. A node on its own
+/// needs no size, so only the one that belongs to a cluster is warned.
+fn tell_of_choices(identity: &Identity, id: &str, policy: &Policy, config: &Config) {
+    StartReport::tell_of_volatile(id, policy.stretch(policy.cap_ns), config);
     if identity.cluster_size > 0 {
         return;
     }

@@ -7,6 +7,7 @@
 pub(crate) mod room;
 #[cfg(test)]
 mod room_tests;
+mod service;
 mod serving;
 mod told;
 mod transactions;
@@ -17,18 +18,18 @@ use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
-    Caller, Command, DATABASES, Effects, Engine, ErrorReply, Flags, Moment, NO_ROOM, NodeTime,
-    Reply, Served, Spec, Statistics, WaitLimit, incarnation,
+    Caller, Command, DATABASES, Effects, Engine, Flags, Moment, NO_ROOM, NodeTime, Reply, Served,
+    Statistics, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
 use crate::core::durable_counts::Sample;
 use crate::core::executor::room::GROUP_BYTES_MAX;
+pub(crate) use crate::core::executor::service::needs_service;
 use crate::core::outbox::Outbox;
 use crate::core::time::Timekeeper;
 use crate::core::wait::{Wait, position_of, to_engine};
-use crate::date::show_duration;
 
 /// Everything a command touches.
 pub(crate) struct Executor {
@@ -244,21 +245,6 @@ impl Executor {
         }
     }
 
-    /// Why this command is not executed now, if the node serves no locks.
-    pub(crate) fn refuses(&self, now: NodeTime, spec: &Spec) -> Option<ErrorReply> {
-        self.refuses_transaction(now, needs_service(spec))
-    }
-
-    /// Why no transaction is executed now that needs the node to serve locks.
-    pub(crate) fn refuses_transaction(
-        &self,
-        now: NodeTime,
-        needs_service: bool,
-    ) -> Option<ErrorReply> {
-        let is_served = self.phase == Phase::Serving;
-        (!is_served && needs_service).then(|| self.refusal(now))
-    }
-
     /// What a reply has to wait for that reveals effects up to this position.
     pub(crate) fn reach(&self, revealed: Position) -> Wait {
         self.mode.reach(to_engine(revealed)).into()
@@ -307,14 +293,6 @@ impl Executor {
         Unlogged {
             left_ns,
             without_ttl: without_ttl.sum(),
-        }
-    }
-
-    /// What is left of the restart delay; none outside of it.
-    pub(crate) fn delay_left(&self, now: NodeTime) -> Option<Duration> {
-        match &self.phase {
-            Phase::Waiting(until, _) => Some(until.saturating_since(now)),
-            Phase::Serving | Phase::Stopped(_) => None,
         }
     }
 
@@ -463,37 +441,6 @@ impl Executor {
         self.appender.write_direct(is_direct);
         self.append(now, &Record::Mode(record))
     }
-
-    /// Why the node serves no locks right now: the code, the milliseconds left and the node's id as
-    /// fields, and a sentence.
-    fn refusal(&self, now: NodeTime) -> ErrorReply {
-        let text = match &self.phase {
-            Phase::Serving => "ERR serving".to_owned(),
-            Phase::Stopped(why) => format!("ERR node {} grants no more: {why}", self.rules.node_id),
-            Phase::Waiting(until, reason) => {
-                let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
-                let left_ms = left_ns.div_ceil(1_000_000);
-                let left = show_duration(Duration::from_millis(left_ms));
-                let code = if self.rules.answers_loading {
-                    "LOADING"
-                } else {
-                    "RESTARTDELAY"
-                };
-                let id = &self.rules.node_id;
-                let advice = self.rules.advice;
-                format!(
-                    "{code} {left_ms} {id} this node is in its restart delay and serves no locks for \
-                     another {left} ({reason}{advice})"
-                )
-            }
-        };
-        ErrorReply::new(text)
-    }
-}
-
-/// Whether only a node that serves locks executes this command.
-pub(crate) fn needs_service(spec: &Spec) -> bool {
-    spec.flags.contains(Flags::SCRIPT) || spec.flags.contains(Flags::TOUCHES_KEYS)
 }
 
 /// Those of a few hundred deadlines; the steps of fewer are taken before the engine is released.

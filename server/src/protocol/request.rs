@@ -160,7 +160,8 @@ impl RequestParser {
     /// Memory of the request that is being read, beside the buffer.
     pub fn memory(&self) -> usize {
         let discarding = self.discarding.as_ref();
-        heap_bytes(&self.spans) + discarding.map_or(0, |it| it.request.memory())
+        let discarding = discarding.map_or(0, |it| size_of_val(&**it) + it.request.memory());
+        heap_bytes(&self.spans) + discarding
     }
 
     /// `*<count>`: how many arguments follow. None or fewer than none is no request at all.

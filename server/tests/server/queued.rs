@@ -353,6 +353,7 @@ fn waitaof_within_a_transaction_does_not_vouch_for_the_transaction() {
 fn client_list_shows_what_is_read_and_what_is_queued() {
     with_node(&[("workers", &["1"])], |node, _| {
         let (mut client, mut other) = (wire(node), wire(node));
+        assert_eq!(other.ask("PING"), "+PONG");
         let list = client.ask("CLIENT LIST");
         // `*2`, `$6`, `CLIENT`, `$4`, `LIST` with their line ends.
         assert!(list.contains(" qbuf=26 qbuf-free="), "{list}");

@@ -23,6 +23,17 @@ LOOKS = {
     "set": [b"SMEMBERS", b"KEY"],
     "sorted": [b"ZRANGE", b"KEY", b"0", b"-1", b"WITHSCORES"],
 }
+# Queued as any other, and answered the same by both.
+ABOUT_THE_NODE = [
+    line.split()
+    for line in [
+        b"CLIENT GETNAME", b"CLIENT SETNAME one", b"CLIENT SETNAME", b"CLIENT NOSUCH", b"CLIENT GETREDIR",
+        b"CLIENT TRACKINGINFO", b"CLIENT REPLY MAYBE", b"CLIENT UNBLOCK 99999999", b"CONFIG GET databases", b"CONFIG SET nosuch 1",
+        b"CONFIG GET", b"PUBSUB NUMPAT", b"PUBSUB NOSUCH", b"UNSUBSCRIBE", b"PUNSUBSCRIBE a", b"HELLO 9", b"AUTH a b c",
+        b"WAIT 0 0", b"COMMAND GETKEYS GET a", b"COMMAND NOSUCH", b"SCRIPT EXISTS a", b"SCRIPT KILL", b"SCRIPT", b"ROLE", b"SAVE",
+        b"SHUTDOWN", b"SELECT 1", b"ECHO x",
+    ]
+]
 # Their replies are drawn by chance.
 DRAWN = {"RANDOMKEY", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"}
 compare.UNORDERED |= {
@@ -60,6 +71,8 @@ class Mixed(Kinds, Maker):
 
     def transaction(self):
         made = [self.script() if self.chance(12) else self.plain() for _ in range(self.random.randint(1, 5))]
+        if self.chance(40):
+            made.insert(self.random.randint(0, len(made)), self.pick(ABOUT_THE_NODE))
         return [[b"MULTI"]] + made + [[self.pick([b"EXEC", b"EXEC", b"EXEC", b"EXEC", b"exec", b"DISCARD"])]]
 
     def sequence(self):

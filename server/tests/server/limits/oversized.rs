@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::{SECRET, field, with_node};
+use crate::machine::waiting::eventually;
 use crate::wire::Wire;
 
 /// A request whose last argument has so many bytes, none of which is here yet.
@@ -158,7 +159,12 @@ fn what_is_not_kept_takes_no_memory_and_no_more_time_than_a_request_may() {
             assert_eq!(other.ask("PING"), "+PONG");
             assert!(other.ask("CLIENT LIST").contains(&format!("id={id} ")));
         }
-        clock.advance(Duration::from_secs(4));
+        clock.advance(Duration::from_secs(3));
+        // It is looked at half a second after the worker has last looked at its clock, which may have been just now.
+        eventually("its time is up", || {
+            clock.advance(Duration::from_millis(502));
+            client.answers_within(Duration::from_millis(600))
+        });
         assert_eq!(client.reply(), "<closed>");
     });
 }

@@ -48,14 +48,28 @@ impl CommandContext<'_> {
     /// Finds a key that is to be read, for a reply that reveals it.
     pub(crate) fn lookup(&mut self, key: &[u8]) -> KeySlot {
         let found = self.lookup_to_write(key);
-        if found.live.is_none() {
-            self.notify(Class::KeyMiss, "keymiss", key);
+        self.notify_missing(&found, key);
+        found
+    }
+
+    /// The same for a reply that does not tell what the key holds: whether it is there, its type, its deadline.
+    pub(crate) fn lookup_unread(&mut self, key: &[u8]) -> KeySlot {
+        let found = self.look_at(key);
+        self.notify_missing(&found, key);
+        found
+    }
+
+    /// The same as [`CommandContext::lookup`] for a key that is to be changed: no event tells that it is not there.
+    pub(crate) fn lookup_to_write(&mut self, key: &[u8]) -> KeySlot {
+        let found = self.look_at(key);
+        if let Some(slot) = found.live {
+            self.keyspace.mark_read(slot);
         }
         found
     }
 
-    /// The same for a key that is to be changed, or looked at only: no event tells that it is not there.
-    pub(crate) fn lookup_to_write(&mut self, key: &[u8]) -> KeySlot {
+    /// Finds a key for a reply about it that leaves no trace: it counts as neither read nor missing.
+    pub(crate) fn look_at(&mut self, key: &[u8]) -> KeySlot {
         let found = self.peek(key);
         self.reveal(&found);
         let statistics = &mut self.keyspace.statistics;
@@ -65,6 +79,12 @@ impl CommandContext<'_> {
         };
         *counter = counter.saturating_add(1);
         found
+    }
+
+    fn notify_missing(&mut self, found: &KeySlot, key: &[u8]) {
+        if found.live.is_none() {
+            self.notify(Class::KeyMiss, "keymiss", key);
+        }
     }
 
     /// Makes the reply depend on everything logged so far, because it reveals all keys.

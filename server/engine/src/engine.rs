@@ -142,6 +142,7 @@ impl Engine {
         if caller.database >= DATABASES {
             return Reply::Error(ErrorReply::fixed("ERR DB index is out of range"));
         }
+        self.keyspace.ages.note(now.node, effects.position);
         effects.reply = self.keyspace.reply_budget();
         effects.shown_wall_us = None;
         let mut context = CommandContext {

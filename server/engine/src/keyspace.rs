@@ -4,6 +4,7 @@
 //! index exactly once, and in the wheel exactly if it has a deadline. Nothing here writes to the
 //! journal or depends on a command.
 
+pub(crate) mod ages;
 pub(crate) mod change;
 pub(crate) mod collection;
 mod databases;
@@ -31,6 +32,7 @@ mod wheel_tests;
 
 use crate::channels::Channels;
 use crate::effects::Dependency;
+use crate::keyspace::ages::Ages;
 use crate::keyspace::change::Change;
 use crate::keyspace::databases::Databases;
 pub use crate::keyspace::discarded::Discarded;
@@ -99,6 +101,7 @@ pub(crate) struct Keyspace {
     pub(crate) tracking: Tracking,
     /// Which events of keys are published.
     pub(crate) events: Events,
+    pub(crate) ages: Ages,
     expired: Expired,
     discarded: Discarded,
     /// The collection that a snapshot is taking in parts, or that replay has a part of.
@@ -142,6 +145,7 @@ impl Keyspace {
             channels: Channels::default(),
             tracking: Tracking::new(seed),
             events: Events::default(),
+            ages: Ages::default(),
             expired: Expired::default(),
             discarded: Discarded::default(),
             partial: None,
@@ -191,6 +195,14 @@ impl Keyspace {
 
     pub(crate) fn entry(&self, slot: Slot) -> &Entry {
         self.slab.get(slot)
+    }
+
+    /// Notes that a key was read. Its memory is written only where that is news.
+    #[inline]
+    pub(crate) fn mark_read(&mut self, slot: Slot) {
+        if !self.slab.get(slot).was_read() {
+            self.slab.get_mut(slot).mark_read();
+        }
     }
 
     /// The rules' budget for a reply, less what earlier ones of the same transaction have taken.

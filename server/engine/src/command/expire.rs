@@ -204,7 +204,7 @@ fn remaining(
     key: &[u8],
     shown: fn(Deadline, Moment) -> u64,
 ) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(key);
+    let found = context.lookup_unread(key);
     if found.live.is_none() {
         return Ok(Reply::Integer(-2));
     }

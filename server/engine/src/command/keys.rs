@@ -49,7 +49,7 @@ const EXISTS: Spec = Spec {
 fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
         .iter()
-        .filter(|key| context.lookup(key).live.is_some())
+        .filter(|key| context.lookup_unread(key).live.is_some())
         .count();
     Ok(Reply::count(found))
 }
@@ -57,9 +57,18 @@ fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 const TOUCH: Spec = Spec {
     name: "touch",
     about: About::new("3.2.1", Categories::KEYSPACE, &[KeyAccess::LOOK]),
-    summary: "Counts which of the keys exist; nothing is kept of when a key was last used",
+    summary: "Counts which of the keys exist, which counts as reading them",
+    handler: Handler::Keys(touch),
     ..EXISTS
 };
+
+fn touch(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let found = arguments[1..]
+        .iter()
+        .filter(|key| context.lookup(key).live.is_some())
+        .count();
+    Ok(Reply::count(found))
+}
 
 const TYPE: Spec = Spec {
     name: "type",
@@ -73,7 +82,7 @@ const TYPE: Spec = Spec {
 };
 
 fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
+    let found = context.lookup_unread(arguments[1]);
     Ok(Reply::status(
         found
             .live

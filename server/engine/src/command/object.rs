@@ -30,7 +30,7 @@ fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         }
         // What replies share of it on their way out are copies to a client.
         (b"refcount", [key]) => of_entry(context, key, |_| Ok(Reply::Integer(1))),
-        (b"idletime", [key]) => of_entry(context, key, |_| Err(NO_IDLE_TIME)),
+        (b"idletime", [key]) => Ok(idle_time(context, key)),
         (b"freq", [key]) => of_entry(context, key, |_| Err(NO_FREQUENCY)),
         (b"help", []) => Ok(Reply::help("OBJECT", OBJECT_HELP)),
         (b"encoding", _) => Err(ErrorReply::wrong_arity("object|encoding")),
@@ -42,13 +42,30 @@ fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     }
 }
 
+/// The seconds since the last write, where nobody has read the key since. When one was read is not kept: then it may have
+/// been just now.
+fn idle_time(context: &mut CommandContext<'_>, key: &[u8]) -> Reply {
+    let Some(slot) = context.look_at(key).live else {
+        return Reply::Nil;
+    };
+    let entry = context.keyspace.entry(slot);
+    if entry.was_read() {
+        return Reply::Integer(0);
+    }
+    let age = context
+        .keyspace
+        .ages
+        .since(entry.position(), context.now.node);
+    Reply::Integer(i64::try_from(age.as_secs()).expect("node time is short of 600 years"))
+}
+
 /// Nothing where there is no such key.
 fn of_entry(
     context: &mut CommandContext<'_>,
     key: &[u8],
     answer: impl Fn(&Entry) -> Result<Reply, ErrorReply>,
 ) -> Result<Reply, ErrorReply> {
-    let found = context.lookup_to_write(key);
+    let found = context.look_at(key);
     match found.live {
         None => Ok(Reply::Nil),
         Some(slot) => answer(context.keyspace.entry(slot)),
@@ -95,10 +112,6 @@ fn check_samples(options: &[&[u8]]) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-const NO_IDLE_TIME: ErrorReply = ErrorReply::fixed(
-    "ERR idle time is not tracked: no key is ever evicted, so that nothing is kept of when one was used",
-);
-
 /// As Redis says it with every policy that does not evict by frequency.
 const NO_FREQUENCY: ErrorReply = ErrorReply::fixed(
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
@@ -112,7 +125,7 @@ const OBJECT_HELP: &[&str] = &[
     "FREQ <key>",
     "    Not tracked here.",
     "IDLETIME <key>",
-    "    Not tracked here.",
+    "    The seconds since the last write, about; 0 where the key was read since.",
     "REFCOUNT <key>",
     "    Always 1: no two keys share a value.",
 ];
@@ -125,7 +138,11 @@ const MEMORY_HELP: &[&str] = &[
 const OBJECT_PARTS: &[Description] = &[
     of_object("encoding", "2.2.3", "Tells how a key's value is kept"),
     of_object("freq", "4.0.0", "Not tracked: an error"),
-    of_object("idletime", "2.2.3", "Not tracked: an error"),
+    of_object(
+        "idletime",
+        "2.2.3",
+        "Tells for how long a key was neither written nor read",
+    ),
     of_object("refcount", "2.2.3", "Answers 1"),
     Description::subcommand(
         "help",

@@ -26,7 +26,8 @@ pub(crate) const NONE: Slot = u32::MAX;
 pub(crate) struct Entry {
     /// When the key ends, or [`Deadline::NEVER`].
     pub(crate) deadline: Deadline,
-    /// The position of the last write in the upper bits, the number of the database in the lowest four.
+    /// The position of the last write in the upper bits, whether the key was read since, and the number of the database in the
+    /// lowest four.
     stamp: u64,
     /// The previous entry in the wheel's list, or that list's mark.
     pub(crate) previous: Slot,
@@ -107,9 +108,19 @@ impl Entry {
 
     /// The position of the group that wrote this entry last.
     pub(crate) fn position(&self) -> LogPosition {
-        LogPosition::from_raw(self.stamp >> DATABASE_BITS)
+        LogPosition::from_raw(self.stamp >> POSITION_SHIFT)
     }
 
+    /// Whether the key was read since it was written last, as far as that is known.
+    pub(crate) fn was_read(&self) -> bool {
+        self.stamp & READ_MASK != 0
+    }
+
+    pub(crate) fn mark_read(&mut self) {
+        self.stamp |= READ_MASK;
+    }
+
+    /// Nobody has read what was written there.
     pub(crate) fn set_position(&mut self, position: LogPosition) {
         self.stamp = stamp(self.number(), position);
     }
@@ -259,15 +270,16 @@ impl Body {
 fn stamp(database: u8, position: LogPosition) -> u64 {
     debug_assert!(database < DATABASES, "a database beyond the last one");
     debug_assert!(
-        position.get() >> (u64::BITS - DATABASE_BITS) == 0,
-        "positions use 60 bits"
+        position.get() >> (u64::BITS - POSITION_SHIFT) == 0,
+        "positions use 59 bits"
     );
-    (position.get() << DATABASE_BITS) | u64::from(database)
+    (position.get() << POSITION_SHIFT) | u64::from(database)
 }
 
 /// Keys and strings of up to this many bytes together need no allocation.
 const INLINE_BYTES: usize = 37;
-const DATABASE_BITS: u32 = 4;
+const POSITION_SHIFT: u32 = 5;
+const READ_MASK: u64 = 0x10;
 const DATABASE_MASK: u64 = 0xf;
 
 const _: () = assert!(size_of::<Entry>() == 64, "an entry is one cache line");

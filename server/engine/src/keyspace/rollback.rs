@@ -1,6 +1,7 @@
 //! Undoing a script or a transaction: its records are applied last to first.
 //!
-//! Then every key, slot and deadline is what it was. Counters of hits are not undone.
+//! Then every key, slot and deadline is what it was. Counters of hits are not undone, and whether a key had been read is
+//! not known: it counts as read.
 
 use crate::keyspace::entry::{Entry, NONE};
 use crate::keyspace::undo::UndoRecord;
@@ -73,11 +74,13 @@ impl Keyspace {
             }
             UndoRecord::Replaced { slot, body, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
+                self.mark_read(slot);
                 let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
                 self.discarded.add(body);
             }
             UndoRecord::Deadline { slot, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
+                self.mark_read(slot);
             }
             UndoRecord::Changed {
                 slot,
@@ -87,6 +90,7 @@ impl Keyspace {
                 let seed = self.seed;
                 let entry = self.slab.get_mut(slot);
                 entry.set_position(position);
+                entry.mark_read();
                 if let Some(collection) = entry.body.collection_mut() {
                     collection.revert(reversal, seed);
                 }

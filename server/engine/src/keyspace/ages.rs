@@ -96,10 +96,7 @@ mod tests {
             let written = LogPosition::from_raw((end - age) * 20 + 5);
             let found = ages.since(written, at(end)).as_secs();
             let error = found.abs_diff(age);
-            assert!(
-                error <= if age <= 400 { 1 } else { age / 8 },
-                "{age}: {found}"
-            );
+            assert!(error <= 1 + age / 32, "{age}: {found}");
         }
         // Before all of them.
         let old = ages.since(LogPosition::from_raw(3), at(end)).as_secs();

@@ -1,7 +1,8 @@
 //! All keys of all databases: stored, found, counted, changed and undone.
 //!
-//! Invariants: a key has one entry and keeps its slot for as long as it exists; an entry is in the
-//! index exactly once, and in the wheel exactly if it has a deadline. Nothing here writes to the
+//! Invariants: a key has one entry; it keeps its slot while a command, script or transaction runs, and only ever moves to
+//! a lower offset of its database between them (`shrinking.rs`); an entry is in the index exactly once, and in
+//! the wheel exactly if it has a deadline. Nothing here writes to the
 //! journal or depends on a command.
 
 pub(crate) mod change;
@@ -17,6 +18,7 @@ pub(crate) mod partial;
 mod reclaiming;
 mod rollback;
 mod rules;
+pub(crate) mod shrinking;
 mod slab;
 pub(crate) mod sorted_set;
 mod table;
@@ -40,6 +42,7 @@ pub use crate::keyspace::reclaiming::Reclaimed;
 pub use crate::keyspace::rules::JOURNAL_BYTES_MAX;
 pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, Rules, VALUE_BYTES_MAX};
 use crate::keyspace::slab::Slab;
+pub(crate) use crate::keyspace::table::capacity_after;
 use crate::keyspace::tracked::Expired;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::waiters::Waiters;
@@ -191,22 +194,28 @@ impl Keyspace {
         self.slab.get(slot).value()
     }
 
-    /// The stored entries from a slot on, in the order of their slots.
-    pub(crate) fn entries_from(&self, start: Slot) -> impl Iterator<Item = (Slot, &Entry)> {
-        self.slab.iter_from(start)
+    /// The stored entries of a database, or of all.
+    pub(crate) fn entries(&self, database: Option<u8>) -> impl Iterator<Item = (Slot, &Entry)> {
+        databases(database).flat_map(|number| self.slab.iter(number))
     }
 
-    /// One more than the highest slot ever used.
-    pub(crate) fn slots_end(&self) -> Slot {
-        self.slab.end()
+    /// How many slots a database has, free ones as well.
+    pub(crate) fn slots(&self, database: u8) -> u32 {
+        self.slab.end(database)
+    }
+
+    /// One of them, by an offset below their number. A key that moves gets a lower offset.
+    pub(crate) fn slot_at(&self, database: u8, offset: u32) -> Slot {
+        self.slab.slot_at(database, offset)
+    }
+
+    /// Whether the maintenance has something to do so that less memory is taken.
+    pub(crate) fn is_sparse(&mut self) -> bool {
+        self.slab.sparse().is_some() || self.tracking.is_sparse()
     }
 
     pub(crate) fn count(&self, database: u8) -> DatabaseCount {
         self.counts[usize::from(database)]
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.iter().all(|count| count.keys == 0)
     }
 
     /// What the seed of a large hash's own index is made from.
@@ -253,9 +262,9 @@ impl Keyspace {
         });
     }
 
-    /// Whether there is no slot left for another key.
-    pub(crate) fn is_full(&self) -> bool {
-        self.slab.is_full()
+    /// Whether there is no slot left for another key of this database.
+    pub(crate) fn is_full(&self, database: u8) -> bool {
+        self.slab.is_full(database)
     }
 
     /// Whether there certainly are slots for so many keys more.
@@ -377,10 +386,12 @@ impl Keyspace {
 
     /// Deletes all keys of a database, or of all.
     pub(crate) fn flush(&mut self, database: Option<u8>, position: LogPosition) {
-        for slot in 0..self.slab.end() {
-            let entry = self.slab.get(slot);
-            if !entry.is_vacant() && database.is_none_or(|number| number == entry.database()) {
-                self.remove_slot(slot, position);
+        for number in databases(database) {
+            for offset in 0..self.slab.end(number) {
+                let slot = self.slab.slot_at(number, offset);
+                if !self.slab.get(slot).is_vacant() {
+                    self.remove_slot(slot, position);
+                }
             }
         }
         for shard in self.index.shards_mut() {
@@ -438,6 +449,14 @@ impl Keyspace {
         if entry.deadline != Deadline::NEVER {
             step.take(&mut self.counts[usize::from(entry.database())].with_ttl);
         }
+    }
+}
+
+/// One database, or all.
+fn databases(database: Option<u8>) -> std::ops::Range<u8> {
+    match database {
+        Some(number) => number..number.saturating_add(1),
+        None => 0..DATABASES,
     }
 }
 

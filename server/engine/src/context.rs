@@ -260,11 +260,8 @@ impl CommandContext<'_> {
         let (limit, position) = (self.covered_until(), self.effects.position);
         let now = self.now.node;
         // What the same script wrote before does not count, as in `note_before`.
-        let is_uncovered = self.keyspace.entries_from(0).any(|(_, entry)| {
-            database.is_none_or(|one| self.keyspace.is_in(entry, one))
-                && entry.is_live(now)
-                && entry.position() != position
-                && !is_covered(entry.deadline, limit)
+        let is_uncovered = self.keyspace.entries(database).any(|(_, entry)| {
+            entry.is_live(now) && entry.position() != position && !is_covered(entry.deadline, limit)
         });
         mutation::encode_flush(&mut self.effects.journal, database);
         self.keyspace.touch_flushed(now, database);
@@ -341,7 +338,7 @@ impl CommandContext<'_> {
 
     fn admit_key(&mut self, found: &KeySlot, key: &[u8], bytes: usize) -> Result<(), ErrorReply> {
         self.admit_name(key)?;
-        if found.stored.is_none() && self.keyspace.is_full() {
+        if found.stored.is_none() && self.keyspace.is_full(found.database) {
             return Err(TOO_MANY_KEYS);
         }
         self.admit_bytes(key.len().saturating_add(bytes))

@@ -13,6 +13,7 @@ use crate::command::{Command, spec_named};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
+use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
     Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
@@ -129,7 +130,9 @@ impl Engine {
             effects.journal.is_empty(),
             "effects are begun for each command"
         );
-        self.run(now, caller, command, effects)
+        let reply = self.run(now, caller, command, effects);
+        self.keyspace.shrink(STEPS_PER_COMMAND);
+        reply
     }
 
     pub(crate) fn run(
@@ -164,7 +167,8 @@ impl Engine {
     }
 
     /// Frees keys whose deadline has come, spending at most `budget` steps. Nothing is journalled:
-    /// the deadlines are in the log already. Forgets some of what is remembered for clients beyond the limit as well.
+    /// the deadlines are in the log already. Shrinks databases that have lost most of their keys, and forgets some of
+    /// what is remembered for clients beyond the limit as well.
     pub fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
         let mut reclaimed = self.keyspace.reclaim(now, budget);
         reclaimed.more |= self.keyspace.keep_tracked_limit();
@@ -185,6 +189,11 @@ impl Engine {
     /// Takes what was published without a command since the last call. It depends on all that is logged.
     pub fn take_unprompted(&mut self) -> Vec<Published> {
         self.keyspace.take_expired()
+    }
+
+    /// Whether [`Engine::reclaim`] has something to do whatever the time is: a database has lost most of its keys.
+    pub fn is_sparse(&mut self) -> bool {
+        self.keyspace.is_sparse()
     }
 
     /// Whether there are large collections to be freed that no key holds any more.
@@ -211,6 +220,7 @@ impl Engine {
     pub fn apply(&mut self, position: LogPosition, payload: &[u8]) -> Result<(), PayloadError> {
         let applied = replay::apply(&mut self.keyspace, position, payload);
         self.keyspace.forget_owed();
+        self.keyspace.shrink(STEPS_PER_COMMAND);
         applied
     }
 
@@ -229,7 +239,7 @@ impl Engine {
     /// The latest deadline of any key, found by looking at all of them.
     pub fn longest_deadline(&self) -> Option<NodeTime> {
         self.keyspace
-            .entries_from(0)
+            .entries(None)
             .filter_map(|(_, entry)| entry.deadline.unless_never())
             .max()
             .map(Deadline::node_time)

@@ -1,7 +1,8 @@
 //! All keys of all databases: stored, found, counted, changed and undone.
 //!
-//! Invariants: a key has one entry and keeps its slot for as long as it exists; an entry is in the
-//! index exactly once, and in the wheel exactly if it has a deadline. Nothing here writes to the
+//! Invariants: a key has one entry; it keeps its slot while a command, script or transaction runs, and only ever moves to
+//! a lower offset of its database between them (`shrinking.rs`); an entry is in the index exactly once, and in
+//! the wheel exactly if it has a deadline. Nothing here writes to the
 //! journal or depends on a command.
 
 pub(crate) mod ages;
@@ -19,6 +20,7 @@ pub(crate) mod partial;
 mod reclaiming;
 mod rollback;
 mod rules;
+pub(crate) mod shrinking;
 mod slab;
 pub(crate) mod sorted_set;
 mod table;
@@ -214,18 +216,25 @@ impl Keyspace {
         self.slab.get(slot).value()
     }
 
-    /// The stored entries from a slot on, in the order of their slots.
-    pub(crate) fn entries_from(&self, start: Slot) -> impl Iterator<Item = (Slot, &Entry)> {
-        self.slab.iter_from(start)
+    /// The stored entries of a database, or of all.
+    pub(crate) fn entries(&self, database: Option<u8>) -> impl Iterator<Item = (Slot, &Entry)> {
+        self.numbers(database)
+            .flat_map(|number| self.slab.iter(number))
     }
 
-    /// One more than the highest slot ever used.
-    pub(crate) fn slots_end(&self) -> Slot {
-        self.slab.end()
+    /// How many slots the database has with this number in its entries, free ones as well.
+    pub(crate) fn slots(&self, number: u8) -> u32 {
+        self.slab.end(number)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.iter().all(|count| count.keys == 0)
+    /// One of them, by an offset below their number. A key that moves gets a lower offset.
+    pub(crate) fn slot_at(&self, number: u8, offset: u32) -> Slot {
+        self.slab.slot_at(number, offset)
+    }
+
+    /// Whether the maintenance has something to do so that less memory is taken.
+    pub(crate) fn is_sparse(&mut self) -> bool {
+        self.slab.sparse().is_some() || self.tracking.is_sparse()
     }
 
     /// What the seed of a large hash's own index is made from.
@@ -272,9 +281,9 @@ impl Keyspace {
         });
     }
 
-    /// Whether there is no slot left for another key.
-    pub(crate) fn is_full(&self) -> bool {
-        self.slab.is_full()
+    /// Whether there is no slot left for another key of this database.
+    pub(crate) fn is_full(&self, database: u8) -> bool {
+        self.slab.is_full(self.number_in_entries(database))
     }
 
     /// Whether there certainly are slots for so many keys more.
@@ -397,10 +406,12 @@ impl Keyspace {
 
     /// Deletes all keys of a database, or of all.
     pub(crate) fn flush(&mut self, database: Option<u8>, position: LogPosition) {
-        for slot in 0..self.slab.end() {
-            let entry = self.slab.get(slot);
-            if !entry.is_vacant() && database.is_none_or(|one| self.is_in(entry, one)) {
-                self.remove_slot(slot, position);
+        for number in self.numbers(database) {
+            for offset in 0..self.slab.end(number) {
+                let slot = self.slab.slot_at(number, offset);
+                if !self.slab.get(slot).is_vacant() {
+                    self.remove_slot(slot, position);
+                }
             }
         }
         for shard in self.index.shards_mut() {

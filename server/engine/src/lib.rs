@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod caller;
+mod capacity;
 pub mod channels;
 mod command;
 mod context;

@@ -30,8 +30,9 @@ impl Link {
 }
 
 impl Links {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// The number, among those with the same 32 bits of the hash, of the thing that is looked for.
@@ -56,9 +57,31 @@ impl Links {
     pub(crate) fn remove(&mut self, hash: u64, number: u32) -> bool {
         let wanted = Link::new(hash, number).spread();
         let found = self.0.find_entry(wanted, |link| link.number == number);
-        found.map(|occupied| occupied.remove()).is_ok()
+        let was_there = found.map(|occupied| occupied.remove()).is_ok();
+        shrink_if_sparse(&mut self.0, |link| link.spread());
+        was_there
+    }
+
+    /// Gives a thing another number. False if there is none with the first one.
+    pub(crate) fn renumber(&mut self, hash: u64, from: u32, to: u32) -> bool {
+        let wanted = Link::new(hash, from).spread();
+        let found = self.0.find_mut(wanted, |link| link.number == from);
+        found.map(|link| link.number = to).is_some()
     }
 }
+
+/// Gives the memory of a table back that holds little of what it has room for. It has room for twice as much then, so that
+/// not every removal copies all.
+#[inline]
+pub(crate) fn shrink_if_sparse<T>(table: &mut HashTable<T>, hash_of: impl Fn(&T) -> u64) {
+    let buckets = table.num_buckets();
+    if buckets > BUCKETS_KEPT && table.len() < buckets / 8 {
+        table.shrink_to(table.len().saturating_mul(2), hash_of);
+    }
+}
+
+/// A table with so few keeps them.
+const BUCKETS_KEPT: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -69,10 +92,8 @@ mod tests {
     fn who_keeps_the_things_says_which_one_it_is() {
         let (one, other) = (0x11_2345_6789, 0x22_2345_6789);
         let mut links = Links::default();
-        assert!(links.is_empty());
         links.insert(one, 1);
         links.insert(other, 2);
-        assert!(!links.is_empty());
         for wanted in [1, 2] {
             assert_eq!(links.find(one, |number| number == wanted), Some(wanted));
         }
@@ -81,6 +102,35 @@ mod tests {
         assert!(links.remove(other, 2));
         assert!(!links.remove(other, 2));
         assert_eq!(links.find(one, |_| true), Some(1));
+    }
+
+    #[test]
+    fn a_table_that_was_large_once_gives_its_memory_back() {
+        let mut links = Links::default();
+        let hash = |number: u32| u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..10_000).for_each(|number| links.insert(hash(number), number));
+        for left in [1000, 100, 1, 0] {
+            for number in left..10_000 {
+                links.remove(hash(number), number);
+            }
+            let buckets = links.0.num_buckets();
+            assert!(buckets <= 16.max(8 * left as usize), "{buckets} for {left}");
+            let found = |number| links.find(hash(number), |found| found == number);
+            assert!((0..left).all(|number| found(number) == Some(number)));
+            assert_eq!(found(left), None);
+        }
+    }
+
+    #[test]
+    fn a_number_is_changed_for_the_thing_that_had_it() {
+        let mut links = Links::default();
+        links.insert(7, 1);
+        links.insert(7, 2);
+        assert!(links.renumber(7, 1, 3));
+        assert!(!links.renumber(7, 1, 4));
+        for (number, is_there) in [(1, false), (2, true), (3, true)] {
+            assert_eq!(links.remove(7, number), is_there, "{number}");
+        }
     }
 
     #[test]

@@ -1,19 +1,25 @@
 //! Keys become mutations for a checkpoint, in parts that are taken between requests.
 //!
+//! Slots are taken from the last to the first, since a key that moves gets one nearer to the first: it is not missed. What is
+//! taken twice is harmless.
+//!
 //! That is sound because a part holds whole keys: a change that is logged after a part is replayed on top of it, and a
 //! change of a key that no part has held yet is contained in the later part. Of a collection that is larger than a
 //! part several parts hold a piece each; `keyspace/partial.rs` says why that is sound as well.
 
 use crate::keyspace::Keyspace;
-use crate::keyspace::entry::{Slot, ValueRef};
+use crate::keyspace::entry::{DATABASES, Slot, ValueRef};
 use crate::keyspace::partial::Partial;
 use crate::mutation;
 
 /// Where the next part begins. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotCursor {
-    slot: Slot,
-    /// The part before this one took a piece of this slot's collection, and not the last.
+    /// The number in the database's entries: databases may be swapped between two parts.
+    number: u8,
+    /// How many of the database's slots are left, which are taken from the last to the first; `None` for all.
+    left: Option<u32>,
+    /// The part before this one took a piece of a collection, and not the last.
     is_within: bool,
 }
 
@@ -24,29 +30,36 @@ pub(crate) fn snapshot(
     out: &mut Vec<u8>,
 ) -> Option<SnapshotCursor> {
     out.clear();
-    let end = keyspace.slots_end();
-    let slots = (bytes / BYTES_PER_SLOT).clamp(1, u32::MAX as usize);
-    let slots = u32::try_from(slots).expect("just cut");
-    let last = cursor.slot.saturating_add(slots).min(end);
-    for slot in cursor.slot..last {
-        if out.len() >= bytes {
-            return Some(SnapshotCursor {
-                slot,
-                is_within: false,
-            });
-        }
-        let is_within = cursor.is_within && slot == cursor.slot;
-        if take(keyspace, slot, is_within, bytes, out) == Taken::APiece {
-            return Some(SnapshotCursor {
-                slot,
-                is_within: true,
-            });
+    // Wherever the collection is now; it is gone if another value was written since.
+    if let Some(partial) = keyspace.partial.filter(|_| cursor.is_within)
+        && take(keyspace, partial.slot, true, bytes, out) == Taken::APiece
+    {
+        return Some(cursor);
+    }
+    let mut looked_at = 0;
+    for number in cursor.number..DATABASES {
+        let slots = keyspace.slots(number);
+        let left = cursor.left.filter(|_| number == cursor.number);
+        let mut left = left.unwrap_or(slots).min(slots);
+        while left > 0 {
+            let next = |left, is_within| SnapshotCursor {
+                number,
+                left: Some(left),
+                is_within,
+            };
+            // A step at least, so that every part goes on.
+            if looked_at > 0 && (looked_at >= bytes / BYTES_PER_SLOT || out.len() >= bytes) {
+                return Some(next(left, false));
+            }
+            looked_at = looked_at.saturating_add(1);
+            left = left.saturating_sub(1);
+            let slot = keyspace.slot_at(number, left);
+            if take(keyspace, slot, false, bytes, out) == Taken::APiece {
+                return Some(next(left, true));
+            }
         }
     }
-    (last < end).then_some(SnapshotCursor {
-        slot: last,
-        is_within: false,
-    })
+    None
 }
 
 /// How much of a slot is in a snapshot now.
@@ -76,8 +89,6 @@ fn take(
     };
     let untaken = match keyspace.partial.filter(|partial| partial.slot == slot) {
         Some(partial) if is_within => partial.absent.min(collection.len()),
-        // Another key came into the slot: it was written since the snapshot began.
-        None if is_within => return Taken::All,
         _ => collection.len(),
     };
     let mut first = untaken;

@@ -63,7 +63,7 @@ impl StoredValue {
 impl Engine {
     /// Copies of all keys in memory, in no particular order.
     pub fn stored(&self) -> impl Iterator<Item = Stored> {
-        self.keyspace.entries_from(0).map(|(_, entry)| Stored {
+        self.keyspace.entries(None).map(|(_, entry)| Stored {
             database: self.keyspace.database_of(entry),
             key: entry.key().to_vec(),
             value: match entry.value() {

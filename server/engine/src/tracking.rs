@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
 use crate::reply::Reply;
 use crate::tracking::prefixes::{Changed, Prefixes};
-use crate::tracking::table::{Position, Table};
+use crate::tracking::table::{POSITIONS_KEPT, Position, Table};
 
 /// How a client wants to be told.
 #[derive(Clone, Debug, Default)]
@@ -176,9 +176,38 @@ impl Tracking {
 
     /// What many keys have taken is given back once none is left, by somebody who does not hold the engine.
     fn discard_if_empty(&mut self) {
-        if self.table.len() == 0 && self.table.end() > POSITIONS_KEPT {
+        if self.table.len() == 0 && self.table.end() as usize > POSITIONS_KEPT {
             self.discard(Vec::new());
         }
+    }
+
+    /// Whether most of the table's memory is for keys that have gone.
+    #[inline]
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.table.is_sparse()
+    }
+
+    /// Gives some of it back; a step is a position, and a client that is told where its key is now. Says whether there is more.
+    pub(crate) fn shrink(&mut self, steps: usize) -> bool {
+        let mut left = steps;
+        while left > 0 && self.table.is_sparse() {
+            left = left.saturating_sub(1);
+            let Some((from, to)) = self.table.shorten() else {
+                continue;
+            };
+            for client in self.table.clients_at(to) {
+                left = left.saturating_sub(1);
+                let keys = match self.clients.get_mut(client) {
+                    Some(tracker) => Some(&mut tracker.keys),
+                    None => self.departed.get_mut(client),
+                };
+                if let Some(keys) = keys {
+                    keys.remove(&from);
+                    keys.insert(to);
+                }
+            }
+        }
+        self.table.is_sparse()
     }
 
     fn discard(&mut self, of_clients: Vec<BTreeSet<Position>>) {
@@ -324,7 +353,5 @@ impl Tracking {
 
 /// So many keys are remembered unless told otherwise, as in Redis.
 const TRACKED_KEYS_MAX: usize = 1_000_000;
-/// The room for keys that stays when there are none.
-const POSITIONS_KEPT: Position = 1024;
 /// What few have is taken out at once. Thousands of clients may go at one moment, and others wait meanwhile.
 pub(crate) const ENTRIES_PER_STOP: usize = 16;

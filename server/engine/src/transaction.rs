@@ -11,6 +11,7 @@ use crate::context::undo::UndoMark;
 use crate::effects::{Effects, NO_ROOM};
 use crate::engine::Engine;
 use crate::error::ErrorReply;
+use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 pub use crate::keyspace::watches::WatchedKey;
 use crate::reply::Reply;
 use crate::time::{Moment, NodeTime};
@@ -133,13 +134,15 @@ impl Engine {
             _ => None,
         };
         let mut context = self.context(now, effects);
-        match refusal {
+        let ended = match refusal {
             Some(error) => {
                 context.rollback(transaction.mark);
                 Err(error)
             }
             None => context.commit_undo(transaction.mark),
-        }
+        };
+        self.keyspace.shrink(STEPS_PER_COMMAND);
+        ended
     }
 
     fn context<'e>(&'e mut self, now: Moment, effects: &'e mut Effects) -> CommandContext<'e> {

@@ -59,7 +59,7 @@ fn run(context: &mut CommandContext<'_>, line: &str) -> Reply {
 /// Everything that can be told of a keyspace: the entries with their slots and positions, with the
 /// order of what is in them, and counts.
 fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
-    let entries = keyspace.entries_from(0).map(|(slot, entry)| {
+    let entries = keyspace.entries(None).map(|(slot, entry)| {
         let value = match entry.value() {
             ValueRef::String(string) => format!("{string:?}"),
             ValueRef::Collection(Collection::Hash(fields)) => {

@@ -236,7 +236,8 @@ impl<'a> Batch<'a> {
             self.served = executor.served_count();
             let wakes_maintenance = executor.take_wake_request()
                 || executor.has_postponed()
-                || executor.engine.has_discarded();
+                || executor.engine.has_discarded()
+                || executor.engine.is_sparse();
             let deliveries = &self.node.deliveries;
             let has_published = deliveries.publish(&mut executor, &self.node.clients);
             drop(executor);

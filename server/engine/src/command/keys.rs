@@ -101,32 +101,35 @@ const RANDOMKEY: Spec = Spec {
     handler: Handler::Keys(randomkey),
 };
 
-/// Looks at random slots first. Where nearly all of them are free or another database's it looks at
-/// all, as KEYS does.
+/// Looks at random slots until one holds a key that lives: half of them do or more, and any of those is as likely as
+/// any other. Where nearly all keys have expired and are about to be reclaimed it looks at all, as KEYS does.
 fn randomkey(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
     context.reveal_all();
-    if context.keyspace.count(context.caller.database).keys == 0 {
+    let database = context.caller.database;
+    if context.keyspace.count(database).keys == 0 {
         return Ok(Reply::Nil);
     }
-    let end = context.keyspace.slots_end();
-    let mut slot = 0;
+    let number = context.keyspace.number_in_entries(database);
+    let slots = context.keyspace.slots(number);
+    let mut start = 0;
     for _ in 0..RANDOM_PROBES {
-        slot = context.keyspace.random_below(end);
+        start = context.keyspace.random_below(slots);
+        let slot = context.keyspace.slot_at(number, start);
         if is_visible(context, context.keyspace.entry(slot)) {
             break;
         }
     }
-    let after = context.keyspace.entries_from(slot);
-    let before = context.keyspace.entries_from(0);
-    let found = after
-        .chain(before)
-        .find(|(_, entry)| is_visible(context, entry))
-        .map(|(_, entry)| entry.key().to_vec());
-    let Some(key) = found else {
+    let mut entries = (start..slots).chain(0..start).map(|offset| {
+        let slot = context.keyspace.slot_at(number, offset);
+        context.keyspace.entry(slot)
+    });
+    let found = entries.find(|entry| is_visible(context, entry));
+    let Some(key) = found.map(|entry| entry.key().to_vec()) else {
         return Ok(Reply::Nil);
     };
     context.effects.charge(key.len())?;
     Ok(Reply::Bulk(key))
 }
 
-const RANDOM_PROBES: usize = 64;
+/// With one key of a thousand that lives, 98 of 100 calls find one so. It takes some 100 us at most.
+const RANDOM_PROBES: usize = 4096;

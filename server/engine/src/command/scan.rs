@@ -1,7 +1,9 @@
 //! Walking over keys: KEYS and SCAN.
 //!
-//! SCAN's cursor is the number of a slot. A key keeps its slot for as long as it exists, so a key
-//! that is there from the first call to the last is returned exactly once.
+//! SCAN goes over the slots of a database from the last to the first, and its cursor is how many of them are left. A
+//! key that moves gets a slot nearer to the first, so a key that is there from the first call to the last
+//! is always returned, and twice at most where the database shrinks meanwhile. A cursor is anybody's number: where there are
+//! fewer slots, the scan goes on with the last one.
 
 use crate::command::about::{About, Categories};
 use crate::command::arguments::{integer, is_option};
@@ -36,7 +38,7 @@ fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     };
     context.reveal_all();
     let mut found = Vec::new();
-    for (_, entry) in context.keyspace.entries_from(0) {
+    for (_, entry) in context.keyspace.entries(Some(context.caller.database)) {
         if filter.admits(context, entry)? {
             context.effects.charge(entry.key().len())?;
             found.push(Reply::bulk(entry.key()));
@@ -60,16 +62,18 @@ fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let start = cursor(arguments[1])?;
     let ScanOptions { mut filter, count } = ScanOptions::parse(&arguments[2..], true)?;
     context.reveal_all();
-    let end = u64::from(context.keyspace.slots_end());
+    let number = context.keyspace.number_in_entries(context.caller.database);
+    let slots = context.keyspace.slots(number);
+    let mut left = match u32::try_from(start) {
+        Ok(0) | Err(_) => slots,
+        Ok(left) => left.min(slots),
+    };
     // A free slot costs little, but something: a page looks at a bounded number of slots.
-    let last = start
-        .saturating_add(count.saturating_mul(SLOTS_PER_KEY))
-        .min(end);
-    let (mut next, mut seen) = (start, 0_u64);
-    let mut found = Vec::new();
-    while next < last && seen < count {
-        let slot = u32::try_from(next).expect("it is below the last slot");
-        next = next.saturating_add(1);
+    let last = u64::from(left).saturating_sub(count.saturating_mul(SLOTS_PER_KEY));
+    let (mut seen, mut found) = (0_u64, Vec::new());
+    while u64::from(left) > last && seen < count {
+        left = left.saturating_sub(1);
+        let slot = context.keyspace.slot_at(number, left);
         let entry = context.keyspace.entry(slot);
         if is_visible(context, entry) {
             seen = seen.saturating_add(1);
@@ -79,8 +83,7 @@ fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
             }
         }
     }
-    let next = if next >= end { 0 } else { next };
-    let cursor = Reply::bulk(itoa::Buffer::new().format(next));
+    let cursor = Reply::bulk(itoa::Buffer::new().format(left));
     Ok(Reply::Array(vec![cursor, Reply::Array(found)]))
 }
 

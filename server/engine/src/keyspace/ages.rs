@@ -44,8 +44,8 @@ impl Ages {
                 kept = Some(*time);
                 return true;
             };
-            let is_needed =
-                after.saturating_since(before) > now.saturating_since(*time) / EXACTNESS;
+            let is_needed = after.saturating_since(before).saturating_mul(EXACTNESS)
+                > now.saturating_since(*time);
             if is_needed {
                 kept = Some(*time);
             }

@@ -3,6 +3,8 @@
 //! An entry keeps the number with which it was made, and its hash. Only here does that number differ from the one that
 //! clients and the log know.
 
+use std::ops::Range;
+
 use crate::keyspace::entry::{DATABASES, Entry};
 use crate::keyspace::undo::UndoRecord;
 use crate::keyspace::{DatabaseCount, Keyspace};
@@ -22,8 +24,16 @@ impl Default for Databases {
 
 impl Keyspace {
     /// The number in the entries of a database.
-    pub(super) fn number_in_entries(&self, database: u8) -> u8 {
+    pub(crate) fn number_in_entries(&self, database: u8) -> u8 {
         self.databases.0[usize::from(database)]
+    }
+
+    /// The numbers in the entries of a database, or of all.
+    pub(super) fn numbers(&self, database: Option<u8>) -> Range<u8> {
+        match database.map(|one| self.number_in_entries(one)) {
+            Some(number) => number..number.saturating_add(1),
+            None => 0..DATABASES,
+        }
     }
 
     /// The database that an entry is in.

@@ -1,4 +1,4 @@
-//! Large collections that no key holds any more, and tables that hold no key, until somebody frees them with the
+//! Large collections that no key holds any more, and chunks without a key, until somebody frees them with the
 //! engine released.
 //!
 //! To free millions of elements takes as long as to free each of them, and the system takes milliseconds to take
@@ -6,9 +6,7 @@
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::collection::Collection;
-use crate::keyspace::entry::Body;
-use crate::keyspace::index::Tables;
-use crate::keyspace::slab::Slab;
+use crate::keyspace::entry::{Body, Entry};
 use crate::keyspace::undo::UndoRecord;
 use crate::tracking::DiscardedKeys;
 
@@ -16,14 +14,14 @@ use crate::tracking::DiscardedKeys;
 #[derive(Debug, Default)]
 pub struct Discarded {
     collections: Vec<Collection>,
-    tables: Vec<(Slab, Tables)>,
+    chunks: Vec<Vec<Entry>>,
     tracked: Vec<DiscardedKeys>,
 }
 
 impl Discarded {
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
-        self.collections.is_empty() && self.tables.is_empty() && self.tracked.is_empty()
+        self.collections.is_empty() && self.chunks.is_empty() && self.tracked.is_empty()
     }
 
     /// What the key held that is gone, or holds something else.
@@ -35,10 +33,11 @@ impl Discarded {
         }
     }
 
-    /// What the last key has left behind.
-    pub(super) fn add_tables(&mut self, slab: Slab, tables: Tables) {
-        if slab.is_large() {
-            self.tables.push((slab, tables));
+    /// What the last key of a database has left behind.
+    pub(super) fn add_chunks(&mut self, chunks: Vec<Vec<Entry>>) {
+        // One is freed at once.
+        if chunks.len() > 1 {
+            self.chunks.extend(chunks);
         }
     }
 }
@@ -162,23 +161,22 @@ mod tests {
         assert!(!keyspace.has_discarded(), "a small one is freed at once");
     }
 
-    /// The last of many keys leaves tables behind, which are freed later; those of few keys are freed at once.
+    /// The last of many keys leaves chunks behind, which are freed later; that of few keys is freed at once.
     #[test]
-    fn tables_of_many_keys_are_never_freed_on_the_way() {
+    fn chunks_of_many_keys_are_never_freed_on_the_way() {
         let rules = rules();
-        for (keys, are_kept) in [(5_000, true), (50, false)] {
+        for (keys, are_kept) in [(5_000, true), (500, false)] {
             let mut keyspace = Keyspace::new(3, rules);
             for number in 0..keys {
                 let key = format!("key{number}");
                 let found = keyspace.locate_stored(0, key.as_bytes());
                 let body = Body::string(key.as_bytes(), b"token");
-                let deadline = Deadline::at_nanos(5_000_000);
-                assert!(keyspace.put(&found, body, deadline, POSITION));
+                assert!(keyspace.put(&found, body, Deadline::NEVER, POSITION));
             }
-            let due = NodeTime::from_nanos(1_000_000_000_000);
-            while keyspace.reclaim(due, 100).more {}
+            keyspace.flush(None, POSITION);
+            keyspace.shrink(1);
             assert_eq!(keyspace.has_discarded(), are_kept, "{keys} keys");
-            assert_eq!(keyspace.slab.end(), 0, "the memory is given back");
+            assert_eq!(keyspace.slab.end(0), 0, "the memory is given back");
             put(&mut keyspace, 1, Deadline::NEVER);
             assert!(keyspace.locate_stored(0, b"key").stored.is_some());
         }

@@ -10,7 +10,7 @@ use crate::position::LogPosition;
 use crate::reply::SHARED_BYTES_MIN;
 use crate::time::{Deadline, NodeTime};
 
-/// The number of an entry. It stays the same for as long as the key exists.
+/// The number of an entry.
 pub(crate) type Slot = u32;
 
 /// How many databases a node has. They share one table; the number is part of a key's identity.

@@ -82,19 +82,12 @@ impl Index {
         debug_assert!(was_there, "a key that is stored is in the index");
     }
 
-    /// Takes the tables out of empty shards, to be dropped.
-    pub(crate) fn take_tables(&mut self) -> Tables {
-        let take = |shard: &mut Shard| {
-            debug_assert!(shard.slots.is_empty(), "only an empty index is reset");
-            std::mem::take(&mut shard.slots)
-        };
-        Tables(self.shards.iter_mut().map(take).collect())
+    /// The key in one slot is in another one now.
+    pub(crate) fn renumber(&mut self, hash: u64, from: Slot, to: Slot) {
+        let was_there = self.shard_mut(hash).slots.renumber(hash, from, to);
+        debug_assert!(was_there, "a key that is stored is in the index");
     }
 }
-
-/// The tables of all shards, which hold nothing.
-#[derive(Debug)]
-pub(crate) struct Tables(#[expect(dead_code, reason = "they are only dropped")] Vec<Links>);
 
 /// [`Links`] use the lowest bits; the shard is chosen by others.
 fn shard_of(hash: u64) -> usize {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::keyspace::table::capacity_after;
+use crate::capacity::capacity_after;
 
 /// One of a list's ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

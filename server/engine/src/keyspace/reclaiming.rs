@@ -38,13 +38,10 @@ impl Keyspace {
             freed = freed.saturating_add(1);
         }
         self.statistics.expired = self.statistics.expired.saturating_add(freed as u64);
-        if freed > 0 && self.is_empty() {
-            let slab = std::mem::take(&mut self.slab);
-            self.discarded.add_tables(slab, self.index.take_tables());
-        }
+        let is_sparse = self.shrink(freed.saturating_mul(STEPS_PER_FREED).saturating_add(left));
         Reclaimed {
             freed,
-            more: left == 0 || self.tracking.forget_departed(budget),
+            more: left == 0 || is_sparse || self.tracking.forget_departed(budget),
         }
     }
 
@@ -73,6 +70,9 @@ impl Keyspace {
         self.wheel.next_due()
     }
 }
+
+/// The steps of [`Keyspace::shrink`] that a key takes which leaves a sparse database.
+const STEPS_PER_FREED: usize = 2;
 
 /// A key that lives for less than four minutes takes three steps at most until it has left memory, one for each level
 /// of the wheel. With one more what has piled up gets less. Who lives longer is soon outnumbered by those that live.

@@ -8,6 +8,9 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 
+use crate::capacity::capacity_after;
+use crate::links::shrink_if_sparse;
+
 /// What a table finds by its name.
 pub(crate) trait Named {
     fn name(&self) -> &[u8];
@@ -97,8 +100,10 @@ impl<T: Named> Table<T> {
         let element = match &mut self.index {
             None => self.elements.remove(offset),
             Some(index) => {
-                index.remove(&self.elements, offset);
-                self.elements.swap_remove(offset)
+                let hash = index.remove(&self.elements, offset);
+                let element = self.elements.swap_remove(offset);
+                index.shrink(&self.elements, hash);
+                element
             }
         };
         if self.elements.len() <= LINEAR_ELEMENTS_MAX {
@@ -106,9 +111,6 @@ impl<T: Named> Table<T> {
         }
         if let Some(capacity) = capacity_after(self.elements.len(), self.elements.capacity()) {
             self.elements.shrink_to(capacity);
-            if let Some(index) = &mut self.index {
-                index.shrink_to(&self.elements, capacity);
-            }
         }
         Some((offset, element))
     }
@@ -189,20 +191,19 @@ impl Index {
         }
     }
 
-    fn shrink_to<T: Named>(&mut self, elements: &[T], capacity: usize) {
-        if self.shards.len() > 1 && capacity <= UNSHARDED_ELEMENTS_MAX / 2 {
+    /// Gives memory back after an element of this hash has left: of its table only, so that no removal takes long.
+    fn shrink<T: Named>(&mut self, elements: &[T], hash: u64) {
+        if self.shards.len() > 1 && elements.len() <= UNSHARDED_ELEMENTS_MAX / 4 {
             self.rehash(elements, 1);
         }
-        let capacity = capacity.checked_div(self.shards.len()).unwrap_or(0);
+        let number = shard_of(hash, self.shards.len());
         let hasher = &self.hasher;
         let hash_of = |&other: &u32| hash_with(hasher, elements[other as usize].name());
-        for shard in &mut self.shards {
-            shard.shrink_to(capacity, hash_of);
-        }
+        shrink_if_sparse(&mut self.shards[number], hash_of);
     }
 
-    /// Forgets the element at `offset`, into which the last one is about to move.
-    fn remove<T: Named>(&mut self, elements: &[T], offset: usize) {
+    /// Forgets the element at `offset`, into which the last one is about to move, and returns its hash.
+    fn remove<T: Named>(&mut self, elements: &[T], offset: usize) -> u64 {
         let last = elements.len().saturating_sub(1);
         let (hash, number) = (self.hash(elements[offset].name()), offset_number(offset));
         let shard = self.shard_mut(hash);
@@ -212,6 +213,7 @@ impl Index {
         if last != offset {
             self.renumber(elements, last, offset);
         }
+        hash
     }
 
     /// The element at one offset is about to move to another.
@@ -237,13 +239,6 @@ fn hash_with(hasher: &FixedState, name: &[u8]) -> u64 {
     state.finish()
 }
 
-/// The capacity to go down to where a removal has left so few elements that most of the memory is
-/// free; `None` where it stays. Half of it is free again then, so that not every removal copies all.
-pub(crate) fn capacity_after(length: usize, capacity: usize) -> Option<usize> {
-    let is_sparse = capacity > CAPACITY_KEPT && length < capacity / 4;
-    is_sparse.then_some(length.saturating_mul(2).max(CAPACITY_KEPT))
-}
-
 fn offset_number(offset: usize) -> u32 {
     u32::try_from(offset).expect("the bytes of a value are bounded far below 4 GiB")
 }
@@ -256,9 +251,6 @@ const UNSHARDED_ELEMENTS_MAX: usize = 8192;
 
 /// Hash tables of a larger index: with a million elements, one of them takes about as long to grow.
 const SHARDS: usize = 512;
-
-/// Elements for which memory is kept.
-const CAPACITY_KEPT: usize = 128;
 
 #[cfg(test)]
 mod tests {

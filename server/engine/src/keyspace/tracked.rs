@@ -23,6 +23,13 @@ impl Expired {
             self.told.remove(&slot);
         }
     }
+
+    /// What was said of one slot holds for another.
+    pub(super) fn follow(&mut self, from: Slot, to: Slot) {
+        if self.told.remove(&from) {
+            self.told.insert(to);
+        }
+    }
 }
 
 impl Keyspace {

@@ -93,6 +93,22 @@ impl Wheel {
         }
     }
 
+    /// An entry has moved into this slot: those before and behind it hear of that.
+    pub(crate) fn follow(&mut self, slab: &mut Slab, slot: Slot) {
+        let entry = slab.get(slot);
+        let (previous, next) = (entry.previous, entry.next);
+        if previous == NONE {
+            return;
+        }
+        if next != NONE {
+            slab.get_mut(next).previous = slot;
+        }
+        match list_of(previous) {
+            Some(list) => self.heads[list] = slot,
+            None => slab.get_mut(previous).next = slot,
+        }
+    }
+
     /// Takes out one entry whose deadline has come, spending from `budget` one step for each entry
     /// that is moved or handed out. `None` when nothing is due or the budget is spent.
     pub(crate) fn pop_due(

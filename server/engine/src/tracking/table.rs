@@ -1,14 +1,16 @@
 //! The keys that clients keep, and which clients keep each.
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::quality::FixedState;
 
+use crate::capacity::capacity_after;
 use crate::channels::{ClientId, ClientIds};
 use crate::links::Links;
 
-/// Where a key is. Another key may have it later.
+/// Where a key is. Another key may have it later, and a key may move where most positions are free.
 pub(crate) type Position = u32;
 
 /// Keys by name and by position; a key is here for as long as a client keeps it.
@@ -18,7 +20,7 @@ pub(crate) struct Table {
     shards: Box<[Links]>,
     hasher: FixedState,
     kept: Vec<Option<Kept>>,
-    free: Vec<Position>,
+    free: BTreeSet<Position>,
     items: usize,
     bytes: usize,
 }
@@ -37,7 +39,7 @@ impl Table {
             shards: Box::default(),
             hasher: FixedState::with_seed(seed),
             kept: Vec::new(),
-            free: Vec::new(),
+            free: BTreeSet::new(),
             items: 0,
             bytes: 0,
         }
@@ -102,7 +104,7 @@ impl Table {
             key: key.into(),
             clients: ClientIds::new(),
         });
-        let position = match self.free.pop() {
+        let position = match self.free.pop_first() {
             Some(position) => {
                 self.kept[position as usize] = kept;
                 position
@@ -129,8 +131,45 @@ impl Table {
         debug_assert!(was_there, "a key that is kept has a link");
         self.items = self.items.saturating_sub(clients.len());
         self.bytes = self.bytes.saturating_sub(bytes_of(&key));
-        self.free.push(position);
+        self.free.insert(position);
         Some((key, clients))
+    }
+
+    /// Whether most positions are free.
+    #[inline]
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.kept.len() > POSITIONS_KEPT && self.len() < self.kept.len() / 2
+    }
+
+    /// Takes the last position away. Says from where to where a key has moved for that.
+    pub(crate) fn shorten(&mut self) -> Option<(Position, Position)> {
+        let last = self.kept.pop()?;
+        let from = self.end();
+        let moved = match last {
+            None => {
+                self.free.remove(&from);
+                None
+            }
+            Some(kept) => {
+                let to = self.free.pop_first()?;
+                let hash = self.hasher.hash_one(&*kept.key);
+                let was_there = self.shards[shard_of(hash)].renumber(hash, from, to);
+                debug_assert!(was_there, "a key that is kept has a link");
+                self.kept[to as usize] = Some(kept);
+                Some((from, to))
+            }
+        };
+        if let Some(capacity) = capacity_after(self.kept.len(), self.kept.capacity()) {
+            self.kept.shrink_to(capacity);
+        }
+        moved
+    }
+
+    /// Who keeps the key at a position.
+    pub(crate) fn clients_at(&self, position: Position) -> &[ClientId] {
+        let kept = self.kept.get(position as usize);
+        let kept = kept.and_then(Option::as_ref);
+        kept.map_or(&[], |kept| &kept.clients)
     }
 
     /// A client does not keep the key there any more, if it did.
@@ -167,6 +206,8 @@ fn shard_of(hash: u64) -> usize {
 }
 
 const SHARDS: u64 = 256;
+/// The room for keys that stays when there are few or none.
+pub(crate) const POSITIONS_KEPT: usize = 1024;
 /// Memory of a key beside its bytes: its place, its link, and what shares it with messages.
 const KEY_BYTES: usize = 128;
 /// Memory of a client at a key, and of the key in the client's set.
@@ -182,7 +223,8 @@ mod tests {
         for key in 0..20 * SHARDS {
             table.insert(&key.to_le_bytes(), 0);
         }
-        assert!(table.shards.iter().all(|shard| !shard.is_empty()));
+        let has_links = |shard: &Links| shard.len() > 0;
+        assert!(table.shards.iter().all(has_links));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod replay;
 mod replies;
 mod reply_types;
 mod scanning;
+mod shrinking;
 mod snapshots;
 mod sorted_sets;
 mod time;

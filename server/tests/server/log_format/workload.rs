@@ -44,9 +44,14 @@ pub(crate) fn logs(version: u32) -> &'static [&'static str] {
             "collections",
             "pieces",
             "databases",
+            "compacted-upwards",
+            "pieces-upwards",
         ],
     }
 }
+
+/// Logs whose checkpoints were written from the first slot to the last, as none is any more. They are only read.
+pub(crate) const UPWARDS: &str = "-upwards";
 
 /// Writes three incarnations: one that was created, one that served (and was compacted, if that is the
 /// log's name), one that had to wait and was stopped in its delay. Or it is repaired afterwards.

@@ -75,6 +75,11 @@ impl Calls {
         self.names.iter().map(String::as_str).enumerate()
     }
 
+    /// The number of a command.
+    pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
     /// The table of a worker, which alone may write to it.
     pub(crate) fn table(&self, worker: usize) -> &Table {
         let table = &self.tables[worker];
@@ -128,6 +133,11 @@ impl Table {
     /// Counts a call that was refused before it was executed.
     pub(crate) fn note_rejected(&self, number: usize) {
         raise(&self.rows[number].rejected, 1);
+    }
+
+    /// A call that was counted when it began to wait has ended with an error.
+    pub(crate) fn note_failed(&self, number: usize) {
+        raise(&self.rows[number].failed, 1);
     }
 
     fn clear(&self) {

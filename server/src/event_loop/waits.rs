@@ -99,7 +99,23 @@ impl<S: Stream> EventLoop<S> {
         connection.session.end_wait(wait.position());
         connection.session.client.note_waiting(Waiting::None);
         connection.session.client.touch(self.node.clock.raw());
+        if let Reply::Error(error) = reply {
+            self.count_error(slot, error);
+        }
         self.hold(slot);
+    }
+
+    /// An error that ends a wait counts as one that is answered at once does.
+    fn count_error(&self, slot: usize, error: &ErrorReply) {
+        let statistics = &self.node.statistics;
+        statistics.errors.fetch_add(1, Ordering::Relaxed);
+        statistics.error_codes.note(error.as_bytes());
+        let client = &self.connections[slot].session.client;
+        let command = client.introduction().last_command.0;
+        let calls = &self.node.calls;
+        if let Some(number) = calls.number_of(command) {
+            calls.table(self.number).note_failed(number);
+        }
     }
 
     /// An element has come for a client that waits, or is about to.

@@ -1,6 +1,7 @@
 //! INFO commandstats, errorstats and latencystats: what counts as a call, as a refusal and as a failure, as in Redis 7.0,
 //! against which these requests were tried.
 
+use crate::machine::waiting::await_info;
 use crate::machine::{wire, with_node};
 use crate::wire::Wire;
 
@@ -117,6 +118,35 @@ fn calls_refusals_and_failures_count_as_in_redis_and_anew_after_a_reset() {
         assert_eq!(client.ask("CONFIG RESETSTAT"), "+OK");
         assert_eq!(counts(&mut client), ["config|resetstat 1 0 0"]);
         assert!(errors(&mut client).is_empty());
+    });
+}
+
+/// Planted: only errors that are answered at once count.
+#[test]
+fn errors_that_end_a_wait_count_as_others_do() {
+    with_node(&[("workers", &["2"])], |node, _| {
+        let (mut waiter, mut other) = (wire(node), wire(node));
+        let id = waiter.ask("CLIENT ID");
+        assert_eq!(other.ask("SET target token"), "+OK");
+        assert_eq!(other.ask("CONFIG RESETSTAT"), "+OK");
+        waiter.send(b"BLPOP queue 0\r\n");
+        await_info(&mut other, "blocked_clients", "1");
+        let unblock = format!("CLIENT UNBLOCK {} ERROR", &id[1..]);
+        assert_eq!(other.ask(&unblock), ":1");
+        assert!(waiter.reply().starts_with("-UNBLOCKED "));
+        waiter.send(b"BLMOVE queue target LEFT LEFT 0\r\n");
+        await_info(&mut other, "blocked_clients", "1");
+        assert_eq!(other.ask("RPUSH queue element"), ":1");
+        assert!(waiter.reply().starts_with("-WRONGTYPE "));
+        assert_eq!(
+            errors(&mut other),
+            ["UNBLOCKED:count=1", "WRONGTYPE:count=1"]
+        );
+        assert_eq!(other.info("total_error_replies"), "2");
+        let counts = counts(&mut other);
+        for line in ["blmove 1 0 1", "blpop 1 0 1"] {
+            assert!(counts.iter().any(|count| count == line), "{counts:?}");
+        }
     });
 }
 

@@ -108,6 +108,7 @@ fn begin(
         return Err(failed(super::INTERRUPTED_EARLY));
     }
     let name = format!("compare-{}", environment::run_name(clock::wall()));
+    let name = environment::free_name(&arguments.run.dir, name);
     let directory =
         results::make_directory(&arguments.run.dir, &name, SPACE_MIB).map_err(failed)?;
     arguments.run.point_latest("latest-compare", &name);

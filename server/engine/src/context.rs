@@ -168,7 +168,9 @@ impl CommandContext<'_> {
 
     fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.keyspace.watches.touch(found.hash);
-        self.keyspace.waiters.note_written(found.hash);
+        self.keyspace
+            .waiters
+            .note_written(found.hash, || body.wanted());
         self.note_before(found);
         if found.live.is_none() && self.keyspace.events.contain(Class::New) {
             self.notify_in(found.database, Class::New, "new", body.key());

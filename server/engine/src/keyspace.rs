@@ -207,6 +207,12 @@ impl Keyspace {
         }
     }
 
+    /// Notes for those who wait for this key what it has.
+    pub(crate) fn note_waited(&mut self, hash: u64, slot: Slot) {
+        let body = &self.slab.get(slot).body;
+        self.waiters.note_written(hash, || body.wanted());
+    }
+
     /// The rules' budget for a reply, less what earlier ones of the same transaction have taken.
     pub(crate) fn reply_budget(&self) -> ReplyBudget {
         ReplyBudget::after(self.reply_bytes_before, self.rules.reply_bytes_max)

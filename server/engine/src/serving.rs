@@ -3,8 +3,6 @@
 //! As in Redis that happens after the command, script or transaction that wrote the element, in the
 //! order in which the clients came. What a client is served is a group of effects of its own.
 
-use smallvec::SmallVec;
-
 use crate::channels::ClientId;
 use crate::command::Command;
 use crate::effects::Effects;
@@ -42,8 +40,11 @@ impl Engine {
                     Supply::Other => continue,
                     Supply::Wanted => {}
                 }
-                let waiter = waiter.clone();
-                let reply = self.serve(now, &waiter, effects);
+                let (waiter, Some(key)) = (waiter.clone(), waiter.key(hash).map(Box::<[u8]>::from))
+                else {
+                    continue;
+                };
+                let reply = self.serve(now, &waiter, &key, effects);
                 if effects.lacks_room() {
                     return None;
                 }
@@ -58,9 +59,16 @@ impl Engine {
         None
     }
 
-    /// Executes the command of a client that waits; `None` where it still finds nothing.
-    fn serve(&mut self, now: Moment, waiter: &Waiter, effects: &mut Effects) -> Option<Reply> {
-        let arguments: SmallVec<[&[u8]; 8]> = waiter.arguments.iter().map(|one| &**one).collect();
+    /// Executes the command of a client that waits, for this one of its keys: with several that have something, the one
+    /// that had it first counts and not the first that the client has named. `None` where it still finds nothing.
+    fn serve(
+        &mut self,
+        now: Moment,
+        waiter: &Waiter,
+        key: &[u8],
+        effects: &mut Effects,
+    ) -> Option<Reply> {
+        let arguments = waiter.arguments_for(key);
         effects.wait_limit = None;
         let reply = match Command::parse(&arguments) {
             Ok(command) => self.run(now, &waiter.caller, &command, effects),

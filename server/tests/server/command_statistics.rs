@@ -186,7 +186,7 @@ fn resetstat_counts_keys_and_connections_anew_as_well() {
             clock.advance(std::time::Duration::from_secs(2));
             client.ask("GET gone");
             client.ask("INCR");
-            crate::machine::waiting::await_info(client, "expired_keys", "1");
+            await_info(client, "expired_keys", "1");
         };
         count(&mut client);
         assert_eq!(all(&mut client), ["1", "1", "1", "1", "1"]);

@@ -39,9 +39,9 @@ fn pop(
     arguments: &[&[u8]],
     end: End,
 ) -> Result<Reply, ErrorReply> {
-    let keys = &arguments[1..arguments.len().saturating_sub(1)];
+    let keys = 1..arguments.len().saturating_sub(1);
     let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
-    for key in keys {
+    for key in &arguments[keys.clone()] {
         let found = context.peek(key);
         context.reveal(&found);
         if context.collection::<List>(&found)?.is_some() {
@@ -107,7 +107,7 @@ fn move_or_wait(
 ) -> Result<Reply, ErrorReply> {
     let moved = move_element(context, arguments[1], arguments[2], from, to)?;
     if moved == Reply::Nil {
-        context.wait_for(arguments, &arguments[1..2], Wanted::List, limit);
+        context.wait_for(arguments, 1..2, Wanted::List, limit);
     }
     Ok(moved)
 }
@@ -130,7 +130,8 @@ fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let limit = wait_limit(arguments[1])?;
     let reply = request.run(context)?;
     if reply == Reply::NilArray {
-        context.wait_for(arguments, request.keys, Wanted::List, limit);
+        let keys = 3..request.keys.len().saturating_add(3);
+        context.wait_for(arguments, keys, Wanted::List, limit);
     }
     Ok(reply)
 }

@@ -38,9 +38,9 @@ fn pop_one(
     arguments: &[&[u8]],
     end: ScoreEnd,
 ) -> Result<Reply, ErrorReply> {
-    let keys = &arguments[1..arguments.len().saturating_sub(1)];
+    let keys = 1..arguments.len().saturating_sub(1);
     let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
-    let Some((key, found)) = first_key(context, keys)? else {
+    let Some((key, found)) = first_key(context, &arguments[keys.clone()])? else {
         context.wait_for(arguments, keys, Wanted::SortedSet, limit);
         return Ok(Reply::NilArray);
     };
@@ -69,7 +69,8 @@ fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let limit = wait_limit(arguments[1])?;
     let reply = request.run(context)?;
     if reply == Reply::NilArray {
-        context.wait_for(arguments, request.keys, Wanted::SortedSet, limit);
+        let keys = 3..request.keys.len().saturating_add(3);
+        context.wait_for(arguments, keys, Wanted::SortedSet, limit);
     }
     Ok(reply)
 }

@@ -180,7 +180,7 @@ impl CommandContext<'_> {
             return;
         }
         if may_grow {
-            self.keyspace.waiters.note_written(found.hash);
+            self.keyspace.note_waited(found.hash, slot);
         }
         self.note_after(found, deadline);
     }

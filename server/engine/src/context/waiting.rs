@@ -1,16 +1,18 @@
 //! A command that finds nothing waits, where it may.
 
+use std::ops::Range;
+
 use crate::context::CommandContext;
 use crate::effects::WaitLimit;
 use crate::keyspace::waiters::{Waiter, Wanted};
 
 impl CommandContext<'_> {
-    /// The command has found no element: its client waits for one, unless it stands in a script or
-    /// transaction, or has been waiting.
+    /// The command has found no element in the keys that are these of its arguments: its client waits for one, unless it
+    /// stands in a script or transaction, or has been waiting.
     pub(crate) fn wait_for(
         &mut self,
         arguments: &[&[u8]],
-        keys: &[&[u8]],
+        keys: Range<usize>,
         wanted: Wanted,
         limit: WaitLimit,
     ) {
@@ -24,7 +26,8 @@ impl CommandContext<'_> {
             caller: self.caller,
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
             wanted,
-            keys: keys.iter().map(hashed).collect(),
+            first_key: keys.start,
+            keys: arguments[keys].iter().map(hashed).collect(),
         };
         self.keyspace.waiters.add(waiter);
     }

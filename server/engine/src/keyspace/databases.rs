@@ -86,8 +86,8 @@ impl Keyspace {
     pub(crate) fn note_swapped(&mut self, now: NodeTime, both: [u8; 2]) {
         for (database, key) in self.waiters.keys_of(both) {
             let found = self.locate(now, database, &key);
-            if found.live.is_some() {
-                self.waiters.note_written(found.hash);
+            if let Some(slot) = found.live {
+                self.note_waited(found.hash, slot);
             }
         }
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::keyspace::collection::Collection;
+use crate::keyspace::waiters::Wanted;
 use crate::position::LogPosition;
 use crate::reply::SHARED_BYTES_MIN;
 use crate::time::{Deadline, NodeTime};
@@ -168,6 +169,15 @@ pub(crate) fn allocation_of(bytes: usize) -> usize {
 }
 
 impl Body {
+    /// What clients can wait for in it.
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
+        match self.value() {
+            ValueRef::Collection(Collection::List(_)) => Some(Wanted::List),
+            ValueRef::Collection(Collection::SortedSet(_)) => Some(Wanted::SortedSet),
+            ValueRef::Collection(_) | ValueRef::String(_) => None,
+        }
+    }
+
     /// A key with a string.
     pub(crate) fn string(key: &[u8], value: &[u8]) -> Body {
         let length = key.len().saturating_add(value.len());

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use smallvec::SmallVec;
+
 use crate::caller::Caller;
 use crate::channels::ClientId;
 
@@ -25,6 +27,9 @@ pub(crate) struct Waiter {
     pub(crate) wanted: Wanted,
     /// Its keys, each with its hash.
     pub(crate) keys: Vec<(u64, Box<[u8]>)>,
+    /// Where they begin among the arguments. Where that is not right behind the command's name, the argument before says how
+    /// many they are.
+    pub(crate) first_key: usize,
 }
 
 /// Who waits for a key, by the key's hash.
@@ -102,15 +107,27 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// Notes that a key was written for which somebody may wait.
+    /// Notes that a key was written and now has this for those who wait. Its turn comes in the order in which keys got
+    /// what a client wants of them.
     #[inline]
-    pub(crate) fn note_written(&mut self, hash: u64) {
+    pub(crate) fn note_written(&mut self, hash: u64, has: impl FnOnce() -> Option<Wanted>) {
         if !self.by_hash.is_empty()
-            && self.by_hash.contains_key(&hash)
+            && let Some(wanted) = has()
+            && self.is_wanted(hash, wanted)
             && !self.ready.contains(&hash)
         {
             self.ready.push_back(hash);
         }
+    }
+
+    fn is_wanted(&self, hash: u64, wanted: Wanted) -> bool {
+        self.by_hash.get(&hash).is_some_and(|queue| {
+            let mut waiters = queue.tickets.iter();
+            waiters.any(|ticket| {
+                let waiter = self.by_ticket.get(ticket);
+                waiter.is_some_and(|waiter| waiter.wanted == wanted)
+            })
+        })
     }
 
     /// The key that has been ready for longest.
@@ -165,6 +182,21 @@ impl Waiter {
         let key = self.keys.iter().find(|(other, _)| *other == hash);
         key.map(|(_, key)| &**key)
     }
+
+    /// Its command, for one of its keys alone.
+    pub(crate) fn arguments_for<'a>(&'a self, key: &'a [u8]) -> SmallVec<[&'a [u8]; 8]> {
+        let (before, rest) = self.arguments.split_at(self.first_key);
+        let mut arguments: SmallVec<[&[u8]; 8]> = before.iter().map(|one| &**one).collect();
+        if self.first_key > 1
+            && let Some(count) = arguments.last_mut()
+        {
+            *count = b"1";
+        }
+        arguments.push(key);
+        let behind = rest.iter().skip(self.keys.len());
+        arguments.extend(behind.map(|one| &**one));
+        arguments
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +213,7 @@ mod tests {
             arguments: Vec::new(),
             wanted: Wanted::List,
             keys: hashes.iter().map(key).collect(),
+            first_key: 1,
         }
     }
 
@@ -190,11 +223,13 @@ mod tests {
         for client in [7, 3, 5] {
             waiters.add(waiter(client, &[1, 2, 1]));
         }
-        waiters.note_written(3);
+        waiters.note_written(3, || Some(Wanted::List));
+        waiters.note_written(1, || Some(Wanted::SortedSet));
+        waiters.note_written(1, || None);
         assert_eq!(waiters.next_ready(), None);
-        waiters.note_written(2);
-        waiters.note_written(1);
-        waiters.note_written(2);
+        waiters.note_written(2, || Some(Wanted::List));
+        waiters.note_written(1, || Some(Wanted::List));
+        waiters.note_written(2, || Some(Wanted::List));
         let mut order = Vec::new();
         let mut after = 0;
         while let Some((ticket, next)) = waiters.next_for(1, after) {

@@ -18,8 +18,17 @@ ABSENT = "absent"
 
 PYTHON = "{block}\n"
 
-# What the process keeps open is the program's to close; the fragment shows none of that.
-JS = "(async () => {{\n{block}\n}})().then(() => process.exit(0));\n"
+# The fragment leaves to its program what is open. `using` ends with the majority's answers: what is still on its way to the others is
+# sent before the program ends, and a node that is down is not waited for.
+JS = """const ioredis = require("ioredis");
+const open = [];
+ioredis.Redis = class extends ioredis.Redis {{ constructor(...options) {{ super(...options); open.push(this); }} }};
+(async () => {{
+{block}
+}})()
+    .then(() => Promise.allSettled(open.filter((redis) => redis.status !== "reconnecting").map((redis) => redis.quit())))
+    .then(() => process.exit(0));
+"""
 
 GO = """package main
 

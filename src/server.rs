@@ -1,13 +1,13 @@
 //! `quorlock server`: one node as a process, started, stopped and logging as redis-server does.
 //!
-//! SIGTERM and SIGINT stop it cleanly, a second SIGINT ends it at once, SIGHUP does nothing. The
-//! exit code is 0 after a clean stop and 1 otherwise.
+//! SIGTERM and SIGINT stop it cleanly, a second SIGINT ends it at once, and SIGHUP makes a log file
+//! that was moved away anew. The exit code is 0 after a clean stop and 1 otherwise.
 
+mod log_file;
 mod log_line;
 mod supervision;
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -24,6 +24,7 @@ use tracing::Level;
 use crate::exit_code::{FAILED, Failure};
 use crate::output::{self, Format};
 use crate::runtime;
+use log_file::LogFile;
 use log_line::LogLine;
 use supervision::{PidFile, notify_ready};
 
@@ -114,7 +115,7 @@ fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
         if is_supervised {
             notify_ready();
         }
-        until_end(node, signals).await
+        until_end(node, signals, has_log_file).await
     })
 }
 
@@ -122,8 +123,8 @@ fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// Listened to and never read: a closed terminal does not end a node.
-    _hangup: Signal,
+    /// Listened to in any case: a closed terminal does not end a node.
+    hangup: Signal,
 }
 
 impl Signals {
@@ -135,19 +136,25 @@ impl Signals {
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
-            _hangup: listen(SignalKind::hangup())?,
+            hangup: listen(SignalKind::hangup())?,
         })
     }
 }
 
 /// Waits for a signal or for the node's own end, and stops the node.
-async fn until_end(node: Node, mut signals: Signals) -> Result<ExitCode, Failure> {
+async fn until_end(
+    node: Node,
+    mut signals: Signals,
+    has_log_file: bool,
+) -> Result<ExitCode, Failure> {
     let mut is_announced = false;
     let name = loop {
         tokio::select! {
             ended = node.stopped() => return Ok(exit_code(ended)),
             _ = signals.interrupt.recv() => break "SIGINT",
             _ = signals.terminate.recv() => break "SIGTERM",
+            // Any line makes the file anew; who sends this wants it now.
+            _ = signals.hangup.recv(), if has_log_file => tracing::info!("Received SIGHUP: here the log goes on"),
             // During a restart delay it answers already, but grants nothing.
             () = node.serving(), if !is_announced => {
                 is_announced = true;
@@ -206,8 +213,7 @@ fn start_log(config: &Config) -> Result<(), Failure> {
         None => lines.init(),
         Some(path) => {
             let path = in_data_directory(config, path);
-            let file = OpenOptions::new().create(true).append(true).open(&path);
-            let file = file.map_err(|error| {
+            let file = LogFile::open(path.clone()).map_err(|error| {
                 Failure::failed(format!(
                     "cannot write the log file {}: {error}",
                     path.display()

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Child;
 
 use quorlock_tests::binary;
@@ -68,7 +69,7 @@ fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
         assert_eq!(
             ask(port, "PING").lines().next(),
             Some("+PONG"),
-            "SIGHUP does nothing"
+            "SIGHUP does not end it"
         );
         send(&node, signal);
         assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
@@ -95,6 +96,58 @@ fn a_node_that_is_told_twice_at_once_stops_cleanly() {
             assert!(!output(&shell).contains("You insist"));
         }
     }
+}
+
+/// Renaming it stopped rotation for ever: all went on into the file that was moved away.
+#[test]
+fn a_log_file_that_was_moved_away_is_made_anew() {
+    let shell = Shell::new();
+    let mut node = start(&shell, &["--port", "0", "--logfile", "node.log"]);
+    let (log, moved) = (shell.file("data/node.log"), shell.file("data/node.log.1"));
+    let says = |path: &Path, text: &str| {
+        fs::read_to_string(path).is_ok_and(|lines| lines.lines().any(|line| line.contains(text)))
+    };
+    eventually("it is ready", || says(&log, "Ready to accept connections"));
+    fs::rename(&log, &moved).unwrap();
+    send(&node, Signal::HUP);
+    eventually("SIGHUP makes it anew", || says(&log, "Received SIGHUP"));
+    // As logrotate does without a signal: the next line makes it. What a compressing logrotate removed is no matter.
+    fs::remove_file(&log).unwrap();
+    send(&node, Signal::TERM);
+    assert_eq!(await_end(&mut node).code(), Some(0));
+    assert!(says(&log, "Received SIGTERM") && says(&log, "bye bye"));
+    assert!(says(&moved, "Ready to accept connections") && !says(&moved, "Received"));
+    assert_eq!(output(&shell), "");
+}
+
+#[test]
+fn messages_go_to_the_output_while_the_log_file_cannot_be_made() {
+    let shell = Shell::new();
+    let (folder, aside) = (shell.file("logs"), shell.file("aside"));
+    fs::create_dir(&folder).unwrap();
+    let log = folder.join("node.log");
+    let mut node = start(&shell, &["--port", "0", "--logfile", log.to_str().unwrap()]);
+    let lines = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    eventually("it is ready", || lines(&log).contains("Ready to accept"));
+    fs::rename(&folder, &aside).unwrap();
+    for hangup in 1..=2 {
+        send(&node, Signal::HUP);
+        eventually("the output has it", || {
+            output(&shell).matches("Received SIGHUP").count() == hangup
+        });
+    }
+    let said = format!("cannot write the log file {}: No such file", log.display());
+    assert_eq!(
+        output(&shell).matches(&said).count(),
+        1,
+        "{}",
+        output(&shell)
+    );
+    fs::create_dir(&folder).unwrap();
+    send(&node, Signal::TERM);
+    assert_eq!(await_end(&mut node).code(), Some(0));
+    assert!(lines(&log).contains("Received SIGTERM"));
+    assert!(!lines(&aside.join("node.log")).contains("Received"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 A line is `ok NAME`, `FAIL NAME: why`, `skip NAME: why` or `version CLIENT LANGUAGE VERSION`. NAME is
 `CLIENT: SCENARIO`, without another colon, and may end with how it was run, such as ` with RESP3`.
+`row NAME` is for the table only: what stands for many checks.
 
 A check that cannot pass stands in refused.txt with the reason. It must fail, and is then counted as skipped.
 """
@@ -16,7 +17,7 @@ PAGE = os.path.normpath(os.path.join(HERE, "../../docs/book/interop.md"))
 BEGIN, END = "<!-- table: tests/interop/run --table -->", "<!-- end of table -->"
 DELAYED = "a node in its restart delay"
 HOW = re.compile(r"^(.*?)(?: with (RESP[23]|" + DELAYED + r"))?$")
-LINE = re.compile(r"(ok|FAIL|skip) ([^:]+: [^:\n]+)(?:: (.*))?\n")
+LINE = re.compile(r"(ok|FAIL|skip|row) ([^:]+: [^:\n]+)(?:: (.*))?\n")
 
 
 def refused():
@@ -54,7 +55,7 @@ def rows_of(report):
         if line.startswith("version "):
             client, language, version = re.fullmatch(r"version (.+) (\S+) (\S+)\n", line).groups()
             versions[client] = (language, version)
-        elif match and (match[1] == "ok" or (match[3] or "").startswith("refused, ")):
+        elif match and (match[1] in ("ok", "row") or (match[3] or "").startswith("refused, ")):
             client, _, scenario = match[2].partition(": ")
             plain, how = HOW.fullmatch(scenario).groups()
             scenarios.setdefault(client, {}).setdefault(plain, []).append(match[3] or how)

@@ -1,0 +1,103 @@
+"""Runs the tests of Go modules that start their own redis-server, with a node in its place.
+
+miniredis sends the commands of its `integration` folder to itself and to a real server, and compares the replies. redigo is
+a client. A test that panics ends all that are run with it, so that the lists say `apart` for it.
+
+The modules are copied: a server gets longer to start than redis-server needs, and the address of redigo's second package,
+which is the well-known one, is a free port.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from suite import HERE, Judge, free_port, node, replaced
+
+SUITES = {
+    "miniredis": [("integration", ["integration/ephemeral.go", "(1 * time.Second)", "(30 * time.Second)"], ())],
+    "redigo": [
+        ("redis", ["redis/test_test.go", "time.Second * 10", "time.Second * 30"], ("-redis-port", "{port}")),
+        ("redisx", ["redisx/db_test.go", '":6379"', '":{node}"'], ()),
+    ],
+}
+
+
+def results_of(directory, package, arguments, environment, seconds):
+    """What became of each test, and what it printed; whether all were run."""
+    command = ["go", "test", "-json", "-count=1", f"-timeout={seconds}s", f"./{package}", *arguments]
+    done = subprocess.run(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+    became, output, running = {}, {}, set()
+    for line in done.stdout.decode(errors="replace").splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        name = event.get("Test")
+        if event.get("Action") == "run":
+            running.add(name)
+        elif event.get("Action") in ("pass", "fail", "skip"):
+            became[name] = event["Action"]
+        elif event.get("Action") == "output" and event["Output"].strip():
+            output.setdefault(name, []).append(event["Output"].strip())
+    package_output = " ".join(output.get(None, [])) + done.stderr.decode(errors="replace")
+    panics = any("panic: " in line for lines in output.values() for line in lines)
+    whole = None in became and not panics and running <= set(became)
+    return became, output, "" if whole else f"it broke off: {package_output[-200:]}"
+
+
+def lowest(became):
+    """Tests without subtests: those with some say nothing of their own."""
+    parents = {name.rpartition("/")[0] for name in became if name}
+    return [name for name in became if name and name not in parents]
+
+
+def run_package(judge, directory, package, arguments, environment):
+    apart = [entry for entry in judge.group(package) if entry.apart]
+    alone = "|".join(f"^{re.escape(entry.name)}$" for entry in apart)
+    became, output, broken = results_of(
+        directory, package, [*(["-skip", alone] if apart else []), *arguments], environment, 300
+    )
+    for name in lowest(became):
+        why = next((line for line in output.get(name, []) if "_test.go" in line or "test.go:" in line), "")
+        if became[name] == "skip":
+            judge.left_out(package, name, why or "the suite leaves it out")
+        else:
+            judge.result(package, name, became[name] == "pass", why)
+    for entry in apart:
+        became, _, _ = results_of(directory, package, ["-run", f"^{entry.name}$", *arguments], environment, 6)
+        if entry.name in became or None in became:
+            judge.result(package, entry.name, became.get(entry.name) == "pass")
+    judge.ended(package, not broken, broken)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("suite", choices=sorted(SUITES))
+    arguments.add_argument("source", help="the module's folder")
+    arguments.add_argument("--whole", action="store_true", help="changes nothing: all of it is run in any case")
+    options = arguments.parse_args()
+    judge = Judge(options.suite, "Go", options.source.rpartition("@v")[2])
+    scratch = tempfile.mkdtemp()
+    directory = os.path.join(scratch, "module")
+    shutil.copytree(options.source, directory)
+    subprocess.run(["chmod", "-R", "u+w", directory], check=True)
+    os.makedirs(os.path.join(scratch, "bin"))
+    os.makedirs(os.path.join(scratch, "servers"))
+    shutil.copy(os.path.join(HERE, "redis-server"), os.path.join(scratch, "bin"))
+    environment = {
+        **os.environ, "INT": "1", "SUITE_DIRECTORY": os.path.join(scratch, "servers"),
+        "PATH": os.path.join(scratch, "bin") + ":" + os.environ["PATH"],
+    }
+    try:
+        for package, (path, before, after), more in SUITES[options.suite]:
+            with node() as (port, _):
+                replaced(os.path.join(directory, path), before, after.format(node=port))
+                run_package(judge, directory, package, [word.format(port=free_port()) for word in more], environment)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    judge.finish()
+
+
+if __name__ == "__main__":
+    main()

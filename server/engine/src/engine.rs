@@ -36,6 +36,8 @@ pub struct EngineOptions {
     pub restart_delay_max: Duration,
     /// Whether keys without a TTL, or with a longer one, are refused.
     pub require_ttl: bool,
+    /// How many databases commands may name, at most [`DATABASES`].
+    pub databases: u8,
     /// The longest key.
     pub key_bytes_max: usize,
     /// The longest string.
@@ -59,6 +61,7 @@ impl Default for EngineOptions {
         EngineOptions {
             restart_delay_max: Duration::from_secs(60),
             require_ttl: false,
+            databases: DATABASES,
             key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
             collection_bytes_max: COLLECTION_BYTES_MAX,
@@ -84,6 +87,7 @@ impl Engine {
         let rules = Rules {
             restart_delay_max: options.restart_delay_max,
             require_ttl: options.require_ttl,
+            databases: options.databases.min(DATABASES),
             key_bytes_max: options.key_bytes_max,
             value_bytes_max: options.value_bytes_max,
             collection_bytes_max: options.collection_bytes_max,

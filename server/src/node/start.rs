@@ -232,6 +232,7 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
     let mut engine = Engine::new(EngineOptions {
         restart_delay_max: config.restart_delay_max,
         require_ttl: config.require_ttl,
+        databases: config.databases,
         reply_bytes_max: config.proto_max_reply_len,
         hash_seed: u64::from_le_bytes(seed),
         script_limits: ScriptLimits {

@@ -20,13 +20,8 @@ pub(super) fn debug(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let is_allowed = match batch.node.config.enable_debug_command {
-        DebugCommand::No => false,
-        DebugCommand::Local => is_local(&session.client.address),
-        DebugCommand::Yes => true,
-    };
-    if !is_allowed {
-        return Ok(Answer::Reply(Reply::Error(NOT_ALLOWED)));
+    if let Err(refused) = allowed(session, batch) {
+        return Ok(Answer::Reply(Reply::Error(refused)));
     }
     let subcommand = arguments.get(1).copied().unwrap_or_default();
     Ok(match arguments {
@@ -38,6 +33,15 @@ pub(super) fn debug(
             "debug", subcommand,
         ))),
     })
+}
+
+/// Refuses the command where `enable-debug-command` does; in a transaction it then spoils that.
+pub(super) fn allowed(session: &Session, batch: &Batch<'_>) -> Result<(), ErrorReply> {
+    match batch.node.config.enable_debug_command {
+        DebugCommand::Yes => Ok(()),
+        DebugCommand::Local if is_local(&session.client.address) => Ok(()),
+        DebugCommand::Local | DebugCommand::No => Err(NOT_ALLOWED),
+    }
 }
 
 fn sleep(batch: &Batch<'_>, seconds: &[u8]) -> Answer {

@@ -12,7 +12,7 @@ use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::introspection::{check, part_of};
 use crate::session::transaction::Step;
-use crate::session::{Awaited, Blocked, Session, absent, client, introspection, numbers};
+use crate::session::{Awaited, Blocked, Session, absent, client, debug, introspection, numbers};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -344,6 +344,10 @@ impl Batch<'_> {
             };
             session.note_command(row.name, row.parts(), arguments);
             let checked = check(row.name, row.arity, row.parts(), arguments);
+            let checked = match row.name {
+                "debug" => checked.and_then(|()| debug::allowed(session, self)),
+                _ => checked,
+            };
             return Ok(match row.is_refused_in_transactions() {
                 true => checked.and(Err(NOT_IN_TRANSACTION)),
                 false => checked.map(|()| Step::Node(row)),

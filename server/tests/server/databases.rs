@@ -158,3 +158,31 @@ fn databases_are_swapped_after_a_start_as_before_the_stop() {
         }
     });
 }
+
+/// SWAPDB moved a lock to a database that no client can select, and the next SET had it as well.
+#[test]
+fn no_command_names_a_database_beyond_those_that_there_are() {
+    with_node(&[("databases", &["4"])], |node, _| {
+        let mut client = wire(node);
+        assert_eq!(client.ask("SET lock me NX PX 600000"), "+OK");
+        for beyond in [
+            "SWAPDB 0 4",
+            "SWAPDB 9 0",
+            "MOVE lock 4",
+            "COPY lock other DB 4",
+            "EVAL return(redis.pcall('SWAPDB',0,4)) 0",
+            "EVAL return(redis.pcall('MOVE',KEYS[1],4)) 1 lock",
+            "SELECT 4",
+        ] {
+            let reply = client.ask(beyond);
+            assert!(
+                reply.starts_with("-ERR DB index is out of range"),
+                "{beyond}: {reply}"
+            );
+        }
+        assert_eq!(client.ask("SET lock other NX PX 600000"), "nil");
+        assert_eq!(client.ask("COPY lock other DB 3"), ":1");
+        assert_eq!(client.ask("SWAPDB 0 3"), "+OK");
+        assert_eq!(client.ask("GET other"), "me");
+    });
+}

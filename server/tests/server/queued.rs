@@ -29,6 +29,31 @@ fn transact_raw(client: &mut Wire, requests: &[&str], pong: &str) -> String {
     String::from_utf8(client.bytes_until(pong.as_bytes())).unwrap()
 }
 
+/// EXEC answered the error among its replies, and the SET stayed.
+#[test]
+fn a_debug_command_that_is_not_allowed_spoils_the_transaction() {
+    with_node(&[], |node, _| {
+        let mut client = wire(node);
+        assert_eq!(client.ask("MULTI"), "+OK");
+        assert_eq!(client.ask("SET a 1"), "+QUEUED");
+        let refused = client.ask("DEBUG SLEEP 0");
+        assert!(
+            refused.starts_with("-ERR DEBUG command not allowed"),
+            "{refused}"
+        );
+        assert!(client.ask("EXEC").starts_with("-EXECABORT"));
+        assert_eq!(client.ask("GET a"), "nil");
+    });
+    with_node(&[("enable-debug-command", &["local"])], |node, _| {
+        assert_eq!(
+            transact(&mut wire(node), &["DEBUG HELP", "DEBUG x"])
+                .matches("-ERR")
+                .count(),
+            1
+        );
+    });
+}
+
 #[test]
 fn what_redis_queues_is_queued_and_answered_in_its_place() {
     with_node(&[], |node, _| {

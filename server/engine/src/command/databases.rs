@@ -5,7 +5,6 @@ use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::keyspace::DATABASES;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 
@@ -103,7 +102,8 @@ fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         number(arguments[2], "ERR invalid second DB index")?,
     ];
     let databases = numbers.map(|number| u8::try_from(number).ok());
-    let databases = databases.map(|number| number.filter(|&number| number < DATABASES));
+    let count = context.keyspace.rules.databases;
+    let databases = databases.map(|number| number.filter(|&number| number < count));
     let [Some(one), Some(other)] = databases else {
         return Err(NO_SUCH_DATABASE);
     };

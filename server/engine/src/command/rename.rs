@@ -5,7 +5,6 @@ use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::keyspace::DATABASES;
 use crate::notifications::Class;
 use crate::reply::Reply;
 
@@ -96,7 +95,7 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
         if is_option(option, "replace") {
             taken = Taken::Replaced;
         } else if is_option(option, "db") {
-            database = database_of(options.next().ok_or(ErrorReply::SYNTAX)?)?;
+            database = database_of(context, options.next().ok_or(ErrorReply::SYNTAX)?)?;
         } else {
             return Err(ErrorReply::SYNTAX);
         }
@@ -132,7 +131,7 @@ const MOVE: Spec = Spec {
 };
 
 fn move_key(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let (key, database) = (arguments[1], database_of(arguments[2])?);
+    let (key, database) = (arguments[1], database_of(context, arguments[2])?);
     let here = context.caller.database;
     if database == here {
         return Err(ErrorReply::fixed(
@@ -154,11 +153,11 @@ fn move_key(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
     Ok(Reply::Integer(1))
 }
 
-fn database_of(argument: &[u8]) -> Result<u8, ErrorReply> {
+fn database_of(context: &CommandContext<'_>, argument: &[u8]) -> Result<u8, ErrorReply> {
     let number = i32::try_from(integer(argument)?).map_err(|_| NOT_32_BITS)?;
     let database = u8::try_from(number).ok();
     database
-        .filter(|&database| database < DATABASES)
+        .filter(|&database| database < context.keyspace.rules.databases)
         .ok_or(ErrorReply::fixed("ERR DB index is out of range"))
 }
 

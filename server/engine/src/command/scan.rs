@@ -2,8 +2,8 @@
 //!
 //! SCAN goes over the slots of a database from the last to the first, and its cursor is how many of them are left. A
 //! key that moves gets a slot nearer to the first, so a key that is there from the first call to the last
-//! is always returned, and twice at most where the database shrinks meanwhile. A cursor is anybody's number: where there are
-//! fewer slots, the scan goes on with the last one.
+//! is always returned. Where the database shrinks meanwhile it may be returned more than once, as in Redis. A cursor is
+//! anybody's number: where there are fewer slots, the scan goes on with the last one.
 
 use crate::command::about::{About, Categories};
 use crate::command::arguments::{integer, is_option};

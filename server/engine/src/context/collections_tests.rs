@@ -14,6 +14,7 @@ fn keyspace() -> Keyspace {
     let rules = Rules {
         restart_delay_max: Duration::from_secs(60),
         require_ttl: false,
+        databases: 16,
         key_bytes_max: 100,
         value_bytes_max: 1000,
         collection_bytes_max: 1000,

@@ -9,6 +9,8 @@ pub(crate) struct Rules {
     pub(crate) restart_delay_max: Duration,
     /// Whether keys beyond that are refused.
     pub(crate) require_ttl: bool,
+    /// How many databases commands may name.
+    pub(crate) databases: u8,
     pub(crate) key_bytes_max: usize,
     pub(crate) value_bytes_max: usize,
     pub(crate) collection_bytes_max: usize,

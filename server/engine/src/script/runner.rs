@@ -463,6 +463,7 @@ const WRITING_SCRIPT: ErrorReply =
 const NO_RULES: Rules = Rules {
     restart_delay_max: Duration::ZERO,
     require_ttl: false,
+    databases: 0,
     key_bytes_max: 0,
     value_bytes_max: 0,
     collection_bytes_max: 0,

@@ -154,7 +154,7 @@ async fn until_end(
             _ = signals.interrupt.recv() => break "SIGINT",
             _ = signals.terminate.recv() => break "SIGTERM",
             // Any line makes the file anew; who sends this wants it now.
-            _ = signals.hangup.recv(), if has_log_file => tracing::info!("Received SIGHUP: here the log goes on"),
+            _ = signals.hangup.recv(), if has_log_file => tracing::warn!("Received SIGHUP: here the log goes on"),
             // During a restart delay it answers already, but grants nothing.
             () = node.serving(), if !is_announced => {
                 is_announced = true;

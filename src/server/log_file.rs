@@ -47,10 +47,11 @@ impl LogFile {
         let mut output = io::stderr().lock();
         let trouble = format!("cannot write the log file {}: {error}", self.path.display());
         if self.trouble.as_ref() != Some(&trouble) {
-            writeln!(
+            // The line itself matters more.
+            let _said = writeln!(
                 output,
                 "{trouble}; messages go here until it can be written"
-            )?;
+            );
             self.trouble = Some(trouble);
         }
         output.write_all(line)

@@ -11,6 +11,7 @@ mod cache_tests;
 mod call;
 pub(crate) mod commands;
 mod convert;
+mod counted;
 mod failure;
 mod invocation;
 mod libraries;

@@ -3,8 +3,8 @@
 miniredis sends the commands of its `integration` folder to itself and to a real server, and compares the replies. redigo is
 a client. A test that panics ends all that are run with it, so that the lists say `apart` for it.
 
-The modules are copied: a server gets longer to start than redis-server needs, and the address of redigo's second package,
-which is the well-known one, is a free port.
+The modules are copied: a server gets longer to start than redis-server needs, a key that is read 8 commands after it was
+written lives for longer than 12 ms, and the address of redigo's second package, which is the well-known one, is a free port.
 """
 
 import argparse
@@ -18,10 +18,19 @@ import tempfile
 from suite import HERE, Judge, free_port, node, replaced
 
 SUITES = {
-    "miniredis": [("integration", ["integration/ephemeral.go", "(1 * time.Second)", "(30 * time.Second)"], ())],
+    "miniredis": [
+        (
+            "integration",
+            [
+                ("integration/ephemeral.go", "(1 * time.Second)", "(30 * time.Second)"),
+                ("integration/tx_test.go", '"PSETEX", "str", "12"', '"PSETEX", "str", "12000"'),
+            ],
+            (),
+        )
+    ],
     "redigo": [
-        ("redis", ["redis/test_test.go", "time.Second * 10", "time.Second * 30"], ("-redis-port", "{port}")),
-        ("redisx", ["redisx/db_test.go", '":6379"', '":{node}"'], ()),
+        ("redis", [("redis/test_test.go", "time.Second * 10", "time.Second * 30")], ("-redis-port", "{port}")),
+        ("redisx", [("redisx/db_test.go", '":6379"', '":{node}"')], ()),
     ],
 }
 
@@ -42,31 +51,38 @@ def results_of(directory, package, arguments, environment, seconds):
             output.setdefault(name, []).append(event["Output"].strip())
     package_output = " ".join(output.get(None, [])) + done.stderr.decode(errors="replace")
     panics = any("panic: " in line for lines in output.values() for line in lines)
-    whole = None in became and not panics and running <= set(became)
-    return became, output, "" if whole else f"it broke off: {package_output[-200:]}"
+    failed = [name for name, what in became.items() if what == "fail"]
+    # A package that fails without a test of it was not compiled, or ended outside its tests.
+    whole = None in became and not panics and running <= set(became) and failed != [None]
+    return became, output, "" if whole else f"it broke off: {package_output[-200:]}", running
 
 
-def lowest(became):
-    """Tests without subtests: those with some say nothing of their own."""
+def told(became):
+    """Tests without subtests, and those that failed though their subtests did not."""
     parents = {name.rpartition("/")[0] for name in became if name}
-    return [name for name in became if name and name not in parents]
+    of_subtests = {name.rpartition("/")[0] for name, what in became.items() if name and what == "fail"}
+    return [
+        name
+        for name, what in became.items()
+        if name and (name not in parents or what == "fail" and name not in of_subtests)
+    ]
 
 
 def run_package(judge, directory, package, arguments, environment):
     apart = [entry for entry in judge.group(package) if entry.apart]
     alone = "|".join(f"^{re.escape(entry.name)}$" for entry in apart)
-    became, output, broken = results_of(
+    became, output, broken, _ = results_of(
         directory, package, [*(["-skip", alone] if apart else []), *arguments], environment, 300
     )
-    for name in lowest(became):
+    for name in told(became):
         why = next((line for line in output.get(name, []) if "_test.go" in line or "test.go:" in line), "")
         if became[name] == "skip":
             judge.left_out(package, name, why or "the suite leaves it out")
         else:
             judge.result(package, name, became[name] == "pass", why)
     for entry in apart:
-        became, _, _ = results_of(directory, package, ["-run", f"^{entry.name}$", *arguments], environment, 6)
-        if entry.name in became or None in became:
+        became, _, _, running = results_of(directory, package, ["-run", f"^{entry.name}$", *arguments], environment, 6)
+        if entry.name in running:
             judge.result(package, entry.name, became.get(entry.name) == "pass")
     judge.ended(package, not broken, broken)
 
@@ -90,13 +106,14 @@ def main():
         "PATH": os.path.join(scratch, "bin") + ":" + os.environ["PATH"],
     }
     try:
-        for package, (path, before, after), more in SUITES[options.suite]:
+        for package, changes, more in SUITES[options.suite]:
             with node() as (port, _):
-                replaced(os.path.join(directory, path), before, after.format(node=port))
+                for path, before, after in changes:
+                    replaced(os.path.join(directory, path), before, after.format(node=port))
                 run_package(judge, directory, package, [word.format(port=free_port()) for word in more], environment)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    judge.finish()
+    judge.finish([package for package, _, _ in SUITES[options.suite]])
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def main():
             status, output = run(options.program, port, socket)
             judge.result("program", "throughput", status == 0, output[-200:])
             judge.ended("program", True)
-    judge.finish()
+    judge.finish({*judge.seen, "program"})
 
 
 if __name__ == "__main__":

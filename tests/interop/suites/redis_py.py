@@ -23,8 +23,9 @@ def tests_of(python, source, path, port):
     with tempfile.NamedTemporaryFile() as report:
         command = [python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "--timeout=30", f"--junitxml={report.name}"]
         command += [f"--redis-url=redis://127.0.0.1:{port}/0", "--redis-mod-url=redis://127.0.0.1:1", "-m", MARKS, path]
-        subprocess.run(command, cwd=source, stdin=subprocess.DEVNULL, capture_output=True)
-        if not os.path.getsize(report.name):
+        status = subprocess.run(command, cwd=source, stdin=subprocess.DEVNULL, capture_output=True).returncode
+        # 0 and 1 are those of a run to the end.
+        if status > 1 or not os.path.getsize(report.name):
             return []
         cases = xml.etree.ElementTree.parse(report.name).getroot().iter("testcase")
     found = {}
@@ -62,7 +63,7 @@ def main():
             else:
                 judge.result(part, name, passed, why)
         judge.ended(part, bool(tests), "pytest ended early")
-    judge.finish(LATE)
+    judge.finish(FILES + LATE, LATE)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ class Judge:
         self.entries = [] if os.environ.get("SUITE_PEER") == "redis" else entries_of(suite)
         self.complete = set()
         self.passed = {}
+        self.seen = set()
 
     def group(self, group):
         return [entry for entry in self.entries if entry.group == group]
@@ -64,6 +65,7 @@ class Judge:
 
     def result(self, group, name, passed, why=""):
         """A test was run."""
+        self.seen.add(group)
         entry = next((entry for entry in self.group(group) if entry.fits(group, name)), None)
         if entry:
             entry.fitted = True
@@ -77,19 +79,22 @@ class Judge:
 
     def left_out(self, group, name, why):
         """A test that the suite itself leaves out."""
+        self.seen.add(group)
         self.say("skip", group, name, why)
 
     def ended(self, group, complete, why=""):
         """All of a group's results are there; or it broke off, and nothing is said of tests that are missing."""
+        if complete and group not in self.seen:
+            complete, why = False, "it has no tests"
         if complete:
             self.complete.add(group)
         if not complete or any(entry.name == COMPLETE for entry in self.group(group)):
             self.result(group, COMPLETE, complete, why)
 
-    def finish(self, late=()):
-        """Checks the list, and gives the book's table a row for each group that is run each time."""
+    def finish(self, known, late=()):
+        """Checks the list, and gives the book's table a row for each group that is run each time. `known` are all groups."""
         for entry in self.entries:
-            if entry.group in self.complete and not entry.fitted:
+            if entry.group not in known or entry.group in self.complete and not entry.fitted:
                 self.say("FAIL", entry.group, entry.name, f"there is no such test, and it stands in {self.suite}.txt")
         title = f"{self.suite}'s own tests"
         print(f"version {title} {self.language} {self.version}")

@@ -17,6 +17,7 @@ use crate::keyspace::{Keyspace, Rules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, ScriptState};
+use crate::script::counted::Counted;
 use crate::script::failure::{
     Cause, cause_of, ended_reply, fault_text, raised_reply, reply_with_place,
 };
@@ -283,19 +284,22 @@ impl Runner {
         };
         self.shared.budget.begin();
         let mark = context.begin_undo();
+        // Rare, so the copy costs nothing that matters: no segment of the log is ahead.
+        let counted = context.effects.is_retried.then(|| Counted::of(context));
         let reply = match &script.executable.program {
             Some(program) => self.run_natively(context, program, call, &script.sha),
             None => self.interpret(context, &script.executable.function, call, &script.sha),
         };
+        if let Some(counted) = counted.filter(|_| context.effects.ran_out_of_room) {
+            context.rollback(mark);
+            counted.put_back(context);
+            return Reply::Error(NO_ROOM);
+        }
         let budget = &self.shared.budget;
         let ended = budget.ended();
         if let Some(end) = ended {
             context.rollback(mark);
             return Reply::Error(ended_reply(end, &budget.limits()));
-        }
-        if context.effects.is_retried && context.effects.ran_out_of_room {
-            context.rollback(mark);
-            return Reply::Error(NO_ROOM);
         }
         if let Err(error) = context.commit_undo(mark) {
             return Reply::Error(error);

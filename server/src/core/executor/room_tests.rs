@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use quorlock_engine::control::Durability;
-use quorlock_engine::{Caller, Command, NO_ROOM, Reply};
+use quorlock_engine::{Caller, Command, NO_ROOM, Reply, numbered_spec};
 use quorlock_persistence::{LogOptions, MemoryDisk};
 
 use crate::clock::SettableClock;
@@ -93,7 +93,7 @@ fn a_client_that_finds_no_room_waits_for_a_segment_as_often_as_others_are_quicke
 fn a_script_that_runs_out_of_room_is_taken_back_and_run_again_with_more() {
     let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
     let script = b"redis.call('incr', KEYS[1]) redis.log(redis.LOG_WARNING, 'once') \
-                   redis.pcall('set', KEYS[2], ('x'):rep(100000)) return redis.call('incr', KEYS[1])";
+                   redis.call('get', KEYS[1]) redis.pcall('set', KEYS[2], ('x'):rep(100000)) return redis.call('incr', KEYS[1])";
     let words: [&[u8]; 5] = [b"EVAL", script, b"2", b"count", b"long"];
     let (before, room) = (executor.appender.next_position(), executor.appender.room());
     assert_eq!(run(&mut executor, &clock, &words), None);
@@ -109,6 +109,17 @@ fn a_script_that_runs_out_of_room_is_taken_back_and_run_again_with_more() {
     assert_eq!(executor.engine.count(0).keys, 2);
     assert_eq!(executor.engine.take_script_log().len(), 1);
     assert!(!executor.take_was_refused());
+    let calls = |name| {
+        let (number, _) = numbered_spec(name).unwrap();
+        executor.script_counts().count(number).calls
+    };
+    assert_eq!(
+        (calls(b"incr"), calls(b"set")),
+        (2, 1),
+        "of the run that stayed"
+    );
+    let statistics = executor.engine.statistics();
+    assert_eq!(statistics.hits, 1, "GET");
 }
 
 #[test]

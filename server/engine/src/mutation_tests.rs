@@ -62,6 +62,27 @@ fn payload(deadline: Deadline) -> Vec<u8> {
     out
 }
 
+/// Who keeps a key is told of a change by the key that the mutation names.
+#[test]
+fn a_mutation_names_the_key_that_it_changes() {
+    let payload = payload(Deadline::NEVER);
+    let long = vec![b'v'; 300];
+    let mutations = Mutations::of(&payload, 1).unwrap();
+    let keys: Vec<Option<&[u8]>> = mutations.map(|mutation| mutation.unwrap().key()).collect();
+    let (key, none) = (Some(&b"key"[..]), Some(&b""[..]));
+    let expected = [
+        key,
+        none,
+        Some(&long),
+        key,
+        key,
+        Some(&long[..128]),
+        None,
+        None,
+    ];
+    assert_eq!(keys, expected);
+}
+
 /// One of each change of lists, sets and sorted sets, and one of each of these.
 fn payload_of_collections() -> Vec<u8> {
     let mut out = Vec::new();

@@ -18,6 +18,8 @@ pub struct Appender {
     next: Position,
     /// What is left of the segment the next frame goes to.
     remaining: u64,
+    /// With less than this left of it the next segment is wanted.
+    spare_wanted_bytes: u64,
     /// The segments begun beyond the first one.
     entered: u64,
     frame_bytes_max: u64,
@@ -39,6 +41,7 @@ impl Appender {
             pending: Batch::default(),
             next,
             remaining: first_segment_bytes.saturating_sub(header::BLOCK_BYTES),
+            spare_wanted_bytes: first_segment_bytes.saturating_sub(first_segment_bytes / 4),
             entered: 0,
             frame_bytes_max: options.frame_bytes_max,
             reserve_bytes: options.reserve_bytes,
@@ -75,11 +78,15 @@ impl Appender {
         }
         if is_asked || frame_bytes > self.remaining {
             self.rotation_is_due = false;
+            self.space.want_spare();
             self.entered = self.entered.saturating_add(1);
             self.remaining = self.spare_bytes();
             self.space.enter(self.entered);
         }
         self.remaining = self.remaining.saturating_sub(frame_bytes);
+        if self.remaining < self.spare_wanted_bytes {
+            self.space.want_spare();
+        }
         let position = self.next;
         frame::encode(
             &mut self.pending.bytes,
@@ -98,6 +105,7 @@ impl Appender {
     pub fn write_direct(&mut self, is_direct: bool) {
         if self.space.set_writes_direct(is_direct) {
             self.rotation_is_due = true;
+            self.space.want_spare();
         }
     }
 
@@ -129,6 +137,11 @@ impl Appender {
     /// Whether the segment ahead is made, so that a rotation waits for nothing.
     pub fn has_spare(&self) -> bool {
         self.space.spare_count(self.entered) > 0
+    }
+
+    /// From now on `needs_preparing` asks for a segment ahead, however little of the first one is filled.
+    pub fn want_spare(&self) {
+        self.space.want_spare();
     }
 
     /// Whether the preparer has something to do.

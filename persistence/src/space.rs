@@ -25,6 +25,7 @@ pub(crate) struct Space {
     writes_direct: AtomicBool,
     made: AtomicU64,
     entered: AtomicU64,
+    is_spare_wanted: AtomicBool,
     is_full: AtomicBool,
     spares: Mutex<VecDeque<Spare>>,
     /// The number of the next segment to make. Held while one is being made, so that there is one maker.
@@ -70,7 +71,8 @@ impl Preparer {
         self.space.direct_failure.lock().expect(NO_PANIC).take()
     }
 
-    /// Whether `prepare` has something to do. It stays so while the disk is full.
+    /// Whether `prepare` has something to do that cannot be put off: until a quarter of the first segment is filled, none is
+    /// needed ahead, and a log that grows little takes little of the disk. It stays so while the disk is full.
     pub fn needs_preparing(&self) -> bool {
         self.space.needs_preparing()
     }
@@ -102,6 +104,7 @@ impl Space {
             writes_direct: AtomicBool::new(options.writes_direct),
             made: AtomicU64::new(0),
             entered: AtomicU64::new(0),
+            is_spare_wanted: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             spares: Mutex::default(),
             next_number: Mutex::new(next_number),
@@ -141,6 +144,11 @@ impl Space {
         self.entered.store(entered, Ordering::Release);
     }
 
+    /// From now on there is to be a segment ahead.
+    pub(crate) fn want_spare(&self) {
+        self.is_spare_wanted.store(true, Ordering::Release);
+    }
+
     /// The segments that exist and that the appender has not begun to fill.
     pub(crate) fn spare_count(&self, entered: u64) -> u64 {
         self.made.load(Ordering::Acquire).saturating_sub(entered)
@@ -151,7 +159,8 @@ impl Space {
     }
 
     pub(crate) fn needs_preparing(&self) -> bool {
-        self.lacks_spare() || self.obsolete_count.load(Ordering::Acquire) > 0
+        let is_spare_wanted = self.is_spare_wanted.load(Ordering::Acquire);
+        is_spare_wanted && self.lacks_spare() || self.obsolete_count.load(Ordering::Acquire) > 0
     }
 
     fn lacks_spare(&self) -> bool {
@@ -173,6 +182,7 @@ impl Space {
 
     /// Makes segments until one is spare. `Ok(false)` if the disk is full.
     pub(crate) fn make_spares(&self) -> Result<bool, WriteError> {
+        self.want_spare();
         let mut next_number = self.next_number.lock().expect(NO_PANIC);
         while self.lacks_spare() {
             if !self.make_one(&mut next_number)? {

@@ -148,6 +148,8 @@ fn the_log_goes_past_the_page_cache_while_every_write_is_synced() {
             node.work_on_log().expect("a disk without faults");
             let set_mode: &[&[u8]] = &[b"CONFIG", b"SET", b"appendfsync", mode];
             assert_eq!(node.execute(set_mode), b"+OK\r\n");
+            // The segment that is written in the other way.
+            node.work_on_log().expect("a disk without faults");
         }
         disk.set_direct_blocks(None);
         let reply = String::from_utf8_lossy(&node.execute(set)).into_owned();

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use crate::check::Bench;
 use crate::check_directory::{CheckDirectory, Image};
-use crate::phase::{PHASE_MAX, listening};
+use crate::phase::{PHASE_MAX, listening, make_segment_ahead};
 use crate::segment;
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Launch, Mode};
 use crate::traffic::{Traffic, streams};
-use quorlock_tests::waiting::becomes_so;
 
 /// How the log's last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +53,7 @@ impl Aged {
             if !came.is_fine() {
                 return Err(io::Error::other(format!("preparing failed: {came:?}")));
             }
-            becomes_so(PHASE_MAX, || directory.is_prepared());
+            make_segment_ahead(address)?;
             if is_last && last == Last::Killed {
                 node.kill();
             } else {

@@ -13,13 +13,12 @@ use rustix::fs::OFlags;
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
-use crate::phase::{PHASE_MAX, listening};
+use crate::phase::{listening, make_segment_ahead};
 use crate::segment::{self, BLOCK_BYTES};
 use crate::strace::{Attached, Injection};
 use crate::stream::SMALL;
 use crate::subject::{Launch, Mode};
 use crate::traffic::{Traffic, streams};
-use quorlock_tests::waiting::becomes_so;
 
 const KIND: &str = "direct writes";
 
@@ -59,7 +58,7 @@ fn serve(bench: &Bench, record: &mut Record, mode: Mode, is_direct: bool) -> io:
     launch.is_direct = false;
     let mut node = launch.start(&directory)?;
     let address = listening(&mut node, &directory)?;
-    becomes_so(PHASE_MAX, || directory.is_prepared());
+    make_segment_ahead(address)?;
     let trace = directory.file("direct.trace");
     let attached = Attached::to(node.id(), None, &Injection::watching("pwrite64"), &trace)?;
     let mut streams = streams(41, SMALL);

@@ -4,10 +4,9 @@ use std::io;
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Rule, examine, examine_running};
-use crate::phase::{LOG_THREAD, NODE, PHASE_MAX, Phase, Stage};
+use crate::phase::{LOG_THREAD, NODE, PHASE_MAX, Phase, Stage, make_segment_ahead};
 use crate::strace::Injection;
 use crate::subject::{Ended, Mode};
-use quorlock_tests::waiting::becomes_so;
 
 const SERVING: &str = "a call fails while the node serves";
 const STARTING: &str = "a call fails while the node starts";
@@ -327,9 +326,8 @@ fn start_once(
     match node.listening() {
         Ok(address) => {
             let looked = examine_running(address, &streams, rule, &mut finding);
-            becomes_so(PHASE_MAX, || {
-                stage.directory.is_prepared() || node.has_ended() || stage.was_injected()
-            });
+            // It may be this that meets the fault.
+            let _made_or_not = make_segment_ahead(address);
             // The log thread may have failed by now.
             let has_stopped = looked.is_err() && node.end(PHASE_MAX) == Some(Ended::Exited(1));
             if let Err(error) = looked

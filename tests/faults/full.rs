@@ -10,7 +10,7 @@ use crate::check_directory::CheckDirectory;
 use crate::direct;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
-use crate::phase::{LOG_THREAD, PHASE_MAX, listening};
+use crate::phase::{LOG_THREAD, listening, make_segment_ahead};
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
@@ -146,7 +146,7 @@ impl Filled {
         launch.is_direct &= direct::is_taken_in(&directory.data());
         let mut node = launch.start(&directory)?;
         let address = listening(&mut node, &directory)?;
-        becomes_so(PHASE_MAX, || directory.is_prepared());
+        make_segment_ahead(address)?;
         let mut connection = Connection::open(address)?;
         connection.ask(&["SET", "r:held", "me", "PX", "3000000"])?;
         Ok(Self {

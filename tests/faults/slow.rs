@@ -9,13 +9,13 @@ use quorlock_tests::history::observed_now;
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
-use crate::phase::{PHASE_MAX, listening};
+use crate::phase::{PHASE_MAX, listening, make_segment_ahead};
 use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::Traffic;
-use quorlock_tests::waiting::{becomes_so, pause};
+use quorlock_tests::waiting::pause;
 
 const KIND: &str = "slow sync";
 
@@ -77,7 +77,7 @@ impl Slowed {
         if !came.is_fine() {
             return Err(io::Error::other(format!("preparing failed: {came:?}")));
         }
-        becomes_so(PHASE_MAX, || directory.is_prepared());
+        make_segment_ahead(address)?;
         let effect = format!("delay_enter={}", delay.as_micros());
         let injection = Injection::new("fdatasync,fsync", &effect, "1+");
         let trace = directory.file("attach.trace");

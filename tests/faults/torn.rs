@@ -12,7 +12,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use crate::check::{Bench, Check, Need};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
-use crate::phase::listening;
+use crate::phase::{listening, make_segment_ahead};
 use crate::segment;
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
@@ -66,7 +66,7 @@ fn tear(bench: &Bench, mode: Mode, is_survived: bool, bytes: u64) -> io::Result<
     let mut streams = streams(9, SMALL);
     let mut traffic = Traffic::open(address, &streams)?;
     let mut came = traffic.run(&mut streams, 6, 3);
-    quorlock_tests::waiting::becomes_so(crate::phase::PHASE_MAX, || directory.is_prepared());
+    make_segment_ahead(address)?;
     let end = segment::end_of_frames(&segment::newest(&directory)?)?;
     let cut_at = match bytes.is_multiple_of(segment::BLOCK_BYTES) && launch.is_direct {
         // Between two blocks: there a direct write is cut off by every file system.

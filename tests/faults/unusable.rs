@@ -10,12 +10,11 @@ use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
-use crate::phase::{PHASE_MAX, listening};
+use crate::phase::{listening, make_segment_ahead};
 use crate::resp::{Connection, Reply};
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Ended, Launch, Mode};
 use crate::traffic::{Traffic, streams};
-use quorlock_tests::waiting::becomes_so;
 
 const KIND: &str = "unusable directory";
 
@@ -97,7 +96,7 @@ fn removed(bench: &Bench, record: &mut Record, mode: Mode, is_all: bool) -> io::
     let mut connection = Connection::open(address)?;
     let set = ["SET", "k", "v", "PX", "60000"];
     connection.ask(&set)?;
-    becomes_so(PHASE_MAX, || directory.is_prepared());
+    make_segment_ahead(address)?;
     if is_all {
         fs::remove_dir_all(directory.data())?;
     } else {

@@ -41,6 +41,18 @@ impl Logged {
         logged
     }
 
+    /// With a segment made ahead, the second one: that takes a quarter of the first.
+    pub(crate) fn stopped_with_segment_ahead() -> Self {
+        let mut logged = Self::running(&[]);
+        let long = "x".repeat(300_000);
+        let reply = logged.node.ask(&["SET", "long", &long, "PX", "30000"]);
+        assert_eq!(reply.unwrap(), "+OK");
+        // The stop comes behind what the log thread was asked for.
+        logged.node.stop();
+        assert!(logged.segment(2).exists());
+        logged
+    }
+
     pub(crate) fn killed() -> Self {
         let mut logged = Self::running(&[]);
         logged.node.kill();

@@ -33,7 +33,7 @@ fn a_full_disk_refuses_in_time_and_resumes() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
     fill(&disk);
-    assert!(!log.appender.is_full() && log.appender.needs_preparing());
+    assert!(!log.appender.is_full() && !log.appender.needs_preparing());
     assert!(!log.preparer.prepare().unwrap());
     assert!(log.appender.is_full() && log.appender.needs_preparing());
     assert_eq!(

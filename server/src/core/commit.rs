@@ -78,7 +78,7 @@ impl Commit {
             syncs: SyncDurations::default(),
             last_sync_raw_ns: AtomicU64::new(now_raw.as_nanos()),
             syncs_running: AtomicUsize::new(0),
-            needs_segment: AtomicBool::new(true),
+            needs_segment: AtomicBool::new(false),
             bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
             total_bytes: AtomicU64::new(size.total_bytes),
             older_bytes: AtomicU64::new(size.older_bytes),

@@ -124,6 +124,11 @@ fn the_log_s_size_is_known_beside_the_writer_and_a_new_segment_is_asked_for_once
     );
     assert_eq!(total, 1 << 20, "the first segment");
     write(&node);
+    assert!(!commit.take_segment_request(), "little is written");
+    let kind = FrameKind::new(9);
+    let quarter = [0; 256 << 10];
+    node.lock().unwrap().appender.append(kind, 0, &quarter);
+    write(&node);
     assert!(commit.take_segment_request(), "none is ahead");
     assert!(!commit.take_segment_request());
     preparer.prepare().unwrap();

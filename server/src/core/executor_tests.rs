@@ -11,6 +11,7 @@ use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Position, Preparer, Recovery};
 
 use crate::clock::{Clock, SettableClock};
+use crate::core::executor::room::KEPT_BACK_BYTES;
 use crate::core::executor::{Executor, Phase, Rules, Unlogged};
 use crate::core::time::Timekeeper;
 use crate::core::wait::Wait;
@@ -75,9 +76,9 @@ pub(super) fn core_on(
     )
 }
 
-/// A log whose first segment holds little, and no other is made ahead.
+/// A log whose first segment holds little beside what is kept back, and no other is made ahead.
 pub(super) const SMALL: LogOptions = LogOptions {
-    first_segment_bytes: 16 << 10,
+    first_segment_bytes: KEPT_BACK_BYTES + (16 << 10),
     segment_bytes: 1 << 20,
     frame_bytes_max: 8 << 20,
     reserve_bytes: 4096,
@@ -424,11 +425,7 @@ fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
 #[test]
 fn a_command_that_is_refused_behind_one_that_waits_is_answered() {
     let disk = MemoryDisk::new();
-    let sizes = LogOptions {
-        first_segment_bytes: 512 << 10,
-        ..SMALL
-    };
-    let (mut executor, clock, mut preparer) = core_on(&disk, Durability::Everysec, &sizes);
+    let (mut executor, clock, mut preparer) = core_on(&disk, Durability::Everysec, &SMALL);
     disk.set_capacity(Some(0));
     assert!(!preparer.prepare().unwrap());
     let refuse: [fn(&mut Executor); 2] = [
@@ -441,7 +438,7 @@ fn a_command_that_is_refused_behind_one_that_waits_is_answered() {
         assert!(executor.wait_limit().is_some(), "it waits");
         refuse(&mut executor);
         // More than there is room for.
-        let bytes = usize::try_from(sizes.first_segment_bytes).expect("a few KiB");
+        let bytes = usize::try_from(SMALL.first_segment_bytes).expect("a few KiB");
         let long = "x".repeat(bytes);
         let (reply, _) = ask(&mut executor, &clock, &format!("RPUSH list {long}"));
         assert!(matches!(reply, Reply::Error(_)), "{reply:?}");

@@ -317,15 +317,16 @@ mod tests {
 
     #[test]
     fn who_asked_for_a_segment_is_told_when_it_is_made() {
-        let (_node, (mut work, _jobs), _) = written(&MemoryDisk::new());
-        assert!(work.preparer.needs_preparing());
+        let (node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        let has_spare = || node.lock().unwrap().appender.has_spare();
+        assert!(!has_spare());
         let (told, hears) = channel();
         let done = move || told.send(()).unwrap();
         let mut begun = work.begin(Job::PrepareNow(Box::new(done)));
         assert_eq!(hears.try_recv(), Err(TryRecvError::Empty));
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.try_recv(), Ok(()));
-        assert!(!work.preparer.needs_preparing());
+        assert!(has_spare());
     }
 
     /// WAITAOF and the parts of a checkpoint made the log thread do what workers could.

@@ -74,7 +74,6 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         threads
             .handles
             .push(log_thread::spawn(Arc::clone(&node), jobs, preparer)?);
-        node.log_queue.send(Job::Prepare);
         if let Some(address) = node.facts.metrics_address {
             let node = Arc::clone(&node);
             threads.handles.push(crate::metrics::spawn(metrics, node)?);

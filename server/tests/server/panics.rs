@@ -119,9 +119,11 @@ fn a_log_thread_that_panics_under_a_workers_sync_withholds_the_reply() {
 fn a_log_thread_that_panics_while_it_makes_a_segment_ends_the_node() {
     run(async {
         let planted = Planted::new();
-        // Before there is anything to sync but the segment that is made ahead.
+        // Nothing is synced but the segment that is made ahead.
+        let node = planted.start("no").await;
         planted.in_sync.arm();
-        let node = planted.start("everysec").await;
+        let value = "x".repeat(300_000);
+        assert_eq!(wire(&node).ask(&format!("SET a {value} PX 60000")), "+OK");
         ends(node, "the log thread panicked").await;
     });
 }

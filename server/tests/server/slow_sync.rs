@@ -63,7 +63,8 @@ fn info_counts_a_key_only_when_its_own_reply_may_leave() {
             assert_eq!(keys(&mut other), 1, "{mode}");
             slow.gate.set_closed(true);
             client.send(format!("{set}\r\n").as_bytes());
-            slow.gate.await_thread("quorlock-1");
+            // The sync of this second may be due: then the log thread's is the one.
+            slow.gate.await_thread("quorlock-");
             assert_eq!(keys(&mut other), 1, "{mode}: its OK has not left");
             assert_eq!(keys_in_metrics(&slow.node), 1, "{mode}");
             assert!(client.is_silent(), "{mode}");
@@ -74,7 +75,7 @@ fn info_counts_a_key_only_when_its_own_reply_may_leave() {
             // A deletion as well.
             slow.gate.set_closed(true);
             client.send(b"DEL b\r\n");
-            slow.gate.await_thread("quorlock-1");
+            slow.gate.await_thread("quorlock-");
             assert_eq!(keys(&mut other), 2, "{mode}: it is not deleted for sure");
             slow.gate.set_closed(false);
             assert_eq!(client.reply(), ":1");

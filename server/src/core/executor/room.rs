@@ -5,18 +5,17 @@ use quorlock_engine::{Command, Flags, JOURNAL_BYTES_MAX, Spec};
 use crate::core::executor::Executor;
 
 impl Executor {
-    /// Whether what this command may write does not certainly fit the prepared part of the log. On a full disk the last
-    /// of it is for commands that add nothing: what they remove is what a checkpoint can make room of.
+    /// Whether what this command may write does not certainly fit the prepared part of the log. Where no segment is ahead, the
+    /// last of it is for commands that add nothing: the disk may be full, and what they remove is then what a checkpoint can make
+    /// room of.
     pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
         if !self.mode.is_logged() {
             return false;
         }
         let bytes = log_bytes_max(command);
-        let kept_back = match self.appender.is_full() {
+        let kept_back = match !self.appender.has_spare() {
             true if bytes == 0 => 0,
-            true if command.spec.flags.contains(Flags::DENY_OOM) => {
-                CHECKPOINT_BYTES + REMOVALS_BYTES as u64
-            }
+            true if command.spec.flags.contains(Flags::DENY_OOM) => KEPT_BACK_BYTES,
             true => CHECKPOINT_BYTES,
             false => 0,
         };
@@ -26,7 +25,7 @@ impl Executor {
     /// Bounds what the command, script or transaction that begins may write. Most write little or nothing: a release has to work
     /// for as long as there is room for it.
     pub(super) fn bound_by_room(&mut self) {
-        let (for_checkpoint, for_removals) = match self.appender.is_full() {
+        let (for_checkpoint, for_removals) = match !self.appender.has_spare() {
             true => (CHECKPOINT_BYTES, REMOVALS_BYTES),
             false => (0, 0),
         };
@@ -38,11 +37,12 @@ impl Executor {
 
     /// Whether a transaction that adds at most so many bytes has to wait for a segment that is to be made.
     pub(crate) fn transaction_waits_for_segment(&self, log_bytes_max: u64) -> bool {
-        self.lacks_room(log_bytes_max) && self.is_segment_late()
+        self.is_segment_late() && self.lacks_room_beside_kept_back(log_bytes_max)
     }
 
-    pub(super) fn lacks_room(&self, bytes: u64) -> bool {
-        self.appender.room() < needed_for(bytes)
+    /// Whether so many bytes would use up what is kept back where no segment is ahead.
+    pub(super) fn lacks_room_beside_kept_back(&self, bytes: u64) -> bool {
+        self.appender.room() < needed_for(bytes).saturating_add(KEPT_BACK_BYTES)
     }
 
     /// Whether more room is only a matter of time: no segment is ahead, and the disk is not full.
@@ -78,6 +78,9 @@ pub(crate) const CHECKPOINT_BYTES: u64 = 384 << 10;
 
 /// What is left beside it for releases, deletions and renewals: some thousand of them.
 const REMOVALS_BYTES: usize = 64 << 10;
+
+/// Both of them.
+pub(crate) const KEPT_BACK_BYTES: u64 = CHECKPOINT_BYTES + REMOVALS_BYTES as u64;
 
 /// What the group of a command may hold beside the command's own bytes.
 pub(super) const GROUP_BYTES_MAX: u64 = 1024;

@@ -8,7 +8,7 @@ use quorlock_persistence::{LogOptions, MemoryDisk};
 
 use crate::clock::SettableClock;
 use crate::core::executor::Executor;
-use crate::core::executor::room::CHECKPOINT_BYTES;
+use crate::core::executor::room::{CHECKPOINT_BYTES, KEPT_BACK_BYTES};
 use crate::core::executor_tests::{SMALL, ask, core_on, core_with_log};
 use crate::core::wait::Wait;
 
@@ -16,8 +16,7 @@ use crate::core::wait::Wait;
 #[test]
 fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
     let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
-    let room = usize::try_from(executor.appender.room()).unwrap();
-    assert!(room < usize::try_from(SMALL.first_segment_bytes).unwrap());
+    let room = usize::try_from(executor.appender.room() - KEPT_BACK_BYTES).unwrap();
     let core = &executor;
     let lacks = |words: &[&[u8]]| core.lacks_room_for(&Command::parse(words).unwrap());
     let value = vec![b'x'; room];
@@ -53,14 +52,16 @@ fn run(executor: &mut Executor, clock: &SettableClock, words: &[&[u8]]) -> Optio
     executor.execute(now, &Caller::default(), &command, &mut Wait::default())
 }
 
+/// One that holds one value of 70,000 bytes, and has no room to log it twice.
+const LARGER: LogOptions = LogOptions {
+    first_segment_bytes: KEPT_BACK_BYTES + (78 << 10),
+    ..SMALL
+};
+
 /// A log whose disk is full, with what is left of its first segment.
 fn full(durability: Durability) -> (Executor, SettableClock) {
     let disk = MemoryDisk::new();
-    let sizes = LogOptions {
-        first_segment_bytes: (384 + 64 + 78) << 10,
-        ..SMALL
-    };
-    let (executor, clock, mut preparer) = core_on(&disk, durability, &sizes);
+    let (executor, clock, mut preparer) = core_on(&disk, durability, &LARGER);
     disk.set_capacity(Some(0));
     assert!(!preparer.prepare().unwrap());
     (executor, clock)
@@ -95,7 +96,8 @@ fn a_script_that_runs_out_of_room_is_taken_back_and_run_again_with_more() {
     let script = b"redis.call('incr', KEYS[1]) redis.log(redis.LOG_WARNING, 'once') \
                    redis.call('get', KEYS[1]) redis.pcall('set', KEYS[2], ('x'):rep(100000)) return redis.call('incr', KEYS[1])";
     let words: [&[u8]; 5] = [b"EVAL", script, b"2", b"count", b"long"];
-    let (before, room) = (executor.appender.next_position(), executor.appender.room());
+    let before = executor.appender.next_position();
+    let room = executor.appender.room() - KEPT_BACK_BYTES;
     assert_eq!(run(&mut executor, &clock, &words), None);
     assert_eq!(
         executor.appender.next_position(),
@@ -124,8 +126,8 @@ fn a_script_that_runs_out_of_room_is_taken_back_and_run_again_with_more() {
 
 #[test]
 fn a_command_that_logs_what_it_finds_waits_for_room_and_then_does_it() {
-    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &SMALL);
-    let value = "x".repeat(4_000);
+    let (mut executor, clock, mut preparer) = core_with_log(Durability::Everysec, &LARGER);
+    let value = "x".repeat(70_000);
     ask(&mut executor, &clock, &format!("SET long {value}"));
     let rename: [&[u8]; 3] = [b"RENAME", b"long", b"renamed"];
     assert_eq!(run(&mut executor, &clock, &rename), None);

@@ -29,6 +29,9 @@ impl Executor {
             });
             self.served_count += 1;
         }
+        if self.has_postponed() {
+            self.appender.want_spare();
+        }
     }
 
     /// How many clients that waited were served so far.
@@ -38,7 +41,7 @@ impl Executor {
 
     /// Whether clients could have what they wait for, and the log has no room for that yet.
     pub(crate) fn has_postponed(&self) -> bool {
-        let lacks_room = self.has_unserved || self.lacks_room(2 * GROUP_BYTES_MAX);
+        let lacks_room = self.has_unserved || self.lacks_room_beside_kept_back(2 * GROUP_BYTES_MAX);
         self.engine.has_ready() && lacks_room && self.is_segment_late()
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::home::Home;
+use super::waiting::eventually;
 use super::wire;
 
 /// A directory for directories: the node's, and those of its backups.
@@ -20,11 +21,18 @@ impl Shelf {
         self.0.path().join(name)
     }
 
-    /// A node that has granted a lock of 10 s in its first run and has stopped in order.
+    /// A node that has granted locks of 10 s in its first run, has a segment of its log ahead, and has stopped in order.
     pub(crate) async fn stopped(&self) -> Home {
         let home = Home::at(self.path("data"));
         let node = home.start(&[("appendfsync", "always")]).await;
         assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+        let long = "x".repeat(300_000);
+        let set = format!("SET long {long} PX 10000");
+        assert_eq!(wire(&node).ask(&set), "+OK");
+        eventually("a segment ahead", || {
+            let names = names(&home.path);
+            names.iter().any(|name| name == "segment-0000000002.log")
+        });
         node.stop().await.unwrap();
         home
     }

@@ -108,7 +108,7 @@ pub(crate) struct Keyspace {
     discarded: Discarded,
     /// The collection that a snapshot is taking in parts, or that replay has a part of.
     pub(crate) partial: Option<Partial>,
-    counts: [DatabaseCount; DATABASES as usize],
+    counts: Box<[DatabaseCount; DATABASES as usize]>,
     seed: u64,
     /// What earlier replies of the same transaction have taken.
     pub(crate) reply_bytes_before: usize,
@@ -151,7 +151,7 @@ impl Keyspace {
             expired: Expired::default(),
             discarded: Discarded::default(),
             partial: None,
-            counts: [DatabaseCount::default(); DATABASES as usize],
+            counts: Box::default(),
             seed,
             reply_bytes_before: 0,
             random: seed,

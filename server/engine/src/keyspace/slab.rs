@@ -18,7 +18,8 @@ pub(crate) struct Slab {
     chunks: Vec<Vec<Entry>>,
     /// Numbers of chunks that no database has.
     spare: Vec<u32>,
-    regions: [Region; DATABASES as usize],
+    /// Elsewhere, as are the keyspace's counts: the whole is moved out and back for each script.
+    regions: Box<[Region; DATABASES as usize]>,
     /// The databases that were sparse when a key left them, one bit each.
     sparse: u16,
 }

@@ -284,7 +284,7 @@ impl Runner {
         };
         self.shared.budget.begin();
         let mark = context.begin_undo();
-        // Rare, so the copy costs nothing that matters: no segment of the log is ahead.
+        // Where no segment of the log is ahead. Outside transactions nothing is counted yet, and the copy costs nothing.
         let counted = context.effects.is_retried.then(|| Counted::of(context));
         let reply = match &script.executable.program {
             Some(program) => self.run_natively(context, program, call, &script.sha),

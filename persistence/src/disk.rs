@@ -50,6 +50,18 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn sync_folder(&self, _name: &str) -> io::Result<()> {
         self.sync_dir()
     }
+    /// Whether this name still leads to this file, and the file has this length. Of what is synced into another one the
+    /// next start finds nothing.
+    fn holds(&self, _name: &str, file: &dyn File, _length: u64) -> io::Result<Presence> {
+        Ok(match file.is_named()? {
+            true => Presence::Whole,
+            false => Presence::Gone,
+        })
+    }
+    /// Which file has this name, and with an empty name: which directory has this one's path. `None` where there is none.
+    fn id_of(&self, _name: &str) -> io::Result<Option<FileId>> {
+        Ok(Some(FileId::default()))
+    }
     /// A number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;
     /// The file's full path, for people.
@@ -73,6 +85,10 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_named(&self) -> io::Result<bool> {
         Ok(true)
     }
+    /// Which file it is, whatever its name.
+    fn id(&self) -> FileId {
+        FileId::default()
+    }
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file has no bytes.
@@ -81,6 +97,26 @@ pub trait File: Send + Sync + fmt::Debug {
     }
     /// The whole content, to be read while the directory's lock is held and the file is left alone.
     fn map(&self) -> io::Result<Mapping>;
+}
+
+/// What tells a file of the machine from every other one that exists at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileId {
+    /// The file system's number.
+    pub device: u64,
+    /// The inode's number.
+    pub inode: u64,
+}
+
+/// What has become of a file under its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is there, with its length.
+    Whole,
+    /// The name is gone, or leads to another file.
+    Gone,
+    /// It has so many bytes instead.
+    Length(u64),
 }
 
 /// A name in the directory.

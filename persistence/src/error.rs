@@ -73,15 +73,29 @@ pub enum WriteError {
         "{0}; the data may be lost even if a later sync succeeds, so nothing more may be acknowledged; check the disk"
     )]
     Sync(DiskError),
-    /// A segment that is in use was removed.
+    /// A segment that is in use was removed, renamed or replaced.
     #[error(
-        "{file} was removed while the node was using it: what it holds is gone when this process ends, synced or not, \
-         so nothing more may be acknowledged. Find out who removes files from the data directory; the next start \
-         finds a part of the log missing, and refuses or waits"
+        "{file} was removed or renamed while the node was using it: the next start does not find what it holds, synced or \
+         not, so nothing more may be acknowledged. Find out who removes or moves files of the data directory, and put \
+         the file back if it was moved: without it the next start refuses or waits"
     )]
     Removed {
         /// The file.
         file: String,
+    },
+    /// A segment that is in use was cut, or made longer.
+    #[error(
+        "{file} has {found} bytes and no longer {expected}: another program has changed it while the node was using it. What \
+         it held may be gone, so nothing more may be acknowledged. Find out who writes to files of the data directory; \
+         the next start says what is left of the log, and refuses or waits"
+    )]
+    Resized {
+        /// The file.
+        file: String,
+        /// The bytes it has now.
+        found: u64,
+        /// The bytes it had when it was made.
+        expected: u64,
     },
     /// A segment could not be made, used or removed for another reason than a full disk.
     #[error("{0}; the log cannot go on; check the disk and the directory's permissions")]

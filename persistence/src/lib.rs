@@ -42,8 +42,8 @@ mod writer;
 
 pub use appender::{Appender, Batch};
 pub use disk::{
-    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, Mapping, MemoryDisk,
-    OpenError, Operation, Point, PowerLoss, RealDisk, Sector, Unsynced,
+    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, Mapping,
+    MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::Frame;
@@ -54,5 +54,6 @@ pub use recovery::{
     Break, Frames, InspectedFrame, Inspection, Judgement, LogSummary, Recovery, Repair, RepairCut,
     Repaired, SegmentContent, SegmentFile, SegmentPart, SegmentState,
 };
+pub use segment_name::LOCK as LOCK_FILE;
 pub use space::Preparer;
 pub use writer::{Log, SyncTicket, Writer};

@@ -53,8 +53,8 @@ fn is_possible(number: u64) -> bool {
     (1..=NUMBER_MAX).contains(&number)
 }
 
-/// The file whose lock says that a process uses the directory.
-pub(crate) const LOCK: &str = "quorlock.lock";
+/// The file whose lock says, beside that of the directory, that a process uses it. It holds the process id, for people.
+pub const LOCK: &str = "quorlock.lock";
 const NUMBER_MAX: u64 = 1 << 53;
 const PREFIX: &str = "segment-";
 const SEGMENT_SUFFIX: &str = ".log";

@@ -7,7 +7,7 @@
 
 use crate::appender::{Appender, Batch};
 use crate::block_writer::BlockWriter;
-use crate::disk::File;
+use crate::disk::{File, Presence};
 use crate::error::{DiskError, SyncError, WriteError};
 use crate::frame::{self, Salt};
 use crate::header::{self, Cut, LogIdentity, SegmentHeader};
@@ -59,10 +59,17 @@ pub(crate) struct ActiveSegment {
 /// A segment that the stream has left.
 #[derive(Debug)]
 struct UnsyncedSegment {
-    number: u64,
-    file: Arc<dyn File>,
+    file: SegmentFile,
     /// The position of its last frame.
     last: Position,
+}
+
+/// What a sync has to reach: the file of a segment, which keeps its name and its length.
+#[derive(Clone, Debug)]
+struct SegmentFile {
+    number: u64,
+    file: Arc<dyn File>,
+    length: u64,
 }
 
 /// A segment before the active one.
@@ -100,6 +107,14 @@ struct OpenedCheckpoint {
 }
 
 impl ActiveSegment {
+    fn segment_file(&self) -> SegmentFile {
+        SegmentFile {
+            number: self.number,
+            file: Arc::clone(&self.file),
+            length: self.length,
+        }
+    }
+
     /// Writes these bytes behind those before.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.blocks {
@@ -157,11 +172,9 @@ impl Writer {
     /// on writing; its result goes to `finish_sync`. A ticket that is dropped has synced nothing.
     pub fn begin_sync(&mut self) -> SyncTicket {
         let unsynced = self.unsynced.iter();
-        let mut files: Vec<_> = unsynced
-            .map(|segment| (segment.number, Arc::clone(&segment.file)))
-            .collect();
+        let mut files: Vec<_> = unsynced.map(|segment| segment.file.clone()).collect();
         if self.durable < self.written {
-            files.push((self.active.number, Arc::clone(&self.active.file)));
+            files.push(self.active.segment_file());
         }
         SyncTicket {
             space: Arc::clone(&self.space),
@@ -298,8 +311,7 @@ impl Writer {
             length: full.length,
         });
         self.unsynced.push(UnsyncedSegment {
-            number: full.number,
-            file: full.file,
+            file: full.segment_file(),
             last: self.written,
         });
         Ok(())
@@ -353,8 +365,8 @@ impl CheckpointProgress {
 #[must_use = "nothing is synced until the ticket is run"]
 pub struct SyncTicket {
     space: Arc<Space>,
-    /// The segments to sync, older ones first, by number.
-    files: Vec<(u64, Arc<dyn File>)>,
+    /// The segments to sync, older ones first.
+    files: Vec<SegmentFile>,
     target: Position,
 }
 
@@ -364,8 +376,8 @@ impl SyncTicket {
     pub fn run(self) -> Result<Position, SyncError> {
         let _one_at_a_time = self.space.syncing.lock().expect(NO_PANIC);
         self.space.check()?;
-        for (number, file) in &self.files {
-            self.sync_one(*number, &**file)
+        for segment in &self.files {
+            self.sync_one(segment)
                 .map_err(|error| self.space.fail(error))?;
         }
         Ok(self.target)
@@ -376,16 +388,28 @@ impl SyncTicket {
         self.target
     }
 
-    fn sync_one(&self, number: u64, file: &dyn File) -> Result<(), WriteError> {
-        let disk = &*self.space.disk;
+    fn sync_one(&self, segment: &SegmentFile) -> Result<(), WriteError> {
+        let SegmentFile {
+            number,
+            ref file,
+            length,
+        } = *segment;
+        let (disk, name) = (&*self.space.disk, segment_name::segment(number));
         let synced = file.sync();
-        // A file without a name is synced without an error, and for nothing.
-        let is_named = synced.and_then(|()| file.is_named());
-        let is_named = is_named.map_err(DiskError::at_segment(disk, "sync", number));
-        if is_named.map_err(WriteError::Sync)? || self.space.has_removed(number) {
-            return Ok(());
+        // A file without its name is synced without an error, and for nothing.
+        let held = synced.and_then(|()| disk.holds(&name, &**file, length));
+        let held = held.map_err(DiskError::at_segment(disk, "sync", number));
+        match held.map_err(WriteError::Sync)? {
+            Presence::Whole => Ok(()),
+            Presence::Gone if self.space.has_removed(number) => Ok(()),
+            Presence::Gone => Err(WriteError::Removed {
+                file: disk.describe(&name),
+            }),
+            Presence::Length(found) => Err(WriteError::Resized {
+                file: disk.describe(&name),
+                found,
+                expected: length,
+            }),
         }
-        let file = disk.describe(&segment_name::segment(number));
-        Err(WriteError::Removed { file })
     }
 }

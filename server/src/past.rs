@@ -5,6 +5,7 @@
 //! rules of the verdict are in `quorlock_engine::restart`. Nothing here changes the directory, but
 //! for what `identity` and `fingerprint` write when a start asks them to.
 
+pub(crate) mod belongings;
 mod error;
 pub(crate) mod fingerprint;
 mod frames;
@@ -15,6 +16,7 @@ use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
 use quorlock_engine::{BootTime, NodeTime, PayloadError, RawTime};
 use quorlock_persistence::{Disk, LogSummary, Position};
 
+pub(crate) use belongings::Belongings;
 pub use identity::NodeId;
 
 pub(crate) use error::PastError;

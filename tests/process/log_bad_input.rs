@@ -140,7 +140,7 @@ fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     assert_eq!(await_end(&mut node).code(), Some(1));
     let said = output(&mut node);
     assert!(
-        said.contains("was removed while the node was using it"),
+        said.contains("was removed or renamed while the node was using it"),
         "{said}"
     );
 }

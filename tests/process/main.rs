@@ -15,6 +15,7 @@ mod first_start;
 mod log;
 mod log_bad_input;
 mod log_check;
+mod log_displaced;
 mod log_dump;
 mod log_repair;
 mod refusals;

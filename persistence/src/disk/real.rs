@@ -1,14 +1,14 @@
 //! A directory of the machine, held by one process at a time.
 //!
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
-//! All names are resolved against the opened directory, so that moving it away changes nothing.
+//! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
 
-use super::{DirectoryEntry, Disk, File, Mapping, is_refusal};
+use super::{DirectoryEntry, Disk, File, FileId, Mapping, Presence, is_refusal};
 use crate::segment_name;
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct RealDisk {
     path: PathBuf,
     directory: OwnedFd,
-    /// Closing it gives the lock back, also when the process is killed.
+    /// Closing both gives the locks back, also when the process is killed.
     _lock: fs::File,
 }
 
@@ -31,18 +31,22 @@ impl RealDisk {
             cause: Arc::new(cause.into()),
         };
         let directory = open_directory(path).map_err(failed)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock =
             rustix::fs::openat(&directory, segment_name::LOCK, flags, FILE_MODE).map_err(failed)?;
         let lock = fs::File::from(lock);
-        match take_lock(&lock) {
+        let taken = || OpenError::Locked {
+            directory: path.display().to_string(),
+            holder: holder_of(&lock),
+        };
+        // The file can be removed, and who makes it anew has another lock: so the directory is locked as well, where
+        // the file system can do that (NFS cannot).
+        if take_lock(directory.as_fd()) == Err(rustix::io::Errno::WOULDBLOCK) {
+            return Err(taken());
+        }
+        match take_lock(lock.as_fd()) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(OpenError::Locked {
-                    directory: path.display().to_string(),
-                    holder: holder_of(&lock),
-                });
-            }
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(taken()),
             Err(cause) => return Err(failed(cause)),
         }
         // The process id is for people; a full disk must not keep a node from starting because of it.
@@ -55,26 +59,30 @@ impl RealDisk {
             _lock: lock,
         }))
     }
+
+    fn status(&self, name: &str) -> rustix::io::Result<Stat> {
+        rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
 }
 
 impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, name, flags, FILE_MODE)?;
-        Ok(Arc::new(RealFile(file.into())))
+        Ok(Arc::new(RealFile::of(file)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         // Without following links: a file of the log is never one, and a link may lead anywhere.
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
-        Ok(Arc::new(RealFile(file.into())))
+        Ok(Arc::new(RealFile::of(file)?))
     }
 
     fn open_direct(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
-            Ok(file) => Ok(Some(Arc::new(RealFile(file.into())))),
+            Ok(file) => Ok(Some(Arc::new(RealFile::of(file)?))),
             Err(cause) if is_refusal(cause) => Ok(None),
             Err(cause) => Err(cause.into()),
         }
@@ -118,6 +126,36 @@ impl Disk for RealDisk {
         Ok(rustix::fs::fsync(folder)?)
     }
 
+    fn holds(&self, name: &str, file: &dyn File, length: u64) -> io::Result<Presence> {
+        let (is_there, found) = match self.status(name) {
+            Ok(status) => {
+                let found = u64::try_from(status.st_size).map_err(io::Error::other)?;
+                (id_in(&status) == file.id(), found)
+            }
+            Err(rustix::io::Errno::NOENT) => (false, 0),
+            // A directory that was closed to the node: what is open tells of itself whether it has a name.
+            Err(rustix::io::Errno::ACCESS) => (file.is_named()?, file.len()?),
+            Err(cause) => return Err(cause.into()),
+        };
+        Ok(match is_there {
+            true if found == length => Presence::Whole,
+            true => Presence::Length(found),
+            false => Presence::Gone,
+        })
+    }
+
+    fn id_of(&self, name: &str) -> io::Result<Option<FileId>> {
+        let status = match name {
+            "" => rustix::fs::stat(&self.path),
+            name => self.status(name),
+        };
+        match status {
+            Ok(status) => Ok(Some(id_in(&status))),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
     fn random(&self) -> io::Result<u64> {
         getrandom::u64().map_err(io::Error::other)
     }
@@ -133,7 +171,7 @@ impl Disk for RealDisk {
     clippy::disallowed_methods,
     reason = "only before an error, while nothing runs yet"
 )]
-fn take_lock(lock: &fs::File) -> rustix::io::Result<()> {
+fn take_lock(lock: BorrowedFd<'_>) -> rustix::io::Result<()> {
     for _ in 0..LOCK_TRIES {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
@@ -202,31 +240,53 @@ pub(super) fn read_fully(file: &fs::File, offset: u64, bytes: &mut [u8]) -> io::
 
 /// A file of the machine.
 #[derive(Debug)]
-struct RealFile(fs::File);
+struct RealFile {
+    file: fs::File,
+    id: FileId,
+}
+
+impl RealFile {
+    fn of(file: OwnedFd) -> io::Result<RealFile> {
+        let id = id_in(&rustix::fs::fstat(&file)?);
+        let file = file.into();
+        Ok(RealFile { file, id })
+    }
+}
+
+fn id_in(status: &Stat) -> FileId {
+    FileId {
+        device: status.st_dev,
+        inode: status.st_ino,
+    }
+}
 
 impl File for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        read_fully(&self.0, offset, bytes)
+        read_fully(&self.file, offset, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn is_named(&self) -> io::Result<bool> {
-        Ok(self.0.metadata()?.nlink() > 0)
+        Ok(self.file.metadata()?.nlink() > 0)
+    }
+
+    fn id(&self) -> FileId {
+        self.id
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn map(&self) -> io::Result<Mapping> {
-        Mapping::of(&self.0)
+        Mapping::of(&self.file)
     }
 }
 

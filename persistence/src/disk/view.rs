@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,15 +49,19 @@ impl DirectoryView {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.directory, segment_name::LOCK, flags, Mode::empty());
         let lock = match opened {
-            Ok(lock) => fs::File::from(lock),
-            Err(Errno::NOENT) => return Ok(DirectoryUse::Free),
+            Ok(lock) => Some(fs::File::from(lock)),
+            Err(Errno::NOENT) => None,
             Err(cause) => return Err(cause.into()),
         };
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(DirectoryUse::Free),
-            Err(Errno::WOULDBLOCK) => Ok(DirectoryUse::Taken(holder_of(&lock))),
-            Err(cause) => Err(cause.into()),
+        // Not every file system locks directories.
+        let mut is_taken = is_locked(&self.directory).unwrap_or(false);
+        if let Some(lock) = &lock {
+            is_taken |= is_locked(lock)?;
         }
+        Ok(match is_taken {
+            true => DirectoryUse::Taken(lock.as_ref().and_then(holder_of)),
+            false => DirectoryUse::Free,
+        })
     }
 
     /// The directory's full path.
@@ -134,6 +138,17 @@ impl File for ViewedFile {
         bytes.truncate(read);
         Ok(Mapping::copied(bytes))
     }
+}
+
+/// The lock is tried, and given back at once.
+fn is_locked(file: impl AsFd) -> io::Result<bool> {
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(true),
+        Err(cause) => return Err(cause.into()),
+    }
+    rustix::fs::flock(&file, FlockOperation::Unlock)?;
+    Ok(false)
 }
 
 fn for_reading_only() -> io::Error {

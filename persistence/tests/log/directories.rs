@@ -2,10 +2,11 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Disk, FrameKind, LogOptions, MemoryDisk, OpenError, RealDisk, Recovery, RecoveryError,
-    WriteError,
+    Batch, DirectoryUse, DirectoryView, Disk, FrameKind, LogOptions, MemoryDisk, OpenError,
+    RealDisk, Recovery, RecoveryError, WriteError,
 };
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -33,6 +34,30 @@ fn a_second_handle_is_refused_until_the_first_is_gone() {
     );
     drop(disk);
     RealDisk::open(directory.path()).unwrap();
+}
+
+/// Both served, both granted the same lock, and what either had acknowledged was gone after a restart.
+#[test]
+fn a_second_handle_is_refused_also_where_the_lock_file_was_removed_or_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = directory.path().join("quorlock.lock");
+    let _disk = RealDisk::open(directory.path()).unwrap();
+    let deeds: [fn(&Path); 3] = [
+        |_| {},
+        |lock| fs::write(lock, "1\n").unwrap(),
+        |lock| {
+            fs::write(lock.with_extension("other"), "1\n").unwrap();
+            fs::rename(lock.with_extension("other"), lock).unwrap();
+        },
+    ];
+    for deed in deeds {
+        fs::remove_file(&lock).unwrap();
+        deed(&lock);
+        let error = RealDisk::open(directory.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+        let usage = DirectoryView::open(directory.path()).unwrap().usage();
+        assert!(matches!(usage.unwrap(), DirectoryUse::Taken(_)));
+    }
 }
 
 /// Run by the next test in a process of its own; on its own it has nothing to do.
@@ -107,14 +132,14 @@ fn files_that_are_not_ours_are_named_and_left_alone() {
 #[test]
 fn what_has_the_name_of_a_segment_must_be_one() {
     for make in [
-        |path: &std::path::Path| fs::write(path, "").unwrap(),
-        |path: &std::path::Path| fs::write(path, "QUORLOCK").unwrap(),
-        |path: &std::path::Path| fs::write(path, [b'x'; 12288]).unwrap(),
-        |path: &std::path::Path| fs::write(path, [0; 12288]).unwrap(),
+        |path: &Path| fs::write(path, "").unwrap(),
+        |path: &Path| fs::write(path, "QUORLOCK").unwrap(),
+        |path: &Path| fs::write(path, [b'x'; 12288]).unwrap(),
+        |path: &Path| fs::write(path, [0; 12288]).unwrap(),
         // Longer than any segment, and not one byte on the disk.
-        |path: &std::path::Path| fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
-        |path: &std::path::Path| fs::create_dir(path).unwrap(),
-        |path: &std::path::Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+        |path: &Path| fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
+        |path: &Path| fs::create_dir(path).unwrap(),
+        |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
     ] {
         let directory = tempfile::tempdir().unwrap();
         make(&directory.path().join(FIRST));
@@ -309,4 +334,51 @@ fn a_segment_that_the_log_itself_has_removed_is_no_loss() {
     append(&mut log, b"goes on");
     write(&mut log);
     log.writer.sync().unwrap();
+}
+
+/// Writes answered OK, a clean stop returned 0, and the next start found nothing of the log that could be kept.
+#[test]
+fn a_sync_fails_where_the_segment_has_lost_its_name_or_its_length() {
+    let gone: [fn(&Path); 3] = [
+        |path| fs::remove_file(path).unwrap(),
+        |path| fs::rename(path, path.with_extension("moved")).unwrap(),
+        // What a restored backup does.
+        |path| {
+            fs::copy(path, path.with_extension("copy")).unwrap();
+            fs::rename(path.with_extension("copy"), path).unwrap();
+        },
+    ];
+    let resized: [fn(&Path); 3] = [
+        |path| resize(path, 0),
+        |path| resize(path, 100),
+        |path| resize(path, 1 << 20),
+    ];
+    for deed in gone {
+        let error = sync_after(deed);
+        assert!(matches!(error, WriteError::Removed { .. }), "{error}");
+    }
+    for deed in resized {
+        let error = sync_after(deed);
+        assert!(matches!(error, WriteError::Resized { .. }), "{error}");
+    }
+}
+
+/// What a sync says once this was done to the segment.
+fn sync_after(deed: fn(&Path)) -> WriteError {
+    let directory = tempfile::tempdir().unwrap();
+    let mut log = open_real(directory.path());
+    commit(&mut log, b"before");
+    deed(&directory.path().join(FIRST));
+    append(&mut log, b"after");
+    let mut batch = log.appender.take(Batch::default());
+    log.writer.write(&mut batch).unwrap();
+    let error = log.writer.sync().unwrap_err();
+    assert!(error.to_string().contains(FIRST), "{error}");
+    assert!(log.writer.sync().is_err(), "it has ended");
+    error
+}
+
+fn resize(path: &Path, bytes: u64) {
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(bytes).unwrap();
 }

@@ -3,7 +3,7 @@
 //! Shared by the workers and the log thread. Lock order: the writer first, then the executor (briefly, to
 //! take what was appended). A sync runs without either, so that writing goes on beside it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
 
@@ -12,6 +12,8 @@ use crate::core::commit::{Commit, Failure, Synced};
 use crate::core::durable_counts::Sample;
 use crate::core::executor::Executor;
 use crate::core::rewrites::LogSize;
+use crate::past::Belongings;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use quorlock_engine::RawTime;
 
@@ -20,6 +22,10 @@ pub(crate) struct LogWriter {
     clock: Arc<dyn Clock>,
     commit: Arc<Commit>,
     writing: Mutex<Writing>,
+    /// What the directory has to keep for as long as the node runs; none while it starts.
+    belongings: OnceLock<Belongings>,
+    /// When they were last looked at, in nanoseconds of the raw clock.
+    checked_raw_ns: AtomicU64,
 }
 
 struct Writing {
@@ -71,6 +77,8 @@ impl LogWriter {
                 newest: Sample::default(),
                 write_ns: 0,
             }),
+            belongings: OnceLock::new(),
+            checked_raw_ns: AtomicU64::new(0),
         };
         (log_writer, commit)
     }
@@ -175,13 +183,36 @@ impl LogWriter {
         let running = self.commit.begin_sync();
         let ran = ticket.run();
         drop(running);
+        let position = ran.map_err(|error| self.commit.fail(&error))?;
+        let ended_raw = self.clock.raw();
+        self.check_belongings(ended_raw)?;
         Ok(EndedSync {
-            position: ran.map_err(|error| self.commit.fail(&error))?,
+            position,
             sample,
             write_ns,
             began_raw,
-            ended_raw: self.clock.raw(),
+            ended_raw,
         })
+    }
+
+    /// From now on syncs fail where one of these was replaced.
+    pub(crate) fn watch(&self, belongings: Belongings) {
+        // A node starts once.
+        let _ = self.belongings.set(belongings);
+    }
+
+    /// Looks once a second: what is synced into a directory that is another one's meanwhile must not be acknowledged.
+    fn check_belongings(&self, now_raw: RawTime) -> Result<(), Failure> {
+        let now_ns = now_raw.as_nanos();
+        let checked_ns = self.checked_raw_ns.load(Ordering::Relaxed);
+        let Some(belongings) = self.belongings.get() else {
+            return Ok(());
+        };
+        if now_ns.saturating_sub(checked_ns) < CHECK_EVERY_NS {
+            return Ok(());
+        }
+        self.checked_raw_ns.store(now_ns, Ordering::Relaxed);
+        belongings.check().map_err(|error| self.commit.fail(&error))
     }
 
     /// Tells everybody how far a sync came.
@@ -222,3 +253,5 @@ fn size(writer: &Writer) -> LogSize {
         older_bytes: writer.older_bytes(),
     }
 }
+
+const CHECK_EVERY_NS: u64 = 1_000_000_000;

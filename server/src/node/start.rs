@@ -33,7 +33,7 @@ use crate::metrics;
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::past::fingerprint::is_own;
-use crate::past::{self, Directory, Fingerprint, Identity, Log, Past};
+use crate::past::{self, Belongings, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::UnixSocket;
 use crate::session;
@@ -175,10 +175,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     } = assemble(&plan, identity, engine, log, judged, reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
     node.begin(&mut maintenance)?;
-    let settled = plan
-        .fingerprint
-        .remove_older(&*plan.disk, start.incarnation);
-    settled.map_err(StartError::Disk)?;
+    settle(&plan, &node, start.incarnation)?;
     Ok(Begun {
         node,
         stop_mark: StopMark {
@@ -190,6 +187,15 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         preparer,
         jobs,
     })
+}
+
+/// From here on the directory is this start's.
+fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartError> {
+    let settled = plan.fingerprint.remove_older(&*plan.disk, incarnation);
+    settled.map_err(StartError::Disk)?;
+    let belongings = Belongings::of(Arc::clone(&plan.disk), incarnation);
+    node.log_writer.watch(belongings);
+    Ok(())
 }
 
 fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {

@@ -220,7 +220,7 @@ fn origin(path: &Path) -> [u128; 2] {
     ]
 }
 
-fn marker(incarnation: u64) -> String {
+pub(super) fn marker(incarnation: u64) -> String {
     format!("{PREFIX}{incarnation:010}")
 }
 

@@ -18,16 +18,21 @@ ABSENT = "absent"
 
 PYTHON = "{block}\n"
 
-# The fragment leaves to its program what is open. `using` ends with the majority's answers: what is still on its way to the others is
-# sent before the program ends, and a node that is down is not waited for.
+# The fragment leaves to its program what is open. `using` ends with the majority's answers: what is still on its way to the others, and
+# what follows where a node does not know the script, is waited for before the program ends. A node that is down is not.
 JS = """const ioredis = require("ioredis");
 const open = [];
 ioredis.Redis = class extends ioredis.Redis {{ constructor(...options) {{ super(...options); open.push(this); }} }};
 (async () => {{
 {block}
 }})()
-    .then(() => Promise.allSettled(open.filter((redis) => redis.status !== "reconnecting").map((redis) => redis.quit())))
-    .then(() => process.exit(0));
+    .then(async () => {{
+        const goes = (redis) => ["connecting", "connect", "ready"].includes(redis.status);
+        const asked = () => open.some((redis) => goes(redis) && redis.commandQueue.length + redis.offlineQueue.length > 0);
+        while (asked()) await new Promise((resolve) => setTimeout(resolve, 5));
+        await Promise.allSettled(open.filter((redis) => redis.status !== "reconnecting").map((redis) => redis.quit()));
+        process.exit(0);
+    }});
 """
 
 GO = """package main

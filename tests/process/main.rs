@@ -18,6 +18,7 @@ mod log_check;
 mod log_displaced;
 mod log_dump;
 mod log_repair;
+mod many_starts;
 mod refusals;
 mod relay;
 mod restart;

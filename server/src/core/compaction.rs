@@ -14,7 +14,7 @@ use quorlock_engine::{SnapshotCursor, incarnation};
 use quorlock_persistence::{FrameKind, Position};
 
 use crate::clock::Clock;
-use crate::core::executor::room::CHECKPOINT_BYTES;
+use crate::core::executor::room::{CHECKPOINT_BYTES, KEPT_BACK_BYTES};
 use crate::core::executor::{Executor, Phase};
 
 /// A checkpoint that is being written.
@@ -166,7 +166,9 @@ impl Compaction {
     }
 
     fn write(&mut self, executor: &mut Executor, clock: &dyn Clock, from: SnapshotCursor) -> Step {
-        if !executor.appender.has_spare() && !executor.appender.is_full() {
+        let is_last_of_segment =
+            executor.appender.room() < 2 * self.part_bytes_max as u64 + KEPT_BACK_BYTES;
+        if executor.is_segment_late() && is_last_of_segment {
             // A write into a log without one has it made under the writer's lock, and every
             // reply waits. What is left of the active segment is for requests.
             return Step::LacksSegment;

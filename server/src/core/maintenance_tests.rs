@@ -337,9 +337,12 @@ fn a_checkpoint_whose_end_is_not_synced_is_not_complete() {
 /// A checkpoint on a slow disk takes longer than a second.
 #[test]
 fn time_goes_on_record_while_a_checkpoint_is_written() {
-    let mut node = Node::serving(Durability::Everysec);
+    let (mut node, _) = Node::serving_on_small_disk(Durability::Everysec);
     node.next();
-    node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
+    // What is left of the segment is for requests.
+    while node.executor.appender.room() > KEPT_BACK_BYTES + 100_000 {
+        node.execute(&[b"SET", b"a", &[b'v'; 50_000], b"PX", b"60000"]);
+    }
     node.next();
     node.rewrites.is_asked.store(true, Ordering::Relaxed);
     node.clock.advance(SECOND);
@@ -361,6 +364,17 @@ fn time_goes_on_record_while_a_checkpoint_is_written() {
     assert_eq!(node.next().work, Work::Write, "a tick in between");
     assert_eq!(node.position(), before + 1);
     assert!(node.rewrites.is_running.load(Ordering::Relaxed));
+}
+
+/// A node that has logged little and whose segments are many: compaction is to make room, and not to take 16 MiB more.
+#[test]
+fn a_checkpoint_that_fits_the_segment_needs_no_other_one() {
+    let mut node = Node::serving(Durability::Everysec);
+    node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
+    node.rewrites.is_asked.store(true, Ordering::Relaxed);
+    let works: Vec<Work> = (0..10).map(|_| node.next().work).collect();
+    assert!(works.contains(&Work::Sync), "its end: {works:?}");
+    assert!(!works.contains(&Work::MakeSegment), "{works:?}");
 }
 
 #[test]

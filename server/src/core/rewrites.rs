@@ -85,10 +85,9 @@ impl Rewrites {
         let Some(kept) = settings.rewrite_from(base) else {
             return false;
         };
-        // Every start adds a segment, so many starts make a long log of few frames.
         let has_grown = log.since_checkpoint_bytes >= kept
             || log.total_bytes >= kept.saturating_add(SEGMENTS_BYTES);
-        has_grown && self.may_be_tried(clock)
+        (has_grown || log.is_mostly_empty()) && self.may_be_tried(clock)
     }
 
     fn may_be_tried(&self, clock: &dyn Clock) -> bool {
@@ -107,6 +106,15 @@ pub(crate) struct LogSize {
     pub(crate) older_bytes: u64,
 }
 
+impl LogSize {
+    /// Every start adds a segment, so many starts make long files of few frames: they would fill a small disk.
+    fn is_mostly_empty(self) -> bool {
+        self.older_bytes >= EMPTY_BYTES_MIN && self.older_bytes / 4 >= self.since_checkpoint_bytes
+    }
+}
+
+/// So much is left as it is, however little it holds.
+const EMPTY_BYTES_MIN: u64 = 4 * 1024 * 1024;
 /// What the segments of a log may hold beside its frames: the active one, the one ahead, and one
 /// that is not removed yet.
 const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
@@ -114,3 +122,29 @@ const SEGMENTS_BYTES: u64 = 64 * 1024 * 1024;
 const GAIN_BYTES_MIN: u64 = 512 * 1024;
 /// After one was given up: a full disk may have space again.
 const RETRY_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SettableClock;
+    use crate::config::Config;
+
+    /// Forty starts, each killed, had filled a disk of 40 MiB with 4 KB of frames.
+    #[test]
+    fn files_that_hold_little_are_compacted_however_short_the_log_is() {
+        let (settings, clock) = (Settings::new(&Config::default()), SettableClock::new());
+        let due = |older_mib: u64, frames_kib: u64| {
+            let log = LogSize {
+                since_checkpoint_bytes: frames_kib << 10,
+                total_bytes: (older_mib + 1) << 20,
+                older_bytes: older_mib << 20,
+            };
+            Rewrites::default().are_due(&settings, log, &clock)
+        };
+        assert!(!due(3, 0), "too little to gain");
+        assert!(due(4, 0) && due(4, 1024));
+        assert!(!due(4, 1025), "more than a quarter is frames");
+        assert!(due(39, 4));
+        assert!(!due(48, 20 << 10), "segments in use");
+    }
+}

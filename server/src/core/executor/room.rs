@@ -46,7 +46,7 @@ impl Executor {
     }
 
     /// Whether more room is only a matter of time: no segment is ahead, and the disk is not full.
-    pub(super) fn is_segment_late(&self) -> bool {
+    pub(crate) fn is_segment_late(&self) -> bool {
         self.mode.is_logged() && !self.appender.is_full() && !self.appender.has_spare()
     }
 }

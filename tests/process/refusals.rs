@@ -1,7 +1,10 @@
-//! What `quorlock cluster` refuses to do, and that it names the way out.
+//! What `quorlock` refuses to do, and that it names the way out.
 
 use std::fs;
 use std::net::TcpListener;
+use std::process::Command;
+
+use quorlock_tests::binary;
 
 use crate::shell::{Ended, Shell};
 
@@ -210,4 +213,19 @@ fn no_cluster_at_all() {
     fs::create_dir(shell.file(".quorlock")).unwrap();
     fs::write(shell.file(".quorlock/current"), "gone\n").unwrap();
     refuses(&shell, &["acquire", "a"], 64, &["no nodes"]);
+}
+
+/// It served, and answered every client that it had too many.
+#[test]
+fn a_node_that_may_open_too_few_files_for_one_client() {
+    let shell = Shell::new();
+    let start = "ulimit -n 60; exec \"$0\" server --port 0 --dir .";
+    let mut command = Command::new("sh");
+    command.args(["-c", start]).arg(binary::quorlock());
+    let ended = command.current_dir(shell.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned()
+        + &String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("the process may open 60 files"), "{said}");
+    assert!(said.contains("LimitNOFILE"), "{said}");
 }

@@ -82,6 +82,17 @@ pub enum StartError {
         /// The directory asked for.
         directory: PathBuf,
     },
+    /// The process may not open enough files for one client.
+    #[error(
+        "the process may open {available} files, and {needed} are needed for the log and one client. Nothing was started and \
+         no lock is affected. Raise the limit: ulimit -n, or LimitNOFILE of a systemd unit"
+    )]
+    Descriptors {
+        /// How many it may open.
+        available: u64,
+        /// How many it needs at least.
+        needed: u64,
+    },
     /// The data directory is in use or cannot be opened.
     #[error(transparent)]
     Open(OpenError),

@@ -105,7 +105,7 @@ impl StopMark {
 
 /// Starts a node up to the point where it can answer. Blocks on the disk.
 pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
-    plan.config.maxclients = clients_max(plan.config.maxclients);
+    plan.config.maxclients = clients_max(plan.config.maxclients)?;
     let listeners = bind(&plan.config)?;
     let socket = bind_local(&plan.config)?;
     let metrics = metrics::bind(&plan.config)

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
-use quorlock_client::{NodeRelease, Release};
+use quorlock_client::{Cause, NodeRelease, Release};
 use serde_json::json;
 
 use crate::exit_code::{Failure, INCOMPLETE, LOST, NO_QUORUM};
@@ -67,6 +67,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
 
 /// Why a release is not a success: the lock was gone before, or fewer nodes have answered than must.
 fn failure(release: &Release, name: &str, must_all: bool) -> Option<Failure> {
+    let mut causes = release.nodes.iter().map(|(_, told)| told);
+    if let Some(NodeRelease::Not(cause @ Cause::Invalid(_))) = causes.next() {
+        return Some(Failure::usage(cause));
+    }
     let count = release.nodes.len();
     if release.was_lost() {
         let held = match release.freed() {

@@ -14,13 +14,13 @@ use tokio::sync::oneshot;
 use crate::lease::Lease;
 use crate::lock::{LockRequest, check_ttl, whole_milliseconds};
 use crate::name::check_name;
-use crate::outcome::{ExtendError, Loss, Release};
+use crate::outcome::{Cause, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
 use crate::rules::call::Call;
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 use crate::statistics::Statistics;
-use crate::token::Token;
+use crate::token::{Token, check_token};
 
 pub use builder::RedlockBuilder;
 
@@ -69,7 +69,8 @@ impl Redlock {
     /// If the future is dropped, nodes that were asked may have extended it.
     ///
     /// # Errors
-    /// When no majority holds the lock for this token, too few nodes answer, or the name or ttl cannot work.
+    /// When no majority holds the lock for this token, too few nodes answer, or the name, token or ttl cannot
+    /// work.
     ///
     /// # Example
     /// ```
@@ -96,6 +97,7 @@ impl Redlock {
         let ttl = whole_milliseconds(ttl);
         let invalid = |reason| ExtendError::Invalid { reason };
         check_name(&name).map_err(invalid)?;
+        check_token(token).map_err(invalid)?;
         check_ttl(ttl, self.shared.settings.drift, Duration::ZERO).map_err(invalid)?;
         let (reply, answer) = oneshot::channel();
         let call = Call::Extend {
@@ -115,7 +117,8 @@ impl Redlock {
     /// Releases a lock that is held under `token`, on all nodes. Harmless where it is not held.
     ///
     /// Waits until every node has told, or has had its time; what a node that cannot be reached
-    /// is owed, it gets in the background.
+    /// is owed, it gets in the background. With a name or a token that cannot work nothing is sent:
+    /// then every node's [`Cause`] is [`Invalid`](Cause::Invalid).
     ///
     /// # Example
     /// ```
@@ -132,10 +135,14 @@ impl Redlock {
     /// # }
     /// ```
     pub async fn release(&self, name: impl AsRef<[u8]>, token: &Token) -> Release {
+        let name = name.as_ref();
+        if let Err(reason) = check_name(name).and_then(|()| check_token(token)) {
+            return Release::not_sent(&self.shared.nodes, &Cause::Invalid(reason));
+        }
         let (reply, answer) = oneshot::channel();
         let call = Call::Release {
             held: None,
-            name: Bytes::copy_from_slice(name.as_ref()),
+            name: Bytes::copy_from_slice(name),
             token: token.clone(),
             waits_for_all: true,
         };

@@ -4,6 +4,7 @@
 //! of one attempt cannot free the next one.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -45,7 +46,7 @@ impl Token {
         Self(Bytes::from(text))
     }
 
-    /// A token that was handed over from elsewhere, byte for byte.
+    /// A token that was handed over from elsewhere, byte for byte. Calls refuse one of more than 1024 bytes.
     #[must_use]
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
         Self(bytes.into())
@@ -75,6 +76,17 @@ impl Token {
     }
 }
 
+/// A node may close a connection on a request that is too long for it, with everything else that is on it.
+pub(crate) fn check_token(token: &Token) -> Result<(), Arc<str>> {
+    if token.as_bytes().len() > TOKEN_BYTES_MAX {
+        let text = format!("a token has {TOKEN_BYTES_MAX} bytes at most");
+        return Err(Arc::from(text));
+    }
+    Ok(())
+}
+
+/// The longest token that is sent, and that is shown of another holder. Those of all known clients have less than 100.
+pub(crate) const TOKEN_BYTES_MAX: usize = 1024;
 const HINT_CHARACTERS: usize = 6;
 
 impl From<&str> for Token {

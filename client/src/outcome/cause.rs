@@ -67,6 +67,8 @@ pub enum Cause {
     LoginRefused(Arc<str>),
     /// The node does not say who it is, so its vote could be counted twice.
     Unidentified(Arc<str>),
+    /// The name, token or another argument cannot work, for this reason. Nothing was sent.
+    Invalid(Arc<str>),
     /// The lock is not, or no longer, under our token there.
     NotOurs,
     /// The operation was decided before this node answered. It is connected, and nothing is known against it.
@@ -124,6 +126,9 @@ impl fmt::Display for Cause {
                     formatter,
                     "does not tell its identity, so it does not vote: {text}"
                 )
+            }
+            Self::Invalid(reason) => {
+                write!(formatter, "{reason}; nothing was sent. Correct the call")
             }
             Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
             Self::NotWaitedFor => formatter

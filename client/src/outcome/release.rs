@@ -65,6 +65,11 @@ impl Release {
     /// Nothing could be asked for any more.
     pub(crate) fn client_stopped(nodes: &[Arc<str>]) -> Self {
         let cause = Cause::Unreachable("the client has stopped".into());
+        Self::not_sent(nodes, &cause)
+    }
+
+    /// No node was asked, for this reason.
+    pub(crate) fn not_sent(nodes: &[Arc<str>], cause: &Cause) -> Self {
         let nodes = nodes.iter();
         Self {
             nodes: nodes

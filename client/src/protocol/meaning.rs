@@ -12,7 +12,7 @@ use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 use crate::answer::{Answer, ExtendAnswer, Info};
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::Membership;
-use crate::token::Token;
+use crate::token::{TOKEN_BYTES_MAX, Token};
 use crate::votes::Identity;
 
 /// What one reply to a request for the lock means, beyond a vote.
@@ -42,7 +42,7 @@ pub(crate) fn taken(reply: &OwnedFrame, by: &Identity, token: &Token, with_get: 
         },
         OwnedFrame::BulkString(holder) if with_get && holder == token.as_bytes() => granted(),
         OwnedFrame::BulkString(holder) if with_get => {
-            let is_short = holder.len() <= HOLDER_BYTES_MAX;
+            let is_short = holder.len() <= TOKEN_BYTES_MAX;
             let holder = is_short.then(|| Token::from_bytes(Bytes::copy_from_slice(holder)));
             Answer::Busy {
                 by: by.clone(),
@@ -191,7 +191,6 @@ fn shown(text: &str) -> Arc<str> {
     )
 }
 
-const HOLDER_BYTES_MAX: usize = 1024;
 const ID_BYTES_MAX: usize = 128;
 const TEXT_CHARACTERS_MAX: usize = 300;
 

@@ -152,6 +152,7 @@ impl Context<'_> {
             until: self.now.after(lasts),
             form: Form::Preferred,
             is_repeated: false,
+            closures: 0,
         }
     }
 }

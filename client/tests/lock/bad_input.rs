@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorlock_client::{
-    AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeState, Redlock,
+    AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeState, Redlock, Token,
 };
 
 use crate::fake_node::{FakeNode, Mood, eventually};
@@ -143,6 +143,34 @@ async fn arguments_that_cannot_work_are_refused_before_anything_is_sent() {
         assert!(matches!(error, AcquireError::Invalid { .. }), "{error}");
     }
     assert!(nodes.iter().all(|node| node.state().connections == 0));
+}
+
+#[tokio::test]
+async fn names_and_tokens_that_no_node_would_take_are_refused_at_every_entry_point() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    let long_name = "x".repeat(5 * 1024 * 1024);
+    let long_token = Token::from("x".repeat(10 * 1024 * 1024));
+    let token = Token::fresh();
+    for (name, token) in [("a", &long_token), (&long_name, &token), ("", &token)] {
+        let release = redlock.release(name, token).await;
+        assert!(!release.is_free() && !release.was_lost(), "{release}");
+        assert!(release.to_string().contains("nothing was sent"));
+        let error = redlock.extend(name, token, TTL).await.unwrap_err();
+        assert!(matches!(error, ExtendError::Invalid { .. }), "{error}");
+        let (redlock, name, token) = (redlock.clone(), name.to_owned(), token.clone());
+        let waits = std::thread::spawn(move || {
+            let redlock = quorlock_client::blocking::Redlock::from(redlock);
+            let error = redlock.extend(&name, &token, TTL).unwrap_err();
+            assert!(matches!(error, ExtendError::Invalid { .. }), "{error}");
+            redlock.release(&name, &token).to_string()
+        });
+        assert!(waits.join().unwrap().contains("nothing was sent"));
+    }
+    assert!(nodes.iter().all(|node| node.state().connections == 0));
+    // The longest that are possible.
+    let token = Token::from("x".repeat(1024));
+    assert!(redlock.release("a", &token).await.is_free());
 }
 
 #[test]

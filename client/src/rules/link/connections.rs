@@ -306,10 +306,13 @@ impl Link {
             Some(opening) => State::Opening(opening),
             None => State::Resting(now.after(rest), cause.clone()),
         };
-        let ended = match std::mem::replace(&mut self.state, state) {
+        let mut ended = match std::mem::replace(&mut self.state, state) {
             State::Ready(connection) => connection.in_flight,
             _ => VecDeque::new(),
         };
+        if let Some(first) = ended.front_mut() {
+            first.closures += 1;
+        }
         self.tell_connected(false);
         self.round_trip.forget();
         self.next_deferred = None;

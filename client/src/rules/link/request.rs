@@ -104,13 +104,16 @@ pub(crate) struct Request {
     pub(crate) form: Form,
     /// A release that is sent again is no measure of a round trip.
     pub(crate) is_repeated: bool,
+    /// Connections that ended when this was the next request to be answered: the node may have closed them because of it.
+    pub(crate) closures: u32,
 }
 
 impl Request {
-    /// Whether this is a release of a lock that the node may hold.
+    /// Whether this is a release of a lock that the node may hold, and is worth sending (again).
     pub(crate) fn is_owed(&self, node: NodeIndex, now: ClientInstant) -> bool {
         self.kind == Kind::Release
             && self.subject.may_be_held_by(node)
+            && self.closures < CLOSURES_MAX
             && !now.has_reached(self.until)
     }
 
@@ -146,6 +149,10 @@ impl Request {
         }
     }
 }
+
+/// A request on which the node closed the connection is sent once more: the node may have been stopped at that moment. If it
+/// closes again it does so because of this request, and what else is on the connection suffers each time.
+const CLOSURES_MAX: u32 = 2;
 
 fn decimal(digits: &mut [u8; 20], number: u128) -> &[u8] {
     let mut rest = u64::try_from(number).expect("a ttl is at most 365 days");

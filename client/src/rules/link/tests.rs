@@ -118,6 +118,7 @@ impl Node {
             until: self.now.after(TTL + Duration::from_secs(1)),
             form: Form::Preferred,
             is_repeated: false,
+            closures: 0,
         };
         self.link.submit(self.now, request)
     }
@@ -373,4 +374,24 @@ fn what_is_known_of_a_node_that_was_not_waited_for() {
     // It is tried again, and nothing else is known yet.
     node.opened();
     assert_eq!(node.link.last_known(node.now), refused);
+}
+
+#[test]
+fn a_release_on_which_a_node_closes_is_sent_once_more_and_spoils_no_third_connection() {
+    let mut node = Node::ready();
+    let lock = |name| Subject::of_unknown_past(Bytes::from_static(name), "t".into(), TTL, 1);
+    // The node closes at the first that it has not answered; the other one is only behind it.
+    node.submit_for(Kind::Release, &lock(b"unwelcome")).unwrap();
+    node.submit_for(Kind::Release, &lock(b"other")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(node.in_flight(), [Kind::Release, Kind::Release]);
+        node.lose();
+        node.now = node.now.after(Duration::from_secs(1));
+        let id = node.opened();
+        node.log_in(id, "a");
+    }
+    assert_eq!(node.in_flight(), [Kind::Release]);
+    let id = node.id().unwrap();
+    node.receive(id, ":1\r\n");
+    assert!(!node.link.owes(node.now));
 }

@@ -9,6 +9,7 @@
 
 mod host;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use thiserror::Error;
@@ -94,6 +95,29 @@ impl fmt::Display for NodeAddress {
             (_, 0) => Ok(()),
             (Endpoint::Tcp { .. }, database) => write!(formatter, "/{database}"),
             (Endpoint::Unix { .. }, database) => write!(formatter, "?db={database}"),
+        }
+    }
+}
+
+impl NodeAddress {
+    /// A node's words up to where they repeat the password, as errors about an unknown command do. They may cut it or write
+    /// it in another form, so its beginning is what is looked for.
+    pub(crate) fn without_secrets<'a>(&self, words: &'a str) -> Cow<'a, str> {
+        let password = self.password.as_deref().unwrap_or_default();
+        let beginning = match password.char_indices().nth(SECRET_CHARACTERS) {
+            Some((end, _)) => &password[..end],
+            None => password,
+        };
+        // The code, which says what kind of error it is, repeats nothing.
+        let code = words.split(' ').next().unwrap_or_default();
+        let is_code = code.bytes().all(|byte| byte.is_ascii_uppercase());
+        let searched = if is_code { code.len() } else { 0 };
+        match words[searched..]
+            .find(beginning)
+            .filter(|_| !beginning.is_empty())
+        {
+            Some(at) => Cow::Owned(format!("{}...", &words[..searched + at])),
+            None => Cow::Borrowed(words),
         }
     }
 }
@@ -280,6 +304,8 @@ fn is_port_and_database(text: &str) -> bool {
 }
 
 const PORT_DEFAULT: u16 = 6379;
+/// Shorter words of a node are not taken for a password, unless that is as short.
+const SECRET_CHARACTERS: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -347,6 +373,27 @@ mod tests {
         }
         let error = NodeAddress::parse("rediss://u:secret@host").unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn words_of_a_node_end_where_they_repeat_the_password() {
+        let node = |password| NodeAddress::parse(&format!("redis://:{password}@h")).unwrap();
+        for (password, words, shown) in [
+            (
+                "secret",
+                "ERR unknown 'AUTH' 'secret'",
+                "ERR unknown 'AUTH' '...",
+            ),
+            ("secret%0a", "ERR 'secr", "ERR '..."),
+            ("abc", "ERR 'abc'", "ERR '..."),
+            ("PASSWORD", "WRONGPASS invalid", "WRONGPASS invalid"),
+            ("secret", "secret is unknown", "..."),
+            ("secret", "ERR sec", "ERR sec"),
+        ] {
+            assert_eq!(node(password).without_secrets(words), shown);
+        }
+        let none = NodeAddress::parse("redis://h").unwrap();
+        assert_eq!(none.without_secrets("ERR no"), "ERR no");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: all settings and addresses are checked before a thread is started.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use crate::votes::NODES_MAX;
 /// assert_eq!(&*redlock.nodes()[0], "redis://db1:7001"); // without the password
 /// # Ok::<(), quorlock_client::BuildError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "call build()"]
 pub struct RedlockBuilder {
     nodes: Vec<String>,
@@ -184,5 +185,21 @@ impl RedlockBuilder {
             addresses.push(address);
         }
         Ok((addresses, self.settings))
+    }
+}
+
+/// Without the passwords in the addresses, also in those that cannot be read.
+impl fmt::Debug for RedlockBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |text: &String| match NodeAddress::parse(text) {
+            Ok(address) => address.to_string(),
+            Err(error) => error.address,
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(shown).collect();
+        formatter
+            .debug_struct("RedlockBuilder")
+            .field("nodes", &nodes)
+            .field("settings", &self.settings)
+            .finish()
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) knows_get: bool,
     pub(crate) has_scripts: bool,
     pub(crate) password: Option<&'static str>,
+    /// It repeats in its errors what it was sent, as servers do that do not know AUTH.
+    pub(crate) repeats_login: bool,
     pub(crate) connections: usize,
 }
 
@@ -67,6 +69,7 @@ impl FakeNode {
             knows_get: true,
             has_scripts: true,
             password: None,
+            repeats_login: false,
             connections: 0,
         };
         let shared = Arc::new(Shared {
@@ -229,6 +232,11 @@ fn answer(shared: &Shared, arguments: &[String]) -> Option<Vec<u8>> {
     let mut state = shared.lock();
     state.log.push(arguments.join(" "));
     let login = match words[..] {
+        ["AUTH", ref login @ ..] if state.repeats_login => {
+            let login = login.join("' '");
+            let text = format!("-ERR unknown command 'AUTH', with args beginning with: '{login}'");
+            Some(text + "\r\n")
+        }
         ["AUTH", password] => Some(match state.password {
             Some(right) if right == password => "+OK\r\n".to_owned(),
             _ => "-WRONGPASS invalid username-password pair\r\n".to_owned(),

@@ -12,6 +12,7 @@ mod ending;
 mod fake_node;
 mod holding;
 mod membership;
+mod secrets;
 mod statistics;
 mod waiting;
 

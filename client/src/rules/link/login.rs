@@ -57,6 +57,8 @@ enum Asked {
 /// A login under way.
 #[derive(Debug)]
 pub(super) struct Login {
+    /// Its password is in nothing that the node is reported to have said.
+    address: NodeAddress,
     asked: VecDeque<Asked>,
     replies: Replies,
     peer: Peer,
@@ -102,6 +104,7 @@ impl Login {
         ask(Asked::ReleaseScript, &[b"SCRIPT", b"LOAD", RELEASE_SCRIPT]);
         ask(Asked::ExtendScript, &[b"SCRIPT", b"LOAD", EXTEND_SCRIPT]);
         Self {
+            address: address.clone(),
             asked,
             replies: Replies::with_capacity(READ_BYTES),
             is_counted_by_address: identity.is_some(),
@@ -114,6 +117,10 @@ impl Login {
         self.replies.append(bytes);
         while let Some(&what) = self.asked.front() {
             match self.replies.next() {
+                Ok(Some(OwnedFrame::Error(text))) => {
+                    let text = self.address.without_secrets(&text).into_owned();
+                    self.learn(what, &OwnedFrame::Error(text))?;
+                }
                 Ok(Some(reply)) => self.learn(what, &reply)?,
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(foreign(&format!("protocol error: {error}"))),

@@ -41,6 +41,8 @@ pub(super) struct Acquiring {
     attempts: u32,
     pauses: Pauses,
     last: Option<Failure>,
+    /// This client has released the lock after the attempt under way had begun: a refusal may be of before.
+    was_released: bool,
     stage: Stage,
 }
 
@@ -80,6 +82,7 @@ impl Acquiring {
             attempts: 0,
             pauses: Pauses::default(),
             last: None,
+            was_released: false,
             stage: Stage::Queued(Place::told(ahead, context.now, words_every(context))),
         };
         if ahead == 0 {
@@ -158,17 +161,21 @@ impl Acquiring {
         match self.stage {
             Stage::Queued(_) => self.begin(context),
             Stage::Pausing(until) => {
-                let pause = context.round_trip().mul_f64(fraction(context.random));
-                let (name, now) = (&self.call.name, context.now);
-                let stands_back = context.refusals.stands_back_until(name, now);
-                let soon = stands_back.unwrap_or(context.now.after(pause));
-                self.stage = Stage::Pausing(until.earlier(soon));
+                self.stage = Stage::Pausing(until.earlier(self.soon(context)));
             }
-            Stage::Connecting(_)
-            | Stage::Asking(_)
-            | Stage::AskingTimeLeft(_)
-            | Stage::Completing(..) => {}
+            Stage::AskingTimeLeft(_) => self.stage = Stage::Pausing(self.soon(context)),
+            Stage::Asking(_) => self.was_released = true,
+            Stage::Connecting(_) | Stage::Completing(..) => {}
         }
+    }
+
+    /// When to ask for a lock that this client has just released.
+    fn soon(&self, context: &mut Context<'_>) -> ClientInstant {
+        let pause = context.round_trip().mul_f64(fraction(context.random));
+        let (name, now) = (&self.call.name, context.now);
+        let stands_back = context.refusals.stands_back_until(name, now);
+        let soon = stands_back.unwrap_or(now.after(pause));
+        self.limit.ends_at().map_or(soon, |end| end.earlier(soon))
     }
 
     /// So many came first now, if the call still waits for its turn. For calls that tell what they wait for.
@@ -233,6 +240,7 @@ impl Acquiring {
             context.counting.retry();
         }
         self.attempts += 1;
+        self.was_released = false;
         let asking = Asking::start(&self.call, self.attempts, patience_max, context);
         self.stage = Stage::Asking(asking);
     }

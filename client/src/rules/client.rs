@@ -35,6 +35,7 @@ use crate::clock::{ClientInstant, Timers};
 use crate::outcome::{ExtendError, Loss};
 use crate::register::Register;
 use crate::settings::Settings;
+use crate::token::Token;
 
 #[cfg(feature = "simulation")]
 pub mod size;
@@ -60,6 +61,8 @@ pub struct Client {
     waiters: Waiters,
     refusals: Refusals,
     settling: Vec<Settling>,
+    /// Locks that were handed over to their tokens.
+    handed_over: HashMap<Token, OperationId>,
     known: VecDeque<super::link::NodeReply>,
     counting: Counting,
     random: Box<dyn Rng>,
@@ -90,6 +93,7 @@ impl Client {
             waiters: Waiters::default(),
             refusals: Refusals::default(),
             settling: Vec::new(),
+            handed_over: HashMap::new(),
             known: VecDeque::new(),
             random,
         }
@@ -140,7 +144,7 @@ impl Client {
     /// Whether nothing is under way, held, or owed to a node. What was handed over is nobody's concern here.
     #[must_use]
     pub fn is_idle(&self, now: ClientInstant) -> bool {
-        let is_over = |one: &Operation| matches!(one, Operation::Detached(_));
+        let is_over = |one: &Operation| matches!(one, Operation::Detached { .. });
         self.operations.values().all(is_over) && !self.links.iter().any(|link| link.owes(now))
     }
 
@@ -163,7 +167,9 @@ impl Client {
             Call::Renew { held } => return self.renew(now, operation, held, actions),
             Call::Detach { held } => {
                 if let Some(Operation::Held(lock)) = self.operations.get(&held) {
-                    let detached = Operation::Detached(lock.valid_until());
+                    let (token, until) = (lock.subject.token.clone(), lock.valid_until());
+                    self.handed_over.insert(token.clone(), held);
+                    let detached = Operation::Detached { token, until };
                     self.operations.insert(held, detached);
                     self.arm(held);
                 }
@@ -313,6 +319,7 @@ impl Client {
                 self.leave_queue(now, &acquiring, operation, actions);
             }
             Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject, actions),
+            Some(Operation::Detached { token, .. }) => drop(self.handed_over.remove(&token)),
             _ => {}
         }
         self.arm(operation);

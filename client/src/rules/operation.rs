@@ -8,6 +8,7 @@ use super::probing::Probing;
 use super::releasing::Releasing;
 use super::step::{Input, Step};
 use crate::clock::ClientInstant;
+use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) enum Operation {
@@ -17,7 +18,10 @@ pub(super) enum Operation {
     Releasing(Box<Releasing>),
     Probing(Box<Probing>),
     /// A lock that was handed over to its token: requests on their way are still carried out.
-    Detached(ClientInstant),
+    Detached {
+        token: Token,
+        until: ClientInstant,
+    },
 }
 
 /// What an operation is after an event.
@@ -49,8 +53,8 @@ impl Operation {
             Self::Extending(extending) => extending.handle(input, context),
             Self::Releasing(releasing) => releasing.handle(input, context),
             Self::Probing(probing) => probing.handle(input, context),
-            Self::Detached(until) if context.now.has_reached(*until) => Step::Ended,
-            Self::Detached(_) => Step::GoesOn,
+            Self::Detached { until, .. } if context.now.has_reached(*until) => Step::Ended,
+            Self::Detached { .. } => Step::GoesOn,
         };
         step.into()
     }
@@ -63,7 +67,7 @@ impl Operation {
             Self::Extending(extending) => Some(extending.next_time()),
             Self::Releasing(releasing) => Some(releasing.next_time()),
             Self::Probing(probing) => Some(probing.next_time()),
-            Self::Detached(until) => Some(*until),
+            Self::Detached { until, .. } => Some(*until),
         }
     }
 }

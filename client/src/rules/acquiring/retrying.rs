@@ -38,7 +38,7 @@ impl Acquiring {
             },
         };
         let wait_left = self.limit.left(context.now);
-        if is_busy && !wait_left.is_zero() {
+        if is_busy && !wait_left.is_zero() && !self.was_released {
             let (call, attempt) = (&self.call, self.attempts);
             let asked = TimeLeft::ask(call, &failure, attempt, wait_left, context);
             self.last = Some(failure);
@@ -81,6 +81,11 @@ impl Acquiring {
         let left = self.limit.left(context.now);
         if left.is_zero() {
             return self.give_up(context);
+        }
+        // How long it was held then says nothing any more.
+        if std::mem::take(&mut self.was_released) {
+            self.stage = Stage::Pausing(self.soon(context));
+            return Progress::GoesOn;
         }
         let last = self.last.as_ref();
         let known = Situation {

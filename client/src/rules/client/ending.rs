@@ -47,6 +47,10 @@ impl Client {
         actions: &mut Vec<Action>,
     ) -> Rc<Subject> {
         let nodes = self.links.len();
+        if let Some(handed_over) = self.handed_over.remove(&token) {
+            self.operations.remove(&handed_over);
+            self.timers.disarm(handed_over);
+        }
         let lock = held.and_then(|held| self.take_held(now, held, actions));
         // Whoever took another lock may have been another program: any node may hold it.
         lock.unwrap_or_else(|| Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes))
@@ -109,7 +113,7 @@ impl Client {
             // A release goes on, and is told.
             Some(Operation::Releasing(_)) => return,
             // A lock that was handed over stays until its lease is over.
-            Some(Operation::Detached(_)) => {}
+            Some(Operation::Detached { .. }) => {}
             None => {
                 self.settling
                     .retain(|settling| settling.operation != operation);

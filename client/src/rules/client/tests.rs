@@ -227,3 +227,53 @@ fn an_extension_is_told_only_when_the_nodes_that_made_it_have_told_how_long_they
     let is_lost = matches!(told, Some(Outcome::Extended(Err(ExtendError::Lost(_)))));
     assert!(is_lost, "{told:?}");
 }
+
+#[test]
+fn a_lock_that_is_released_while_the_next_caller_asks_is_handed_over_at_once() {
+    let ms = Duration::from_millis;
+    // While the nodes are asked for the lock, and while they are asked how long it is held.
+    for released_after in [ms(1) / 2, ms(3) / 2] {
+        let mut cluster = Cluster::new(3);
+        let held = cluster.held();
+        cluster.round_trip = ms(1);
+        let next = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
+        cluster.pass(released_after);
+        cluster.call(release(Some(held), "a", Token::from("")));
+        cluster.pass(ms(3));
+        let outcome = cluster.outcome(next);
+        assert!(
+            matches!(outcome, Some(Outcome::Acquired { .. })),
+            "{released_after:?}: {outcome:?}"
+        );
+    }
+}
+
+fn release(held: Option<OperationId>, name: &'static str, token: Token) -> Call {
+    Call::Release {
+        held,
+        name: name.into(),
+        token,
+        waits_for_all: false,
+    }
+}
+
+#[test]
+fn a_lease_that_was_released_by_its_token_is_forgotten() {
+    let mut cluster = Cluster::new(3);
+    for number in 0..10 {
+        let held = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+        let Some(Outcome::Acquired { token, .. }) = cluster.outcome(held) else {
+            panic!("attempt {number}")
+        };
+        cluster.call(Call::Detach { held });
+        assert_eq!(cluster.client.operations.len(), 1);
+        cluster.call(release(None, "a", token));
+        assert_eq!(cluster.client.operations.len(), 0, "lease {number}");
+    }
+    // One that nobody releases is over with its lease.
+    let held = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+    cluster.call(Call::Detach { held });
+    cluster.pass(TTL);
+    assert_eq!(cluster.client.operations.len(), 0);
+    assert_eq!(cluster.client.handed_over.len(), 0);
+}

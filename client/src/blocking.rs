@@ -157,6 +157,14 @@ impl LockRequest {
         }
     }
 
+    /// What must be left of the lease whenever a renewal comes back; see
+    /// [`LockRequest::reserve`](crate::LockRequest::reserve).
+    pub fn reserve(self, reserve: Duration) -> Self {
+        Self {
+            request: self.request.reserve(reserve),
+        }
+    }
+
     /// The longest time the lock is held, renewals included.
     pub fn max_lifetime(self, lifetime: Duration) -> Self {
         Self {

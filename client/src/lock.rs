@@ -93,7 +93,8 @@ impl LockRequest {
 
     /// What must be left of the lease whenever a renewal comes back, for a holder that needs time to stop its work: a lock
     /// of which that is not to be expected, because a renewal takes as long as the votes took, is not handed out. Zero by
-    /// default: then a renewal must be expected to come back before the lock is lost.
+    /// default: then a renewal must be expected to come back before the lock is lost. Less than the ttl leaves after drift.
+    /// A lock that is not renewed has none.
     pub fn reserve(mut self, reserve: Duration) -> Self {
         self.reserve = reserve;
         self
@@ -199,6 +200,9 @@ impl LockRequest {
         let invalid = |reason| AcquireError::Invalid { reason };
         check_name(&self.name).map_err(invalid)?;
         check_ttl(self.ttl, self.shared.settings.drift, self.min_validity).map_err(invalid)?;
+        if renews {
+            check_reserve(self.reserve, self.ttl, self.shared.settings.drift).map_err(invalid)?;
+        }
         if outlives(self.min_validity, self.max_lifetime) {
             return Err(invalid(Arc::from(LIFETIME)));
         }
@@ -294,6 +298,20 @@ pub(crate) fn check_ttl(
             ttl.as_millis(),
             validity.as_millis(),
             drift.of(ttl).as_millis()
+        )));
+    }
+    Ok(())
+}
+
+/// A renewal comes back after it was sent: less than the whole validity is left then.
+fn check_reserve(reserve: Duration, ttl: Duration, drift: Drift) -> Result<(), Arc<str>> {
+    let validity = drift.validity(ttl);
+    if reserve >= validity {
+        return Err(Arc::from(format!(
+            "a reserve of {} ms is not less than the {} ms that a ttl of {} ms leaves after drift",
+            reserve.as_millis(),
+            validity.as_millis(),
+            ttl.as_millis(),
         )));
     }
     Ok(())

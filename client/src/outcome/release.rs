@@ -29,7 +29,8 @@ pub enum NodeRelease {
     Freed,
     /// It did not hold the lock for the token.
     NotHeld,
-    /// It could not be told yet. Where it may hold the lock, the client goes on trying in the
+    /// It has not answered, because it could not be reached or, with [`Cause::NotWaitedFor`], because a majority had freed the
+    /// lock before it did. Where it may hold the lock, the client goes on trying in the
     /// background until the lease is over.
     Not(Cause),
 }
@@ -121,15 +122,17 @@ impl Release {
 
 impl fmt::Display for Release {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "freed on {} of {} nodes",
-            self.freed(),
-            self.nodes.len()
-        )?;
+        let (freed, count) = (self.freed(), self.nodes.len());
+        let is_released = self.released();
+        if is_released {
+            formatter.write_str("released: ")?;
+        }
+        write!(formatter, "freed on {freed} of {count} nodes")?;
         for (node, release) in &self.nodes {
             match release {
                 NodeRelease::Freed => {}
+                // A release is a success before they have answered, and nothing is known against them.
+                NodeRelease::Not(Cause::NotWaitedFor) if is_released => {}
                 NodeRelease::NotHeld => write!(formatter, "\n  {node}: not held by this token")?,
                 NodeRelease::Not(cause) => write!(formatter, "\n  {node}: {cause}")?,
             }
@@ -146,6 +149,7 @@ mod tests {
         let node = |letter: char| match letter {
             'f' => NodeRelease::Freed,
             'n' => NodeRelease::NotHeld,
+            'w' => NodeRelease::Not(Cause::NotWaitedFor),
             _ => NodeRelease::Not(Cause::Silent),
         };
         let nodes = nodes
@@ -154,6 +158,23 @@ mod tests {
         Release {
             nodes: nodes.collect(),
         }
+    }
+
+    #[test]
+    fn a_release_by_a_majority_reads_as_a_success() {
+        for (nodes, shown) in [
+            ("fffww", "released: freed on 3 of 5 nodes"),
+            (
+                "fff-w",
+                "released: freed on 3 of 5 nodes\n  node: connected, but silent",
+            ),
+            ("f", "released: freed on 1 of 1 nodes"),
+        ] {
+            assert_eq!(release(nodes).to_string(), shown);
+        }
+        let failed = release("ffww-").to_string();
+        assert!(failed.starts_with("freed on 2 of 5 nodes\n"), "{failed}");
+        assert!(failed.contains("had not answered yet"), "{failed}");
     }
 
     #[test]

@@ -173,6 +173,19 @@ async fn names_and_tokens_that_no_node_would_take_are_refused_at_every_entry_poi
     assert!(redlock.release("a", &token).await.is_free());
 }
 
+#[tokio::test]
+async fn a_reserve_that_no_lease_can_have_is_refused() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    for reserve in [TTL, 2 * TTL, Duration::MAX] {
+        let request = redlock.lock("a").ttl(TTL).reserve(reserve);
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, AcquireError::Invalid { .. }), "{error}");
+        assert!(error.to_string().contains("reserve"), "{error}");
+    }
+    assert!(nodes.iter().all(|node| node.state().connections == 0));
+}
+
 #[test]
 fn clients_that_cannot_work_are_not_built() {
     let build = |urls: &[&str]| Redlock::builder().nodes(urls.iter().copied()).build();

@@ -18,7 +18,7 @@ use crate::clock::{ClientInstant, Clock};
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
 use crate::name::shown;
-use crate::outcome::{ExtendError, Loss, Release};
+use crate::outcome::{Cause, ExtendError, Loss, Release};
 use crate::rules::call::Call;
 use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 use crate::token::Token;
@@ -60,12 +60,13 @@ impl Guard {
         acquired: Acquired,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let process = pending.handle().process();
         Self {
             name,
             token: acquired.token,
             nodes,
             pending,
-            watch: LeaseWatch::new(acquired.lease, clock),
+            watch: LeaseWatch::new(acquired.lease, clock, process),
         }
     }
 
@@ -194,6 +195,8 @@ impl Guard {
     /// # }
     /// ```
     pub async fn extend(&self) -> Result<ClientInstant, ExtendError> {
+        let invalid = |reason| ExtendError::Invalid { reason };
+        self.pending.handle().process().check().map_err(invalid)?;
         if let Some(loss) = self.loss() {
             return Err(ExtendError::Lost(loss));
         }
@@ -258,6 +261,9 @@ impl Guard {
     }
 
     async fn end(self, waits_for_all: bool) -> Release {
+        if let Err(reason) = self.pending.handle().process().check() {
+            return Release::not_sent(&self.nodes, &Cause::Invalid(reason));
+        }
         let (reply, answer) = oneshot::channel();
         let call = Call::Release {
             held: Some(self.pending.operation()),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::clock::{ClientInstant, Clock};
 use crate::outcome::Loss;
 use crate::runtime::handle::LeaseState;
+use crate::runtime::process::Process;
 
 /// Follows a lock that is held: until when it is valid, whether it is being renewed, and whether
 /// it is lost. Handed out by [`Guard::watch`](crate::Guard::watch), cloned freely, for any number
@@ -38,17 +39,29 @@ use crate::runtime::handle::LeaseState;
 pub struct LeaseWatch {
     state: watch::Receiver<LeaseState>,
     clock: Arc<dyn Clock>,
+    process: Process,
 }
 
 impl LeaseWatch {
-    pub(crate) fn new(state: watch::Receiver<LeaseState>, clock: Arc<dyn Clock>) -> Self {
-        Self { state, clock }
+    pub(crate) fn new(
+        state: watch::Receiver<LeaseState>,
+        clock: Arc<dyn Clock>,
+        process: Process,
+    ) -> Self {
+        Self {
+            state,
+            clock,
+            process,
+        }
     }
 
     /// Waits until the lock is lost or released. Fires a little before the validity ends (a
     /// fiftieth of the ttl, 100 ms at most), even if all nodes hang, so that there is time to stop
     /// the work. May be dropped and called again.
     pub async fn lost(&self) -> Loss {
+        if !self.process.is_current() {
+            return Loss::ClientStopped;
+        }
         let mut state = self.state.clone();
         match state.wait_for(|state| state.loss.is_some()).await {
             Ok(state) => state.loss.clone().unwrap_or(Loss::Expired),
@@ -59,6 +72,10 @@ impl LeaseWatch {
     /// The loss, if it has happened.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
+        // The lock is held by the process before the fork.
+        if !self.process.is_current() {
+            return Some(Loss::ClientStopped);
+        }
         let state = self.state.borrow();
         if state.loss.is_none() && self.clock.now().has_reached(state.valid_until) {
             return Some(Loss::Expired);
@@ -73,6 +90,9 @@ impl LeaseWatch {
     /// The client tries again by itself; [`renewal_recovered`](Self::renewal_recovered) waits until
     /// it has succeeded.
     pub async fn renewal_failing(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut state = self.state.clone();
         // A client that has stopped renews nothing either.
         let _stopped = state
@@ -83,6 +103,9 @@ impl LeaseWatch {
     /// Waits until no renewal is failing any more: one has found a majority. Returns at once where
     /// the last one did, and also once the lock is lost. May be dropped and called again.
     pub async fn renewal_recovered(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut state = self.state.clone();
         // A client that has stopped renews nothing any more: the lock is lost.
         let _stopped = state
@@ -107,6 +130,7 @@ impl LeaseWatch {
     pub fn remaining(&self) -> Duration {
         let state = self.state.borrow();
         match state.loss {
+            _ if !self.process.is_current() => Duration::ZERO,
             Some(_) => Duration::ZERO,
             None => self.clock.now().until(state.valid_until),
         }

@@ -198,6 +198,7 @@ impl LockRequest {
 
     async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
         let invalid = |reason| AcquireError::Invalid { reason };
+        self.shared.handle.process().check().map_err(invalid)?;
         check_name(&self.name).map_err(invalid)?;
         check_ttl(self.ttl, self.shared.settings.drift, self.min_validity).map_err(invalid)?;
         if renews {

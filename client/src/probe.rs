@@ -66,6 +66,16 @@ pub enum NodeState {
 }
 
 impl NodeStatus {
+    /// A node that was not asked, for this reason.
+    pub(crate) fn not_asked(node: &Arc<str>, cause: Cause) -> Self {
+        Self {
+            node: Arc::clone(node),
+            identity: None,
+            state: NodeState::DoesNotVote(cause),
+            round_trip: None,
+        }
+    }
+
     /// Whether the node would vote now.
     #[must_use]
     pub fn votes(&self) -> bool {

@@ -5,6 +5,8 @@
 
 mod builder;
 
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +45,7 @@ pub use builder::RedlockBuilder;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Redlock {
     shared: Arc<Shared>,
 }
@@ -96,6 +98,7 @@ impl Redlock {
         let name = Bytes::copy_from_slice(name.as_ref());
         let ttl = whole_milliseconds(ttl);
         let invalid = |reason| ExtendError::Invalid { reason };
+        self.shared.handle.process().check().map_err(invalid)?;
         check_name(&name).map_err(invalid)?;
         check_token(token).map_err(invalid)?;
         check_ttl(ttl, self.shared.settings.drift, Duration::ZERO).map_err(invalid)?;
@@ -136,7 +139,9 @@ impl Redlock {
     /// ```
     pub async fn release(&self, name: impl AsRef<[u8]>, token: &Token) -> Release {
         let name = name.as_ref();
-        if let Err(reason) = check_name(name).and_then(|()| check_token(token)) {
+        let process = self.shared.handle.process().check();
+        let checked = process.and_then(|()| check_name(name));
+        if let Err(reason) = checked.and_then(|()| check_token(token)) {
             return Release::not_sent(&self.shared.nodes, &Cause::Invalid(reason));
         }
         let (reply, answer) = oneshot::channel();
@@ -170,6 +175,11 @@ impl Redlock {
     /// # }
     /// ```
     pub async fn probe(&self) -> Vec<NodeStatus> {
+        if let Err(reason) = self.shared.handle.process().check() {
+            let nodes = self.shared.nodes.iter();
+            let not_asked = |node| NodeStatus::not_asked(node, Cause::Invalid(Arc::clone(&reason)));
+            return nodes.map(not_asked).collect();
+        }
         let (reply, answer) = oneshot::channel();
         let pending = self.shared.handle.call(Call::Probe, ReplyTo::Probe(reply));
         let statuses = answer.await;
@@ -270,5 +280,88 @@ impl Redlock {
     #[must_use]
     pub fn quorum(&self) -> usize {
         crate::votes::majority(self.shared.nodes.len())
+    }
+}
+
+/// Its nodes, without passwords, and its settings.
+impl fmt::Debug for Redlock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Redlock")
+            .field("nodes", &self.shared.nodes)
+            .field("quorum", &self.quorum())
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+// A panic of a caller leaves nothing half done: what changes lives on the client's own thread.
+impl UnwindSafe for Redlock {}
+impl RefUnwindSafe for Redlock {}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use super::*;
+    use crate::blocking;
+    use crate::outcome::AcquireError;
+    use crate::runtime::handle::Handle;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_client_of_the_process_before_a_fork_fails_at_once_and_says_so() {
+        let (handle, _unread) = Handle::forked();
+        let (settings, nodes) = (Settings::default(), Arc::from([Arc::from("node")]));
+        let shared = Arc::new(Shared {
+            handle,
+            settings,
+            nodes,
+        });
+        let redlock = blocking::Redlock::from(Redlock { shared });
+        let token = Token::fresh();
+        let acquired = redlock.lock("a").acquire().unwrap_err();
+        assert!(
+            matches!(acquired, AcquireError::Invalid { .. }),
+            "{acquired}"
+        );
+        let extended = redlock
+            .extend("a", &token, Duration::from_secs(9))
+            .unwrap_err();
+        let release = redlock.release("a", &token);
+        assert!(!release.is_free() && !release.was_lost());
+        let status = redlock.probe().pop().unwrap();
+        assert!(!status.votes());
+        for text in [
+            acquired.to_string(),
+            extended.to_string(),
+            release.to_string(),
+            status.to_string(),
+        ] {
+            assert!(text.contains("after the fork"), "{text}");
+        }
+        assert_eq!(redlock.statistics().acquired, 0);
+        redlock.settle();
+        redlock.close();
+    }
+
+    #[test]
+    fn a_client_may_be_used_after_a_panic_of_its_caller() {
+        fn check<T: UnwindSafe + RefUnwindSafe>() {}
+        check::<Redlock>();
+        check::<blocking::Redlock>();
+    }
+
+    #[test]
+    fn debug_shows_nodes_and_settings_and_no_password() {
+        let builder = Redlock::builder().nodes(["redis://:secret@h1:1", "redis://h2:2"]);
+        let redlock = builder.client_name("billing").build().unwrap();
+        let shown = format!("{redlock:?}");
+        for part in ["redis://h1:1", "quorum: 2", "billing", "rate_ppm: 10000"] {
+            assert!(shown.contains(part), "{shown}");
+        }
+        assert!(
+            !shown.contains("secret") && !shown.contains("calls"),
+            "{shown}"
+        );
     }
 }

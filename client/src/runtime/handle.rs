@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dropped::Dropped;
+use super::process::Process;
 use crate::clock::ClientInstant;
 use crate::outcome::{AcquireError, ExtendError, Loss, Release};
 use crate::probe::NodeStatus;
@@ -67,6 +68,7 @@ pub(crate) struct Handle {
 /// What all handles of a client share.
 #[derive(Debug)]
 struct Way {
+    process: Process,
     /// Until the last handle is dropped.
     commands: Option<mpsc::UnboundedSender<Command>>,
     calls: AtomicU64,
@@ -83,8 +85,17 @@ pub(crate) struct Pending {
 
 impl Handle {
     pub(super) fn new(commands: mpsc::UnboundedSender<Command>, dropped: Arc<Dropped>) -> Self {
+        Self::of_process(Process::current(), commands, dropped)
+    }
+
+    fn of_process(
+        process: Process,
+        commands: mpsc::UnboundedSender<Command>,
+        dropped: Arc<Dropped>,
+    ) -> Self {
         Self {
             way: Arc::new(Way {
+                process,
                 commands: Some(commands),
                 calls: AtomicU64::new(0),
                 dropped,
@@ -92,7 +103,21 @@ impl Handle {
         }
     }
 
-    /// Makes a call. If the thread has ended, the reply's sender is dropped.
+    /// A client whose thread stayed behind in another process.
+    #[cfg(test)]
+    pub(crate) fn forked() -> (Self, mpsc::UnboundedReceiver<Command>) {
+        let (commands, unread) = mpsc::unbounded_channel();
+        let dropped = Arc::new(Dropped::default());
+        let handle = Self::of_process(Process::parent(), commands, dropped);
+        (handle, unread)
+    }
+
+    /// The process that has the client's thread.
+    pub(crate) fn process(&self) -> Process {
+        self.way.process
+    }
+
+    /// Makes a call. If the thread has ended, or is in another process, the reply's sender is dropped.
     pub(crate) fn call(&self, call: Call, reply: ReplyTo) -> Pending {
         let number = self.way.calls.fetch_add(1, Ordering::Relaxed);
         let operation = OperationId(number);
@@ -105,6 +130,9 @@ impl Handle {
     }
 
     fn gone(&self, operation: OperationId) {
+        if !self.way.process.is_current() {
+            return;
+        }
         self.way.dropped.add(operation);
         self.way.send(Command::Gone(operation));
     }
@@ -112,7 +140,9 @@ impl Handle {
 
 impl Way {
     fn send(&self, command: Command) {
-        if let Some(commands) = &self.commands {
+        if let Some(commands) = &self.commands
+            && self.process.is_current()
+        {
             // Where the thread has ended a caller notices by the reply that never comes, and
             // nothing is left to be undone.
             let _ended = commands.send(command);
@@ -123,6 +153,9 @@ impl Way {
 impl Drop for Way {
     fn drop(&mut self) {
         self.commands = None;
+        if !self.process.is_current() {
+            return;
+        }
         self.dropped.wait_outside_runtime();
     }
 }

@@ -8,12 +8,14 @@
 mod dial;
 mod dropped;
 pub(crate) mod handle;
+pub(crate) mod process;
 mod socket;
 mod stream;
 mod thread;
 
 use std::sync::Arc;
 
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -23,6 +25,24 @@ use self::thread::Thread;
 use crate::address::NodeAddress;
 use crate::outcome::BuildError;
 use crate::settings::Settings;
+
+/// The runtime of a thread that does not run yet. Where none can be started it ends without waiting, which a caller that is a
+/// task of another runtime must not do.
+struct Idle(Option<Runtime>);
+
+impl Idle {
+    fn started(mut self) -> Runtime {
+        self.0.take().expect("a thread starts once")
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
 
 /// Starts the thread.
 pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handle, BuildError> {
@@ -35,8 +55,10 @@ pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handl
     let dropped = Arc::new(Dropped::default());
     let released = Arc::clone(&dropped);
     let thread = std::thread::Builder::new().name("quorlock-client".to_owned());
+    let runtime = Idle(Some(runtime));
     thread
         .spawn(move || {
+            let runtime = runtime.started();
             let work = async move {
                 let mut thread = Thread::new(nodes, settings, received, released);
                 std::future::poll_fn(|context| thread.poll(context)).await;

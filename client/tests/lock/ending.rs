@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock_client::{Clock as _, SystemClock};
+use quorlock_client::{BuildError, Clock as _, Redlock, SystemClock};
 
 use crate::fake_node::{FakeNode, Mood, eventually};
 use crate::{acquire, client, holders};
@@ -95,4 +95,26 @@ async fn closing_waits_for_what_was_dropped() {
     drop(guard);
     redlock.close().await;
     assert_eq!(holders(&nodes, "a"), 0);
+}
+
+/// A client that is built where the system starts no thread any more: in a process of its own.
+#[test]
+fn a_client_without_a_thread_is_an_error_also_in_a_task() {
+    const INSIDE: &str = "QUORLOCK_TEST_WITHOUT_THREADS";
+    let this = "ending::a_client_without_a_thread_is_an_error_also_in_a_task";
+    if std::env::var_os(INSIDE).is_some() {
+        let built = runtime().block_on(async { Redlock::builder().node("redis://h").build() });
+        assert!(matches!(built, Err(BuildError::Thread(_))), "{built:?}");
+        return;
+    }
+    let mut inside = std::process::Command::new(std::env::current_exe().unwrap());
+    inside.args(["--exact", this, "--test-threads=1"]);
+    // More than there is room for: the stack of no thread can be mapped.
+    inside.env("RUST_MIN_STACK", (1_u64 << 47).to_string());
+    let output = inside.env(INSIDE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
 }

@@ -8,7 +8,6 @@ mod asking;
 mod failure;
 mod limit;
 mod pauses;
-mod place;
 mod retrying;
 mod time_left;
 
@@ -19,15 +18,14 @@ use self::asking::Asking;
 use self::failure::Failure;
 use self::limit::Limit;
 use self::pauses::Pauses;
-use self::place::Place;
 use self::time_left::TimeLeft;
 use super::acquisition::Decision;
 use super::call::{AcquireCall, Outcome};
 use super::connecting::Connecting;
 use super::context::Context;
 use super::held::Held;
+use super::link::fraction;
 use super::link::request::Subject;
-use super::link::{earlier, fraction};
 use super::step::Input;
 use crate::clock::ClientInstant;
 use crate::wait::Waiting;
@@ -57,7 +55,7 @@ pub(super) enum Progress {
 #[derive(Debug)]
 enum Stage {
     /// Other calls of this client wait for the same lock and came first.
-    Queued(Place),
+    Queued,
     /// No majority could be asked now, and connections are being made.
     Connecting(Connecting),
     Asking(Asking),
@@ -83,7 +81,7 @@ impl Acquiring {
             pauses: Pauses::default(),
             last: None,
             was_released: false,
-            stage: Stage::Queued(Place::told(ahead, context.now, words_every(context))),
+            stage: Stage::Queued,
         };
         if ahead == 0 {
             acquiring.begin(context);
@@ -95,10 +93,7 @@ impl Acquiring {
 
     pub(super) fn next_time(&self) -> Option<ClientInstant> {
         match &self.stage {
-            Stage::Queued(place) => {
-                // The place of a call that tells nothing is not followed.
-                earlier(self.limit.ends_at(), place.due_at())
-            }
+            Stage::Queued => self.limit.ends_at(),
             Stage::Connecting(connecting) => Some(connecting.deadline()),
             Stage::Asking(asking) => Some(asking.timer),
             Stage::AskingTimeLeft(asked) => Some(asked.deadline()),
@@ -109,11 +104,10 @@ impl Acquiring {
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Progress {
         match &mut self.stage {
             // Its wait is over: it asks once for itself, so that what it is told is true.
-            Stage::Queued(_) => {
+            Stage::Queued => {
                 let mut ends_at = self.limit.ends_at().into_iter();
-                match ends_at.any(|at| context.now.has_reached(at)) {
-                    true => self.ask(context),
-                    false => self.tell_place(context),
+                if ends_at.any(|at| context.now.has_reached(at)) {
+                    self.ask(context);
                 }
                 Progress::GoesOn
             }
@@ -159,7 +153,7 @@ impl Acquiring {
     /// pause so short that only those who wait elsewhere may come before it.
     pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
         match self.stage {
-            Stage::Queued(_) => self.begin(context),
+            Stage::Queued => self.begin(context),
             Stage::Pausing(until) => {
                 self.stage = Stage::Pausing(until.earlier(self.soon(context)));
             }
@@ -179,17 +173,8 @@ impl Acquiring {
     }
 
     /// So many came first now, if the call still waits for its turn. For calls that tell what they wait for.
-    pub(super) fn moved_up(&mut self, ahead: usize, context: &mut Context<'_>) {
-        if let Stage::Queued(place) = &mut self.stage {
-            place.moved(ahead);
-            self.tell_place(context);
-        }
-    }
-
-    fn tell_place(&mut self, context: &mut Context<'_>) {
-        if let Stage::Queued(place) = &mut self.stage
-            && let Some(ahead) = place.take_news(context.now, words_every(context))
-        {
+    pub(super) fn moved_up(&self, ahead: usize, context: &mut Context<'_>) {
+        if matches!(self.stage, Stage::Queued) {
             context.tell_waiting(Waiting::Queued { ahead });
         }
     }
@@ -199,10 +184,9 @@ impl Acquiring {
         match &mut self.stage {
             Stage::Asking(asking) => asking.cancel(now),
             Stage::Completing(asking, _) => Some(asking.subject()),
-            Stage::Queued(_)
-            | Stage::Connecting(_)
-            | Stage::AskingTimeLeft(_)
-            | Stage::Pausing(_) => None,
+            Stage::Queued | Stage::Connecting(_) | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => {
+                None
+            }
         }
     }
 
@@ -290,11 +274,6 @@ impl Acquiring {
         context.tell(Outcome::Acquired { token, valid_until });
         Progress::Held(Box::new(held))
     }
-}
-
-/// How often a call may tell of its place: no call that asks the nodes tells less often of its attempts.
-fn words_every(context: &Context<'_>) -> Duration {
-    context.settings.retry_delay.longest
 }
 
 /// A round is given this long even when the wait is nearly over.

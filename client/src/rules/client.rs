@@ -90,7 +90,7 @@ impl Client {
             register,
             operations: HashMap::new(),
             timers: Timers::new(),
-            waiters: Waiters::default(),
+            waiters: Waiters::new(),
             refusals: Refusals::default(),
             settling: Vec::new(),
             handed_over: HashMap::new(),
@@ -133,6 +133,7 @@ impl Client {
         let links = self.links.iter().filter_map(Link::next_time);
         let settling = self.settling.iter().map(|settling| settling.until);
         let all = links.chain(settling).chain(self.timers.next());
+        let all = all.chain(self.waiters.next_time());
         all.reduce(ClientInstant::earlier)
     }
 
@@ -256,6 +257,8 @@ impl Client {
                 self.input(now, operation, Input::Reply(reply), actions);
             } else if is_time && let Some(operation) = self.timers.take_due(now) {
                 self.input(now, operation, Input::Timer, actions);
+            } else if is_time && let Some(name) = self.waiters.take_due(now) {
+                self.tell_places(now, &name, actions);
             } else {
                 break;
             }

@@ -21,6 +21,7 @@ mod held;
 pub mod holding;
 pub(crate) mod link;
 mod operation;
+mod place;
 mod probing;
 mod refusals;
 mod releasing;

@@ -277,3 +277,22 @@ fn a_lease_that_was_released_by_its_token_is_forgotten() {
     assert_eq!(cluster.client.operations.len(), 0);
     assert_eq!(cluster.client.handed_over.len(), 0);
 }
+
+#[test]
+fn many_callers_that_give_up_together_cost_each_of_them_little() {
+    const CALLERS: usize = 5_000;
+    let mut cluster = Cluster::new(3);
+    cluster.take_away();
+    let calls: Vec<_> = (0..CALLERS)
+        .map(|_| cluster.call(Call::AcquireTelling(Cluster::acquisition(Wait::Forever))))
+        .collect();
+    cluster.pass(Duration::from_secs(1));
+    // From the end, from the middle and from the front.
+    let (front, back) = calls.split_at(CALLERS / 2);
+    for call in back.iter().rev().chain(front) {
+        cluster.happens(Event::Gone(*call));
+    }
+    let looks = cluster.client.waiters.looks;
+    assert!(looks < 20 * CALLERS, "{looks} looks at {CALLERS} calls");
+    assert_eq!(cluster.client.operations.len(), 0);
+}

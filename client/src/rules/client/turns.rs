@@ -2,6 +2,10 @@
 //!
 //! Invariant: whoever comes first asks the nodes, and its turn is passed on whatever becomes of it.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+
 use super::Client;
 use crate::clock::ClientInstant;
 use crate::rules::OperationId;
@@ -25,7 +29,10 @@ impl Client {
     ) {
         let ahead = match call.wait {
             Wait::None => 0,
-            _ => self.waiters.join(&call.name, operation, tells),
+            _ => {
+                let tells = tells.then(|| self.words_every());
+                self.waiters.join(&call.name, operation, tells, now)
+            }
         };
         let mut context = self.context(now, operation, actions);
         let acquiring = Acquiring::start(call, tells, ahead, &mut context);
@@ -65,14 +72,30 @@ impl Client {
         }
         let name = &acquiring.call.name;
         let next = self.waiters.leave(name, operation);
-        for (ahead, behind) in self.waiters.places(name) {
+        self.tell_places(now, name, actions);
+        if let Some(next) = next {
+            self.take_turn(now, next, actions);
+        }
+    }
+
+    /// Tells calls that wait for their turn how many came first, where that has changed.
+    pub(super) fn tell_places(
+        &mut self,
+        now: ClientInstant,
+        name: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        let every = self.words_every();
+        for (ahead, behind) in self.waiters.take_news(name, now, every) {
             self.with_acquiring(now, behind, actions, |one, context| {
                 one.moved_up(ahead, context);
             });
         }
-        if let Some(next) = next {
-            self.take_turn(now, next, actions);
-        }
+    }
+
+    /// How often a call may tell of its place: no call that asks the nodes tells less often of its attempts.
+    fn words_every(&self) -> Duration {
+        self.settings.retry_delay.longest
     }
 
     fn take_turn(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {

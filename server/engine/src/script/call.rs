@@ -32,7 +32,7 @@ use crate::time::Moment;
 pub(crate) struct ScriptState {
     pub(crate) budget: Rc<Budget>,
     pub(crate) running: RefCell<Running>,
-    pub(crate) random: ScriptRandom,
+    pub(crate) random: Rc<ScriptRandom>,
     pub(crate) log: RefCell<Vec<LogLine>>,
     /// What the script has set of `cjson`.
     pub(crate) json: Rc<Cell<JsonSettings>>,

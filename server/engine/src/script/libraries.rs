@@ -1,4 +1,5 @@
-//! The libraries that Redis gives its scripts besides Lua's own: `bit`, `cjson`, `cmsgpack`, `struct`.
+//! The libraries that Redis gives its scripts besides Lua's own, `bit`, `cjson`, `cmsgpack`, `struct`, and what Luau's own
+//! do not have as Lua 5.1's do.
 //!
 //! They answer what Redis 7.0 answers, error texts included. No function calls itself for what is
 //! nested, and each counts its work against the script's limits, so that neither a deep nor a long
@@ -14,6 +15,7 @@ mod json_settings;
 mod messagepack_pack;
 mod messagepack_unpack;
 mod native;
+mod standard;
 mod structure;
 mod structure_format;
 
@@ -26,6 +28,7 @@ pub(crate) use json_settings::Settings as JsonSettings;
 
 use crate::script::libraries::native::Library;
 use crate::script::limits::Budget;
+use crate::script::random::ScriptRandom;
 
 /// What the libraries need of the interpreter they run in.
 #[derive(Clone)]
@@ -33,6 +36,7 @@ pub(crate) struct Host {
     pub(crate) budget: Rc<Budget>,
     /// What a script has set of `cjson`; the next script begins with the defaults.
     pub(crate) json: Rc<Cell<JsonSettings>>,
+    pub(crate) random: Rc<ScriptRandom>,
 }
 
 /// Adds the libraries to a table, each under its name.
@@ -41,7 +45,10 @@ pub(crate) fn add_to(lua: &Lua, host: &Host, table: &Table) -> mlua::Result<()> 
     table.raw_set("bit", bit::table(&library)?)?;
     table.raw_set("cjson", json::table(&library, &host.json)?)?;
     table.raw_set("cmsgpack", messagepack(&library)?)?;
-    table.raw_set("struct", structure::table(&library)?)
+    table.raw_set("struct", structure::table(&library)?)?;
+    table.raw_set("math", standard::math(&library, &host.random)?)?;
+    table.raw_set("string", standard::string(&library)?)?;
+    table.raw_set("table", standard::table(&library)?)
 }
 
 fn messagepack(library: &Library<'_>) -> mlua::Result<Table> {

@@ -1,4 +1,4 @@
-//! The functions of Lua that are written in Rust: errors, random numbers, and what the sandbox needs.
+//! The functions of Lua that are written in Rust: errors, and what the sandbox needs.
 //!
 //! None of them keeps anything that outlives the script, and none can reach out of the engine.
 
@@ -6,13 +6,11 @@ use std::rc::Rc;
 
 use mlua::{Error, Lua, Table, Value};
 
-use crate::number::truncated;
 use crate::script::call::ScriptState;
 use crate::script::convert::{Names, text_of};
 use crate::script::failure::{Cause, Raised, cause_of, fault_text, located};
 use crate::script::libraries::{self, Host};
 use crate::script::limits::End;
-use crate::script::random::Random;
 use crate::script::redis_library::redis;
 
 /// Everything the sandbox is built from.
@@ -27,6 +25,7 @@ pub(crate) fn natives(
     let host = Host {
         budget: Rc::clone(&shared.budget),
         json: Rc::clone(&shared.json),
+        random: Rc::clone(&shared.random),
     };
     libraries::add_to(lua, &host, &natives)?;
     let budget = Rc::clone(shared);
@@ -43,38 +42,7 @@ pub(crate) fn natives(
     let (budget, known) = (Rc::clone(shared), Rc::clone(names));
     let handled = lua.create_function(move |lua, value| handled(lua, &budget, &known, value))?;
     natives.raw_set("handled", handled)?;
-    random(lua, shared, &natives)?;
     Ok(natives)
-}
-
-fn random(lua: &Lua, shared: &Rc<ScriptState>, natives: &Table) -> mlua::Result<()> {
-    let source = Rc::clone(shared);
-    let random = lua.create_function(move |_, (low, high): (Option<f64>, Option<f64>)| {
-        let number = match (low, high) {
-            (None, _) => source.random.draw(Random::fraction),
-            (Some(high), None) => source.random.draw(between(1.0, high)?),
-            (Some(low), Some(high)) => source.random.draw(between(low, high)?),
-        };
-        number.ok_or_else(|| Raised::by_function(NO_SEED).into())
-    })?;
-    natives.raw_set("random", random)?;
-    let source = Rc::clone(shared);
-    let randomseed = lua.create_function(move |_, seed: f64| {
-        let low_bits = truncated(seed) & i64::from(u32::MAX);
-        let seed = u32::try_from(low_bits).expect("masked to 32 bits");
-        source.random.seed(seed);
-        Ok(())
-    })?;
-    natives.raw_set("randomseed", randomseed)
-}
-
-/// Draws one of the whole numbers from `low` to `high`.
-fn between(low: f64, high: f64) -> mlua::Result<impl FnOnce(&mut Random) -> f64> {
-    let (low, high) = (low.trunc(), high.trunc());
-    if low.is_nan() || high.is_nan() || low > high {
-        return Err(Raised::by_function("bad argument to 'random' (interval is empty)").into());
-    }
-    Ok(move |generator: &mut Random| generator.between(low, high))
 }
 
 /// `error`: texts get the location of the fault in front, tables stay what they are.
@@ -130,6 +98,4 @@ fn handled(lua: &Lua, shared: &ScriptState, names: &Names, value: Value) -> mlua
     }
 }
 
-const NO_SEED: &str = "the system gives no random numbers: what the script makes of them might not be unique. Its writes \
-                       until here stay";
 const OUT_OF_MEMORY: &[u8] = b"not enough memory";

@@ -67,7 +67,7 @@ impl Runner {
         let shared = ScriptState {
             budget: Rc::new(Budget::new(limits, clock)),
             running: RefCell::new(running),
-            random: ScriptRandom::new(Box::new(|| Some(0))),
+            random: Rc::new(ScriptRandom::new(Box::new(|| Some(0)))),
             log: RefCell::new(Vec::new()),
             json: Rc::default(),
         };

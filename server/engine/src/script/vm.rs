@@ -54,6 +54,7 @@ impl Vm {
             sandbox.set_mode(ChunkMode::Text).call(natives)?;
         freeze(&lua, &env)?;
         lua.set_globals(env)?;
+        lua.set_compiler(script_compiler());
         let memory_limit = Rc::new(Cell::new(0));
         let (watched, pending) = (Rc::clone(shared), Rc::clone(&memory_limit));
         lua.set_interrupt(move |lua| {
@@ -125,7 +126,7 @@ impl Vm {
     /// takes is not kept.
     pub(crate) fn check_size(&self, body: &[u8]) -> mlua::Result<()> {
         let text = [BEFORE, body, AFTER].concat();
-        match Compiler::new().compile(&text) {
+        match script_compiler().compile(&text) {
             Ok(_) => Ok(()),
             Err(_) => self.chunk(text).into_function().map(drop),
         }
@@ -230,6 +231,14 @@ impl Vm {
     }
 }
 
+/// The compiler replaces calls of Luau's functions by instructions of their own, whether or not scripts have a function of
+/// that name. It leaves alone those that they lack or have in another form.
+fn script_compiler() -> Compiler {
+    Compiler::new()
+        .set_mutable_globals(ABSENT_GLOBALS)
+        .set_disabled_builtins(ABSENT_FUNCTIONS)
+}
+
 /// Makes the environment of all scripts read-only, down to the metatables.
 fn freeze(lua: &Lua, env: &Table) -> mlua::Result<()> {
     for pair in env.pairs::<Value, Value>() {
@@ -251,6 +260,18 @@ fn freeze(lua: &Lua, env: &Table) -> mlua::Result<()> {
     Ok(())
 }
 
+const ABSENT_GLOBALS: [&str; 6] = ["typeof", "rawlen", "bit32", "buffer", "vector", "integer"];
+const ABSENT_FUNCTIONS: [&str; 9] = [
+    "math.clamp",
+    "math.sign",
+    "math.round",
+    "math.lerp",
+    "math.isnan",
+    "math.isinf",
+    "math.isfinite",
+    "math.log",
+    "table.unpack",
+];
 const SANDBOX: &str = include_str!("sandbox.luau");
 const BEFORE: &[u8] = b"return function(KEYS, ARGV, ...) ";
 const AFTER: &[u8] = b"\nend";

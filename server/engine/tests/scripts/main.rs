@@ -10,6 +10,7 @@ mod commands;
 mod libraries;
 mod limits;
 mod locks;
+mod lua;
 mod protocols;
 mod replies;
 mod words;

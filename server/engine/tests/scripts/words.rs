@@ -8,7 +8,7 @@ use super::{Node, run};
 
 /// Runs each script on a fresh node that holds the string `v` at `s` and compares its reply.
 /// `SHA` stands for the place that Redis puts behind an error.
-fn check(cases: &[(&str, &str)]) {
+pub(super) fn check(cases: &[(&str, &str)]) {
     for (body, expected) in cases {
         let mut node = Node::default();
         node.run("SET s v");

@@ -1,0 +1,222 @@
+//! What the interpreter reads or does in another way than Lua 5.1 by itself: every line is a script and what redis-server
+//! 7.0.15 answers.
+
+use super::words::check;
+use super::{Node, run};
+
+#[test]
+fn libraries_are_those_of_lua_5_1() {
+    check(LIBRARIES);
+}
+
+const LIBRARIES: &[(&str, &str)] = &[
+    ("return _VERSION", "\"Lua 5.1\""),
+    ("return math.log(8, 2) == math.log(8)", "1"),
+    ("return string.format('%.4f', math.log(8, 2))", "\"2.0794\""),
+    (
+        "return math.log('x')",
+        "-ERR user_script:1: bad argument #1 to \\'log\\' (number expected, got string) SHA1.",
+    ),
+    (
+        "return math.log()",
+        "-ERR user_script:1: bad argument #1 to \\'log\\' (number expected, got no value) SHA1.",
+    ),
+    (
+        "return {table.unpack == nil, #{pcall(function() return table.unpack({1}) end)}}",
+        "[1, 2]",
+    ),
+    (
+        "return {pcall(typeof, 1)}",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'typeof\\' SHA1.",
+    ),
+    (
+        "return typeof(1)",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'typeof\\' SHA1.",
+    ),
+    (
+        "return rawlen({})",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'rawlen\\' SHA1.",
+    ),
+    (
+        "return bit32.band(1, 3)",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'bit32\\' SHA1.",
+    ),
+    (
+        "return vector.create(1, 2, 3)",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'vector\\' SHA1.",
+    ),
+    (
+        "return buffer.create(1)",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'buffer\\' SHA1.",
+    ),
+    (
+        "return {math.round == nil, math.sign == nil, math.clamp == nil}",
+        "[1, 1, 1]",
+    ),
+    (
+        "table.setn({}, 1)",
+        "-ERR user_script:1: \\'setn\\' is obsolete SHA1.",
+    ),
+    (
+        "return {pcall(table.setn, {}, 1)}",
+        "[nil, \"\\'setn\\' is obsolete\"]",
+    ),
+    (
+        "return string.dump(redis.call)",
+        "-ERR user_script:1: unable to dump given function SHA1.",
+    ),
+    (
+        "return string.dump()",
+        "-ERR user_script:1: bad argument #1 to \\'dump\\' (function expected, got no value) SHA1.",
+    ),
+    (
+        "return string.dump(1)",
+        "-ERR user_script:1: bad argument #1 to \\'dump\\' (function expected, got number) SHA1.",
+    ),
+    (
+        "return {unpack({}, 1, 1e8)}",
+        "-ERR user_script:1: too many results to unpack SHA1.",
+    ),
+    (
+        "return {unpack({}, 1, 2^31 - 1)}",
+        "-ERR user_script:1: too many results to unpack SHA1.",
+    ),
+    (
+        "return {unpack({}, -2^31, 2^31 - 1)}",
+        "-ERR user_script:1: too many results to unpack SHA1.",
+    ),
+    ("return {unpack({}, 1, 2^31)}", "[]"),
+    ("return {unpack({1, 2}, 2, 3)}", "[2]"),
+    ("return #{unpack({1, 2, 3})}", "3"),
+    (
+        "math.random(0)",
+        "-ERR user_script:1: bad argument #1 to \\'random\\' (interval is empty) SHA1.",
+    ),
+    (
+        "math.random(5, 1)",
+        "-ERR user_script:1: bad argument #2 to \\'random\\' (interval is empty) SHA1.",
+    ),
+    (
+        "math.random(1, 2, 3)",
+        "-ERR user_script:1: wrong number of arguments SHA1.",
+    ),
+    (
+        "math.random('x')",
+        "-ERR user_script:1: bad argument #1 to \\'random\\' (number expected, got string) SHA1.",
+    ),
+    (
+        "math.random(nil)",
+        "-ERR user_script:1: bad argument #1 to \\'random\\' (number expected, got nil) SHA1.",
+    ),
+    (
+        "math.randomseed()",
+        "-ERR user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got no value) SHA1.",
+    ),
+    (
+        "math.randomseed('x')",
+        "-ERR user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got string) SHA1.",
+    ),
+    (
+        "return {pcall(math.random, 0)}",
+        "[nil, \"bad argument #1 to \\'?\\' (interval is empty)\"]",
+    ),
+    (
+        "return {pcall(function() math.randomseed() end)}",
+        "[nil, \"user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got no value)\"]",
+    ),
+    ("math.randomseed('7') return math.random(1000000)", "266445"),
+    (
+        "math.randomseed(7) return math.random('1', 1000000)",
+        "266445",
+    ),
+    (
+        "for i = 1,\n2 do\nerror('x') end",
+        "-ERR user_script:3: x SHA3.",
+    ),
+];
+
+#[test]
+fn patterns_are_those_of_lua_5_1() {
+    check(PATTERNS);
+}
+
+const PATTERNS: &[(&str, &str)] = &[
+    ("return string.gsub('abc', 'b', '%-')", "\"a-c\""),
+    ("return string.gsub('abc', 'b', '% x%%')", "\"a x%c\""),
+    ("return string.gsub('abc', 'b', 'x%')", "\"ax\\x00c\""),
+    ("return string.gsub('abc', 'b', '%%-%')", "\"a%-\\x00c\""),
+    (
+        "return string.gsub('hello', '(l)', '[%1%0%-%%1]')",
+        "\"he[ll-%1][ll-%1]o\"",
+    ),
+    (
+        "return string.gsub('abc', 'b', '%5')",
+        "-ERR user_script:1: invalid capture index SHA1.",
+    ),
+    (
+        "return {string.gsub('abc', '%w', '%0%0', 2)}",
+        "[\"aabbc\", 2]",
+    ),
+    (
+        "return {string.gsub('abc', '%w', {a = '%-'})}",
+        "[\"%-bc\", 3]",
+    ),
+    ("return {string.gsub('abc', '%w*', 'x')}", "[\"xx\", 2]"),
+    ("return string.gsub('abc', 'b', 7)", "\"a7c\""),
+    ("return {string.find('a\\0b', '\\0b')}", "[2, 3]"),
+    ("return {string.find('a\\0b', '.\\0b')}", "[1, 1]"),
+    (
+        "return {string.find('a\\0b', '.\\0', 1, true) == nil}",
+        "[1]",
+    ),
+    ("return {string.match('ab', '(.)\\0b')}", "[\"a\"]"),
+    (
+        "return {string.gsub('abab', 'a\\0b', 'x')}",
+        "[\"xbxb\", 2]",
+    ),
+    ("return {string.gsub('ab', '\\0', 'x')}", "[\"xaxbx\", 3]"),
+    (
+        "local n = 0 for c in string.gmatch('abc', '.\\0x') do n = n + 1 end return n",
+        "3",
+    ),
+    ("return {('a\\0b'):find('%z')}", "[2, 2]"),
+    ("return {string.find('abc', '', 10)}", "[4, 3]"),
+    ("return {string.find('abc', '', 4)}", "[4, 3]"),
+    ("return {string.find('abc', '', 5)}", "[4, 3]"),
+    ("return {string.find('abc', '', 10, true)}", "[4, 3]"),
+    ("return {string.find('abc', '', '10')}", "[4, 3]"),
+    ("return {string.find('abc', 'c', 10)}", "[]"),
+    ("return {string.find('abc', 'c', -1)}", "[3, 3]"),
+    ("return {string.find('abc', '', -10)}", "[1, 0]"),
+    ("return {string.match('abc', '()', 10)}", "[4]"),
+    ("return {string.find('abc', '$', 9)}", "[4, 3]"),
+];
+
+/// The differences that the book lists.
+#[test]
+fn what_stays_different_is_known() {
+    for (body, expected) in [
+        // Redis: "done". Its Lua makes room for a tail call by the end of the caller.
+        (
+            "local function f(n) if n == 0 then return 'done' end return f(n - 1) end return f(100000)",
+            "-ERR user_script:1: stack overflow",
+        ),
+        (
+            "local function f(n) if n == 0 then return 'done' end return f(n - 1) end return f(19000)",
+            "\"done\"",
+        ),
+        // Redis: "too many results to unpack".
+        ("return #{unpack({1}, 1, 8000)}", "1"),
+        // Redis: the bytes of a function.
+        (
+            "return string.dump(function() end)",
+            "-ERR user_script:1: unable to dump given function",
+        ),
+        // Redis: "attempt to call a table value".
+        ("for key, value in {5} do return value end", "5"),
+    ] {
+        let reply = run(&mut Node::default(), body);
+        let reply = reply.split(" script: ").next().unwrap();
+        assert_eq!(reply, expected, "{body}");
+    }
+}

@@ -3,7 +3,7 @@
 //! The path of a script: `commands` reads the request, `runner` finds or compiles the script and
 //! hands it to the interpreter in `vm`, `call` runs the commands it asks for, `convert` turns
 //! values into replies, `failure` makes the error texts. `library`, `redis_library` and `libraries` are the functions
-//! that a script can call. `native` runs the usual lock scripts without the interpreter. `limits` ends a script that uses too much.
+//! that a script can call. `syntax` holds texts to Lua 5.1. `native` runs the usual lock scripts without the interpreter. `limits` ends a script that uses too much.
 
 mod cache;
 #[cfg(test)]
@@ -24,6 +24,7 @@ mod redis_library;
 pub(crate) mod runner;
 mod send;
 mod shebang;
+mod syntax;
 mod vm;
 
 pub use call::LogLine;

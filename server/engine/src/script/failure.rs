@@ -9,6 +9,7 @@ use mlua::{Error, Lua, Value};
 use crate::error::ErrorReply;
 use crate::number::truncated;
 use crate::script::limits::{End, ScriptLimits};
+use crate::script::syntax::Refusal;
 
 /// An error raised by `redis.call` or by `error`, on its way through the interpreter.
 #[derive(Debug)]
@@ -164,6 +165,15 @@ pub(crate) fn reply_with_place(mut text: Vec<u8>, sha: &str, line: Option<u32>) 
         None => format!(" script: {sha}"),
     };
     text.extend_from_slice(location.as_bytes());
+    ErrorReply::new(text)
+}
+
+/// The reply to a text that Redis would not compile.
+pub(crate) fn refused_reply(refusal: Refusal) -> ErrorReply {
+    let start = "ERR Error compiling script (new function)";
+    let mut text = format!("{start}: {CHUNK_NAME}:{}: ", refusal.line).into_bytes();
+    text.extend(refusal.message);
+    text.truncate(ERROR_BYTES_MAX);
     ErrorReply::new(text)
 }
 

@@ -3,6 +3,7 @@
 //! A script is one group of effects. A script that raises an error keeps them, as in Redis; one
 //! that reaches a limit leaves none.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, ScriptState};
 use crate::script::counted::Counted;
 use crate::script::failure::{
-    Cause, cause_of, ended_reply, fault_text, raised_reply, reply_with_place,
+    Cause, cause_of, ended_reply, fault_text, raised_reply, refused_reply, reply_with_place,
 };
 use crate::script::invocation::Invocation;
 use crate::script::libraries::JsonSettings;
@@ -28,6 +29,7 @@ use crate::script::native::{self, Failed, Program};
 use crate::script::random::{ScriptRandom, Seeds};
 use crate::script::recency::Slot;
 use crate::script::shebang::{self, Head};
+use crate::script::syntax;
 use crate::script::vm::{Compiled, Vm};
 use crate::time::Moment;
 
@@ -145,9 +147,9 @@ impl Runner {
         let slot = match self.cache.find(body) {
             Some(slot) => self.cache.keep(slot, bytes_max).map(|()| slot),
             None => {
-                let head = self.check(body)?;
+                let (head, text) = self.check(body)?;
                 let vm = self.interpreter()?;
-                vm.check_size(&body[head.bytes..]).map_err(compile_error)?;
+                vm.check_size(&text).map_err(compile_error)?;
                 self.cache.insert_loaded(body, head.is_read_only, bytes_max)
             }
         };
@@ -186,18 +188,19 @@ impl Runner {
 
     /// Adds a script that came with EVAL.
     fn add(&mut self, body: &[u8]) -> Result<Slot, ErrorReply> {
-        let head = self.check(body)?;
+        let (head, text) = self.check(body)?;
         let shared = Rc::clone(&self.shared);
         let vm = self.interpreter()?;
-        let compiled = compile(vm, &shared.budget, &body[head.bytes..])?;
+        let compiled = compile(vm, &shared.budget, &text)?;
         let slot = self.cache.insert(body, head.is_read_only);
-        self.keep(slot, body, compiled);
+        self.keep(slot, &text, head, compiled);
         Ok(slot)
     }
 
     /// Keeps what a script was compiled into.
-    fn keep(&mut self, slot: Slot, body: &[u8], compiled: Compiled) -> Rc<Executable> {
-        let program = self.runs_natively.then(|| native::parse(body)).flatten();
+    fn keep(&mut self, slot: Slot, text: &[u8], head: Head, compiled: Compiled) -> Rc<Executable> {
+        let is_tried = self.runs_natively && head.bytes == 0;
+        let program = is_tried.then(|| native::parse(text)).flatten();
         let program_bytes = program.as_ref().map_or(0, |program| program.bytes);
         let bytes = compiled.bytes.saturating_add(program_bytes);
         let executable = Rc::new(Executable {
@@ -218,8 +221,8 @@ impl Runner {
         script.is_some_and(|script| script.is_read_only)
     }
 
-    /// Whether a text may become a script.
-    fn check(&mut self, body: &[u8]) -> Result<Head, ErrorReply> {
+    /// Whether a text may become a script, and how the interpreter has to read it.
+    fn check<'a>(&mut self, body: &'a [u8]) -> Result<(Head, Cow<'a, [u8]>), ErrorReply> {
         let limit = self.shared.budget.limits().body_bytes;
         if body.len() > limit {
             return Err(ErrorReply::new(format!(
@@ -228,9 +231,10 @@ impl Runner {
             )));
         }
         let head = shebang::read(body)?;
+        let text = syntax::translated(&body[head.bytes..]).map_err(refused_reply)?;
         let vm = self.interpreter()?;
-        vm.check(&body[head.bytes..]).map_err(compile_error)?;
-        Ok(head)
+        vm.check(&text).map_err(compile_error)?;
+        Ok((head, text))
     }
 
     fn interpreter(&mut self) -> Result<&mut Vm, ErrorReply> {
@@ -258,8 +262,9 @@ impl Runner {
             None => {
                 let body = script.body.clone();
                 let head = shebang::read(&body)?;
-                let compiled = compile(vm, &self.shared.budget, &body[head.bytes..])?;
-                self.keep(slot, &body, compiled)
+                let text = syntax::translated(&body[head.bytes..]).map_err(refused_reply)?;
+                let compiled = compile(vm, &self.shared.budget, &text)?;
+                self.keep(slot, &text, head, compiled)
             }
         };
         Ok(Runnable {

@@ -311,6 +311,8 @@ fn nothing_shared_can_be_changed() {
         "setmetatable(_G, {})",
         "setmetatable(redis, {})",
         "setmetatable(string, {})",
+        "getmetatable(string).__index = {}",
+        "getmetatable(string).__index['(arg)'] = type",
         "getmetatable(_G).__index = function() return 1 end",
         "redis.call('set','a','b').ok = 'changed'",
         "setmetatable(redis.call('set','a','b'), {})",

@@ -3,6 +3,106 @@
 
 use super::words::check;
 use super::{Node, run};
+use quorlock_engine::Reply;
+
+#[test]
+fn a_function_with_any_number_of_arguments_has_arg() {
+    check(ARG);
+}
+
+const ARG: &[(&str, &str)] = &[
+    (
+        "local function f(...) return arg.n end return f(1, nil, nil)",
+        "3",
+    ),
+    (
+        "local function f(first, ...) return {first, arg.n, arg[1], arg[2]} end return f('a', 'b', 'c')",
+        "[\"a\", 2, \"b\", \"c\"]",
+    ),
+    (
+        "local arg = 'outer' local function f(...) return arg[1] end return f('own')",
+        "\"own\"",
+    ),
+    (
+        "local function f(arg, ...) return type(arg) end return f(1)",
+        "\"table\"",
+    ),
+    (
+        "local function f(...) return (function() return arg.n end)() end return f(1, 2)",
+        "2",
+    ),
+    (
+        "local t = {} function t:f(...) return arg.n end return t:f(5, 6)",
+        "2",
+    ),
+    (
+        "local function f(...) local t = {...} return {#t, type(arg)} end return f(1)",
+        "[1, \"nil\"]",
+    ),
+    (
+        "local arg = 'outer' local function f(...) local t = {...} return type(arg) end return f(1)",
+        "\"nil\"",
+    ),
+    (
+        "local function f(...) arg[1] = 'changed' return unpack(arg) end return {f(1, 2)}",
+        "[\"changed\", 2]",
+    ),
+    (
+        "local function f(...) return redis.call(unpack(arg)) end return f('get', 's')",
+        "\"v\"",
+    ),
+    (
+        "local select, string = nil, nil local function f(...) return arg.n end return f(1, 2)",
+        "2",
+    ),
+    (
+        "local function f(...)\nlocal n = arg.n\nerror('x') end f()",
+        "-ERR user_script:3: x SHA3.",
+    ),
+    (
+        "return arg",
+        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'arg\\' SHA1.",
+    ),
+    ("return select('#', ...)", "0"),
+    (
+        "local t = {} for name in pairs(string) do t[#t + 1] = name end table.sort(t) return t",
+        "[\"byte\", \"char\", \"dump\", \"find\", \"format\", \"gfind\", \"gmatch\", \"gsub\", \"len\", \"lower\", \"match\", \"rep\", \"reverse\", \"sub\", \"upper\"]",
+    ),
+    (
+        "return {('x').nosuch == nil, string.nosuch == nil}",
+        "[1, 1]",
+    ),
+];
+
+#[test]
+fn literals_and_names_are_those_of_lua_5_1() {
+    check(LITERALS);
+}
+
+const LITERALS: &[(&str, &str)] = &[
+    ("return '\\x41\\u{41}\\z  b\\q\\/'", "\"x41u{41}z  bq/\""),
+    ("return '\\065\\10\\9'", "\"A\\n\\t\""),
+    ("return 'a\0b'", "\"a\\x00b\""),
+    ("return 'a\\\r\nb'", "\"a\\nb\""),
+    ("return [[\r\na\rb\n\rc\r\nd]]", "\"a\\nb\\nc\\nd\""),
+    ("--[[\r\n]] error('x')", "-ERR user_script:2: x SHA2."),
+    ("\rerror('x')", "-ERR user_script:2: x SHA2."),
+    ("--\0return 2\nreturn 1", "1"),
+    (
+        "return {0x10, 0xA, 0x1p4, 0xffffffff, 1e2, .5e1, 3.}",
+        "[16, 10, 16, 4294967295, 100, 5, 3]",
+    ),
+    ("return 0x20000000000001 == 2^53", "1"),
+    ("return 0xfffffffffffffffff == 2^68", "1"),
+    (
+        "local continue, export, type = 1, 2, 3 continue = type return continue",
+        "3",
+    ),
+    (
+        "local continue = function(x) return x end continue(1) return continue{2}[1]",
+        "2",
+    ),
+];
 
 #[test]
 fn libraries_are_those_of_lua_5_1() {
@@ -192,6 +292,27 @@ const PATTERNS: &[(&str, &str)] = &[
     ("return {string.find('abc', '$', 9)}", "[4, 3]"),
 ];
 
+/// All texts are in the tests of the parser.
+#[test]
+fn what_redis_does_not_compile_is_refused_and_not_kept() {
+    for (body, text) in [
+        ("for i = 1, 2 do continue end", "'=' expected near 'end'"),
+        ("local a = 1 a += 1", "'=' expected near '+'"),
+        ("return `x`", "unexpected symbol near '`'"),
+        ("return 7 // 2", "unexpected symbol near '/'"),
+    ] {
+        let expected = format!("ERR Error compiling script (new function): user_script:1: {text}");
+        let mut node = Node::default();
+        let load: [&[u8]; 3] = [b"SCRIPT", b"LOAD", body.as_bytes()];
+        for reply in [super::eval(&mut node, body, &[], &[]), node.execute(&load)] {
+            let Reply::Error(error) = reply else {
+                panic!("{body}: {reply:?}");
+            };
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}
+
 /// The differences that the book lists.
 #[test]
 fn what_stays_different_is_known() {
@@ -214,6 +335,8 @@ fn what_stays_different_is_known() {
         ),
         // Redis: "attempt to call a table value".
         ("for key, value in {5} do return value end", "5"),
+        // Redis: "nil".
+        ("return type(getmetatable(string))", "\"table\""),
     ] {
         let reply = run(&mut Node::default(), body);
         let reply = reply.split(" script: ").next().unwrap();

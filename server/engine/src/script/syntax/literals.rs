@@ -1,0 +1,136 @@
+//! The values of literals of Lua 5.1, and how they are written for Luau.
+
+/// A number that is written in Lua 5.1's way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Number {
+    value: f64,
+    pub(super) is_hexadecimal: bool,
+}
+
+impl Number {
+    /// All of its digits, as Luau reads them whatever their number.
+    pub(super) fn decimal(self) -> String {
+        match self.value.is_finite() {
+            true => format!("{:e}", self.value),
+            false => "1e999".to_owned(),
+        }
+    }
+}
+
+/// What `strtod` of C reads from a text that begins with a digit or a dot, if it reads all of it.
+pub(super) fn value_of_number(text: &[u8]) -> Option<Number> {
+    let text = std::str::from_utf8(text).ok()?;
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match digits {
+        Some(digits) => hexadecimal(digits).map(|value| Number {
+            value,
+            is_hexadecimal: true,
+        }),
+        // Rust's words for infinity begin with no digit.
+        None => text.parse().ok().map(|value| Number {
+            value,
+            is_hexadecimal: false,
+        }),
+    }
+}
+
+/// Digits without a fraction, which Lua's lexemes of this form do not have, and an exponent of two.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent),
+        None => (text, "0"),
+    };
+    let is_number = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && !exponent.is_empty()
+        && exponent.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
+        return None;
+    }
+    // More than 53 bits are rounded once, at the end: what is cut off leaves a trace in the lowest bit.
+    let mut mantissa: u64 = 0;
+    let mut shift: u32 = 0;
+    for digit in digits.chars().filter_map(|digit| digit.to_digit(16)) {
+        if mantissa >> 60 == 0 {
+            mantissa = mantissa << 4 | u64::from(digit);
+        } else {
+            mantissa |= u64::from(digit != 0);
+            shift = shift.saturating_add(4);
+        }
+    }
+    if mantissa == 0 {
+        return Some(0.0);
+    }
+    // Each such number with an exponent beyond this is infinite.
+    let exponent = exponent.parse().map_or(EXPONENT_MAX, |exponent: u32| {
+        exponent.saturating_add(shift).min(EXPONENT_MAX)
+    });
+    let exponent = exponent.cast_signed();
+    #[allow(clippy::cast_precision_loss, reason = "rounded as the literal is")]
+    let mantissa = mantissa as f64;
+    // In two steps, since 2^1024 alone is infinite where a small part of it is not.
+    let half = exponent / 2;
+    Some(mantissa * 2.0_f64.powi(half) * 2.0_f64.powi(exponent.saturating_sub(half)))
+}
+
+/// A string with this value that spans as many lines as its literal did.
+pub(super) fn quoted(value: &[u8], lines: u32) -> Vec<u8> {
+    let mut text = Vec::with_capacity(value.len().saturating_add(2));
+    let mut breaks: u32 = 0;
+    text.push(b'"');
+    for &byte in value {
+        match byte {
+            b'\n' if breaks < lines => {
+                breaks = breaks.saturating_add(1);
+                text.extend(b"\\\n");
+            }
+            b'"' | b'\\' => text.extend([b'\\', byte]),
+            b' '..=b'~' => text.push(byte),
+            _ => text.extend(format!("\\{byte:03}").bytes()),
+        }
+    }
+    text.push(b'"');
+    // In front, since brackets on a line of their own would call nothing.
+    let before: Vec<u8> = (breaks..lines).map(|_| b'\n').collect();
+    [before, text].concat()
+}
+
+const EXPONENT_MAX: u32 = 2048;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+
+    #[test]
+    fn hexadecimal_numbers_are_those_of_strtod() {
+        for (text, value) in [
+            ("0x10", 16.0),
+            ("0XfF", 255.0),
+            ("0x1p4", 16.0),
+            ("0x0p9999999999", 0.0),
+            ("0x1p9999999999", f64::INFINITY),
+            ("0x20000000000001", 9_007_199_254_740_992.0),
+            ("0x20000000000003", 9_007_199_254_740_996.0),
+            (
+                "0x200000000000010000001",
+                2_417_851_639_229_258_886_283_264.0,
+            ),
+            ("0xffffffffffffffff", 18_446_744_073_709_551_616.0),
+        ] {
+            assert_eq!(
+                value_of_number(text.as_bytes()).unwrap().value,
+                value,
+                "{text}"
+            );
+        }
+        for text in [
+            "0x", "0xg", "0x1p", "0x.8", "1e", "1_0", "0b1", "1.2.3", ".",
+        ] {
+            assert_eq!(value_of_number(text.as_bytes()), None, "{text}");
+        }
+        let infinite = value_of_number(b"0x1p2000").unwrap();
+        assert_eq!(infinite.decimal(), "1e999");
+    }
+}

@@ -281,6 +281,7 @@ const PATTERNS: &[(&str, &str)] = &[
     ),
     ("return {('a\\0b'):find('%z')}", "[2, 2]"),
     ("return {string.find('abc', '', 10)}", "[4, 3]"),
+    ("return {string.find(123, '', 10)}", "[4, 3]"),
     ("return {string.find('abc', '', 4)}", "[4, 3]"),
     ("return {string.find('abc', '', 5)}", "[4, 3]"),
     ("return {string.find('abc', '', 10, true)}", "[4, 3]"),

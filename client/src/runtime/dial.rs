@@ -1,9 +1,10 @@
 //! Making a connection: names, addresses, options.
 //!
 //! Invariant: the addresses of a name are tried one after the other, never at once, and the one
-//! that answered last is tried first: an entry of the list is one node.
+//! that answered last is tried first: an entry of the list is one node. One that accepts and does
+//! not answer is tried again after all others.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -16,12 +17,51 @@ use tokio::time::timeout;
 use super::stream::Stream;
 use crate::address::Endpoint;
 
-/// The address of a name that answered last.
-pub(super) type Chosen = Rc<Cell<Option<SocketAddr>>>;
+/// What is known of the addresses of a name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Addresses(Rc<RefCell<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The one that answered last.
+    answered: Option<SocketAddr>,
+    /// Those that have accepted a connection since and did not answer on it, the latest one last.
+    silent: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    pub(super) fn answered(&self, address: SocketAddr) {
+        let mut known = self.0.borrow_mut();
+        known.answered = Some(address);
+        known.silent.retain(|silent| *silent != address);
+    }
+
+    pub(super) fn silent(&self, address: SocketAddr) {
+        let mut known = self.0.borrow_mut();
+        known.silent.retain(|silent| *silent != address);
+        known.silent.push(address);
+    }
+
+    /// The one that answered last first, the silent ones last, and the others as the resolver has sorted them.
+    pub(super) fn in_order(&self, mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        addresses.dedup();
+        let mut known = self.0.borrow_mut();
+        known.silent.retain(|silent| addresses.contains(silent));
+        let rank = |address: &SocketAddr| {
+            let silent = known.silent.iter().position(|silent| silent == address);
+            match silent {
+                Some(place) => 2 + place,
+                None => usize::from(known.answered != Some(*address)),
+            }
+        };
+        addresses.sort_by_key(rank);
+        addresses
+    }
+}
 
 pub(super) async fn dial(
     endpoint: Endpoint,
-    chosen: Chosen,
+    known: Addresses,
     deadline: Duration,
 ) -> io::Result<Stream> {
     let (host, port) = match endpoint {
@@ -29,7 +69,7 @@ pub(super) async fn dial(
         Endpoint::Tcp { host, port } => (host, port),
     };
     let addresses: Vec<SocketAddr> = lookup_host((host.as_str(), port)).await?.collect();
-    let addresses = in_order(addresses, chosen.get());
+    let addresses = known.in_order(addresses);
     // All within the deadline, and none of them takes the others' time.
     let count = u32::try_from(addresses.len().max(1)).expect("a reply of 64 KiB names few");
     let share = deadline / count;
@@ -37,7 +77,6 @@ pub(super) async fn dial(
     for address in addresses {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                chosen.set(Some(address));
                 prepare(&stream)?;
                 return Ok(Stream::Tcp(stream));
             }
@@ -46,16 +85,6 @@ pub(super) async fn dial(
         }
     }
     Err(failed)
-}
-
-/// The chosen address first, the others as the resolver has sorted them.
-fn in_order(mut addresses: Vec<SocketAddr>, chosen: Option<SocketAddr>) -> Vec<SocketAddr> {
-    addresses.dedup();
-    let place = addresses.iter().position(|one| Some(*one) == chosen);
-    if let Some(place) = place {
-        addresses[..=place].rotate_right(1);
-    }
-    addresses
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
@@ -78,8 +107,11 @@ mod tests {
     #[test]
     fn the_address_that_answered_is_tried_first() {
         let addresses: Vec<SocketAddr> = (1..4).map(|n| ([127, 0, 0, n], 7001).into()).collect();
+        let known = Addresses::default();
         let of = |chosen: usize| {
-            let order = in_order(addresses.clone(), addresses.get(chosen).copied());
+            let other = ([127, 0, 0, 9], 7001).into();
+            known.answered(addresses.get(chosen).copied().unwrap_or(other));
+            let order = known.in_order(addresses.clone());
             order
                 .iter()
                 .map(|a| addresses.iter().position(|b| a == b))
@@ -89,6 +121,15 @@ mod tests {
         assert_eq!(of(0), [Some(0), Some(1), Some(2)]);
         // One that the name no longer has is not tried.
         assert_eq!(of(9), [Some(0), Some(1), Some(2)]);
+        // Those that accept and stay silent come last, also where one has answered before.
+        assert_eq!(of(0), [Some(0), Some(1), Some(2)]);
+        known.silent(addresses[0]);
+        known.silent(addresses[1]);
+        assert_eq!(known.in_order(addresses.clone())[0], addresses[2]);
+        known.silent(addresses[2]);
+        assert_eq!(known.in_order(addresses.clone())[0], addresses[0]);
+        known.answered(addresses[1]);
+        assert_eq!(known.in_order(addresses.clone())[0], addresses[1]);
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! One connection's socket and what is still to be written to it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -8,7 +9,9 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use super::dial::Addresses;
 use super::stream::Stream;
 use crate::rules::link::ConnectionId;
 
@@ -18,6 +21,17 @@ pub(super) struct Socket {
     state: State,
     writing: Vec<u8>,
     written: usize,
+    addresses: Addresses,
+    unanswered: Option<Unanswered>,
+}
+
+/// A connection on which nothing has arrived yet.
+#[derive(Debug)]
+struct Unanswered {
+    address: SocketAddr,
+    since: Instant,
+    /// How long an answer is waited for.
+    deadline: Duration,
 }
 
 #[derive(Debug)]
@@ -27,16 +41,24 @@ enum State {
 }
 
 impl Socket {
-    pub(super) fn dialling(id: ConnectionId, dialling: AbortHandle) -> Self {
+    pub(super) fn dialling(id: ConnectionId, dialling: AbortHandle, addresses: Addresses) -> Self {
         Self {
             id,
             state: State::Dialling(dialling),
             writing: Vec::new(),
             written: 0,
+            addresses,
+            unanswered: None,
         }
     }
 
-    pub(super) fn connected(&mut self, stream: Stream) {
+    /// The connection stands, and an answer is waited for as long as `deadline`.
+    pub(super) fn connected(&mut self, stream: Stream, deadline: Duration) {
+        self.unanswered = stream.address().map(|address| Unanswered {
+            address,
+            since: Instant::now(),
+            deadline,
+        });
         self.state = State::Connected(stream);
     }
 
@@ -62,7 +84,20 @@ impl Socket {
         };
         let mut buffer = ReadBuf::new(buffer);
         ready!(Pin::new(stream).poll_read(context, &mut buffer))?;
-        Poll::Ready(Ok(buffer.filled().len()))
+        let bytes = buffer.filled().len();
+        if bytes > 0
+            && let Some(unanswered) = self.unanswered.take()
+        {
+            self.addresses.answered(unanswered.address);
+        }
+        Poll::Ready(Ok(bytes))
+    }
+
+    /// The node has closed it.
+    pub(super) fn closed(mut self) {
+        if let Some(unanswered) = self.unanswered.take() {
+            self.addresses.silent(unanswered.address);
+        }
     }
 
     /// Writes what there is, as far as the kernel takes it.
@@ -95,5 +130,68 @@ impl Drop for Socket {
         if let State::Dialling(dialling) = &self.state {
             dialling.abort();
         }
+        // One that was closed early was not needed any more, which says nothing about its address. The rules have read
+        // another clock.
+        if let Some(unanswered) = self.unanswered.take()
+            && unanswered.since.elapsed() >= unanswered.deadline / 10 * 9
+        {
+            self.addresses.silent(unanswered.address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(1);
+
+    /// Whether another address of the name is tried first after a connection on which this happened.
+    async fn is_avoided(happens: impl AsyncFnOnce(Socket, TcpStream)) -> bool {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (other_end, _) = listener.accept().await.unwrap();
+        let addresses = Addresses::default();
+        let id = ConnectionId { node: 0, number: 1 };
+        let dialling = tokio::spawn(async {}).abort_handle();
+        let mut socket = Socket::dialling(id, dialling, addresses.clone());
+        socket.connected(Stream::Tcp(stream), DEADLINE);
+        happens(socket, other_end).await;
+        let other = ([127, 0, 0, 2], 7001).into();
+        addresses.in_order(vec![address, other])[0] == other
+    }
+
+    async fn read(socket: &mut Socket) -> usize {
+        let mut buffer = [0; 16];
+        let read = std::future::poll_fn(|context| socket.poll_read(context, &mut buffer));
+        read.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_accepts_and_does_not_answer_is_not_the_first_to_be_tried_again() {
+        let silent = is_avoided(async |socket, _other_end| {
+            tokio::time::advance(DEADLINE).await;
+            drop(socket);
+        });
+        assert!(silent.await);
+        let closes = is_avoided(async |mut socket, other_end| {
+            drop(other_end);
+            assert_eq!(read(&mut socket).await, 0);
+            socket.closed();
+        });
+        assert!(closes.await);
+        let answers = is_avoided(async |mut socket, other_end| {
+            other_end.try_write(b"+OK").unwrap();
+            assert_eq!(read(&mut socket).await, 3);
+            tokio::time::advance(DEADLINE).await;
+            socket.closed();
+        });
+        assert!(!answers.await);
+        let is_not_needed = is_avoided(async |socket, _other_end| drop(socket));
+        assert!(!is_not_needed.await);
     }
 }

@@ -1,6 +1,7 @@
 //! A TCP or Unix connection as one type.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,6 +15,14 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    /// The address of a TCP connection, of which a name may have others.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// The address that the connection leads to.
     pub(super) fn peer(&self) -> String {
         match self {

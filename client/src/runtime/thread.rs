@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::dial::{Chosen, dial};
+use super::dial::{Addresses, dial};
 use super::dropped::Dropped;
 use super::handle::{Acquired, Command, LeaseState, ReplyTo};
 use super::socket::Socket;
@@ -33,7 +33,7 @@ pub(super) struct Thread {
     commands: mpsc::UnboundedReceiver<Command>,
     dropped: Arc<Dropped>,
     endpoints: Vec<Endpoint>,
-    chosen: Vec<Chosen>,
+    addresses: Vec<Addresses>,
     connect_deadline: Duration,
     dialled: mpsc::UnboundedReceiver<Dialled>,
     dialling: mpsc::UnboundedSender<Dialled>,
@@ -68,7 +68,7 @@ impl Thread {
             client: Client::new(nodes, settings, Box::new(rand::rng())),
             commands,
             dropped,
-            chosen: endpoints.iter().map(|_| Chosen::default()).collect(),
+            addresses: endpoints.iter().map(|_| Addresses::default()).collect(),
             endpoints,
             dialled,
             dialling,
@@ -137,7 +137,7 @@ impl Thread {
             let event = match result {
                 Ok(stream) => {
                     peer = stream.peer();
-                    self.sockets[place].connected(stream);
+                    self.sockets[place].connected(stream, self.connect_deadline);
                     Event::Connected(id, &peer)
                 }
                 Err(error) => {
@@ -168,7 +168,7 @@ impl Thread {
                 }
             };
             if matches!(event, Event::Closed(..)) {
-                self.sockets.swap_remove(place);
+                self.sockets.swap_remove(place).closed();
             }
             // Read after the bytes were.
             let now = self.clock.now();
@@ -276,14 +276,16 @@ impl Thread {
 
     fn open(&mut self, id: ConnectionId) {
         let endpoint = self.endpoints[id.node].clone();
-        let chosen = Chosen::clone(&self.chosen[id.node]);
+        let addresses = self.addresses[id.node].clone();
+        let known = addresses.clone();
         let (done, deadline) = (self.dialling.clone(), self.connect_deadline);
         let task = spawn_local(async move {
-            let result = dial(endpoint, chosen, deadline).await;
+            let result = dial(endpoint, known, deadline).await;
             // The thread may have ended.
             let _ended = done.send(Dialled { id, result });
         });
-        self.sockets.push(Socket::dialling(id, task.abort_handle()));
+        self.sockets
+            .push(Socket::dialling(id, task.abort_handle(), addresses));
     }
 
     /// Tells a caller; one that has stopped waiting needs no answer.

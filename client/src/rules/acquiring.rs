@@ -204,7 +204,7 @@ impl Acquiring {
     /// The next attempt, once connections stand that can carry it: the lease counts from its first request.
     fn ask(&mut self, context: &mut Context<'_>) {
         let patience_max = self.patience_max(context.now);
-        match Connecting::start(patience_max, context) {
+        match Connecting::start(patience_max, self.last.is_none(), context) {
             Some(connecting) => self.stage = Stage::Connecting(connecting),
             None => self.ask_nodes(context),
         }

@@ -21,8 +21,9 @@ pub(super) struct Connecting {
 
 impl Connecting {
     /// Begins to connect, and is waited for no longer than `limit`. Nothing is to be waited for where a majority can be
-    /// asked now, or could not be if all these connections stood.
-    pub(super) fn start(limit: Duration, context: &mut Context<'_>) -> Option<Self> {
+    /// asked now, or could not be if all these connections stood. The `first` attempt of a call that would fail because of
+    /// nodes that were not reached a moment ago tries those again: it may be the only one, and they may be back.
+    pub(super) fn start(limit: Duration, first: bool, context: &mut Context<'_>) -> Option<Self> {
         let (now, operation) = (context.now, context.operation);
         let ready = context.links.iter().filter(|link| link.is_ready(now));
         let missing = context.quorum().saturating_sub(ready.count());
@@ -33,6 +34,13 @@ impl Connecting {
         for (node, link) in context.links.iter_mut().enumerate() {
             if link.connect(now, operation) {
                 awaited.insert(node);
+            }
+        }
+        if first && awaited.len() < missing {
+            for (node, link) in context.links.iter_mut().enumerate() {
+                if !awaited.contains(node) && link.connect_again(now, operation) {
+                    awaited.insert(node);
+                }
             }
         }
         // A connect and a login, each with a deadline of its own.

@@ -40,7 +40,7 @@ pub(super) struct Asking {
 
 impl Extending {
     pub(super) fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
-        match Connecting::start(Duration::MAX, context) {
+        match Connecting::start(Duration::MAX, true, context) {
             Some(connecting) => Self::Connecting(connecting, subject),
             None => Self::Asking(Box::new(Asking::start(subject, context))),
         }

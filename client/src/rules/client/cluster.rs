@@ -294,5 +294,5 @@ fn peer(id: ConnectionId) -> String {
 }
 
 fn refused() -> Cause {
-    Cause::Unreachable("connection refused".into())
+    Cause::Unreachable(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
 }

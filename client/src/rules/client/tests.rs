@@ -296,3 +296,27 @@ fn many_callers_that_give_up_together_cost_each_of_them_little() {
     assert!(looks < 20 * CALLERS, "{looks} looks at {CALLERS} calls");
     assert_eq!(cluster.client.operations.len(), 0);
 }
+
+#[test]
+fn a_call_that_does_not_wait_is_not_told_an_old_refusal() {
+    let mut cluster = Cluster::new(3);
+    let once = || Call::Acquire(Cluster::acquisition(Wait::None));
+    (0..3).for_each(|node| cluster.conduct(node, Conduct::IsAway));
+    for _ in 0..20 {
+        let refused = cluster.call(once());
+        cluster.pass(Duration::from_millis(100));
+        let outcome = cluster.outcome(refused);
+        assert!(matches!(
+            outcome,
+            Some(Outcome::NotAcquired(AcquireError::NoQuorum { .. }))
+        ));
+    }
+    (0..3).for_each(|node| cluster.nodes[node].conduct = Conduct::Serves);
+    let acquired = cluster.call(once());
+    cluster.pass(Duration::from_millis(20));
+    let outcome = cluster.outcome(acquired);
+    assert!(
+        matches!(outcome, Some(Outcome::Acquired { .. })),
+        "{outcome:?}"
+    );
+}

@@ -4,6 +4,7 @@
 //! connection ends.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,32 @@ impl Link {
             self.connecting.push(operation);
         }
         may_connect
+    }
+
+    /// As [`connect`](Self::connect), where a node was not reached a moment ago and no majority can be had without it: it may
+    /// be back. Not where that took its time to find out, and would again.
+    pub(crate) fn connect_again(&mut self, now: ClientInstant, operation: OperationId) -> bool {
+        let resting = match &self.state {
+            State::Ready(_) => return false,
+            State::Resting(_, cause) => Some(cause),
+            State::Idle | State::Opening(_) => None,
+        };
+        let cause = resting.or(self.failed.as_ref().map(|failed| &failed.cause));
+        let Some(Cause::Unreachable(error)) = cause else {
+            return false;
+        };
+        let is_quick = error.kind().is_some_and(|kind| kind != ErrorKind::TimedOut);
+        if !is_quick || self.connecting.len() >= QUEUE_MAX {
+            return false;
+        }
+        if let (State::Resting(until, _), Some(failed)) = (&mut self.state, &self.failed) {
+            // However many ask, a node that is away is not dialled more often.
+            let at = failed.at.after(REST_FIRST);
+            let at = if now.has_reached(at) { now } else { at };
+            *until = until.earlier(at);
+        }
+        self.connecting.push(operation);
+        true
     }
 
     /// Tells those who have waited for a connection whether the node may vote on it.

@@ -450,6 +450,6 @@ fn a_commit_that_is_put_off_begins_when_the_last_client_is_back_and_for_who_is_u
     });
 }
 
-const ORDERS: usize = 2000;
+const ORDERS: usize = 4000;
 /// Of the threads of one node.
 const ROUNDS: usize = 8;

@@ -1,5 +1,6 @@
 //! What fred does on one node: connecting, SET NX PX, scripts, transactions, channels, with RESP2 and RESP3.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use fred::prelude::*;
@@ -68,14 +69,27 @@ async fn transacts(url: &str, version: RespVersion) -> Result<(), Failure> {
 }
 
 async fn listens(url: &str, version: RespVersion) -> Result<(), Failure> {
+    let channel = format!("interop:fred-{version:?}");
     let listener = connect(url, version.clone()).await?;
     let mut messages = listener.message_rx();
-    listener.subscribe("interop:fred-c").await?;
+    listener.subscribe(channel.as_str()).await?;
     let client = connect(url, version).await?;
-    let heard: i64 = client.publish("interop:fred-c", "hello").await?;
+    tokio::time::timeout(Duration::from_secs(8), subscribed(&client, &channel)).await??;
+    let heard: i64 = client.publish(channel, "hello").await?;
     expect(heard == 1, format!("{heard} heard it"))?;
     let message = tokio::time::timeout(Duration::from_secs(8), messages.recv()).await??;
     let text: String = message.value.convert()?;
     expect(text == "hello", format!("heard {text}"))?;
     Ok(listener.quit().await?)
+}
+
+/// Waits until the node knows a subscriber of `channel`: fred's `subscribe` returns once it has written.
+async fn subscribed(client: &Client, channel: &str) -> Result<(), Failure> {
+    loop {
+        let subscribers: HashMap<String, i64> = client.pubsub_numsub(channel).await?;
+        if subscribers.get(channel) == Some(&1) {
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
 }

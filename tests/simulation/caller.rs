@@ -32,6 +32,8 @@ pub(super) struct Hold {
     pub(super) token: quorlock_client::Token,
     pub(super) began_ns: u64,
     pub(super) until_ns: u64,
+    /// Whether a guard renews it and is told of its loss.
+    pub(super) is_guarded: bool,
 }
 
 /// A call that its caller has not been told the outcome of.

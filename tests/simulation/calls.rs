@@ -28,6 +28,10 @@ impl World {
                 self.open.remove(&(client, operation));
                 self.gone(client, operation);
             }
+            State::Holding { held, .. } if self.give_away(client, held) => {
+                self.callers[number].state = State::Idle;
+                self.plan_next(number);
+            }
             State::Holding { held, name } => {
                 let hold = self
                     .holds
@@ -67,7 +71,7 @@ impl World {
     }
 
     /// Nobody wants a call or a hold any more; the client tells when it has undone it.
-    fn gone(&mut self, client: usize, operation: OperationId) {
+    pub(super) fn gone(&mut self, client: usize, operation: OperationId) {
         let open = OpenCall {
             asked_ns: self.now_ns,
             wait_ns: 0,

@@ -40,6 +40,11 @@ impl World {
                     self.caller(caller);
                 }
                 let at_ns = self.now_ns + SECOND_NS * 2 + self.plan.latency_us * 1_000 * 20;
+                // What is owed to a node that never answers again under its address is owed until its lease is over.
+                let at_ns = match self.plan.faults {
+                    Faults::Entries | Faults::All => at_ns + ttl_ns,
+                    _ => at_ns,
+                };
                 self.network.at(at_ns, What::Phase(Phase::IsNothingLeft));
             }
             Phase::IsNothingLeft => {
@@ -104,14 +109,16 @@ impl World {
 
     /// What clients keep for what their callers want.
     pub(super) fn check_sizes(&mut self) {
-        for (number, client) in self.clients.iter().enumerate() {
-            let size = client.size();
+        for number in 0..self.clients.len() {
+            let kept_for_tokens = self.kept_for_tokens(number);
+            let size = self.clients[number].size();
             let open = || {
                 let all = (number, OperationId(0))..(number + 1, OperationId(0));
                 self.open.range(all).map(|(_, open)| open)
             };
             let holds = self.holds.iter().filter(|hold| hold.client == number);
-            let operations = open().count() + holds.count();
+            let holds = holds.filter(|hold| hold.is_guarded);
+            let operations = open().count() + holds.count() + kept_for_tokens;
             let waiting = open().filter(|open| open.wait_ns > 0).count();
             self.report.requests_kept_max = self.report.requests_kept_max.max(size.requests as u64);
             let is_more = size.operations > operations
@@ -184,7 +191,7 @@ impl World {
         }
         let index = usize::try_from(name).unwrap_or(usize::MAX);
         if let Some(freed_ns) = self.freed_ns[index]
-            && self.plan.faults == Faults::None
+            && self.plan.tells_when_free()
         {
             let free_ms = (self.now_ns - freed_ns.max(asked_ns)) / 1_000_000;
             if free_ms > self.turn_ms_max() {
@@ -204,7 +211,7 @@ impl World {
     pub(super) fn check_turn(&mut self, name: u64, asked_ns: u64) {
         let index = usize::try_from(name).unwrap_or(usize::MAX);
         let freed_ns = self.freed_ns[index].take();
-        if self.plan.faults != Faults::None {
+        if !self.plan.tells_when_free() {
             return;
         }
         let took_ms = |from_ns: u64| (self.now_ns - from_ns) / 1_000_000;

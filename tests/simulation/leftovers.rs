@@ -46,6 +46,9 @@ impl World {
             }
             let well_ns = self.leftovers.well_since_ns[node];
             for (key, value) in self.locks_on(node) {
+                if self.check_released(node, &value) {
+                    continue;
+                }
                 let StoredValue::String(token) = value else {
                     continue;
                 };

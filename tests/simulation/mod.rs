@@ -16,6 +16,7 @@ mod middle_box;
 mod network;
 mod outcomes;
 mod plan;
+mod tokens;
 mod world;
 
 pub use faults::Fault;

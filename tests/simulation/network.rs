@@ -1,5 +1,6 @@
 //! What happens in a cluster, and how long the ways in it are.
 
+use quorlock_client::Token;
 use quorlock_client::rules::OperationId;
 use quorlock_simulation::{Network, Random, Wire};
 
@@ -30,6 +31,10 @@ pub(super) enum What {
     Due(usize, OperationId),
     /// The validity of a client's lock ends, as far as its caller was told.
     HoldEnds(usize, OperationId),
+    /// Whoever knows the token of a lock does something with it.
+    UseToken(Token),
+    /// A guard whose lock somebody else has released is dropped.
+    GuardGone(usize, OperationId),
     Fault(usize),
     /// This client's answers were late, and now it is cut off.
     CutOff(usize),

@@ -47,6 +47,8 @@ impl World {
                 self.callers[caller].state = State::Idle;
                 self.plan_next(caller);
             }
+            (Outcome::Extended(Ok(extended)), _) => self.extended(client, operation, &extended),
+            (Outcome::Released(release), _) => self.released(client, operation, &release),
             _ => {}
         }
     }
@@ -95,6 +97,7 @@ impl World {
             token,
             began_ns: now_ns,
             until_ns,
+            is_guarded: true,
         });
         self.network.at(until_ns, What::HoldEnds(client, held));
         self.callers[caller].state = State::Holding { held, name };
@@ -144,6 +147,7 @@ impl World {
             return;
         }
         self.report.lost += 1;
+        is_kept &= !self.was_forced(client, held);
         self.note(|| format!("client {client} lost {held:?}: {loss}"));
         if is_kept {
             self.violation = Some(format!(
@@ -192,6 +196,11 @@ impl World {
             return self.network.at(until_ns, What::HoldEnds(client, held));
         }
         let name = hold.name;
+        if !hold.is_guarded {
+            self.holds
+                .retain(|hold| hold.client != client || hold.held != held);
+            return self.free(name);
+        }
         self.violation = Some(format!(
             "the validity of {name} ends, and client {client} is not told that {held:?} is lost"
         ));

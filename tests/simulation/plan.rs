@@ -135,6 +135,8 @@ pub struct Plan {
     /// Three clients that are as far from three nodes, without jitter, or two from four, ask at the same moments, again
     /// and again.
     pub is_in_step: bool,
+    /// Some locks are handed over to whoever knows their token, or are released by somebody else.
+    pub is_by_token: bool,
 }
 
 impl Plan {
@@ -174,6 +176,8 @@ impl Plan {
             length_s: 60,
             is_crowded: false,
             is_in_step: false,
+            // Apart, so that a seed is the same run in everything else.
+            is_by_token: Random::of(&[seed, 7]).chance(1, 3),
         };
         match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
@@ -209,6 +213,7 @@ impl Plan {
             names: 1,
             length_s: 20,
             is_crowded: true,
+            is_by_token: false,
             ..self
         }
     }
@@ -227,6 +232,7 @@ impl Plan {
             faults: Faults::None,
             length_s: 300,
             is_in_step: true,
+            is_by_token: false,
             ..self
         }
     }
@@ -244,6 +250,11 @@ impl Plan {
                 | Faults::Entries
         );
         is_minority && is_checked
+    }
+
+    /// Whether a lock is free on the nodes when its caller has done with it: nothing goes wrong, and none ends by its ttl.
+    pub(super) fn tells_when_free(&self) -> bool {
+        self.faults == Faults::None && !self.is_by_token
     }
 
     /// Whether clients are told which cluster is theirs: where a majority of the addresses may lead elsewhere.

@@ -21,6 +21,7 @@ use super::leftovers::Leftovers;
 use super::listeners::Listeners;
 use super::network::{What, network};
 use super::plan::{Faults, Plan};
+use super::tokens::Tokens;
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub struct Report {
     pub told_waiting: u64,
     /// Validities that moved on.
     pub renewed: u64,
+    /// Locks that were extended, and released, by somebody who only knew their token.
+    pub extended: u64,
+    /// The same.
+    pub released_by_token: u64,
     /// Locks that were lost.
     pub lost: u64,
     /// What went wrong, and how often.
@@ -68,6 +73,7 @@ pub(super) struct World {
     pub(super) open: BTreeMap<(usize, OperationId), OpenCall>,
     pub(super) holds: Vec<Hold>,
     pub(super) leftovers: Leftovers,
+    pub(super) by_token: Tokens,
     /// Every token that a caller was told.
     pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) network: Network<What>,
@@ -167,6 +173,7 @@ impl World {
             open: BTreeMap::new(),
             holds: Vec::new(),
             leftovers: Leftovers::of(plan.nodes),
+            by_token: Tokens::default(),
             tokens: BTreeSet::new(),
             network: network(plan),
             random: Random::of(&[seed, 5]),
@@ -269,6 +276,8 @@ impl World {
             What::Caller(caller) => self.caller(caller),
             What::Due(client, operation) => self.due(client, operation),
             What::HoldEnds(client, held) => self.hold_ends(client, held),
+            What::UseToken(token) => self.use_token(&token),
+            What::GuardGone(client, held) => self.guard_gone(client, held),
             What::Fault(node) => self.fault(node),
             What::CutOff(client) => self.cut_off_after_late(client),
             What::Heal(node, healing) => self.heal(node, healing),

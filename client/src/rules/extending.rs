@@ -1,7 +1,7 @@
 //! An extension of a lock of which only the token is known.
 //!
-//! Invariants: the validity counts from before the first request was sent, on connections that stand. A node is asked to take
-//! the lock only after a majority has extended it: what is lost is never taken anew.
+//! Invariants: the validity counts from before the first request was sent, on connections that stand. No node is asked to take
+//! the lock: that it is gone there may be a release by somebody else who knows the token, which would be undone.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::context::Context;
 use super::link::request::{Kind, Subject};
 use super::round::Round;
 use super::step::{Input, Step};
-use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::answer::{Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, ExtendError, Loss, NodeAnswer, NodeReport};
 use crate::votes::{Ballot, majority};
@@ -32,8 +32,6 @@ pub(super) struct Asking {
     /// How long the nodes keep the lock, asked right behind the extension.
     left: Round<Option<Duration>>,
     ballot: Ballot,
-    /// Nodes that do not have the lock and are asked to take it once a majority has it.
-    gone: Vec<usize>,
     began: ClientInstant,
     valid_until: ClientInstant,
 }
@@ -84,7 +82,6 @@ impl Asking {
             round,
             left,
             ballot: Ballot::default(),
-            gone: Vec::new(),
             began: context.now,
             valid_until: context.now.after(validity),
         }
@@ -93,26 +90,16 @@ impl Asking {
     fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
         if let Input::Reply(reply) = input {
             let node = reply.node;
-            let answer = match reply.content {
-                Content::Extended(answer) => Some(self.extended(node, answer)),
-                Content::Taken(answer) => Some(taken(answer)),
-                Content::TimeLeft(told) => {
-                    self.left.answered(node, told);
-                    None
+            match reply.content {
+                Content::Extended(answer) => {
+                    let answer = self.extended(node, answer);
+                    self.round.answered(node, answer);
                 }
-                _ => None,
-            };
-            if let Some(answer) = answer {
-                self.round.answered(node, answer);
+                Content::TimeLeft(told) => self.left.answered(node, told),
+                _ => {}
             }
         }
         let has_majority = self.ballot.distinct() >= context.quorum();
-        if has_majority && !context.now.has_reached(self.valid_until) {
-            for node in std::mem::take(&mut self.gone) {
-                self.round.ask(node);
-                context.ask(node, Kind::Take, &self.subject, 0);
-            }
-        }
         let refused = self.refused();
         let is_lost = refused > context.nodes() - context.quorum();
         let is_over = self.round.is_over(context.now) && self.have_told_time(context.now);
@@ -140,10 +127,7 @@ impl Asking {
                 self.ballot.add(node, identity);
                 NodeAnswer::Granted
             }
-            ExtendAnswer::Gone(_) => {
-                self.gone.push(node);
-                NodeAnswer::Not(Cause::NotOurs)
-            }
+            ExtendAnswer::Gone(_) => NodeAnswer::Not(Cause::NotOurs),
             ExtendAnswer::Other(_) => NodeAnswer::Busy { holder: None },
             ExtendAnswer::Not(cause) => NodeAnswer::Not(cause),
         }
@@ -189,13 +173,5 @@ impl Asking {
             needed: majority(context.nodes()),
             nodes: nodes.map(report).collect(),
         }
-    }
-}
-
-fn taken(answer: Answer) -> NodeAnswer {
-    match answer {
-        Answer::Granted(_) => NodeAnswer::Granted,
-        Answer::Busy { holder, .. } => NodeAnswer::Busy { holder },
-        Answer::Not(cause) => NodeAnswer::Not(cause),
     }
 }

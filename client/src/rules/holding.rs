@@ -285,7 +285,12 @@ impl Holding {
             ExtendAnswer::Gone(identity) => {
                 told = NodeAnswer::Not(Cause::NotOurs);
                 *grant = without_lock(grant, identity, now, lease);
-                wants_take = matches!(grant, GrantState::Open | GrantState::Restarted);
+                wants_take = match grant {
+                    GrantState::Restarted => true,
+                    // It may be somebody's release of the lock on all nodes, which comes to this one as well.
+                    GrantState::Open => !self.is_withdrawn_anywhere(now),
+                    _ => false,
+                };
             }
             ExtendAnswer::Other(identity) => {
                 told = NodeAnswer::Busy { holder: None };
@@ -315,6 +320,11 @@ impl Holding {
         if let Some(identity) = renewed {
             round.renewed.add(node, identity);
         }
+    }
+
+    /// Whether somebody has removed the lock from a node on purpose, a lease ago at most.
+    fn is_withdrawn_anywhere(&self, now: ClientInstant) -> bool {
+        self.grants.iter().any(|grant| !grant.may_heal(now))
     }
 
     fn take_vote(&mut self, now: ClientInstant, node: NodeIndex, number: u32, answer: Answer) {

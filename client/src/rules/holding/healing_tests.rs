@@ -113,3 +113,18 @@ fn a_round_that_finds_no_majority_any_more_is_over_and_the_next_one_comes_soon()
     let other = ExtendAnswer::Other(identity(2));
     assert_eq!(held.answer(2, 1, other), []);
 }
+
+#[test]
+fn what_somebody_releases_is_not_taken_where_it_never_was() {
+    // Node 4 has not granted; somebody who knows the token has released on node 0 and goes on.
+    let mut held = Held::on(&[0, 1, 2, 3], None);
+    held.pass(THIRD);
+    assert_eq!(held.answer(0, 1, ExtendAnswer::Gone(identity(0))), []);
+    assert_eq!(held.answer(4, 1, ExtendAnswer::Gone(identity(4))), []);
+    (1..4).for_each(|node| drop(held.yes(node, 1)));
+    // A node that has started again since has forgotten it, whatever others do.
+    held.pass(THIRD);
+    let take = [HoldingAction::Take { node: 3, round: 2 }];
+    assert_eq!(held.answer(3, 2, ExtendAnswer::Gone(restarted(3))), take);
+    assert_eq!(held.answer(4, 2, ExtendAnswer::Gone(identity(4))), []);
+}

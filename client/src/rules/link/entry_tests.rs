@@ -1,6 +1,7 @@
 //! Who answers under an entry of the list, and whether that is a vote.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use super::request::Subject;
 use super::tests::{Node, TTL};
 use super::*;
 use crate::settings::Drift;
@@ -179,4 +180,53 @@ fn a_second_connection_that_leads_to_another_node_changes_nothing() {
     node.log_in(second, "b");
     assert_eq!(node.id(), first);
     assert_eq!(&*node.link.identity().unwrap().clone().unwrap().id, "a");
+}
+
+#[test]
+fn what_a_stranger_answers_to_a_release_settles_nothing_for_the_node_before_it() {
+    let mut node = Node::ready();
+    let subject = Subject::new("a".into(), "t".into(), TTL);
+    node.submit_for(Kind::Take, &subject).unwrap();
+    let first = node.id().unwrap();
+    node.receive(first, "$-1\r\n");
+    node.lose();
+    node.pass(Duration::from_secs(1));
+    node.submit_for(Kind::Release, &subject).unwrap();
+    let second = node.opened();
+    node.log_in(second, "stranger");
+    assert_eq!(node.in_flight(), [Kind::Release]);
+    node.told();
+    node.receive(second, ":0\r\n");
+    let told = node.told();
+    assert_eq!(told, [Content::Released(NodeRelease::NotHeld)]);
+    // It is not told a second time, and the node that may hold the lock is told when it is back.
+    assert!(node.link.owes(node.now));
+    node.pass(Duration::from_secs(3));
+    assert_eq!(node.in_flight(), []);
+    node.lose();
+    node.pass(Duration::from_millis(50));
+    let third = node.opened();
+    node.log_in(third, "a");
+    assert_eq!(node.in_flight(), [Kind::Release]);
+    node.receive(third, ":1\r\n");
+    assert!(!node.link.owes(node.now));
+    node.pass(TTL);
+    assert_eq!(node.in_flight(), []);
+}
+
+#[test]
+fn what_is_owed_to_a_node_that_never_comes_back_ends_with_its_lease() {
+    let mut node = Node::ready();
+    let subject = Subject::new("a".into(), "t".into(), TTL);
+    node.submit_for(Kind::Take, &subject).unwrap();
+    node.lose();
+    node.pass(Duration::from_secs(1));
+    node.submit_for(Kind::Release, &subject).unwrap();
+    let second = node.opened();
+    node.log_in(second, "stranger");
+    node.receive(second, ":0\r\n");
+    assert!(node.link.owes(node.now));
+    node.pass(TTL + Duration::from_millis(1_100));
+    assert!(!node.link.owes(node.now));
+    assert!(node.link.deferred.is_empty());
 }

@@ -14,6 +14,7 @@ mod entry_tests;
 mod login;
 pub(super) mod obstacle;
 mod opening;
+mod owed;
 pub(crate) mod request;
 mod round_trip;
 mod second;
@@ -30,6 +31,7 @@ use self::connection::Connection;
 use self::entry::Entry;
 use self::login::{Peer, unreachable};
 use self::opening::Opening;
+use self::owed::{DEFERRED_LEAST, Deferred};
 use self::request::{Kind, Request};
 use self::round_trip::RoundTrip;
 use self::second::Second;
@@ -37,7 +39,6 @@ use crate::address::NodeAddress;
 use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease};
-use crate::protocol::meaning;
 use crate::register::Register;
 use crate::rules::OperationId;
 use crate::settings::{Settings, VotesBy};
@@ -88,13 +89,6 @@ enum State {
     Ready(Connection),
     /// Known to be dead: not tried before this time.
     Resting(ClientInstant, Cause),
-}
-
-/// A release that is to be sent again.
-#[derive(Debug)]
-struct Deferred {
-    at: ClientInstant,
-    request: Request,
 }
 
 /// Why something failed, and when.
@@ -318,17 +312,6 @@ impl Link {
         self.replies.pop_front()
     }
 
-    /// Whether a release is owed that can be sent now: to a node that can be reached.
-    pub(crate) fn can_pay(&self, now: ClientInstant) -> bool {
-        let in_flight = match &self.state {
-            State::Resting(..) => return false,
-            State::Ready(connection) => Some(&connection.in_flight),
-            State::Idle | State::Opening(_) => None,
-        };
-        let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
-        owe(queued, now)
-    }
-
     /// Requests that are queued, in flight, or to be sent again.
     #[cfg(feature = "simulation")]
     pub(crate) fn size(&self) -> usize {
@@ -343,17 +326,6 @@ impl Link {
     #[cfg(feature = "simulation")]
     pub(crate) fn undelivered(&self) -> usize {
         self.replies.len() + self.actions.len()
-    }
-
-    /// Whether a release is still owed to this node.
-    pub(crate) fn owes(&self, now: ClientInstant) -> bool {
-        let in_flight = match &self.state {
-            State::Ready(connection) => Some(&connection.in_flight),
-            _ => None,
-        };
-        let deferred = self.deferred.iter().map(|deferred| &deferred.request);
-        let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
-        owe(queued.chain(deferred), now)
     }
 
     /// An answer: the node is well, and a second connection is not needed.
@@ -377,57 +349,9 @@ impl Link {
                 cause: cause.clone(),
             });
         }
-        if let Content::Released(NodeRelease::Not(cause)) = content
-            && self.deferred.len() < QUEUE_MAX
-            && request.is_owed(self.index, now)
-        {
-            let delay = meaning::passes_after(cause).unwrap_or(DEFERRED_LEAST);
-            let owed = Request {
-                asker: None,
-                ..request.clone()
-            };
-            // The same.
-            let delay = delay.clamp(DEFERRED_LEAST, DELAY_MEMORY);
-            self.defer(now.after(delay), owed);
+        if let Content::Released(answer) = content {
+            self.released(now, request, answer);
         }
-    }
-
-    /// Sends the releases again that the node could not carry out before, once their time has
-    /// come, and forgets those whose leases are over.
-    fn send_deferred(&mut self, now: ClientInstant) {
-        let is_due = self.next_deferred.is_some_and(|at| now.has_reached(at));
-        if !is_due || !matches!(self.state, State::Ready(_)) {
-            return;
-        }
-        self.next_deferred = None;
-        for mut deferred in std::mem::take(&mut self.deferred) {
-            if now.has_reached(deferred.request.until) {
-                continue;
-            }
-            let has_room = match &self.state {
-                State::Ready(connection) => connection.has_room(),
-                _ => false,
-            };
-            if now.has_reached(deferred.at) && has_room {
-                deferred.request.form = request::Form::Preferred;
-                deferred.request.is_repeated = true;
-                self.write(now, deferred.request);
-            } else {
-                // Not one by one where many are owed.
-                let at = if deferred.at.earlier(now.after(DEFERRED_LEAST)) == deferred.at {
-                    now.after(DEFERRED_LEAST)
-                } else {
-                    deferred.at
-                };
-                self.defer(at, deferred.request);
-            }
-        }
-    }
-
-    fn defer(&mut self, at: ClientInstant, request: Request) {
-        let next = self.next_deferred.map_or(at, |next| next.earlier(at));
-        self.next_deferred = Some(next);
-        self.deferred.push(Deferred { at, request });
     }
 
     /// Writes to the connection that stands, if one does.
@@ -466,11 +390,6 @@ impl Link {
     }
 }
 
-/// Whether a release is among the requests that its lease still makes worth sending.
-fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) -> bool {
-    requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
-}
-
 /// Which of two times comes first, where there are any.
 pub(crate) fn earlier(
     one: Option<ClientInstant>,
@@ -489,7 +408,6 @@ pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
 
 /// Requests queued for one node, in flight or waiting for its connection.
 const QUEUE_MAX: usize = 100_000;
-const DEFERRED_LEAST: Duration = Duration::from_millis(100);
 const DELAY_MEMORY: Duration = Duration::from_secs(1);
 /// Covers a sync of the node's log.
 const CONTENDED_MIN: Duration = Duration::from_millis(50);

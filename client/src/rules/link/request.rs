@@ -1,10 +1,11 @@
 //! A request to one node, and how it is written.
 //!
-//! Invariant: a request of the same attempt at any node shares one [`Subject`], which remembers
-//! to which nodes a request to take the lock has been written.
+//! Invariant: a request of the same attempt at any node shares one [`Subject`], which remembers who may hold the lock: every
+//! node to which a request to take it has been written, until that very node has answered a release.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use crate::clock::ClientInstant;
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
 use crate::rules::OperationId;
 use crate::token::Token;
-use crate::votes::{NodeIndex, NodeSet};
+use crate::votes::{Identity, NodeIndex};
 
 use super::login::Peer;
 
@@ -33,19 +34,26 @@ pub(crate) struct Subject {
     pub(crate) name: Bytes,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
-    /// The nodes to which a request to take the lock has been written.
-    asked: Cell<NodeSet>,
+    may_hold: RefCell<Vec<Holder>>,
+}
+
+/// A node that may hold the lock.
+#[derive(Debug, PartialEq, Eq)]
+struct Holder {
+    /// The entry of the list under which it was asked.
+    node: NodeIndex,
+    /// Who it said it was; whoever answers there, if that is not known.
+    id: Option<Arc<str>>,
 }
 
 impl Subject {
     /// A lock that no node was asked for yet.
     pub(crate) fn new(name: Bytes, token: Token, ttl: Duration) -> Rc<Self> {
-        let asked = Cell::default();
         Rc::new(Self {
             name,
             token,
             ttl,
-            asked,
+            may_hold: RefCell::default(),
         })
     }
 
@@ -57,19 +65,33 @@ impl Subject {
         nodes: usize,
     ) -> Rc<Self> {
         let subject = Self::new(name, token, ttl);
-        (0..nodes).for_each(|node| subject.note_asked(node));
+        (0..nodes).for_each(|node| subject.note_asked(node, None));
         subject
     }
 
-    /// Whether a node may hold the lock because it was asked to take it.
+    /// Whether a node that answers or has answered under this entry may hold the lock because it was asked to take it.
     pub(crate) fn may_be_held_by(&self, node: NodeIndex) -> bool {
-        self.asked.get().contains(node)
+        self.may_hold.borrow().iter().any(|one| one.node == node)
     }
 
-    fn note_asked(&self, node: NodeIndex) {
-        let mut asked = self.asked.get();
-        asked.insert(node);
-        self.asked.set(asked);
+    /// This node has answered a release. What another one took that answered under the same entry before is still owed.
+    pub(super) fn note_released(&self, node: NodeIndex, by: Option<&Identity>) {
+        let is_it = |one: &Holder| match (&one.id, by) {
+            (Some(id), Some(by)) => *id == by.id,
+            _ => true,
+        };
+        self.may_hold
+            .borrow_mut()
+            .retain(|one| one.node != node || !is_it(one));
+    }
+
+    fn note_asked(&self, node: NodeIndex, by: Option<&Identity>) {
+        let id = by.map(|by| Arc::clone(&by.id));
+        let holder = Holder { node, id };
+        let mut may_hold = self.may_hold.borrow_mut();
+        if !may_hold.contains(&holder) {
+            may_hold.push(holder);
+        }
     }
 }
 
@@ -134,7 +156,7 @@ impl Request {
                     Form::Fallback
                 };
                 request::take(out, name, token, ttl, with_get);
-                self.subject.note_asked(node);
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
             Kind::Extend => {
                 let hash = by_hash(peer.extend_hash);

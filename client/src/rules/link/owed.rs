@@ -1,0 +1,112 @@
+//! What is owed to a node: releases that it has not answered yet.
+//!
+//! Invariant: a release is owed until the node that may hold the lock has answered it, or its lease is over. What another node
+//! says that answers under the same entry settles nothing for that one.
+
+use std::time::Duration;
+
+use super::request::{Form, Kind, Request};
+use super::{DELAY_MEMORY, Link, QUEUE_MAX, State};
+use crate::clock::ClientInstant;
+use crate::outcome::NodeRelease;
+use crate::protocol::meaning;
+
+/// A release that is to be sent again.
+#[derive(Debug)]
+pub(super) struct Deferred {
+    pub(super) at: ClientInstant,
+    pub(super) request: Request,
+}
+
+impl Link {
+    /// Whether a release is owed that can be sent now: to a node that can be reached.
+    pub(crate) fn can_pay(&self, now: ClientInstant) -> bool {
+        let in_flight = match &self.state {
+            State::Resting(..) => return false,
+            State::Ready(connection) => Some(&connection.in_flight),
+            State::Idle | State::Opening(_) => None,
+        };
+        let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
+        owe(queued, now)
+    }
+
+    /// Whether a release is still owed to this node.
+    pub(crate) fn owes(&self, now: ClientInstant) -> bool {
+        let in_flight = match &self.state {
+            State::Ready(connection) => Some(&connection.in_flight),
+            _ => None,
+        };
+        let deferred = self.deferred.iter().map(|deferred| &deferred.request);
+        let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
+        owe(queued.chain(deferred), now)
+    }
+
+    /// What is still owed after an answer to a release.
+    pub(super) fn released(&mut self, now: ClientInstant, request: &Request, answer: &NodeRelease) {
+        let at = match answer {
+            NodeRelease::Not(cause) => {
+                let delay = meaning::passes_after(cause).unwrap_or(DEFERRED_LEAST);
+                // Asked again after a second at the latest, in case the delay ended otherwise.
+                now.after(delay.clamp(DEFERRED_LEAST, DELAY_MEMORY))
+            }
+            _ => {
+                let identity = self.identity().and_then(|identity| identity.as_ref().ok());
+                request.subject.note_released(self.index, identity);
+                // To whoever answered here before, on the connection on which that node answers again.
+                request.until
+            }
+        };
+        if self.deferred.len() < QUEUE_MAX && request.is_owed(self.index, now) {
+            let owed = Request {
+                asker: None,
+                ..request.clone()
+            };
+            self.defer(at, owed);
+        }
+    }
+
+    /// Sends the releases again that the node could not carry out before, once their time has
+    /// come, and forgets those whose leases are over.
+    pub(super) fn send_deferred(&mut self, now: ClientInstant) {
+        let is_due = self.next_deferred.is_some_and(|at| now.has_reached(at));
+        if !is_due || !matches!(self.state, State::Ready(_)) {
+            return;
+        }
+        self.next_deferred = None;
+        for mut deferred in std::mem::take(&mut self.deferred) {
+            if now.has_reached(deferred.request.until) {
+                continue;
+            }
+            let has_room = match &self.state {
+                State::Ready(connection) => connection.has_room(),
+                _ => false,
+            };
+            if now.has_reached(deferred.at) && has_room {
+                deferred.request.form = Form::Preferred;
+                deferred.request.is_repeated = true;
+                self.write(now, deferred.request);
+            } else {
+                // Not one by one where many are owed.
+                let at = if deferred.at.earlier(now.after(DEFERRED_LEAST)) == deferred.at {
+                    now.after(DEFERRED_LEAST)
+                } else {
+                    deferred.at
+                };
+                self.defer(at, deferred.request);
+            }
+        }
+    }
+
+    pub(super) fn defer(&mut self, at: ClientInstant, request: Request) {
+        let next = self.next_deferred.map_or(at, |next| next.earlier(at));
+        self.next_deferred = Some(next);
+        self.deferred.push(Deferred { at, request });
+    }
+}
+
+/// Whether a release is among the requests that its lease still makes worth sending.
+fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) -> bool {
+    requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
+}
+
+pub(super) const DEFERRED_LEAST: Duration = Duration::from_millis(100);

@@ -1,0 +1,216 @@
+//! Locks of which others know the token: handed over, extended and released by any client, also beside each other, and guards'
+//! locks that somebody else releases.
+//!
+//! Invariant: a node that has told a release what came of it does not have the lock under that token any more, and does not get
+//! it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use quorlock_client::rules::OperationId;
+use quorlock_client::rules::action::Event;
+use quorlock_client::rules::call::{Call, Extended};
+use quorlock_client::{NodeRelease, Release, Token};
+use quorlock_engine::StoredValue;
+
+use super::caller::Hold;
+use super::calls::lock_name;
+use super::network::What;
+use super::plan::Faults;
+use super::world::{SECOND_NS, World};
+
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    /// Locks that were handed over, of each client, and until when it remembers them.
+    handed_over: Vec<(usize, u64)>,
+    /// Guards whose lock somebody else has released.
+    forced: BTreeSet<(usize, OperationId)>,
+    /// What is extended by these calls, and released by those.
+    extending: BTreeMap<(usize, OperationId), Token>,
+    releasing: BTreeMap<(usize, OperationId), Token>,
+    /// The nodes that have told what came of a release, and when the first one did.
+    told: BTreeMap<Vec<u8>, (u64, BTreeSet<usize>)>,
+}
+
+impl World {
+    /// Whether this run has such locks: not where addresses lead to other nodes, which answer for none but themselves.
+    pub(super) fn knows_tokens(&self) -> bool {
+        self.plan.is_by_token && !matches!(self.plan.faults, Faults::Entries | Faults::All)
+    }
+
+    /// A caller gives its lock to whoever knows the token. Says whether it does.
+    pub(super) fn give_away(&mut self, client: usize, held: OperationId) -> bool {
+        if self.is_over || !self.knows_tokens() {
+            return false;
+        }
+        let is_it = |hold: &&mut Hold| hold.client == client && hold.held == held;
+        let Some(hold) = self.holds.iter_mut().find(is_it) else {
+            return false;
+        };
+        let (token, name) = (hold.token.clone(), hold.name);
+        match self.random.below(3) {
+            0 => {
+                hold.is_guarded = false;
+                let until_ns = hold.until_ns;
+                self.by_token.handed_over.push((client, until_ns));
+                self.calls[client] += 1;
+                let call = Event::Call(OperationId(self.calls[client]), Call::Detach { held });
+                self.client(client, call);
+                self.use_soon(token);
+                true
+            }
+            1 => {
+                self.by_token.forced.insert((client, held));
+                self.release_by_token(name, &token);
+                // Its guard is told, or is dropped some time.
+                let at_ns = self.now_ns + self.random.below(4 * SECOND_NS);
+                self.network.at(at_ns, What::GuardGone(client, held));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whoever knows the token extends the lock, or releases it, or both do.
+    pub(super) fn use_token(&mut self, token: &Token) {
+        let Some(hold) = self.holds.iter().find(|hold| hold.token == *token) else {
+            return;
+        };
+        let name = hold.name;
+        let use_number = match self.is_over {
+            true => 0,
+            false => self.random.below(4),
+        };
+        if use_number > 0 {
+            let client = self.any_client();
+            let call = Call::Extend {
+                name: lock_name(name),
+                token: token.clone(),
+                ttl: Duration::from_millis(self.plan.ttl_ms),
+            };
+            let operation = self.call(client, call);
+            let extending = &mut self.by_token.extending;
+            extending.insert((client, operation), token.clone());
+        }
+        if use_number < 2 {
+            return self.release_by_token(name, token);
+        }
+        self.use_soon(token.clone());
+    }
+
+    fn use_soon(&mut self, token: Token) {
+        let at_ns = self.now_ns + self.random.below(self.plan.ttl_ms * 500_000);
+        self.network.at(at_ns, What::UseToken(token));
+    }
+
+    fn any_client(&mut self) -> usize {
+        usize::try_from(self.random.below(self.plan.clients as u64)).unwrap_or(0)
+    }
+
+    fn release_by_token(&mut self, name: u64, token: &Token) {
+        self.holds.retain(|hold| hold.token != *token);
+        self.free(name);
+        let client = self.any_client();
+        let operation = OperationId(self.calls[client] + 1);
+        let releasing = &mut self.by_token.releasing;
+        releasing.insert((client, operation), token.clone());
+        self.call(
+            client,
+            Call::Release {
+                held: None,
+                name: lock_name(name),
+                token: token.clone(),
+                waits_for_all: true,
+            },
+        );
+    }
+
+    /// A guard whose lock somebody else has released is dropped, if it has not been told of that yet.
+    pub(super) fn guard_gone(&mut self, client: usize, held: OperationId) {
+        if self.by_token.forced.remove(&(client, held)) {
+            self.gone(client, held);
+        }
+    }
+
+    /// Whether a guard is lost because somebody else has released its lock.
+    pub(super) fn was_forced(&mut self, client: usize, held: OperationId) -> bool {
+        self.by_token.forced.remove(&(client, held))
+    }
+
+    /// What a client keeps for locks that it has handed over, or that somebody has released under its guards.
+    pub(super) fn kept_for_tokens(&mut self, client: usize) -> usize {
+        let now_ns = self.now_ns;
+        let Tokens {
+            handed_over,
+            forced,
+            ..
+        } = &mut self.by_token;
+        let woken_ns = self.machines[client].woken_ns();
+        handed_over.retain(|(of, until_ns)| {
+            let until_ns = match *of == client {
+                true => woken_ns.max(*until_ns),
+                false => *until_ns,
+            };
+            until_ns + SECOND_NS > now_ns
+        });
+        let handed_over = handed_over.iter().filter(|(of, _)| *of == client).count();
+        handed_over + forced.iter().filter(|(of, _)| *of == client).count()
+    }
+
+    /// A call by token has extended the lock.
+    pub(super) fn extended(&mut self, client: usize, operation: OperationId, extended: &Extended) {
+        let Some(token) = self.by_token.extending.get(&(client, operation)) else {
+            return;
+        };
+        let until_ns = self.machines[client].true_time(self.now_ns, extended.valid_until);
+        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.token == *token) {
+            hold.until_ns = hold.until_ns.max(until_ns);
+            self.report.extended += 1;
+        }
+    }
+
+    /// A release has an outcome.
+    pub(super) fn released(&mut self, client: usize, operation: OperationId, release: &Release) {
+        let Some(token) = self.by_token.releasing.remove(&(client, operation)) else {
+            return;
+        };
+        self.report.released_by_token += 1;
+        let nodes = release.nodes.iter().enumerate();
+        let told = nodes.filter(|(_, (_, answer))| !matches!(answer, NodeRelease::Not(_)));
+        let nodes = told.map(|(node, _)| node).collect();
+        let told = &mut self.by_token.told;
+        told.insert(token.as_bytes().to_vec(), (self.now_ns, nodes));
+    }
+
+    /// What was released by its token is nowhere where that was told, some time later. Says whether this key is such a
+    /// lock, which expires where nobody was reached.
+    pub(super) fn check_released(&mut self, node: usize, value: &StoredValue) -> bool {
+        let StoredValue::String(token) = value else {
+            return false;
+        };
+        let Some((at_ns, nodes)) = self.by_token.told.get(token) else {
+            let mut releasing = self.by_token.releasing.values();
+            return releasing.any(|one| one.as_bytes() == token);
+        };
+        let limit_ns = TAKEN_BACK_NS + self.plan.latency_us * 1_000 * 20;
+        if nodes.contains(&node) && self.now_ns > at_ns + limit_ns && self.is_steady() {
+            let ms = (self.now_ns - at_ns) / 1_000_000;
+            let token = String::from_utf8_lossy(token);
+            self.violation = Some(format!(
+                "node {node} has told a release under {token}, and has the lock {ms} ms later"
+            ));
+        }
+        true
+    }
+
+    /// Whether nodes keep what they were told, and clients are told in time.
+    fn is_steady(&self) -> bool {
+        matches!(
+            self.plan.faults,
+            Faults::None | Faults::Pauses | Faults::Silence | Faults::Network
+        )
+    }
+}
+
+/// Until a guard notices that its lock was released elsewhere, and has undone what it took meanwhile.
+const TAKEN_BACK_NS: u64 = 5 * SECOND_NS;

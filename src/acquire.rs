@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
 use crate::signals::Signals;
@@ -31,6 +31,8 @@ pub(crate) struct Arguments {
     wait: WaitOptions,
     #[command(flatten)]
     nodes: NodeOptions,
+    #[command(flatten)]
+    votes: VoteOptions,
     /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE
     #[arg(long)]
     export: bool,
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             "--export is for shells and --json for programs; use one of them",
         ));
     }
-    let redlock = arguments.nodes.client()?;
+    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = Signals::before_the_lock()?;
         let lock = redlock

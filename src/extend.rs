@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::{Failure, LOST, NO_QUORUM, USAGE};
-use crate::lock_options::{self, NodeOptions, settle};
+use crate::lock_options::{self, NodeOptions, VoteOptions, settle};
 use crate::no_quorum::{with_start, without_vote};
 use crate::output::Format;
 use crate::runtime;
@@ -29,12 +29,14 @@ pub(crate) struct Arguments {
     ttl: Duration,
     #[command(flatten)]
     nodes: NodeOptions,
+    #[command(flatten)]
+    votes: VoteOptions,
 }
 
 /// Extends the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let token = lock_options::token(&arguments.token)?;
-    let redlock = arguments.nodes.client()?;
+    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let name = arguments.name.as_bytes();
         match redlock.extend(name, &token, arguments.ttl).await {

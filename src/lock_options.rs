@@ -29,9 +29,19 @@ pub(crate) struct NodeOptions {
     pub(crate) votes_by_address: bool,
 }
 
+/// How many of the nodes must agree.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VoteOptions {
+    /// Nodes that must agree besides a majority: so many may forget the lock at once and nothing happens
+    ///
+    /// As many nodes fewer may be away.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) spare_votes: usize,
+}
+
 impl NodeOptions {
-    /// A client for these nodes.
-    pub(crate) fn client(&self) -> Result<Redlock, Failure> {
+    /// A client for these nodes, of which so many must agree besides a majority.
+    pub(crate) fn client(&self, spare_votes: usize) -> Result<Redlock, Failure> {
         let nodes = nodes::resolve(&self.nodes)?;
         let votes_by = if self.votes_by_address {
             VotesBy::Address
@@ -41,6 +51,7 @@ impl NodeOptions {
         Redlock::builder()
             .nodes(nodes)
             .votes_by(votes_by)
+            .spare_votes(spare_votes)
             .build()
             .map_err(Failure::usage)
     }

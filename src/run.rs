@@ -23,7 +23,7 @@ use quorlock_client::{Clock, Guard, LockRequest, Loss, Release, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
-use crate::lock_options::{NodeOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
 use crate::release::{left_behind, lines, unanswered};
 use crate::signals::Signals;
@@ -50,6 +50,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     nodes: NodeOptions,
     #[command(flatten)]
+    votes: VoteOptions,
+    #[command(flatten)]
     loss: LossOptions,
     /// End with this code instead of 75 if the lock is busy
     #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "busy_ok")]
@@ -72,7 +74,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         [] => None,
         words => Some(Program::find(words)?),
     };
-    let redlock = arguments.nodes.client()?;
+    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = Signals::before_the_lock()?;
         let mut lock = redlock

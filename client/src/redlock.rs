@@ -276,10 +276,10 @@ impl Redlock {
         &self.shared.nodes
     }
 
-    /// How many nodes must agree.
+    /// How many nodes must agree: a majority, and the spare votes that the client was built with.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        crate::votes::majority(self.shared.nodes.len())
+        self.shared.settings.quorum(self.shared.nodes.len())
     }
 }
 

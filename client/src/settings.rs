@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock, saturated};
 use crate::outcome::BuildError;
+use crate::votes::majority;
 
 /// How much the clocks of client and nodes may differ in rate: a part of the ttl and a constant.
 ///
@@ -160,11 +161,17 @@ pub(crate) struct Settings {
     pub(crate) node_deadline_max: Duration,
     pub(crate) client_name: Arc<str>,
     pub(crate) votes_by: VotesBy,
+    pub(crate) spare_votes: usize,
     pub(crate) cluster_id: Option<Arc<str>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Settings {
+    /// How many of so many nodes must agree.
+    pub(crate) fn quorum(&self, nodes: usize) -> usize {
+        majority(nodes).saturating_add(self.spare_votes)
+    }
+
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.drift.rate_ppm >= 500_000 {
             return Err(BuildError::Setting(
@@ -211,6 +218,7 @@ impl Default for Settings {
             node_deadline_max: Duration::from_secs(1),
             client_name: Arc::from("quorlock-client"),
             votes_by: VotesBy::Identity,
+            spare_votes: 0,
             cluster_id: None,
             clock: Arc::new(SystemClock),
         }

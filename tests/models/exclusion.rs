@@ -15,6 +15,7 @@ mod node;
 mod properties;
 mod scope;
 mod scopes;
+mod worlds;
 
 use std::sync::Arc;
 

@@ -45,6 +45,8 @@ pub enum Fault {
     SlowSync,
     /// No space is left.
     FullDisk,
+    /// A node has forgotten everything but who it is, and serves at once.
+    Emptied,
     /// The machine of a client sleeps.
     Suspend,
     /// A node's wall clock is set, forwards or backwards.
@@ -108,7 +110,9 @@ impl World {
     fn begin(&mut self, kind: Fault, node: usize) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let lasts_ns = match kind {
-            Fault::Kill | Fault::PowerLoss | Fault::Blackout => self.random.below(3 * SECOND_NS),
+            Fault::Kill | Fault::PowerLoss | Fault::Blackout | Fault::Emptied => {
+                self.random.below(3 * SECOND_NS)
+            }
             Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
             _ => ttl_ns / 4 + self.random.below(ttl_ns * 2),
         };
@@ -116,11 +120,7 @@ impl World {
         let mut healing = Some(Healing::Path);
         match kind {
             Fault::Pause => {
-                for other in self.together(node) {
-                    self.servers[other].is_paused = true;
-                    let resume = What::Heal(other, Healing::Resume);
-                    self.network.at(until_ns, resume);
-                }
+                self.pause(node, until_ns);
                 healing = None;
             }
             Fault::Kill | Fault::PowerLoss => {
@@ -136,12 +136,7 @@ impl World {
                 healing = None;
             }
             Fault::Silence => {
-                // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
-                // to last for as long as it takes to notice.
-                let is_everywhere = self.plan.ttl_ms >= 2_000;
-                for (wire, connection) in &mut self.network.connections {
-                    connection.is_swallowed |= is_everywhere || wire.id.0 == node;
-                }
+                self.swallow(node);
                 healing = None;
             }
             Fault::Closed => {
@@ -158,6 +153,12 @@ impl World {
                 }
                 healing = None;
             }
+            Fault::Emptied => {
+                self.down(node, false);
+                self.servers[node].put_image_back();
+                self.forget_numbers(node);
+                healing = Some(Healing::Start);
+            }
             Fault::Suspend => {
                 self.suspend(node % self.plan.clients, until_ns);
                 healing = None;
@@ -173,6 +174,24 @@ impl World {
             self.network.at(until_ns, What::Heal(node, healing));
         }
         lasts_ns
+    }
+
+    fn pause(&mut self, node: usize, until_ns: u64) {
+        for other in self.together(node) {
+            self.servers[other].is_paused = true;
+            let resume = What::Heal(other, Healing::Resume);
+            self.network.at(until_ns, resume);
+        }
+    }
+
+    /// Connections that stand swallow everything from now on.
+    fn swallow(&mut self, node: usize) {
+        // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
+        // to last for as long as it takes to notice.
+        let is_everywhere = self.plan.ttl_ms >= 2_000;
+        for (wire, connection) in &mut self.network.connections {
+            connection.is_swallowed |= is_everywhere || wire.id.0 == node;
+        }
     }
 
     /// All machines lose power, and each comes back at a time of its own.

@@ -15,7 +15,7 @@ impl World {
             | What::ToClient(wire, _)
             | What::EndAtClient(wire)
             | What::Unacknowledged(wire) => wire.client,
-            What::Timer(client, _) => *client,
+            What::Timer(client, _) | What::GuardGone(client, _) => *client,
             What::Caller(caller) => self.callers.get(*caller)?.client,
             _ => return None,
         };

@@ -30,6 +30,9 @@ struct Arguments {
     /// Run this seed alone, and print what happens in it if it fails.
     #[arg(long)]
     seed: Option<u64>,
+    /// Nodes that forget everything and serve at once, one at a time, and callers with so many spare votes.
+    #[arg(long, value_name = "SPARE_VOTES")]
+    forgetful: Option<usize>,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -70,11 +73,15 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
         let (done, outcomes) = mpsc::channel();
         for _ in 0..arguments.threads.clamp(1, seeds.max(1)) {
             let (done, next) = (done.clone(), &next);
+            let plan = |seed| match arguments.forgetful {
+                Some(spare_votes) => Plan::forgetful(seed, spare_votes),
+                None => Plan::of(seed),
+            };
             scope.spawn(move || {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let is_wanted = seed < end;
-                    if !is_wanted || done.send((seed, run(&Plan::of(seed), is_shown))).is_err() {
+                    if !is_wanted || done.send((seed, run(&plan(seed), is_shown))).is_err() {
                         break;
                     }
                 }

@@ -197,9 +197,7 @@ impl World {
         }
         let name = hold.name;
         if !hold.is_guarded {
-            self.holds
-                .retain(|hold| hold.client != client || hold.held != held);
-            return self.free(name);
+            return self.lease_ends(client, held);
         }
         self.violation = Some(format!(
             "the validity of {name} ends, and client {client} is not told that {held:?} is lost"

@@ -26,6 +26,8 @@ pub enum Faults {
     CutOff,
     /// One address at a time leads to another node than before: an empty one, or one of another cluster.
     Entries,
+    /// One node at a time has forgotten everything and serves at once, which nodes promise not to do, or is stopped.
+    Emptied,
     /// All of it, at any number of nodes.
     All,
 }
@@ -44,6 +46,7 @@ impl Faults {
             Faults::Clocks => &[Fault::Suspend, Fault::WallClock],
             Faults::CutOff => CUT_OFF,
             Faults::Entries => &[Fault::Replaced, Fault::Stranger],
+            Faults::Emptied => &[Fault::Emptied, Fault::Pause],
             Faults::All => ALL,
         }
     }
@@ -116,6 +119,8 @@ pub struct Plan {
     pub callers: usize,
     /// How many locks they want.
     pub names: u64,
+    /// How many votes besides a majority every client asks for.
+    pub spare_votes: usize,
     /// The length of a lease.
     pub ttl_ms: u64,
     /// The longest way from a client to a node, in microseconds.
@@ -167,6 +172,7 @@ impl Plan {
             clients: random.pick(&[1, 2, 3]),
             callers: random.pick(&[1, 2, 4]),
             names: random.pick(&[1, 2]),
+            spare_votes: 0,
             ttl_ms,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
@@ -183,6 +189,23 @@ impl Plan {
             0 => plan.crowded(random.pick(&[100, 200])),
             1..4 => plan.in_step(&mut random),
             _ => plan.with_away(&mut random),
+        }
+    }
+
+    /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for so many spare votes.
+    pub fn forgetful(seed: u64, spare_votes: usize) -> Plan {
+        Plan {
+            nodes: 5,
+            names: 1,
+            spare_votes,
+            faults: Faults::Emptied,
+            away: 2,
+            is_together: false,
+            is_crowded: false,
+            is_in_step: false,
+            // Nobody heals a lock that is held under a token alone.
+            is_by_token: true,
+            ..Plan::of(seed)
         }
     }
 

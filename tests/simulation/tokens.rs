@@ -40,7 +40,7 @@ impl World {
 
     /// A caller gives its lock to whoever knows the token. Says whether it does.
     pub(super) fn give_away(&mut self, client: usize, held: OperationId) -> bool {
-        if self.is_over || !self.knows_tokens() {
+        if self.is_over || !self.knows_tokens() || self.is_anybody_asleep() {
             return false;
         }
         let is_it = |hold: &&mut Hold| hold.client == client && hold.held == held;
@@ -77,6 +77,9 @@ impl World {
             return;
         };
         let name = hold.name;
+        if self.is_anybody_asleep() {
+            return self.use_soon(token.clone());
+        }
         let use_number = match self.is_over {
             true => 0,
             false => self.random.below(4),
@@ -96,6 +99,12 @@ impl World {
             return self.release_by_token(name, token);
         }
         self.use_soon(token.clone());
+    }
+
+    /// A machine that sleeps calls nobody.
+    fn is_anybody_asleep(&self) -> bool {
+        let mut machines = self.machines.iter();
+        machines.any(|machine| machine.woken_ns() > self.now_ns)
     }
 
     fn use_soon(&mut self, token: Token) {
@@ -139,22 +148,29 @@ impl World {
 
     /// What a client keeps for locks that it has handed over, or that somebody has released under its guards.
     pub(super) fn kept_for_tokens(&mut self, client: usize) -> usize {
-        let now_ns = self.now_ns;
+        let (now_ns, machines) = (self.now_ns, &self.machines);
         let Tokens {
             handed_over,
             forced,
             ..
         } = &mut self.by_token;
-        let woken_ns = self.machines[client].woken_ns();
-        handed_over.retain(|(of, until_ns)| {
-            let until_ns = match *of == client {
-                true => woken_ns.max(*until_ns),
-                false => *until_ns,
-            };
-            until_ns + SECOND_NS > now_ns
-        });
+        // A machine that sleeps forgets when it wakes.
+        handed_over
+            .retain(|(of, until_ns)| machines[*of].woken_ns().max(*until_ns) + SECOND_NS > now_ns);
         let handed_over = handed_over.iter().filter(|(of, _)| *of == client).count();
         handed_over + forced.iter().filter(|(of, _)| *of == client).count()
+    }
+
+    /// A lease that nobody has released ends. A minority may have extended it: there the lock ends by its ttl.
+    pub(super) fn lease_ends(&mut self, client: usize, held: OperationId) {
+        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        if let Some(hold) = self.holds.iter().position(is_it) {
+            let hold = self.holds.swap_remove(hold);
+            self.free(hold.name);
+            let nobody = (self.now_ns, BTreeSet::new());
+            let told = &mut self.by_token.told;
+            told.insert(hold.token.as_bytes().to_vec(), nobody);
+        }
     }
 
     /// A call by token has extended the lock.

@@ -130,7 +130,9 @@ impl World {
         let client = |number: usize| {
             let nodes = (1..=plan.nodes).map(|node| format!("redis://10.0.0.{node}:7001"));
             let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).number());
-            let mut builder = Redlock::builder().nodes(nodes);
+            let mut builder = Redlock::builder()
+                .nodes(nodes)
+                .spare_votes(plan.spare_votes);
             if plan.tells_cluster() {
                 builder = builder.cluster_id(CLUSTER);
             }

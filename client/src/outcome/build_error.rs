@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::address::AddressError;
+use crate::votes::majority;
 
 /// Why a client could not be built.
 ///
@@ -28,6 +29,18 @@ pub enum BuildError {
     /// The same address twice: the node would seem to vote twice.
     #[error("{0} is listed twice: list each node once")]
     Duplicate(Arc<str>),
+    /// More votes are asked for than there are nodes: no lock could be acquired.
+    #[error(
+        "{spare} spare votes of {nodes} nodes are more than there are: a majority is {majority}, which leaves {left} at most",
+        majority = majority(*nodes),
+        left = nodes - majority(*nodes)
+    )]
+    TooManySpareVotes {
+        /// How many votes more than a majority were asked for.
+        spare: usize,
+        /// How many nodes were named.
+        nodes: usize,
+    },
     /// An address cannot be read.
     #[error(transparent)]
     Address(#[from] AddressError),

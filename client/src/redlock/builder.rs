@@ -111,6 +111,27 @@ impl RedlockBuilder {
         self
     }
 
+    /// How many nodes more than a majority must agree, in each call of this client. None by default.
+    ///
+    /// A majority alone has a second holder as soon as the one node that two majorities share has forgotten a lock: one
+    /// that was emptied, or put back to an image of before. With `votes` spare ones that many nodes may forget at
+    /// once, also beside callers that ask for a bare majority, and twice as many where all callers of the lock ask for as
+    /// many. As many nodes fewer may be away: with five nodes and one spare vote, one.
+    ///
+    /// # Example
+    /// ```
+    /// use quorlock_client::Redlock;
+    ///
+    /// let nodes = (1..=5).map(|node| format!("redis://db{node}:7001"));
+    /// let redlock = Redlock::builder().nodes(nodes).spare_votes(1).build()?;
+    /// assert_eq!(redlock.quorum(), 4);
+    /// # Ok::<(), quorlock_client::BuildError>(())
+    /// ```
+    pub fn spare_votes(mut self, votes: usize) -> Self {
+        self.settings.spare_votes = votes;
+        self
+    }
+
     /// The cluster that the client is for: a Quorlock node that names another (`cluster-id`) does not vote. By default
     /// votes of nodes that name different clusters are not counted together, and once a majority of the listed nodes
     /// has named one, the others do not vote. A node that says how many nodes its cluster has (`cluster-size`) votes
@@ -172,6 +193,10 @@ impl RedlockBuilder {
         }
         if self.nodes.len() > NODES_MAX {
             return Err(BuildError::TooManyNodes(self.nodes.len()));
+        }
+        let (nodes, spare) = (self.nodes.len(), self.settings.spare_votes);
+        if self.settings.quorum(nodes) > nodes {
+            return Err(BuildError::TooManySpareVotes { spare, nodes });
         }
         let mut addresses: Vec<NodeAddress> = Vec::with_capacity(self.nodes.len());
         for text in &self.nodes {

@@ -22,6 +22,8 @@ pub(super) use renewal::RENEWAL_PART;
 pub struct Terms {
     /// Number of nodes listed.
     pub nodes: usize,
+    /// How many more of them than a majority must agree.
+    pub spare_votes: usize,
     /// Length of the lease.
     pub ttl: Duration,
     /// What is taken off for clocks that differ.
@@ -31,6 +33,14 @@ pub struct Terms {
     /// Where the lock is renewed: what must be left of its lease when a renewal has come back that takes as long as the
     /// votes did.
     pub reserve: Option<Duration>,
+}
+
+impl Terms {
+    /// How many nodes must agree.
+    #[must_use]
+    pub const fn quorum(&self) -> usize {
+        majority(self.nodes) + self.spare_votes
+    }
 }
 
 /// What happens to an attempt.
@@ -212,7 +222,7 @@ impl Acquisition {
             self.hurry(now);
             match self.judge(now) {
                 Some(decision) => {
-                    let has_majority = self.ballot.distinct() >= majority(self.terms.nodes);
+                    let has_majority = self.ballot.distinct() >= self.terms.quorum();
                     let is_late = has_majority && decision == Decision::TimedOut;
                     let is_measure = is_late && self.terms.reserve.is_some();
                     self.took = is_measure.then(|| self.votes_took(now));
@@ -300,7 +310,7 @@ impl Acquisition {
     }
 
     fn judge(&self, now: ClientInstant) -> Option<Decision> {
-        let quorum = majority(self.terms.nodes);
+        let quorum = self.terms.quorum();
         let yes = self.ballot.distinct();
         let valid_until = self.valid_until();
         let left = now.until(valid_until);

@@ -20,7 +20,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeRelease};
 use crate::register::Register;
 use crate::settings::Settings;
-use crate::votes::{NodeIndex, majority};
+use crate::votes::NodeIndex;
 use crate::wait::Waiting;
 
 pub(super) struct Context<'a> {
@@ -44,7 +44,7 @@ impl Context<'_> {
     }
 
     pub(super) fn quorum(&self) -> usize {
-        majority(self.links.len())
+        self.settings.quorum(self.links.len())
     }
 
     /// The longest that any node is waited for in a round about a lease of `ttl`.
@@ -58,7 +58,7 @@ impl Context<'_> {
 
     /// How long a majority of the nodes takes for a round, as far as was measured.
     pub(super) fn round_trip(&self) -> Duration {
-        round_trip(self.links)
+        round_trip(self.links, self.quorum())
     }
 
     /// What a round with a majority of the nodes has taken in the mean, if so many were measured.
@@ -157,11 +157,11 @@ impl Context<'_> {
     }
 }
 
-/// How long a majority of these nodes takes for a round, as far as was measured.
-pub(super) fn round_trip(links: &[Link]) -> Duration {
+/// How long so many of these nodes take for a round, as far as was measured.
+pub(super) fn round_trip(links: &[Link], quorum: usize) -> Duration {
     let mut usual: Vec<_> = links.iter().map(Link::round_trip).collect();
     usual.sort_unstable();
-    usual[majority(links.len()) - 1]
+    usual[quorum - 1]
 }
 
 fn without_answer(kind: Kind, cause: Cause) -> Content {

@@ -16,7 +16,7 @@ use super::step::{Input, Step};
 use crate::answer::{Content, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, ExtendError, Loss, NodeAnswer, NodeReport};
-use crate::votes::{Ballot, majority};
+use crate::votes::Ballot;
 
 #[derive(Debug)]
 pub(super) enum Extending {
@@ -170,7 +170,7 @@ impl Asking {
             answer: answer.clone().unwrap_or(NodeAnswer::Not(Cause::Silent)),
         };
         ExtendError::NoQuorum {
-            needed: majority(context.nodes()),
+            needed: context.quorum(),
             nodes: nodes.map(report).collect(),
         }
     }

@@ -17,7 +17,6 @@ use super::step::{Input, Step};
 use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::outcome::{ExtendError, Loss, NodeReport};
-use crate::votes::majority;
 
 #[derive(Debug)]
 pub(super) struct Held {
@@ -163,7 +162,7 @@ impl Held {
         let nodes: Vec<_> = answers
             .map(|(node, answer)| NodeReport { node, answer })
             .collect();
-        let needed = majority(nodes.len());
+        let needed = context.quorum();
         for asker in self.extenders.drain(..) {
             let nodes = nodes.clone();
             let error = ExtendError::NoQuorum { needed, nodes };

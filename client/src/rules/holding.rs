@@ -15,7 +15,7 @@ use super::acquisition::{Acquisition, RENEWAL_PART, Terms, Vote};
 use crate::answer::{Answer, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeAnswer};
-use crate::votes::{Ballot, Identity, NodeIndex, majority};
+use crate::votes::{Ballot, Identity, NodeIndex};
 
 /// What happens to a lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,7 +151,7 @@ impl Holding {
         }
         // The deadline comes before anything an event could bring: what arrives now is too late.
         if now.has_reached(self.lost_at()) {
-            let had_majority = self.round.would_settle(&event);
+            let had_majority = self.round.would_settle(&event, self.terms.quorum());
             let loss = match self.ends_at {
                 Some(ends_at) if now.has_reached(self.margin_before(ends_at)) => Loss::MaxLifetime,
                 _ if had_majority => Loss::Late,
@@ -234,7 +234,7 @@ impl Holding {
     /// only when it has answered.
     fn heal(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
         let round = &mut self.round;
-        let is_renewed = round.renewed.distinct() >= majority(self.terms.nodes);
+        let is_renewed = round.renewed.distinct() >= self.terms.quorum();
         let has_failed = round.is_settled && !is_renewed;
         if !self.renews || has_failed {
             return self.healing.pause();
@@ -365,7 +365,7 @@ impl Holding {
     }
 
     fn settle(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
-        let quorum = majority(self.terms.nodes);
+        let quorum = self.terms.quorum();
         if self.ballot(true).distinct() < quorum {
             return self.end(Loss::BelowMajority, actions);
         }

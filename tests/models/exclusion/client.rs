@@ -295,6 +295,10 @@ fn terms(means: &Means<'_>, ttl_ns: u64) -> Terms {
     }
     Terms {
         nodes: means.asker.addresses.len(),
+        spare_votes: match means.mutant {
+            Mutant::NoSpareVote => 0,
+            _ => means.asker.spare_votes,
+        },
         ttl: Duration::from_nanos(ttl_ns),
         drift,
         min_validity: Duration::ZERO,

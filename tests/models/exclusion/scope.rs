@@ -46,6 +46,8 @@ pub(crate) struct Pace {
 pub(crate) struct Asker {
     /// The node behind each address of its list.
     pub(crate) addresses: Vec<u8>,
+    /// How many nodes must agree besides a majority.
+    pub(crate) spare_votes: usize,
     /// What it sends to this address is lost. Of two clients that have to meet at the one node that
     /// fails, each needs only one of the others: what it does at the third node helps nobody.
     pub(crate) unheard: Option<u8>,
@@ -82,6 +84,7 @@ pub(crate) struct Scope {
     pub(crate) configurations: Vec<Configuration>,
     /// What a running node may be switched to.
     pub(crate) live: Vec<Configuration>,
+    pub(crate) restart_delay: RestartDelay,
     pub(crate) trusts_fsync: bool,
     /// P as earlier locks have left it, in nanoseconds. A lock that raises P is durable with it,
     /// so only one that does not can be lost.
@@ -112,7 +115,7 @@ pub(crate) enum Sight {
 impl Scope {
     pub(crate) fn policy(&self) -> Policy {
         Policy {
-            restart_delay: RestartDelay::Auto,
+            restart_delay: self.restart_delay,
             trusts_fsync: self.trusts_fsync,
             cap_ns: self.configurations[0].cap_ns,
             drift_ppm: u64::from(DRIFT_PPM),

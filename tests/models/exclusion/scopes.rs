@@ -1,9 +1,11 @@
 //! The scopes that are checked, and where each mutant has to be caught.
 
 use quorlock_engine::control::Durability;
+use quorlock_engine::restart::RestartDelay;
 
 use super::mutant::Mutant;
-use super::scope::{Asker, Budget, Configuration, Pace, Scope, Sight, TICK_NS};
+use super::scope::{Asker, Budget, Configuration, Scope, Sight, TICK_NS};
+use super::worlds::{SLEWED, SLOW_NS, STEADY, SUSPENDED, asker, configuration, meeting, plain};
 
 /// How much is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,7 @@ pub(crate) fn scopes(size: Size) -> Vec<Scope> {
         suspend(size),
         retry(size),
         two_names(size),
+        spare_vote(size),
         extension(size),
         short_extension(size),
         amnesia(size),
@@ -70,6 +73,7 @@ pub(crate) fn mutants() -> Vec<(Mutant, Scope)> {
         (Mutant::StartedAfterReplies, clocks(small)),
         (Mutant::NoDriftAllowance, clocks(small)),
         (Mutant::NodeCountedTwice, two_names(small)),
+        (Mutant::NoSpareVote, spare_vote(small)),
         (Mutant::ClockTotals, suspend(small)),
         (Mutant::SuspendNotAdded, suspend(small)),
     ]
@@ -160,6 +164,25 @@ fn two_names(size: Size) -> Scope {
     let mut scope = plain("two names", "a client that lists one node twice");
     scope.askers[0].addresses = vec![0, 0, 1];
     scope.ticks = if size == Size::Full { 4 } else { 2 };
+    scope
+}
+
+/// A node forgets what it granted and serves at once, as one that was emptied does. The other client asks for a bare majority.
+fn spare_vote(size: Size) -> Scope {
+    let mut scope = plain(
+        "spare vote",
+        "a node that forgets and does not wait, and a caller with a vote more than a majority",
+    );
+    scope.restart_delay = RestartDelay::Off;
+    scope.first_bound_ns = 2 * TICK_NS;
+    scope.budget.power_losses = 1;
+    scope.ticks = 2;
+    scope.askers[0].spare_votes = 1;
+    scope.sights = vec![Sight::Granted, Sight::LostGrant];
+    if size == Size::Full {
+        scope.askers[0].extensions = 1;
+        scope.ticks = 3;
+    }
     scope
 }
 
@@ -408,74 +431,4 @@ fn repair(size: Size) -> Scope {
     scope.ticks = if size == Size::Full { 4 } else { 1 };
     scope.sights = vec![Sight::Granted, Sight::LostGrant];
     scope
-}
-
-/// The same after earlier locks, where each client reaches the second node and one of the others.
-fn meeting(name: &'static str, about: &'static str) -> Scope {
-    let mut scope = plain(name, about);
-    scope.askers[0].unheard = Some(2);
-    scope.askers[1].unheard = Some(0);
-    scope.first_bound_ns = 2 * TICK_NS;
-    scope
-}
-
-/// Two clients, three nodes of which the second may fail, everysec, and nothing else.
-fn plain(name: &'static str, about: &'static str) -> Scope {
-    Scope {
-        name,
-        about,
-        node_paces: vec![TICK_NS; 3],
-        askers: vec![asker(3), asker(3)],
-        ticks: 3,
-        configurations: vec![configuration(Durability::Everysec)],
-        live: Vec::new(),
-        // What the model's disks acknowledge they keep, but where a scope is about liars.
-        trusts_fsync: true,
-        first_bound_ns: 0,
-        failing: vec![1],
-        budget: Budget::default(),
-        has_late_requests: false,
-        has_late_replies: false,
-        sights: vec![Sight::Granted],
-    }
-}
-
-/// A client that acquires once, with a clock as slow as the bound allows.
-fn asker(nodes: u8) -> Asker {
-    Asker {
-        addresses: (0..nodes).collect(),
-        unheard: None,
-        ttl_ns: 2 * TICK_NS,
-        extension_ns: 2 * TICK_NS,
-        attempts: 1,
-        extensions: 0,
-        may_cancel: false,
-        may_release: false,
-        has_releases: false,
-        paces: vec![SLOW],
-        lead_ns: 0,
-    }
-}
-
-fn configuration(mode: Durability) -> Configuration {
-    Configuration {
-        mode,
-        cap_ns: 4 * TICK_NS,
-    }
-}
-
-const SLOW_NS: u64 = TICK_NS / 5 * 4;
-const STEADY: Pace = pace(TICK_NS, TICK_NS, TICK_NS);
-const SLOW: Pace = pace(SLOW_NS, SLOW_NS, SLOW_NS);
-/// The machine sleeps: only the boot clock goes on.
-const SUSPENDED: Pace = pace(TICK_NS, 0, 0);
-/// A time daemon holds the steered clocks back, far beyond the drift bound.
-const SLEWED: Pace = pace(TICK_NS / 4, TICK_NS / 4, TICK_NS);
-
-const fn pace(boot_ns: u64, monotonic_ns: u64, raw_ns: u64) -> Pace {
-    Pace {
-        boot_ns,
-        monotonic_ns,
-        raw_ns,
-    }
 }

@@ -34,6 +34,8 @@ pub struct Server {
     sync_due_ns: Option<u64>,
     /// The disk of the node that answered under the address before, and the fingerprint of its directory.
     away: Option<(MemoryDisk, u64)>,
+    /// What its file system held once, as a process that ends leaves it.
+    image: Option<MemoryDisk>,
     /// The node that answers under the address may hold no lock before this time.
     pub is_empty_until_ns: u64,
 }
@@ -75,10 +77,24 @@ impl Server {
             is_sync_planned: false,
             sync_due_ns: is_synced.then_some(0),
             away: None,
+            image: None,
             is_empty_until_ns: 0,
         };
         server.start();
+        server.take_image();
         server
+    }
+
+    /// Takes an image of the file system while the node runs.
+    pub fn take_image(&mut self) {
+        self.image = Some(self.disk.after_process_end());
+    }
+
+    /// The file system is again what it was when the image was taken. The process has ended.
+    pub fn put_image_back(&mut self) {
+        if let Some(image) = &self.image {
+            self.disk = image.after_process_end();
+        }
     }
 
     /// Another node answers under the address from now on: one with an empty directory, of this cluster or another. The

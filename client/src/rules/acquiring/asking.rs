@@ -44,6 +44,7 @@ impl Asking {
         let subject = Subject::new(call.name.clone(), token, ttl);
         let terms = Terms {
             nodes: context.nodes(),
+            spare_votes: context.settings.spare_votes,
             ttl,
             drift: context.settings.drift,
             min_validity: call.min_validity,

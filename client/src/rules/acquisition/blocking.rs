@@ -6,7 +6,7 @@
 use super::{Acquisition, Vote};
 use crate::answer::Answer;
 use crate::token::Token;
-use crate::votes::{NodeSet, majority};
+use crate::votes::NodeSet;
 
 impl Acquisition {
     /// Nodes without which the next attempt cannot succeed either: those of the owner with the most nodes, with those
@@ -34,7 +34,7 @@ impl Acquisition {
     /// These nodes, if no majority is left without them.
     fn enough(&self, is_one: impl Fn(&Vote) -> bool) -> Option<NodeSet> {
         let (nodes, count) = self.nodes_where(is_one);
-        (self.terms.nodes - count < majority(self.terms.nodes)).then_some(nodes)
+        (self.terms.nodes - count < self.terms.quorum()).then_some(nodes)
     }
 
     fn nodes_where(&self, is_one: impl Fn(&Vote) -> bool) -> (NodeSet, usize) {
@@ -55,7 +55,7 @@ impl Acquisition {
     /// that the others are none, or nobody can have one. The second matters for an even number of nodes, half of which
     /// keep a majority from everybody. Where a node does not tell the holder, that may be any.
     pub(crate) fn is_split(&self) -> bool {
-        let blocking = self.terms.nodes - majority(self.terms.nodes) + 1;
+        let blocking = self.terms.nodes - self.terms.quorum() + 1;
         self.most_of_one().is_some_and(|most| most < blocking) || self.is_draw()
     }
 
@@ -66,7 +66,7 @@ impl Acquisition {
             |vote: &Vote| is_refusal(vote) || matches!(vote, Vote::Told(Answer::Granted(_)));
         let (_, told) = self.nodes_where(is_told);
         let unknown = self.terms.nodes - told;
-        let needed = majority(self.terms.nodes);
+        let needed = self.terms.quorum();
         self.most_of_one()
             .is_some_and(|most| most + unknown < needed)
     }
@@ -138,6 +138,7 @@ mod tests {
     fn attempt(votes: &str) -> Acquisition {
         let terms = Terms {
             nodes: votes.len(),
+            spare_votes: 0,
             ttl: Duration::from_secs(10),
             drift: Drift::default(),
             min_validity: Duration::ZERO,

@@ -16,6 +16,7 @@ fn terms() -> Terms {
     let min_validity = Duration::ZERO;
     Terms {
         nodes: 5,
+        spare_votes: 0,
         ttl: TTL,
         drift: Drift::default(),
         min_validity,

@@ -51,7 +51,10 @@ impl Client {
         let name = &released.name;
         if self.refusals.is_contended(name, &released.token, now) {
             // As long as others who want it may take until they ask the next time.
-            let range = (self.settings.retry_delay.first).saturating_add(round_trip(&self.links));
+            let range = (self.settings.retry_delay.first).saturating_add(round_trip(
+                &self.links,
+                self.settings.quorum(self.links.len()),
+            ));
             let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
             self.refusals.stand_back(name, now.after(pause));
         }

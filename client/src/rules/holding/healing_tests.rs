@@ -128,3 +128,22 @@ fn what_somebody_releases_is_not_taken_where_it_never_was() {
     assert_eq!(held.answer(3, 2, ExtendAnswer::Gone(restarted(3))), take);
     assert_eq!(held.answer(4, 2, ExtendAnswer::Gone(identity(4))), []);
 }
+
+#[test]
+fn with_a_spare_vote_a_bare_majority_neither_keeps_nor_renews_the_lock() {
+    let with_spare = |granted: &[NodeIndex]| {
+        let mut held = Held::on(granted, None);
+        held.holding.terms.spare_votes = 1;
+        held.pass(THIRD);
+        held
+    };
+    let mut held = with_spare(&[0, 1, 2, 3, 4]);
+    let before = held.holding.valid_until();
+    (0..3).for_each(|node| drop(held.yes(node, 1)));
+    assert_eq!(held.holding.valid_until(), before);
+    held.yes(3, 1);
+    assert!(held.holding.valid_until() != before);
+    let mut held = with_spare(&[0, 1, 2, 3]);
+    let lost = held.answer(0, 1, ExtendAnswer::Gone(identity(0)));
+    assert_eq!(lost, super::lost(Loss::BelowMajority));
+}

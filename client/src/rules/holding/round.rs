@@ -7,7 +7,7 @@ use crate::answer::{Answer, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::NodeAnswer;
 use crate::rules::acquisition::{Acquisition, Vote};
-use crate::votes::{Ballot, NodeIndex, NodeSet, majority};
+use crate::votes::{Ballot, NodeIndex, NodeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Round {
@@ -95,7 +95,7 @@ impl Round {
     }
 
     /// Whether the lock would be renewed by this event, were it not too late.
-    pub(super) fn would_settle(&self, event: &HoldingEvent) -> bool {
+    pub(super) fn would_settle(&self, event: &HoldingEvent, quorum: usize) -> bool {
         let mut renewed = self.renewed.clone();
         match event {
             HoldingEvent::Extended {
@@ -112,7 +112,7 @@ impl Round {
             }
             _ => {}
         }
-        renewed.distinct() >= majority(self.answers.len()) && !self.is_settled
+        renewed.distinct() >= quorum && !self.is_settled
     }
 }
 

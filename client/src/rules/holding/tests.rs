@@ -37,6 +37,7 @@ impl Held {
     fn on(nodes: &[NodeIndex], max_lifetime: Option<Duration>) -> Self {
         let terms = Terms {
             nodes: 5,
+            spare_votes: 0,
             ttl: TTL,
             drift: Drift::default(),
             min_validity: Duration::ZERO,

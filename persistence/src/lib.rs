@@ -4,7 +4,7 @@
 //! that a sync had reported durable: such a loss is refused, not repaired.
 //!
 //! The order of reading: `position` and `frame` (what is stored), `header` and `segment_name` (where),
-//! `recovery` (reading it back), `appender`, `writer` and `space` with the preparer (the three parts of a running
+//! `recovery` (reading it back), `resume` (going on where the disk is full), `appender`, `writer` and `space` with the preparer (the three parts of a running
 //! log), and `disk` (the only contact with the world). Locks, threads and what a frame means are the caller's.
 //!
 //! ```
@@ -35,6 +35,7 @@ mod header;
 mod options;
 mod position;
 mod recovery;
+mod resume;
 mod segment_name;
 mod space;
 mod sync;

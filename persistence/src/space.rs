@@ -149,6 +149,12 @@ impl Space {
         self.is_spare_wanted.store(true, Ordering::Release);
     }
 
+    /// The log begins on a full disk: more room is asked for from now on, and none is known to come.
+    pub(crate) fn begin_full(&self) {
+        self.is_full.store(true, Ordering::Release);
+        self.want_spare();
+    }
+
     /// The segments that exist and that the appender has not begun to fill.
     pub(crate) fn spare_count(&self, entered: u64) -> u64 {
         self.made.load(Ordering::Acquire).saturating_sub(entered)

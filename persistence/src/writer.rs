@@ -42,6 +42,23 @@ pub struct Writer {
     /// Older segments still in the directory, oldest first.
     older: Vec<OlderSegment>,
     checkpoint: CheckpointProgress,
+    /// No frame of the active segment reaches beyond.
+    limit: u64,
+    end_mark: Option<EndMark>,
+}
+
+/// No frame, wherever it stands: too short for one, and its first four bytes are a mark that no salt has.
+pub(crate) const END_MARK: [u8; 8] = *b"\0\0\0\0LOST";
+
+/// What says, at the end of a segment that a start goes on in, that the log broke off before that start.
+#[derive(Debug)]
+pub(crate) struct EndMark {
+    pub(crate) number: u64,
+    pub(crate) file: Arc<dyn File>,
+    /// Where it is: no frame reaches beyond.
+    pub(crate) offset: u64,
+    /// Once this position is durable it says nothing more.
+    pub(crate) until: Position,
 }
 
 /// The segment that is being written.
@@ -138,6 +155,7 @@ impl Writer {
         Writer {
             space,
             identity,
+            limit: active.length,
             active,
             written: last,
             durable: last,
@@ -147,7 +165,14 @@ impl Writer {
                 bytes_since: bytes_since_checkpoint,
                 ..CheckpointProgress::default()
             },
+            end_mark: None,
         }
+    }
+
+    /// Keeps this mark until it says nothing more, and frames away from it.
+    pub(crate) fn keep_mark(&mut self, end_mark: EndMark) {
+        self.limit = end_mark.offset;
+        self.end_mark = Some(end_mark);
     }
 
     /// Seals and writes the frames of `batch`, with one write per segment (a few where a large batch goes past the
@@ -241,13 +266,18 @@ impl Writer {
         let mut begins_segment = begins_segment.iter().peekable();
         let mut begin = 0;
         let mut end = 0;
+        if let Some(mark) = self.end_mark.take_if(|mark| mark.until <= self.durable) {
+            let cleared = mark.file.write_at(mark.offset, &[0; END_MARK.len()]);
+            let failed = DiskError::at_segment(&*self.space.disk, "write", mark.number);
+            cleared.map_err(failed).map_err(WriteError::Write)?;
+        }
         while end < bytes.len() {
             let frame = frame::peek(&bytes[end..]);
             let position = frame.position;
             let next = end.saturating_add(frame.bytes);
             let taken = next.saturating_sub(begin) as u64;
             let is_asked = begins_segment.next_if_eq(&&position).is_some();
-            if is_asked || self.active.offset.saturating_add(taken) > self.active.length {
+            if is_asked || self.active.offset.saturating_add(taken) > self.limit {
                 self.flush(&bytes[begin..end], position)?;
                 self.rotate(position)?;
                 begin = end;
@@ -306,6 +336,7 @@ impl Writer {
         let written = next.append(&header.encode()).map_err(failed("write"));
         written.map_err(WriteError::Write)?;
         let full = std::mem::replace(&mut self.active, next);
+        self.limit = length;
         self.older.push(OlderSegment {
             number: full.number,
             length: full.length,

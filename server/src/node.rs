@@ -9,6 +9,7 @@ pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;
 pub(crate) mod identity;
+mod open_log;
 pub(crate) mod start;
 mod stopping;
 mod threads;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quorlock_engine::control::Record;
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Stored, StoredValue};
-use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, Point, Recovery};
+use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, Operation, Point, Recovery};
 use quorlock_server::simulation::Node;
 
 use super::model::{Moment, Name};
@@ -84,6 +84,8 @@ pub(crate) struct Reopened {
     pub(crate) lost: BTreeMap<Name, Held>,
     /// The disk after each change of the start.
     pub(crate) points: Vec<Point>,
+    /// It found no space for a segment, and went on in the last one.
+    pub(crate) is_resumed: bool,
 }
 
 /// Starts the node on `disk` and checks what it makes of it.
@@ -121,8 +123,13 @@ pub(crate) fn reopen(
         clock: Arc::clone(&how.clock),
         kept,
         lost,
+        is_resumed: !points.iter().any(makes_segment),
         points,
     })
+}
+
+fn makes_segment(point: &Point) -> bool {
+    point.operation == Operation::Rename && point.file.starts_with("segment-")
 }
 
 fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violation> {
@@ -130,7 +137,7 @@ fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violatio
         .options
         .setup(disk, how.directory_fingerprint, seed ^ 0x5eed);
     let started = catch_unwind(AssertUnwindSafe(|| {
-        Node::start(Arc::new(disk.clone()), how.clock.clone(), &setup)
+        how.options.start(disk, how.clock.clone(), &setup)
     }));
     match started {
         Ok(Ok(node)) => Ok(node),
@@ -404,7 +411,14 @@ impl Reopened {
                 return Err(Violation::new("the restart delay does not end", ""));
             }
         }
-        let reply = ask(&mut self.node);
+        let mut reply = ask(&mut self.node);
+        if self.is_resumed && reply.starts_with(b"-MISCONF the log has no room") {
+            // There is space by now, for which a node looks once a second.
+            self.clock.advance_raw(1_100_000_000);
+            let _ = self.node.maintain().map_err(failed)?;
+            self.node.work_on_log().map_err(failed)?;
+            reply = ask(&mut self.node);
+        }
         if !reply.starts_with(b"+OK") {
             let detail = String::from_utf8_lossy(&reply).into_owned();
             return Err(Violation::new("a node that serves does not grant", detail));

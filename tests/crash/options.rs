@@ -6,11 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorlock_persistence::{LogOptions as Sizes, MemoryDisk};
+use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, WriteError};
+use quorlock_server::StartError;
+use quorlock_server::clock::Clock;
 use quorlock_server::config::Config;
-use quorlock_server::simulation::{FileNumbers, Setup};
+use quorlock_server::simulation::{FileNumbers, Node, Setup};
 
 use super::workload::Mode;
+use super::world::used_bytes;
 use quorlock_simulation::Random;
 
 /// A node's configuration and its directory.
@@ -31,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) syncs_uncovered: bool,
     /// The blocks in which the file system takes direct writes; `None` where it has none.
     pub(crate) direct_blocks: Option<usize>,
+    /// Whether the disk has no space for another segment when the node starts.
+    pub(crate) is_full: bool,
     pub(crate) directory: Directory,
     /// How much faster than true time the raw clock runs, if the machine was rebooted.
     pub(crate) rate_ppm: i32,
@@ -83,6 +88,7 @@ impl Options {
             requires_ttl: false,
             syncs_uncovered: true,
             direct_blocks: Some(PAGE_BYTES),
+            is_full: false,
             directory: Directory::Same,
             rate_ppm: 0,
         }
@@ -122,6 +128,7 @@ impl Options {
             trusts_fsync: random.chance(1, 6),
             requires_ttl: random.chance(1, 10),
             syncs_uncovered: !random.chance(1, 6),
+            is_full: random.chance(1, 5),
             directory,
             rate_ppm: random.pick(&[0, 0, RATE_PPM, -RATE_PPM]),
             direct_blocks: random.pick(&DIRECT_BLOCKS[..choices]),
@@ -146,6 +153,26 @@ impl Options {
             Delay::Auto | Delay::Always => None,
             Delay::Off => Some(0),
             Delay::Fixed(ms) => Some(ms * 1_000_000),
+        }
+    }
+
+    /// Starts a node. One that finds no room for the records of its start on a full disk is given space.
+    pub(crate) fn start(
+        &self,
+        disk: &MemoryDisk,
+        clock: Arc<dyn Clock>,
+        setup: &Setup,
+    ) -> Result<Node, StartError> {
+        let start = || Node::start(Arc::new(disk.clone()), Arc::clone(&clock), setup);
+        if !self.is_full {
+            return start();
+        }
+        disk.set_capacity(Some(used_bytes(disk)));
+        let started = start();
+        disk.set_capacity(None);
+        match started {
+            Err(StartError::Write(WriteError::NoSpace(_)) | StartError::Disk(_)) => start(),
+            started => started,
         }
     }
 
@@ -289,7 +316,8 @@ impl fmt::Display for Options {
             let (syncs, directory) = (self.syncs_uncovered, self.directory);
             write!(formatter, ", syncs without TTL {syncs}, {directory:?}")?;
             write!(formatter, ", clock {} ppm", self.rate_ppm)?;
-            write!(formatter, ", direct blocks {:?}", self.direct_blocks)?;
+            let (blocks, is_full) = (self.direct_blocks, self.is_full);
+            write!(formatter, ", direct blocks {blocks:?}, full {is_full}")?;
         }
         Ok(())
     }

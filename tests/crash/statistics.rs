@@ -61,6 +61,8 @@ pub struct Statistics {
     pub large_writes: u64,
     /// Iterations with such commits after which a segment goes on behind its first block.
     pub further_blocks: u64,
+    /// Starts on a full disk that went on in the last segment.
+    pub resumed: u64,
     /// States of disks that have lied.
     pub lies: u64,
     /// Messages that told of a write: events of keys, what scripts published, invalidations.
@@ -132,6 +134,7 @@ impl Statistics {
                 &mut self.large_writes,
             ),
             ("after which a block was full", &mut self.further_blocks),
+            ("starts that went on in the last segment", &mut self.resumed),
             ("states of disks that have lied", &mut self.lies),
             ("messages that told of a write", &mut self.messages),
             ("elements for clients that wait", &mut self.elements),
@@ -189,6 +192,7 @@ impl Statistics {
             false => self.delays += 1,
         }
         self.covered += u64::from(!reopened.lost.is_empty());
+        self.resumed += u64::from(reopened.is_resumed);
     }
 
     pub(crate) fn note_fault(&mut self, operation: Operation, fault: Fault) {

@@ -1,5 +1,6 @@
 //! A small part of the crash states with every run of the tests.
 
+mod full_disk;
 mod pieces;
 
 use std::sync::Arc;

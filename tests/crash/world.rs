@@ -353,10 +353,10 @@ impl World {
             self.directory_fingerprint,
             self.seed ^ self.starts,
         );
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         self.served = 0;
         self.events = Events::new(self.disk.clone(), Arc::clone(&self.clock));
-        let node = Node::start(disk, self.clock.clone(), &setup).map_err(Violation::refusal)?;
+        let started = self.options.start(&self.disk, self.clock.clone(), &setup);
+        let node = started.map_err(Violation::refusal)?;
         self.node = Some(node);
         self.collect()
     }
@@ -440,7 +440,8 @@ impl World {
     }
 }
 
-fn used_bytes(disk: &MemoryDisk) -> u64 {
+/// What all files take.
+pub(crate) fn used_bytes(disk: &MemoryDisk) -> u64 {
     let length = |name: &str| disk.open(name).and_then(|file| file.len()).unwrap_or(0);
     let entries = disk.list().unwrap_or_default();
     entries.iter().map(|entry| length(&entry.name)).sum()

@@ -79,8 +79,8 @@ fn inodes(bench: &Bench, record: &mut Record, mode: Mode) -> io::Result<()> {
     Ok(())
 }
 
-/// No space for the first segment of a start: the node refuses and says why, and starts once
-/// there is space, with everything.
+/// No space for the segment of a start: a new node refuses and says why, another one goes on in the segment that it has, and both
+/// have everything once there is space.
 fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let launch = Launch::new(bench, Mode::Everysec);
     let mut finding = Finding::default();
@@ -99,7 +99,15 @@ fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     }
     node.kill();
     finding.heard(&node);
-    refuses_for_space(&launch, &directory, &mut finding)?;
+    // What is there is gone on with.
+    let mut node = launch.start(&directory)?;
+    let mut connection = Connection::open(listening(&mut node, &directory)?)?;
+    let reply = connection.ask(&["PING"])?;
+    if reply != Reply::Status("PONG".into()) {
+        finding.flaw(format!("a start on a full disk answers {reply:?}"));
+    }
+    node.kill();
+    finding.heard(&node);
     mount.remount("size=40m")?;
     let rule = Rule {
         needs_delay: true,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use quorlock_persistence::{Batch, Log, MemoryDisk, WriteError};
 
 /// A disk that holds what is on it now, and not a byte more.
-fn fill(disk: &MemoryDisk) {
+pub(crate) fn fill(disk: &MemoryDisk) {
     let used: usize = names(disk)
         .iter()
         .map(|name| content(disk, name).len())

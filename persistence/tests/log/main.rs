@@ -11,5 +11,6 @@ mod full_disk;
 mod inspections;
 mod power_loss;
 mod repairs;
+mod resuming;
 mod round_trip;
 mod small_log;

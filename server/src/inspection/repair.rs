@@ -63,6 +63,8 @@ pub struct PlannedRepair {
     node_id: [u8; 20],
     finding: Finding,
     lost_ns: u64,
+    /// The count of the last start that anything speaks of.
+    incarnation: u64,
 }
 
 /// What a repair would do, or did.
@@ -109,10 +111,11 @@ fn plan_on(
         Err(error) => error,
     };
     let finding = repairable(&error)?;
-    let repair = Repair::plan(disk, &options).map_err(|error| match repairable(&error) {
-        Ok(finding) => RepairError::NoDamage(Box::new(finding)),
-        Err(error) => error,
-    })?;
+    let repair =
+        Repair::plan(Arc::clone(&disk), &options).map_err(|error| match repairable(&error) {
+            Ok(finding) => RepairError::NoDamage(Box::new(finding)),
+            Err(error) => error,
+        })?;
     let node_id = match (&known, repair.newest_identity()) {
         (Some(known), _) => known.id.bytes(),
         (None, Some(written)) => written.node_id,
@@ -123,13 +126,20 @@ fn plan_on(
         }
     };
     let mut lost_ns = saturated_nanos(Config::default().restart_delay_max);
-    let visited = repair.visit(|frame| lost_ns = lost_ns.max(longest_ns(frame)));
+    let marked = past::Fingerprint::of(data_directory.view.path()).newest_incarnation(&*disk);
+    let mut incarnation =
+        marked.map_err(|error| RepairError::Directory(StartError::Disk(error)))?;
+    let visited = repair.visit(|frame| {
+        lost_ns = lost_ns.max(longest_ns(frame));
+        incarnation = incarnation.max(incarnation_of(frame));
+    });
     visited.map_err(|error| RepairError::NoDamage(Box::new(Finding::of_error(&error))))?;
     Ok(PlannedRepair {
         repair,
         node_id,
         finding,
         lost_ns,
+        incarnation,
     })
 }
 
@@ -187,7 +197,8 @@ impl PlannedRepair {
             // The next start counts on from here. Clients take no vote of an incarnation that goes back.
             incarnation: written
                 .map_or(0, |identity| identity.incarnation)
-                .max(self.repair.newest_number()),
+                .max(self.repair.newest_number())
+                .max(self.incarnation),
         };
         let mut payload = Vec::new();
         Record::Lost(self.lost_ns).encode(&mut payload);
@@ -196,6 +207,15 @@ impl PlannedRepair {
             .repair
             .commit(identity, FrameKind::new(kind::LOST), time_ns, &payload);
         repaired.map_err(RepairError::Write)
+    }
+}
+
+/// The start that a frame tells of. One on a full disk begins no segment, so no number of a segment need be as large.
+fn incarnation_of(frame: &Frame<'_>) -> u64 {
+    match Record::decode(frame.kind, frame.payload) {
+        Ok(Record::Start(start)) => start.incarnation,
+        Ok(Record::Control(control)) => control.start.incarnation,
+        _ => 0,
     }
 }
 
@@ -216,5 +236,54 @@ fn longest_ns(frame: &Frame<'_>) -> u64 {
         Ok(Record::Owed(until)) => until.as_nanos().saturating_sub(frame.node_time_ns),
         // Groups hold deadlines of any length; what no delay covers is gone, and is said to be.
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use quorlock_engine::NodeTime;
+    use quorlock_engine::control::Durability;
+    use quorlock_persistence::{Batch, LogOptions, MemoryDisk};
+
+    use super::*;
+    use crate::clock::{Clock, SettableClock};
+
+    /// A start on a full disk begins no segment, so the number of the newest segment says too little.
+    #[test]
+    fn the_last_start_is_known_although_it_began_no_segment() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let identity = LogIdentity {
+            node_id: [1; 20],
+            boot_id: [2; 16],
+            incarnation: 1,
+        };
+        let recovery = Recovery::read(Arc::clone(&disk), &LogOptions::default()).unwrap();
+        let mut log = recovery.into_log(identity).unwrap();
+        let mut payload = Vec::new();
+        let clock = SettableClock::new();
+        Record::Start(Start {
+            incarnation: 41,
+            boot: clock.boot(),
+            fingerprint: 0,
+            durability: Durability::Always,
+            base: NodeTime::ZERO,
+            raw: clock.raw(),
+            wall_us: clock.wall_us(),
+            boottime: clock.boottime(),
+            pending: None,
+            cap_ns: 60_000_000_000,
+        })
+        .encode(&mut payload);
+        log.appender
+            .append(FrameKind::new(kind::START), 0, &payload);
+        let mut batch = log.appender.take(Batch::default());
+        log.writer.write(&mut batch).unwrap();
+        let repair = Repair::plan(disk, &LogOptions::default()).unwrap();
+        let mut newest = 0;
+        let visited = repair.visit(|frame| newest = newest.max(incarnation_of(frame)));
+        visited.unwrap();
+        assert_eq!((newest, repair.newest_number()), (41, 1));
     }
 }

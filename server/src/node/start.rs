@@ -32,7 +32,7 @@ use crate::core::wait::to_engine;
 use crate::metrics;
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
-use crate::past::fingerprint::is_own;
+use crate::node::open_log::{open_log, tell_of_log};
 use crate::past::{self, Belongings, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::UnixSocket;
@@ -161,7 +161,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         boot_id: start.boot.0,
         incarnation: start.incarnation,
     };
-    let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
+    let log = open_log(recovery, &plan.disk, &options, log_identity)?;
     let part_bytes = plan.part_bytes;
     let judged = Judged {
         start,
@@ -458,28 +458,6 @@ fn why_it_waits(config: &Config, advice: &str) -> String {
             format!(" (first-start auto waits, because {what} is configured)")
         }
         _ => String::new(),
-    }
-}
-
-fn tell_of_log(recovery: &Recovery) {
-    let summary = recovery.summary();
-    for remark in &summary.remarks {
-        tracing::warn!("{remark}");
-    }
-    for name in summary.foreign_files.iter().filter(|name| !is_own(name)) {
-        tracing::info!(
-            "{} in the data directory is no file of the log; it is left alone",
-            name.escape_debug()
-        );
-    }
-    if let Some(cut) = &summary.break_at {
-        tracing::warn!(
-            "the log breaks off in {} at offset {}: {}. What follows was never synced, or was \
-             written by nobody; it is not used",
-            cut.file,
-            cut.offset,
-            cut.reason
-        );
     }
 }
 

@@ -159,7 +159,11 @@ impl Fingerprint {
     pub(crate) fn mark(&self, disk: &dyn Disk, incarnation: u64) -> io::Result<u64> {
         if self.has_files() {
             let file = disk.create(&marker(incarnation))?;
-            file.write_at(0, MARKER_TEXT)?;
+            match file.write_at(0, MARKER_TEXT) {
+                // The file counts, not what it says: a full disk must not keep a node from starting because of that.
+                Err(error) if is_no_space(&error) => {}
+                written => written?,
+            }
             disk.sync_dir()?;
         }
         Ok(self.value(incarnation, false))
@@ -218,6 +222,11 @@ fn origin(path: &Path) -> [u128; 2] {
         u128::from(metadata.ino()),
         born.map_or(0, |time| time.as_nanos()),
     ]
+}
+
+fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    [StorageFull, QuotaExceeded].contains(&error.kind())
 }
 
 pub(super) fn marker(incarnation: u64) -> String {

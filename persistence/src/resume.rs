@@ -1,0 +1,257 @@
+//! Going on in the segment that was read last: a start on a disk that has no space for another segment.
+//!
+//! Invariant: wherever a crash interrupts this, the directory reads the same, and a log that breaks off still says so: the
+//! verdict on the last run rests on that. So where one breaks off, a mark that is no frame is written to the very end of the
+//! segment before anything of the break is removed, and it stays until the first frame of this start, which holds the
+//! verdict, is durable. Frames are only written where synced zeros are, so that nothing that was left out comes back.
+
+use crate::appender::Appender;
+use crate::disk::{Disk, File};
+use crate::error::{DiskError, RecoveryError, WriteError};
+use crate::frame::Salt;
+use crate::header::{BLOCK_BYTES, LogIdentity, SegmentHeader};
+use crate::options::LogOptions;
+use crate::recovery::{Inspection, LogSummary, Recovery, SegmentFile};
+use crate::segment_name;
+use crate::space::{Preparer, Space};
+use crate::writer::{ActiveSegment, END_MARK, EndMark, Log, OlderSegment, Writer};
+use std::sync::Arc;
+
+impl Log {
+    /// Goes on with a log that was read, and for which [`Recovery::into_log`] has found no space: removes what is needed no
+    /// more and tries again, or else goes on in the last segment. `refused` is what `into_log` has answered.
+    ///
+    /// # Errors
+    /// `refused`, where it was not about a new segment, or where the last one has no room for the records of a start; else
+    /// as `into_log`.
+    pub fn resume(
+        disk: Arc<dyn Disk>,
+        options: &LogOptions,
+        identity: LogIdentity,
+        refused: WriteError,
+    ) -> Result<Log, WriteError> {
+        let options = options.in_blocks();
+        let Some(tail) = Tail::read(&disk, &options)? else {
+            return Err(refused);
+        };
+        // What was read is durable only where the log had come to its new segment.
+        let is_for_new_segment = match &refused {
+            WriteError::NoSpace(error) => {
+                error.file == disk.describe(&segment_name::unfinished(tail.next_number()))
+            }
+            _ => false,
+        };
+        if !is_for_new_segment {
+            return Err(refused);
+        }
+        let file = tail.open(&*disk)?;
+        if tail.summary.break_at.is_some() {
+            tail.mark_end(&*disk, &*file)?;
+        }
+        if tail.free_unneeded(&*disk)? {
+            let recovery = Recovery::read(Arc::clone(&disk), &options);
+            let recovery = recovery.map_err(|error| read_again(&*disk, error))?;
+            match recovery.into_log(identity) {
+                Err(WriteError::NoSpace(_)) => {}
+                opened => return opened,
+            }
+        }
+        match tail.room() < START_BYTES {
+            true => Err(refused),
+            false => tail.go_on(disk, &options, identity, file),
+        }
+    }
+
+    /// Whether a start that finds no space for a segment could go on in the last one.
+    ///
+    /// # Errors
+    /// For the reason for which a start would refuse.
+    pub fn could_resume(disk: &Arc<dyn Disk>, options: &LogOptions) -> Result<bool, WriteError> {
+        let tail = Tail::read(disk, &options.in_blocks())?;
+        Ok(tail.is_some_and(|tail| tail.room() >= START_BYTES))
+    }
+}
+
+/// The end of a log as a start reads it.
+struct Tail {
+    segments: Vec<SegmentFile>,
+    /// The segment that was read last.
+    header: SegmentHeader,
+    /// The offset behind its last frame.
+    end: u64,
+    /// The first segment that is needed.
+    needed_from: u64,
+    summary: LogSummary,
+}
+
+impl Tail {
+    /// `None` where there is no segment.
+    fn read(disk: &Arc<dyn Disk>, options: &LogOptions) -> Result<Option<Tail>, WriteError> {
+        let inspection = Inspection::open(Arc::clone(disk)).map_err(WriteError::Segment)?;
+        let judgement = inspection.judge(options);
+        let judgement = judgement.map_err(|error| read_again(&**disk, error))?;
+        let segments = inspection.segments().to_vec();
+        let last = judgement.parts.last();
+        let header = last.and_then(|last| {
+            let file = segments.iter().find(|file| file.number == last.number);
+            file.and_then(SegmentFile::header).copied()
+        });
+        let (Some(last), Some(header)) = (last, header) else {
+            return Ok(None);
+        };
+        let first = judgement.parts.first().map_or(0, |first| first.number);
+        let has_checkpoint = judgement.summary.checkpoint.is_some();
+        Ok(Some(Tail {
+            header,
+            end: last.end.unwrap_or(header.segment_bytes),
+            needed_from: if has_checkpoint { first } else { 0 },
+            summary: judgement.summary,
+            segments,
+        }))
+    }
+
+    /// The number that a new segment would have.
+    fn next_number(&self) -> u64 {
+        let newest = self.segments.last().map_or(0, |newest| newest.number);
+        newest.saturating_add(1)
+    }
+
+    /// Where the mark is, if there is one: behind every frame.
+    fn mark_offset(&self) -> u64 {
+        self.header
+            .segment_bytes
+            .saturating_sub(END_MARK.len() as u64)
+    }
+
+    /// What is left for frames.
+    fn room(&self) -> u64 {
+        self.mark_offset().saturating_sub(self.end)
+    }
+
+    fn open(&self, disk: &dyn Disk) -> Result<Arc<dyn File>, WriteError> {
+        let number = self.header.number;
+        let opened = disk.open(&segment_name::segment(number));
+        let opened = opened.map_err(DiskError::at_segment(disk, "open", number));
+        opened.map_err(WriteError::Segment)
+    }
+
+    /// From now on the log breaks off here, whatever becomes of what lies behind the break.
+    fn mark_end(&self, disk: &dyn Disk, file: &dyn File) -> Result<(), WriteError> {
+        if self.room() == 0 {
+            return Ok(());
+        }
+        self.write(disk, file, self.mark_offset(), &END_MARK)?;
+        self.sync(disk, file)
+    }
+
+    /// Removes what lies behind the stream, and what a checkpoint has made superfluous. Newest first and oldest first, so that a
+    /// crash in between leaves no gap. Says whether that was anything.
+    fn free_unneeded(&self, disk: &dyn Disk) -> Result<bool, WriteError> {
+        let numbers = || self.segments.iter().map(|segment| segment.number);
+        let left_out = numbers().rev().take_while(|&it| it > self.header.number);
+        // Without the mark nothing would tell that they were there.
+        let left_out = left_out.filter(|_| self.room() > 0);
+        let obsolete = numbers().take_while(|&it| it < self.needed_from);
+        let mut has_freed = false;
+        for number in left_out.chain(obsolete) {
+            let removed = disk
+                .remove(&segment_name::segment(number))
+                .and_then(|()| disk.sync_dir());
+            let failed = DiskError::at_segment(disk, "remove", number);
+            removed.map_err(failed).map_err(WriteError::Segment)?;
+            has_freed = true;
+        }
+        Ok(has_freed)
+    }
+
+    fn go_on(
+        self,
+        disk: Arc<dyn Disk>,
+        options: &LogOptions,
+        identity: LogIdentity,
+        file: Arc<dyn File>,
+    ) -> Result<Log, WriteError> {
+        let is_marked = self.summary.break_at.is_some();
+        let limit = match is_marked {
+            true => self.mark_offset(),
+            false => self.header.segment_bytes,
+        };
+        self.clear(&*disk, &*file, limit)?;
+        let (number, last) = (self.header.number, self.summary.last);
+        let older = self.segments.iter().filter(|segment| {
+            let is_needed = segment.number >= self.needed_from;
+            is_needed && segment.number < number
+        });
+        let older = older.map(|segment| OlderSegment {
+            number: segment.number,
+            length: segment.bytes,
+        });
+        let active = ActiveSegment {
+            file: Arc::clone(&file),
+            // It may have been written through the page cache before.
+            blocks: None,
+            number,
+            salt: Salt::new(self.header.salt),
+            offset: self.end,
+            length: self.header.segment_bytes,
+        };
+        let space = Arc::new(Space::new(disk, options, number.saturating_add(1)));
+        space.begin_full();
+        let room = limit.saturating_sub(self.end).saturating_add(BLOCK_BYTES);
+        let bytes = self.summary.bytes;
+        let older = older.collect();
+        let mut writer = Writer::new(Arc::clone(&space), identity, active, last, older, bytes);
+        if is_marked {
+            writer.keep_mark(EndMark {
+                number,
+                file,
+                offset: limit,
+                until: last.next(),
+            });
+        }
+        Ok(Log {
+            appender: Appender::new(Arc::clone(&space), last.next(), room, options),
+            writer,
+            preparer: Preparer::new(space),
+        })
+    }
+
+    /// Zeros from the last frame up to `limit`, as in a segment that was just made.
+    fn clear(&self, disk: &dyn Disk, file: &dyn File, limit: u64) -> Result<(), WriteError> {
+        let mut offset = self.end;
+        while offset < limit {
+            let left = limit.saturating_sub(offset).min(ZEROS.len() as u64);
+            let zeros = usize::try_from(left).map_or(&ZEROS[..], |left| &ZEROS[..left]);
+            self.write(disk, file, offset, zeros)?;
+            offset = offset.saturating_add(zeros.len() as u64);
+        }
+        self.sync(disk, file)
+    }
+
+    fn write(
+        &self,
+        disk: &dyn Disk,
+        file: &dyn File,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), WriteError> {
+        let failed = DiskError::at_segment(disk, "write", self.header.number);
+        let written = file.write_at(offset, bytes).map_err(failed);
+        written.map_err(|error| WriteError::full_or(error, WriteError::Write))
+    }
+
+    fn sync(&self, disk: &dyn Disk, file: &dyn File) -> Result<(), WriteError> {
+        let failed = DiskError::at_segment(disk, "sync", self.header.number);
+        file.sync().map_err(failed).map_err(WriteError::Sync)
+    }
+}
+
+/// It was read a moment ago, so this is about the disk, or somebody has changed it.
+fn read_again(disk: &dyn Disk, error: RecoveryError) -> WriteError {
+    let failed = DiskError::at(disk, "read the log again in", "");
+    WriteError::Segment(failed(std::io::Error::other(error)))
+}
+
+/// What the records of a start and of its end take at most: with less a start would have to end before it is on record.
+const START_BYTES: u64 = 1 << 10;
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];

@@ -62,6 +62,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn id_of(&self, _name: &str) -> io::Result<Option<FileId>> {
         Ok(Some(FileId::default()))
     }
+    /// The file system of the directory; `None` where it does not say how large it is.
+    fn volume(&self) -> io::Result<Option<Volume>> {
+        Ok(None)
+    }
     /// A number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;
     /// The file's full path, for people.
@@ -106,6 +110,15 @@ pub struct FileId {
     pub device: u64,
     /// The inode's number.
     pub inode: u64,
+}
+
+/// How large a file system is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What this user may still take of it.
+    pub free_bytes: u64,
 }
 
 /// What has become of a file under its name.

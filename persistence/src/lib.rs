@@ -45,6 +45,7 @@ pub use appender::{Appender, Batch};
 pub use disk::{
     DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, Mapping,
     MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
+    Volume,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::Frame;
@@ -55,6 +56,7 @@ pub use recovery::{
     Break, Frames, InspectedFrame, Inspection, Judgement, LogSummary, Recovery, Repair, RepairCut,
     Repaired, SegmentContent, SegmentFile, SegmentPart, SegmentState,
 };
+pub use resume::StartSpace;
 pub use segment_name::LOCK as LOCK_FILE;
 pub use space::Preparer;
 pub use writer::{Log, SyncTicket, Writer};

@@ -62,14 +62,39 @@ impl Log {
         }
     }
 
-    /// Whether a start that finds no space for a segment could go on in the last one.
+    /// Where a start would go on with this log, as far as the disk says what space it has.
     ///
     /// # Errors
     /// For the reason for which a start would refuse.
-    pub fn could_resume(disk: &Arc<dyn Disk>, options: &LogOptions) -> Result<bool, WriteError> {
-        let tail = Tail::read(disk, &options.in_blocks())?;
-        Ok(tail.is_some_and(|tail| tail.room() >= START_BYTES))
+    pub fn start_space(
+        disk: &Arc<dyn Disk>,
+        options: &LogOptions,
+    ) -> Result<StartSpace, WriteError> {
+        let options = options.in_blocks();
+        let tail = Tail::read(disk, &options)?;
+        let measured = disk.volume().map_err(DiskError::at(&**disk, "measure", ""));
+        let Some(volume) = measured.map_err(WriteError::Segment)? else {
+            return Ok(StartSpace::Segment);
+        };
+        let freed = tail.as_ref().map_or(0, Tail::unneeded_bytes);
+        let needed = options.first_segment_bytes;
+        Ok(match tail {
+            _ if volume.free_bytes.saturating_add(freed) >= needed => StartSpace::Segment,
+            Some(tail) if tail.room() >= START_BYTES => StartSpace::LastSegment,
+            _ => StartSpace::None(needed.saturating_sub(volume.free_bytes)),
+        })
     }
+}
+
+/// Where a start would go on with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartSpace {
+    /// In a segment of its own.
+    Segment,
+    /// In the last one: the disk has no space for another.
+    LastSegment,
+    /// Nowhere: so many bytes have to be freed.
+    None(u64),
 }
 
 /// The end of a log as a start reads it.
@@ -114,6 +139,15 @@ impl Tail {
     fn next_number(&self) -> u64 {
         let newest = self.segments.last().map_or(0, |newest| newest.number);
         newest.saturating_add(1)
+    }
+
+    /// What a start would free: segments that a checkpoint has made superfluous, and those behind the stream, used or not.
+    fn unneeded_bytes(&self) -> u64 {
+        let is_unneeded = |segment: &&SegmentFile| {
+            segment.number < self.needed_from || segment.number > self.header.number
+        };
+        let unneeded = self.segments.iter().filter(is_unneeded);
+        unneeded.map(|segment| segment.bytes).sum()
     }
 
     /// Where the mark is, if there is one: behind every frame.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use quorlock_engine::control::kind;
 use quorlock_persistence::{
-    DirectoryUse, DirectoryView, DiskError, Inspection, LogOptions, OpenError,
+    DirectoryUse, DirectoryView, Disk, DiskError, Inspection, Log, LogOptions, OpenError,
 };
 
 pub use crate::past::Location;
@@ -25,7 +25,9 @@ pub use dump::{Body, Dumped, Line, Range, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
-pub use quorlock_persistence::{LogSummary, Position, SegmentFile, SegmentHeader, SegmentState};
+pub use quorlock_persistence::{
+    LogSummary, Position, SegmentFile, SegmentHeader, SegmentState, StartSpace,
+};
 pub use record::{Field, fields};
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
@@ -99,6 +101,12 @@ impl DataDirectory {
 
     fn inspection(&self) -> Result<Inspection, Unreadable> {
         Ok(Inspection::open(Arc::clone(&self.view) as _)?)
+    }
+
+    /// Where a start would go on with the log. What cannot be measured is not held against it.
+    fn start_space(&self, identity: Option<&Identity>) -> StartSpace {
+        let disk: Arc<dyn Disk> = Arc::clone(&self.view) as _;
+        Log::start_space(&disk, &options(identity)).unwrap_or(StartSpace::Segment)
     }
 
     fn name(&self) -> String {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Delay, Finding, Location, NextStart, Report, State, Unreadable,
+    self, Delay, Finding, Location, NextStart, Report, StartSpace, State, Unreadable,
 };
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
@@ -106,11 +106,21 @@ pub(crate) fn process(holder: Option<u32>) -> String {
 
 /// What the next start would do.
 pub(crate) fn intention(next: &NextStart) -> String {
-    match next.delay {
+    let when = match next.delay {
         Some(Delay { left, reason }) => {
             format!("serves no locks for {} ({reason})", show_duration(left))
         }
         None => "serves at once".to_owned(),
+    };
+    match next.space {
+        StartSpace::Segment => when,
+        StartSpace::LastSegment => format!(
+            "{when}; the file system has no space for another segment, so once the last one is full it grants nothing until \
+             space is freed"
+        ),
+        StartSpace::None(bytes) => {
+            format!("refuses: {bytes} bytes are missing in the file system")
+        }
     }
 }
 
@@ -168,6 +178,7 @@ pub(crate) fn next_value(next: &NextStart) -> Value {
         "last_stop": next.stop.reason(),
         "delay_ms": next.delay.map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000)),
         "delay_reason": next.delay.map(|delay| delay.reason),
+        "has_space": next.space == StartSpace::Segment,
     })
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::check::{Bench, Check, Need, Record};
@@ -87,6 +88,22 @@ fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let directory = CheckDirectory::new(&bench.scratch)?;
     let tiny = Mount::on(&directory, "size=64k")?;
     refuses_for_space(&launch, &directory, &mut finding)?;
+    tool_says(
+        &launch,
+        &directory,
+        &mut finding,
+        &["check"],
+        "has no space for another segment",
+    )?;
+    let repair = ["repair", "--accept-lost-locks"];
+    tool_says(&launch, &directory, &mut finding, &repair, "no repair: ")?;
+    tool_says(
+        &launch,
+        &directory,
+        &mut finding,
+        &repair,
+        "free some space",
+    )?;
     drop(tiny);
     let directory = CheckDirectory::new(&bench.scratch)?;
     // One segment fits, and neither one ahead nor the first one of another start.
@@ -100,6 +117,13 @@ fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     node.kill();
     finding.heard(&node);
     // What is there is gone on with.
+    tool_says(
+        &launch,
+        &directory,
+        &mut finding,
+        &["check"],
+        "once the last one is full it grants nothing",
+    )?;
     let mut node = launch.start(&directory)?;
     let mut connection = Connection::open(listening(&mut node, &directory)?)?;
     let reply = connection.ask(&["PING"])?;
@@ -116,6 +140,28 @@ fn too_small(bench: &Bench, record: &mut Record) -> io::Result<()> {
     let mut after = examine(&launch, &directory, &streams, rule);
     after.join(finding);
     record.add(None, &after);
+    Ok(())
+}
+
+/// `quorlock log` with these words says this of a directory.
+fn tool_says(
+    launch: &Launch,
+    directory: &CheckDirectory,
+    finding: &mut Finding,
+    words: &[&str],
+    expected: &str,
+) -> io::Result<()> {
+    let mut command = Command::new(&launch.program);
+    let output = command
+        .arg("log")
+        .args(words)
+        .arg(directory.data())
+        .output()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !said.contains(expected) {
+        finding.flaw(format!("{words:?} does not say {expected:?}: {said}"));
+    }
     Ok(())
 }
 

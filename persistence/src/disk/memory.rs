@@ -7,7 +7,7 @@
 //! `content` is a file's bytes and what is synced of them, `names` the same for the directory, `loss` the choices
 //! of a power loss, `faults` what goes wrong, `state` puts them behind one lock, `file` is an open file.
 
-use super::{DirectoryEntry, Disk, File};
+use super::{DirectoryEntry, Disk, File, Volume};
 use std::io;
 use std::sync::{Arc, MutexGuard};
 
@@ -345,6 +345,14 @@ impl Disk for MemoryDisk {
         state.forget_unnamed();
         state.done(Operation::SyncDirectory, "");
         Ok(())
+    }
+
+    fn volume(&self) -> io::Result<Option<Volume>> {
+        let state = self.state();
+        Ok(state.capacity.map(|total_bytes| Volume {
+            total_bytes,
+            free_bytes: total_bytes.saturating_sub(state.used_bytes()),
+        }))
     }
 
     fn random(&self) -> io::Result<u64> {

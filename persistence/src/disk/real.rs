@@ -3,7 +3,7 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
 
-use super::{DirectoryEntry, Disk, File, FileId, Mapping, Presence, is_refusal};
+use super::{DirectoryEntry, Disk, File, FileId, Mapping, Presence, Volume, is_refusal};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use std::fs;
@@ -156,6 +156,10 @@ impl Disk for RealDisk {
         }
     }
 
+    fn volume(&self) -> io::Result<Option<Volume>> {
+        volume_of(&self.directory)
+    }
+
     fn random(&self) -> io::Result<u64> {
         getrandom::u64().map_err(io::Error::other)
     }
@@ -184,6 +188,16 @@ fn take_lock(lock: BorrowedFd<'_>) -> rustix::io::Result<()> {
 pub(super) fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty())
+}
+
+/// Some file systems have no size.
+pub(super) fn volume_of(directory: &OwnedFd) -> io::Result<Option<Volume>> {
+    let status = rustix::fs::fstatvfs(directory)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(status.f_frsize);
+    Ok((status.f_blocks > 0).then(|| Volume {
+        total_bytes: bytes(status.f_blocks),
+        free_bytes: bytes(status.f_bavail),
+    }))
 }
 
 /// The id of the process that holds the lock, if it wrote one: it is for people only.

@@ -3,8 +3,8 @@
 //! Invariant: nothing is changed, and the directory's lock is not kept. Files are read, never mapped: one that is
 //! cut while it is read is then an error and not a signal.
 
-use super::real::{holder_of, list_directory, open_directory, read_fully};
-use super::{DirectoryEntry, Disk, File, Mapping, OpenError};
+use super::real::{holder_of, list_directory, open_directory, read_fully, volume_of};
+use super::{DirectoryEntry, Disk, File, Mapping, OpenError, Volume};
 use crate::segment_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -95,6 +95,10 @@ impl Disk for DirectoryView {
 
     fn sync_dir(&self) -> io::Result<()> {
         Err(for_reading_only())
+    }
+
+    fn volume(&self) -> io::Result<Option<Volume>> {
+        volume_of(&self.directory)
     }
 
     fn random(&self) -> io::Result<u64> {

@@ -4,7 +4,7 @@
 use crate::full_disk::fill;
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Fault, Log, MemoryDisk, Operation, WriteError};
+use quorlock_persistence::{Disk, Fault, Log, MemoryDisk, Operation, StartSpace, WriteError};
 use std::sync::Arc;
 
 /// A start as a node makes it.
@@ -25,6 +25,9 @@ fn a_full_disk_is_started_on_again_and_again() {
     fill(&disk);
     for life in 2..12 {
         assert_eq!(names(&disk), [FIRST]);
+        let seen: Arc<dyn Disk> = Arc::new(disk.clone());
+        let space = Log::start_space(&seen, &options()).unwrap();
+        assert_eq!(space, StartSpace::LastSegment);
         let mut log = start(&disk, life).unwrap();
         assert!(log.appender.is_full() && log.appender.needs_preparing());
         assert!(!log.appender.has_spare());
@@ -41,6 +44,9 @@ fn a_full_disk_is_started_on_again_and_again() {
     // With space again the log goes on in a new segment, also while it runs.
     let mut log = start(&disk, 12).unwrap();
     disk.set_capacity(None);
+    let seen: Arc<dyn Disk> = Arc::new(disk.clone());
+    let space = Log::start_space(&seen, &options()).unwrap();
+    assert_eq!(space, StartSpace::Segment);
     assert!(log.preparer.prepare().unwrap() && !log.appender.is_full());
     all.extend((0..9).map(|number| payload(number, 700)));
     for payload in &all[all.len() - 9..] {
@@ -65,8 +71,9 @@ fn a_start_ends_where_not_even_its_records_fit() {
     let error = start(&disk, 2).unwrap_err();
     assert!(error.to_string().contains("free some space"), "{error}");
     assert_eq!(content(&disk, FIRST), before);
-    let disk: Arc<dyn quorlock_persistence::Disk> = Arc::new(disk);
-    assert!(!Log::could_resume(&disk, &options()).unwrap());
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let space = Log::start_space(&disk, &options()).unwrap();
+    assert_eq!(space, StartSpace::None(12 << 10), "a first segment");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Mutations, PayloadError};
-use quorlock_persistence::{Inspection, Judgement, LogSummary, Position, hexadecimal};
+use quorlock_persistence::{Inspection, Judgement, LogSummary, Position, StartSpace, hexadecimal};
 
 use super::finding::{Finding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
@@ -56,6 +56,8 @@ pub struct NextStart {
     pub stop: Stop,
     /// The delay in which it would serve no locks.
     pub delay: Option<Delay>,
+    /// Where it would go on with the log.
+    pub space: StartSpace,
 }
 
 /// A restart delay.
@@ -110,6 +112,10 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
     report.holder = holder;
     if holder.is_some() {
         report.next_start = None;
+        // It has started.
+        report
+            .finding
+            .take_if(|finding| finding.kind == FindingKind::NoSpace);
         // It may just be starting: its marker comes before its first record.
         report
             .finding
@@ -173,7 +179,13 @@ fn look(data_directory: &DataDirectory) -> Result<Report, Unreadable> {
         Ok(past) => {
             let broken = judgement.summary.break_at.as_ref().map(Finding::of_break);
             report.finding = broken.or_else(|| emptied(data_directory, &past, has_segments));
-            report.next_start = Some(NextStart::of(&past));
+            let space = data_directory.start_space(known.as_ref());
+            report.next_start = Some(NextStart::of(&past, space));
+            if let StartSpace::None(bytes) = space {
+                let directory = data_directory.name();
+                report.finding = Some(Finding::of_missing_space(directory, bytes));
+                report.next_start = None;
+            }
         }
         Err(error) => report.finding = Some(of_past(data_directory, error)),
     }
@@ -251,7 +263,7 @@ pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> Findi
 }
 
 impl NextStart {
-    pub(super) fn of(past: &Past) -> Self {
+    pub(super) fn of(past: &Past, space: StartSpace) -> Self {
         let now_ns = past.seen.now.as_nanos();
         let delay = past.verdict.delay.map(|pending| {
             let left_ns = pending.until.as_nanos().saturating_sub(now_ns);
@@ -263,6 +275,7 @@ impl NextStart {
         Self {
             stop: past.verdict.stop,
             delay,
+            space,
         }
     }
 }

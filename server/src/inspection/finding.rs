@@ -25,6 +25,8 @@ pub enum FindingKind {
     NotUnderstood,
     /// `node.id` is not an identity.
     BadIdentity,
+    /// The file system has no space for a start.
+    NoSpace,
     /// The disk does not give it.
     Unreadable,
 }
@@ -59,6 +61,7 @@ impl FindingKind {
             Self::ForeignNode => "foreign-node",
             Self::NotUnderstood => "not-understood",
             Self::BadIdentity => "bad-identity",
+            Self::NoSpace => "no-space",
             Self::Unreadable => "unreadable",
         }
     }
@@ -102,6 +105,9 @@ impl FindingKind {
                 "whose locks these are is not known: a start refuses, because a node with a wrong name \
                  could vote twice"
             }
+            Self::NoSpace => {
+                "nothing is lost: the locks are in the log, and a start refuses for as long as it cannot put itself on record"
+            }
             Self::Unreadable => "whether locks are lost cannot be said: a start refuses",
         }
     }
@@ -126,6 +132,9 @@ impl FindingKind {
                 "restore node.id; the log's headers name the node (quorlock log stats DIR), and the book says \
                  what the file holds"
             }
+            Self::NoSpace => {
+                "free some space on this file system, or make it larger; then start the node"
+            }
             Self::Unreadable => {
                 "check the disk and the permissions, and run this as the node's user"
             }
@@ -143,6 +152,14 @@ impl Finding {
             meaning: kind.meaning(),
             remedy: kind.remedy(),
         }
+    }
+
+    /// So many bytes are missing in the directory's file system.
+    pub(super) fn of_missing_space(directory: String, bytes: u64) -> Self {
+        let what = format!(
+            "the file system has no space for another segment, {bytes} bytes are missing, and the last segment is full"
+        );
+        Self::new(FindingKind::NoSpace, directory, None, what)
     }
 
     pub(super) fn of_break(found: &Break) -> Self {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use quorlock_engine::control::{Record, Start, kind};
 use quorlock_persistence::{
     Disk, Frame, FrameKind, LogIdentity, RealDisk, Recovery, RecoveryError, Repair, RepairCut,
-    Repaired, WriteError,
+    Repaired, StartSpace, WriteError,
 };
 
 use super::check::{is_understood, of_past};
@@ -158,8 +158,14 @@ fn why_not(
     };
     let policy = past::policy(&Config::default());
     match Past::read(&directory, &SystemClock, &policy, is_understood) {
-        Ok(_) => RepairError::NothingToRepair {
-            directory: data_directory.name(),
+        Ok(_) => match data_directory.start_space(identity) {
+            StartSpace::None(bytes) => {
+                let finding = Finding::of_missing_space(data_directory.name(), bytes);
+                RepairError::NoDamage(Box::new(finding))
+            }
+            _ => RepairError::NothingToRepair {
+                directory: data_directory.name(),
+            },
         },
         Err(error) => RepairError::NoDamage(Box::new(of_past(data_directory, error))),
     }

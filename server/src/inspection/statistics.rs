@@ -96,7 +96,8 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
         }
         if let Ok(past) = read_past(&data_directory, known.as_ref(), &inspection, &judgement) {
             statistics.ttl_bound_ns = Some(past.history.ttl_bound_ns);
-            statistics.next_start = holder.is_none().then(|| NextStart::of(&past));
+            let space = data_directory.start_space(known.as_ref());
+            statistics.next_start = holder.is_none().then(|| NextStart::of(&past, space));
         }
     }
     Ok(statistics)

@@ -226,6 +226,13 @@ impl DiskState {
         self.forget_unnamed();
     }
 
+    /// What the named files take.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let contents = self.names.seen().map(|(_, id)| self.contents.get(&id));
+        let lengths = contents.map(|content| content.map_or(0, |it| it.bytes().len() as u64));
+        lengths.sum()
+    }
+
     /// Fails if the named files, with this one grown to `length`, would not fit.
     pub(super) fn make_room(&self, id: u64, length: usize) -> io::Result<()> {
         let Some(capacity) = self.capacity else {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the sizes that are used always leave room for the largest frame in a segment.
 
+use crate::disk::Volume;
 use crate::frame;
 use crate::header;
 
@@ -40,6 +41,17 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
+    /// The same sizes on a file system: a small one holds segments of an eighth of it, so that it is not full of two or three while
+    /// a checkpoint needs another. The largest frame still fits each.
+    #[must_use]
+    pub fn on(self, volume: Option<Volume>) -> LogOptions {
+        let share = volume.map_or(u64::MAX, |volume| volume.total_bytes / SHARE);
+        LogOptions {
+            segment_bytes: self.segment_bytes.min(share),
+            ..self
+        }
+    }
+
     /// The same sizes in whole blocks, each large enough, so that no later code has to check again.
     pub(crate) fn in_blocks(self) -> LogOptions {
         let frame_bytes_max = self.frame_bytes_max.min(FRAME_BYTES_LIMIT);
@@ -70,8 +82,35 @@ fn whole_blocks(bytes: u64) -> u64 {
         .next_multiple_of(header::BLOCK_BYTES)
 }
 
+/// So many segments fit a small file system.
+const SHARE: u64 = 8;
 /// A length is stored in four bytes; this leaves room for the frame's header and padding.
 const FRAME_BYTES_LIMIT: u64 = 1 << 30;
 const RESERVE_BYTES_LIMIT: u64 = 1 << 30;
 /// A longer file is not read: its length must not decide how long a start takes.
 pub(crate) const SEGMENT_BYTES_LIMIT: u64 = 1 << 34;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_volume_holds_small_segments_and_a_large_one_the_usual() {
+        let on = |total_mib: u64| {
+            let volume = Volume {
+                total_bytes: total_mib << 20,
+                free_bytes: 0,
+            };
+            LogOptions::default().on(Some(volume)).in_blocks()
+        };
+        let largest_frame = frame::bytes_for(LogOptions::default().frame_bytes_max);
+        assert_eq!(on(96).segment_bytes, 12 << 20);
+        for total_mib in [0, 1, 40, 48] {
+            let bytes = on(total_mib).segment_bytes;
+            assert!((largest_frame..9 << 20).contains(&bytes), "{bytes}");
+        }
+        for usual in [on(128), on(1 << 20), LogOptions::default().on(None)] {
+            assert_eq!(usual.segment_bytes, 16 << 20);
+        }
+    }
+}

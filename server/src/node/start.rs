@@ -128,7 +128,8 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         allows_direct: plan.config.log_direct_io,
         writes_direct: syncs_each && plan.config.log_direct_io,
         expected_node: known.as_ref().map(|identity| identity.id.bytes()),
-        ..plan.sizes
+        // One that cannot be measured shows in the next call.
+        ..plan.sizes.on(plan.disk.volume().unwrap_or(None))
     };
     let recovery = Recovery::read(Arc::clone(&plan.disk), &options).map_err(StartError::Log)?;
     let mut engine = new_engine(&plan)?;
